@@ -1,8 +1,9 @@
-"""The packages, and the description on a package index. All else is in pyproject.toml.
+"""List of packages, and the description for a package index. Everything else is in pyproject.toml.
 
-Packages are all folders below a part that hold an `__init__.py`, so that a new room needs no line here. The description
-is the README without relative links, which lead nowhere on an index. Where pyproject.toml declares the repository's
-address (`Source` in `[project.urls]`), links lead to this version's files there; otherwise the description names them.
+All folders below a part that contain an `__init__.py` are packages, so a new package needs no line here. The
+description is the README without relative links, which do not work on an index. If pyproject.toml declares the
+repository's address (`Source` in `[project.urls]`), links lead to this version's files there; otherwise the
+description gives the files' names.
 """
 
 import re
@@ -20,9 +21,9 @@ _PLACE = "An installation has these files below `share/doc/unperturbed`; the sou
 
 
 def description(readme: str, project: dict) -> str:
-    """Return the README for readers without the checkout: links to the repository, or the names of its files."""
+    """Return the README for readers without a checkout: relative links become repository links or file names."""
     source = project.get("urls", {}).get("Source", "").rstrip("/")
-    if source:  # these addresses are those of GitHub, and GitLab takes them too
+    if source:  # addresses as on GitHub; GitLab accepts them too
         tag = f"v{project['version']}"
         text = _PICTURE.sub(rf"![\1]({source}/raw/{tag}/\2)\n\n", readme)
         return _LINK.sub(rf"[\1]({source}/blob/{tag}/\2)", text)
@@ -30,7 +31,7 @@ def description(readme: str, project: dict) -> str:
     return text.replace(_READ_ON, f"{_READ_ON}{_PLACE}")
 
 
-if __name__ == "__main__":  # as builds run this file; tests import it
+if __name__ == "__main__":  # builds run this file; tests import it
     here = Path(__file__).parent
     rooms = [f"{part}.{room}" for part in PARTS for room in find_packages(part)]
     setup(

@@ -1,1 +1,1 @@
-"""Analyses of traces, logs and tables: perturbation, alignment, partition, diagnosis, phases, causal models."""
+"""Analyses of traces, event logs and tables: perturbation, alignment, partition, diagnosis, phases, causal models."""

@@ -1,8 +1,8 @@
-"""Compiled functions: compile with numba, keep the code in the user's cache, announce a slow first compilation.
+"""Compilation with numba: keep the code in the user's cache, and announce a slow first compilation.
 
 Importing this module does not load the compiler (about half a second): the first call of a compiled function does. Code
-is kept in the user's cache folder, by machine, compiler and source. Where there is none yet, compiling takes some
-seconds, and the logger of the part that needs it reports so.
+is kept in the user's cache folder, by machine, compiler and source. If no code is there yet, compiling takes some
+seconds, and the logger of the package that needs the function reports this.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _CONST = "const "
 _COMMA = re.compile(r",(?![^[]*\])")
-"""Between two arguments, not between the axes of one."""
+"""A comma between two arguments, not between the axes of an array."""
 
 _COMPILING = threading.Lock()
-"""Held by one thread while it compiles; those that need the same wait for it."""
+"""Lock of the thread that compiles; threads that need the same function wait for it."""
 
 
 def compilable(function: _Function) -> _Function:
-    """Mark a function that compiled functions call; it stays callable as it is, and is compiled with its callers."""
+    """Mark a function that compiled functions call: it is compiled with its callers, and Python can still call it."""
     marked: _Function = load_library("numba.extending").register_jitable(function)
     return marked
 
@@ -47,12 +47,12 @@ def compiled(
     called: str = "",
     **options: Any,
 ) -> Callable[..., Any]:
-    """Return a function of a module compiled for some types of arguments; it releases the interpreter's lock.
+    """Return a module's function, compiled for the given argument types; it releases the interpreter's lock.
 
-    `signatures`: Types of the arguments, as text "const int32[::1], int64" or as numba's types, one for each set that
-    it is called with. A `const` array may be read-only, as those of worker processes.
-    `calls`: Full names of other modules whose functions it calls: when one changes, it is compiled anew.
-    `called`: How the compilation is announced to users; the function's and module's name by default.
+    `signatures`: Types of the arguments, as text such as "const int32[::1], int64" or as numba's types; one signature
+    for each combination of types in calls. A `const` array may be read-only, like the arrays of worker processes.
+    `calls`: Full names of other modules whose functions it calls: if one of them changes, it is compiled anew.
+    `called`: Name of the function in messages to users; by default the function's and module's name.
     `**options`: Further options of numba.njit.
     """
     with _COMPILING:
@@ -75,9 +75,9 @@ def _declare(
     folder = _cache_folder(name, _fingerprint(sources, signatures))
     log, what = logging.getLogger(part), called or f"{function} of {name}"
     if folder is None:
-        log.info("compiling %s: some seconds, each time, as no cache folder can be written", what)
+        log.info("compiling %s: takes some seconds in every process, because the cache folder is not writable", what)
     elif not any(folder.rglob(f"*.{function}-*.nbi")):
-        log.info("compiling %s: some seconds, this once; kept in %s", what, folder)
+        log.info("compiling %s: takes some seconds, only once; the code is kept in %s", what, folder)
     declared = [_argument_types(one) if isinstance(one, str) else one for one in signatures]
     settings = {"cache": folder is not None, "nogil": True, **dict(options)}
     with _numba_cache_in(folder):
@@ -86,7 +86,7 @@ def _declare(
 
 
 def _argument_types(signature: str) -> tuple[Any, ...]:
-    """Return numba's types of a signature's arguments; an array marked `const` may be read-only."""
+    """Return the numba types of a signature's arguments; an array marked `const` may be read-only."""
     normalize = load_library("numba.core.sigutils").normalize_signature
     types, _ = normalize(f"({signature.replace(_CONST, '')},)")
     marks = [one.strip().startswith(_CONST) for one in _COMMA.split(signature)]
@@ -94,7 +94,7 @@ def _argument_types(signature: str) -> tuple[Any, ...]:
 
 
 def _cache_folder(name: str, fingerprint: str) -> Path | None:
-    """Return a folder of the user's cache, or None where it cannot be written (then every process compiles anew)."""
+    """Return a folder in the user's cache, or None if it is not writable (then every process compiles anew)."""
     try:
         folder = user_cache() / "kernels" / f"{name}-{fingerprint}"
         folder.mkdir(parents=True, exist_ok=True)
@@ -108,7 +108,7 @@ def _cache_folder(name: str, fingerprint: str) -> Path | None:
 
 
 def _fingerprint(sources: Sequence[Path], signatures: Sequence[Any]) -> str:
-    """Return a hash of compiler, processor, types and sources: numba's cache misses a change in a called function."""
+    """Return a hash of compiler, processor, types and sources: numba's cache ignores changes in called functions."""
     numba, binding = load_library("numba"), load_library("llvmlite.binding")
     digest = hashlib.sha256(f"{numba.__version__} {binding.get_host_cpu_name()} {signatures}".encode())
     for source in sources:
@@ -118,7 +118,7 @@ def _fingerprint(sources: Sequence[Path], signatures: Sequence[Any]) -> str:
 
 @contextmanager
 def _numba_cache_in(folder: Path | None) -> Iterator[None]:
-    """Make numba keep its cache in a folder while a function is declared: by default it writes beside the source."""
+    """Make numba cache in this folder while a function is declared: by default numba writes beside the source."""
     numba = load_library("numba")
     settings = vars(numba.config)  # the module sets its names at run time, so type checkers do not know them
     chosen = settings["CACHE_DIR"]

@@ -1,4 +1,4 @@
-"""Plain names of metrics: what a reader who does not know PAPI's presets would call them."""
+"""Plain names of metrics, for readers who do not know PAPI's presets."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ _SIMULATORS = ("callgrind", "simulated", "cachegrind")
 
 
 def plain_name(name: str) -> str:
-    """Return a metric's plain name: `L1-data misses` for `PAPI_L1_DCM`; its own name where none is known."""
+    """Return a metric's plain name, such as `L1-data misses` for `PAPI_L1_DCM`; without one, the name itself."""
     return _PLAIN.get(name, name)
 
 
 def pair_name(first: str, second: str) -> str:
-    """Return the plain name of a pair, or of the one metric when both are the same."""
+    """Return the plain names of a pair of metrics; only one name if both are the same metric."""
     return plain_name(first) if first == second else f"{plain_name(first)} – {plain_name(second)}"
 
 
@@ -73,7 +73,7 @@ def is_simulated(metric: Metric) -> bool:
 
 
 def meaning(name: str, described: Mapping[str, Metric]) -> str:
-    """Return one line on what the metric is, for a tooltip: its code name, its meaning, its source."""
+    """Return a tooltip for a metric: its code name, meaning, unit and source."""
     metric = described.get(name)
     if metric is None:
         return f"{name}: {plain_name(name)}"

@@ -1,4 +1,4 @@
-"""Corrections for testing many hypotheses at once: one p-value each, adjusted so that it may be compared with α."""
+"""Corrections for multiple comparisons: adjusted p-values, each of which can be compared with α directly."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ FloatArray = NDArray[np.float64]
 
 
 def holm(p_values: ArrayLike) -> FloatArray:
-    """Adjust p-values so that comparing each with α keeps the family-wise error rate at α; shape (n,), at most 1.
+    """Adjust p-values by Holm's method: comparing each with α limits the family-wise error rate to α.
 
-    The step-down procedure of Holm (1979), which holds whatever the dependence of the tests is. NaN is not a test: it
-    stays, and does not count.
+    The step-down procedure of Holm (1979) is valid for dependent tests too. Results have shape (n,) and are at most 1.
+    A NaN is not counted as a test and stays NaN.
     """
     return _adjust(p_values, lambda p: np.maximum.accumulate(p * np.arange(len(p), 0, -1)))
 
 
 LIKELY_NULL = 0.5
-"""p-values of interval hypotheses above this leave the family: most hypotheses lie far inside of their intervals."""
+"""Maximum p-value in a family of interval hypotheses: larger p-values mean a true value inside the interval."""
 
 
 def holm_of_intervals(p_values: ArrayLike) -> FloatArray:
-    """Adjust p-values of hypotheses that hold an interval each, such as "the change is at most the tolerance".
+    """Adjust p-values of interval hypotheses, such as "the change is at most the tolerance".
 
-    The p-values are uniform at the interval's end and larger within. Ellis, Pecanka and Goeman, "Gaining power in
-    multiple testing of interval hypotheses via conditionalization", Biostatistics 21 (2020): a p-value above λ = 0.5
-    leaves the family, one below is divided by λ. Of a family of changes that mostly are none, nearly all leave, and
-    Holm's correction is over the rest. That it holds for the changes of one campaign, which depend on one another, is
-    measured in `docs/evidence/calibration.md`.
+    Such p-values are uniform if the true value is at the interval's end, and larger if it is inside. By Ellis, Pecanka
+    and Goeman, "Gaining power in multiple testing of interval hypotheses via conditionalization", Biostatistics 21
+    (2020), p-values above λ = 0.5 leave the family, and the others are divided by λ. If most changes are close to zero,
+    nearly all leave, and Holm's correction covers only the rest. `docs/evidence/calibration.md` measures that this is
+    valid for the changes of one campaign, which depend on one another.
     """
     p = np.asarray(p_values, np.float64)
     adjusted = holm(np.where(p <= LIKELY_NULL, p / LIKELY_NULL, np.nan))
@@ -38,10 +38,10 @@ def holm_of_intervals(p_values: ArrayLike) -> FloatArray:
 
 
 def benjamini_hochberg(p_values: ArrayLike) -> FloatArray:
-    """Adjust p-values so that comparing each with α keeps the expected share of false discoveries at α.
+    """Adjust p-values by Benjamini and Hochberg's method: comparing each with α limits the false discovery rate to α.
 
-    Benjamini and Hochberg (1995). Sound for tests that are independent or positively dependent, as those of pairs that
-    share metrics mostly are. NaN as in `holm`.
+    The procedure (1995) is valid for tests that are independent or positively dependent, like most tests of pairs that
+    share a metric. NaN is treated as in `holm`.
     """
 
     def step_up(p: FloatArray) -> FloatArray:
@@ -52,7 +52,7 @@ def benjamini_hochberg(p_values: ArrayLike) -> FloatArray:
 
 
 def _adjust(p_values: ArrayLike, of_ascending: Callable[[FloatArray], FloatArray]) -> FloatArray:
-    """Apply a correction to the p-values that are numbers, in ascending order, and put the results back in place."""
+    """Apply a correction to the p-values in ascending order, and return the results in the given order; NaN stays."""
     values = np.asarray(p_values, np.float64)
     tested = np.flatnonzero(~np.isnan(values))
     order = tested[np.argsort(values[tested], kind="stable")]

@@ -1,7 +1,7 @@
-"""Work on many runs or pairs of runs, executed where the user wants it, by way of joblib.
+"""Parallel execution of analyses with joblib: in this thread, in threads, in processes or on a dask cluster.
 
-The one place that decides between this thread, threads, processes of this host and a dask cluster. The result is the
-same to the last bit: a chunk is computed by the same function from the same numbers, and results come in order.
+The result is the same everywhere, to the last bit: a chunk is computed by the same function from the same numbers, and
+results come in order.
 
 ::
 
@@ -35,29 +35,29 @@ _Result = TypeVar("_Result")
 _Packed = NDArray[np.uint8]
 
 _WORTH_S = 0.2
-"""Shorter work is not sent to other processes: a call of joblib with a memory-mapped array takes 60 ms beside it."""
+"""Shorter work stays in this thread: one joblib call with a memory-mapped array has an overhead of 60 ms."""
 _CHUNKS_A_WORKER = 4
-"""So that a slow worker does not keep the others waiting at the end."""
+"""Several chunks for each worker: otherwise all would wait for a slow worker at the end."""
 _MOST_LOSSES = 3
-"""Times that data lost with a worker of dask is sent again."""
+"""Maximum number of times that data are sent again after a dask worker is lost."""
 _ALIGNED = 64
-"""Bytes at whose multiples packed arrays begin, as numpy's own begin."""
+"""Alignment of packed arrays in bytes, the same as that of numpy's own arrays."""
 
 
 @dataclass(frozen=True)
 class Workers:
-    """Who executes the chunks of a piece of work."""
+    """Workers that execute the chunks of a task."""
 
-    count: int  # How many chunks are executed at once; 1 is this thread alone
-    backend: Any = None  # Joblib's backend, or None in this thread
+    count: int  # Number of chunks executed at once; 1: only this thread works
+    backend: Any = None  # Joblib's backend; None: this thread does the work
 
     @property
     def shares_memory(self) -> bool:
-        """Return whether all workers see the objects of this process."""
+        """Return whether all workers share this process's memory."""
         return self.backend is None or bool(getattr(self.backend, "supports_sharedmem", False))
 
     def chunks(self, items: int, *, least: int = 1) -> list[slice]:
-        """Cut `items` into a few chunks for each worker, of at least `least` items each."""
+        """Split `items` into a few chunks for each worker, with at least `least` items in each chunk."""
         parts = 1 if self.count == 1 else min(self.count * _CHUNKS_A_WORKER, max(1, items // least))
         ends = [items * at // parts for at in range(parts + 1)]
         return [slice(first, end) for first, end in pairwise(ends) if first < end]
@@ -65,9 +65,9 @@ class Workers:
     def map(
         self, function: Callable[[Any, Any], _Result], common: object, chunks: Sequence[object]
     ) -> Generator[_Result, None, None]:
-        """Yield `function(common, chunk)` of each chunk, in order; after `close`, what was not begun is not executed.
+        """Yield `function(common, chunk)` for each chunk, in order; `close` cancels chunks that have not started.
 
-        `common`: What all chunks need. Its arrays are sent once, and are read-only in other processes.
+        `common`: Data that all chunks need. Its arrays are sent once, and are read-only in other processes.
         """
         if self.backend is None or not chunks:
             return (function(common, chunk) for chunk in chunks)
@@ -82,36 +82,37 @@ class Workers:
         self, function: Callable[[Any, Any], _Result], common: object, chunks: Sequence[object]
     ) -> Generator[_Result, None, None]:
         joblib = load_library("joblib")
-        # Without a generator, an interrupt waits for all chunks; only the backend `multiprocessing` has none.
+        # Without a generator, an interrupt waits for all chunks; only the backend `multiprocessing` does not support
+        # generators.
         way = "generator" if getattr(self.backend, "supports_return_generator", True) else "list"
         pool = joblib.Parallel(n_jobs=self.count, backend=self.backend, return_as=way, batch_size=1)
         found: Any = None
         try:
             found = pool(joblib.delayed(function)(common, chunk) for chunk in chunks)
-            for result in found:  # noqa: UP028  closed below, not by the one who closes this generator
+            for result in found:  # noqa: UP028  `yield from` would pass `close` on; the code below closes `found`
                 yield result
         except load_library("joblib.externals.loky.process_executor").BrokenProcessPool as error:
             raise HostError(
-                "a worker process ended before its work was done; the usual reason is too little memory. "
-                'Use fewer workers: joblib.parallel_config("loky", n_jobs=2), or --jobs 2'
+                "a worker process ended before its work was done, usually because the host ran out of memory. "
+                'Use fewer workers: joblib.parallel_config("loky", n_jobs=2) or `--jobs 2`'
             ) from error
         finally:
             if hasattr(found, "close"):
-                with warnings.catch_warnings():  # joblib warns of results that are not fetched, as when a user stops
+                with warnings.catch_warnings():  # unfetched results are normal after an interrupt
                     warnings.simplefilter("ignore", UserWarning)
                     found.close()
 
     def _by_dask(
         self, function: Callable[[Any, Any], _Result], packed: _Packed, chunks: Sequence[object]
     ) -> Generator[_Result, None, None]:
-        # By the client itself: joblib's own way waits for ever for what a lost worker had.
+        # Submit through dask's client: joblib's dask backend waits forever for the results of a lost worker.
         client, options = self.backend.client, getattr(self.backend, "submit_kwargs", {})
         _require_same_version(client)
-        # What a worker cannot import ends the worker, unless the task itself imports it.
+        # A failed import ends the worker, unless it happens inside a task: so calls are sent pickled.
         dumps, cancelled = load_library("cloudpickle").dumps, load_library("distributed").CancelledError
 
         def submit(rest: Sequence[object]) -> list[Any]:
-            # To all: each needs it, and what one worker alone had would be lost with it.
+            # Broadcast: every worker needs the data, and a single copy would be lost with its worker.
             shared = client.scatter(packed, hash=False, broadcast=True)
             calls = [dumps((_version(), function, chunk)) for chunk in rest]
             return [client.submit(_call_pickled, shared, call, pure=False, **options) for call in calls]
@@ -119,7 +120,7 @@ class Workers:
         pending: list[Any] = []
         losses = 0
         try:
-            with self.backend.retrieval_context():  # gives the thread back where this is itself a task of dask
+            with self.backend.retrieval_context():  # releases the thread if this code runs in a dask task
                 pending = submit(chunks)
                 while pending:
                     try:
@@ -134,33 +135,35 @@ class Workers:
                         yield result
         except ModuleNotFoundError as error:
             raise HostError(
-                f"a worker of the dask cluster cannot import {error.name}: make it importable on all nodes"
+                f"a worker of the dask cluster cannot import {error.name}: install that module on all nodes"
             ) from error
         except _lost_by_dask() as error:
             raise HostError(
-                "workers of the dask cluster ended before their work was done; the usual reason is too little memory: "
-                "give each worker more, or start fewer on each node"
+                "workers of the dask cluster ended before their work was done, usually because they ran out of memory: "
+                "give each worker more memory, or start fewer workers on each node"
             ) from error
         finally:
             client.cancel(pending)
 
 
 def choose_workers(workers: int | None = None, *, kernels: bool = True, seconds: float = np.inf) -> Workers:
-    """Return who executes a piece of work.
+    """Return the workers that execute a task.
 
-    `workers`: How many; None takes what `joblib.parallel_config` says, else all processors of this process.
-    `kernels`: The work is done by compiled functions, which run without Python's lock. Then threads serve by default.
-    Otherwise it stays in this thread, unless joblib is told a backend or a number of jobs.
+    `workers`: Number of workers; None takes the number from `joblib.parallel_config`, or else one for each processor
+    that this process may use.
+    `kernels`: Compiled functions do the work and release Python's lock, so threads are the default. Otherwise the work
+    stays in this thread, unless joblib is configured with a backend or a number of jobs.
+    `seconds`: Estimated duration; short tasks stay in this thread.
     """
     if workers is not None and operator.index(workers) < 1:
-        raise ValueError(f"workers is {workers}: give 1 or more, or None")
-    configurable = workers is not None or "joblib" in sys.modules  # joblib that is not loaded has no context
+        raise ValueError(f"workers is {workers}: use 1 or more, or None")
+    configurable = workers is not None or "joblib" in sys.modules  # if joblib is not loaded, nobody configured it
     if seconds < _WORTH_S or not (kernels or configurable):
         return Workers(1)
-    parallel = load_library("joblib.parallel")  # slow to load
+    parallel = load_library("joblib.parallel")  # loads slowly
     backend, configured = parallel.get_active_backend()
     threads, _ = parallel.get_active_backend(prefer="threads")
-    # Without a configured backend, joblib takes processes, or threads where those are preferred.
+    # Without a configured backend, joblib uses processes, or threads if these are preferred.
     chosen = type(threads) is type(backend)
     jobs = workers if workers is not None else configured
     if not chosen:
@@ -168,20 +171,20 @@ def choose_workers(workers: int | None = None, *, kernels: bool = True, seconds:
             backend = threads
         elif jobs is None:
             return Workers(1)
-    if jobs is None:  # in a task of joblib's own, the other processors are at work already
+    if jobs is None:  # inside a joblib task, the other processors are already busy
         jobs = 1 if backend.nesting_level else -1
     try:
         count = backend.effective_n_jobs(jobs)
-    except TimeoutError as error:  # of a cluster that has no worker; the message says how to wait longer
+    except TimeoutError as error:  # the cluster has no worker; dask's message explains how to wait longer
         raise HostError(" ".join(str(error).split())) from error
-    # A cluster of one worker is used too: it is elsewhere.
+    # A cluster with a single worker is used too: it may be on a different host.
     return Workers(count, backend) if count > 1 or hasattr(backend, "client") else Workers(1)
 
 
 def pack(value: object) -> _Packed:
-    """Return an object as one array, which joblib memory-maps and dask sends once.
+    """Pack an object into one array, which joblib memory-maps and dask sends once.
 
-    It holds sizes, the pickle without its arrays, and each array at a multiple of 64 bytes.
+    The array contains the sizes of all parts, the pickle without its arrays, and the arrays, aligned to 64 bytes.
     """
     buffers: list[pickle.PickleBuffer] = []
     outline = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
@@ -196,8 +199,8 @@ def pack(value: object) -> _Packed:
 
 
 def unpack(packed: _Packed) -> Any:
-    """Return the object that `pack` packed; its arrays are views of the packed one, and read-only."""
-    if packed.ctypes.data % 8:  # as it came off the network: compiled functions take no array at an odd address
+    """Return the object that `pack` packed; its arrays are read-only views of the packed array."""
+    if packed.ctypes.data % 8:  # arrays from the network may be unaligned, and compiled functions need alignment
         packed = packed.copy()
     count = int(packed[:8].view(np.int64)[0])
     sizes = packed[: 8 * (count + 1)].view(np.int64)
@@ -210,7 +213,7 @@ def unpack(packed: _Packed) -> Any:
 
 
 def _places(sizes: NDArray[np.int64]) -> list[int]:
-    """Return where each part begins, and the end."""
+    """Return the offset of each part, and the total size."""
     places = [sizes.nbytes]
     for size in sizes[1:].tolist():
         places[-1] += -places[-1] % _ALIGNED
@@ -219,12 +222,12 @@ def _places(sizes: NDArray[np.int64]) -> list[int]:
 
 
 def _call_pickled(packed: _Packed, call: bytes) -> bytes:
-    """Execute a chunk in a worker of dask, which would send each number of a list by itself."""
+    """Execute a chunk in a dask worker; pickled, because dask would send each number of a list separately."""
     return pickle.dumps(_call_packed(packed, pickle.loads(call)), protocol=5)
 
 
 def _call_packed(packed: _Packed, call: tuple[str, Callable[[Any, Any], _Result], object]) -> _Result:
-    """Execute a chunk in a worker: of another version, it could give other numbers."""
+    """Execute a chunk in a worker; refuse a worker with a different version, whose numbers could differ."""
     version, function, chunk = call
     if version != _version():
         raise HostError(_of_another_version("a worker", _version(), version))
@@ -232,19 +235,19 @@ def _call_packed(packed: _Packed, call: tuple[str, Callable[[Any, Any], _Result]
 
 
 def _require_same_version(client: Any) -> None:
-    """Refuse workers of a dask cluster that lack this tool or have another version; a task would be lost there."""
+    """Refuse a dask cluster if a worker lacks this tool or has a different version: its tasks would fail."""
     for worker, version in client.run(metadata.version, "unperturbed", on_error="return").items():
         if isinstance(version, metadata.PackageNotFoundError):
             raise HostError(
-                f"unperturbed is not installed where the dask worker {worker} runs: install "
+                f"unperturbed is not installed on the host of dask worker {worker}: install "
                 f"'unperturbed[analysis]=={_version()}' on all nodes of the cluster"
             )
         if version != _version():
-            raise HostError(_of_another_version(f"the dask worker {worker}", version, _version()))
+            raise HostError(_of_another_version(f"dask worker {worker}", version, _version()))
 
 
 def _of_another_version(worker: str, version: object, own: str) -> str:
-    return f"{worker} has unperturbed {version} and this process {own}: install the same on all nodes"
+    return f"{worker} has unperturbed {version}, but this process has {own}: install the same version on all nodes"
 
 
 @cache
@@ -253,6 +256,6 @@ def _version() -> str:
 
 
 def _lost_by_dask() -> tuple[type[Exception], ...]:
-    """Return what dask raises where workers ended."""
+    """Return the exceptions that dask raises if a worker ends."""
     distributed = load_library("distributed")
     return (distributed.scheduler.KilledWorker, distributed.CancelledError)

@@ -1,4 +1,4 @@
-"""How numbers are gathered at intervals: the trace, the sources of counts, the samplers, and what they leave behind."""
+"""Collection of metrics at intervals: traces, sources of counts, samplers, and the samplers' record files."""
 
 from __future__ import annotations
 

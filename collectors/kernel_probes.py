@@ -1,8 +1,8 @@
-"""Probes of the kernel: breakpoints in any binary, whose hits the kernel counts for processes that ask.
+"""Kernel probes (uprobes): breakpoints in any binary; the kernel counts their hits for processes that open the probes.
 
-They are registered as dynamic events (`uprobe_events` of tracefs), not opened by the kernel's `uprobe` PMU: an event of
-that PMU cannot be inherited. Whatever makes a thread would have the kernel read the binary's path anew in its own
-memory, where it is not, and pthread_create(3) fails there.
+The probes are registered as dynamic events (`uprobe_events` of tracefs), not opened through the kernel's `uprobe` PMU:
+events of that PMU cannot be inherited. When a thread is created, the kernel would read the binary's path again from
+the memory of the calling process, which does not contain the path, and pthread_create(3) would fail.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _PLAIN_PATH = re.compile(r"[^\s#]+")
 
 
 class _Place(Protocol):
-    """Where a probe is set: the metric's index in the run, a name for messages, a binary and offsets in it.
+    """Site of a probe: the metric's index in the run, a name for messages, a binary, and offsets in the binary.
 
-    `semaphore`: Offset of the counter that makes the program prepare the probe's arguments; 0 for none.
+    `semaphore`: Offset of the counter that makes the program prepare the probe's arguments; 0 if there is none.
     """
 
     @property
@@ -59,24 +59,24 @@ class _TrialPlace(NamedTuple):
 
 
 def probe_registry() -> Path:
-    """Return the file where this host's kernel takes probes."""
+    """Return the file through which probes are registered with this host's kernel."""
     mounted = [folder for folder in _TRACEFS if _exists(folder / "events")]
     if not mounted:
         raise HostError(
-            "kernel probes need tracefs, which is not mounted here or is readable by root only: run as root, and if "
-            "needed mount -t tracefs tracefs /sys/kernel/tracing (a container needs it passed in, and CAP_PERFMON)"
+            "kernel probes need tracefs, which is not mounted or is readable only by root: run as root; if necessary, "
+            "mount -t tracefs tracefs /sys/kernel/tracing (a container needs tracefs passed in, and CAP_PERFMON)"
         )
     registry = mounted[0] / "uprobe_events"
     if not _exists(registry):
         without = f"it was built without CONFIG_UPROBE_EVENTS ({registry} is missing)"
-        raise HostError(f"this kernel takes no probes: {without}")
+        raise HostError(f"this kernel does not support probes: {without}")
     if not os.access(registry, os.W_OK):
         raise HostError(f"only root can register kernel probes: this user cannot write to {registry}; run as root")
     return registry
 
 
 def _exists(path: Path) -> bool:
-    """Return whether a path is there and may be looked at; Path.exists raises where it may not."""
+    """Return whether a path exists and is accessible; Path.exists raises an error if access is denied."""
     try:
         path.stat()
     except OSError:
@@ -85,19 +85,19 @@ def _exists(path: Path) -> bool:
 
 
 def register_probes(places: Iterable[_Place], *, compiler: str = "cc", tried: bool = True) -> tuple[Probe, ...]:
-    """Register probes with the kernel (Linux 5.4 and later): one per metric, which counts hits at all of its places.
+    """Register probes with the kernel (Linux 5.4 and later): one per metric, which counts the hits at all its sites.
 
-    Nothing is counted, and no binary changed, before a sampler opens them for a process. They are removed when this
-    process ends. Result: In the order of their metrics.
+    The kernel counts nothing and changes no binary until a sampler opens the probes for a process. The probes are
+    removed when this process ends. Result: The probes, in the order of their metrics.
 
-    `tried`: Try each, some 90 ms per metric: the kernel lets go of a probe only after all processors have passed a
-    quiet moment. Without, what the kernel refuses is met when a program runs, or counts nothing.
+    `tried`: Try each probe, about 90 ms per metric: the kernel releases a probe only after an RCU grace period.
+    Without trying, a probe that the kernel rejects fails when a program runs, or counts nothing.
     """
     ordered = sorted(places, key=lambda place: place.number)
     if not ordered:
         return ()
     registry = probe_registry()
-    # Of processes that were killed before they could remove theirs.
+    # Remove the probes of processes that were killed before they could remove them.
     left = rf"^p:(unperturbed_{_process_namespace()}_(\d+)/\S+) "
     for event, pid in set(re.findall(left, registry.read_text(), re.MULTILINE)):
         if not Path(f"/proc/{pid}").exists():
@@ -119,7 +119,7 @@ def register_probes(places: Iterable[_Place], *, compiler: str = "cc", tried: bo
 
 
 def remove_probes(probes: Iterable[Probe] | None = None) -> None:
-    """Remove probes that this process registered (all by default); one still in use stays for a later registration."""
+    """Remove probes that this process registered, all by default; a later registration removes any still in use."""
     with suppress(HostError):
         registry = probe_registry()
         wanted = None if probes is None else {probe.tracepoint for probe in probes}
@@ -130,7 +130,7 @@ def remove_probes(probes: Iterable[Probe] | None = None) -> None:
 
 
 def _own_group() -> str:
-    """Name of this process's probes among all of the host: a container's process numbers are its own."""
+    """Return the probe group of this process, unique on the host: containers have their own process numbers."""
     return f"unperturbed_{_process_namespace()}_{os.getpid()}"
 
 
@@ -143,12 +143,12 @@ def _tracepoint(registry: Path, event: str) -> int:
 
 
 def _remove(registry: Path, event: str) -> None:
-    with suppress(OSError):  # a process that lives on still counts it, or it is gone
+    with suppress(OSError):  # a running process still counts this event, or the event no longer exists
         _append(registry, f"-:{event}")
 
 
 def _append(registry: Path, command: str) -> None:
-    # Opened to truncate, the kernel would forget every probe of the host.
+    # If the file were opened with O_TRUNC, the kernel would remove every probe of the host.
     descriptor = os.open(registry, os.O_WRONLY | os.O_APPEND)
     try:
         os.write(descriptor, os.fsencode(f"{command}\n"))
@@ -162,13 +162,13 @@ def _write(registry: Path, place: _Place, event: str) -> None:
         with _path_of_command(place.path) as path:
             _append(registry, f"p:{event} {path}:{place.offset:#x}{semaphore}")
     except OSError as error:
-        where = f"{place.name} at {place.offset:#x} of {place.path}"
-        raise HostError(f"the kernel refuses a probe of {where}: {error.strerror}") from None
+        where = f"{place.name}, at offset {place.offset:#x} in {place.path}"
+        raise HostError(f"the kernel refuses a probe for {where}: {error.strerror}") from None
 
 
 @contextmanager
 def _path_of_command(path: Path) -> Iterator[str]:
-    """Yield a path as the kernel's commands can hold it: a space would end it, and # what follows it."""
+    """Yield a path without spaces and `#`, at which the kernel would cut off the path or the command."""
     if _PLAIN_PATH.fullmatch(str(path)):
         yield str(path)
         return
@@ -180,7 +180,7 @@ def _path_of_command(path: Path) -> Iterator[str]:
 
 
 def _try(probes: Sequence[Probe], places: Sequence[_Place], compiler: str) -> None:
-    """Set the breakpoints in this process, which maps the binaries: only then the kernel looks at the instructions."""
+    """Set each breakpoint in this process, which maps the binaries: only then does the kernel check instructions."""
     header = np.zeros((), HEADER)
     header["probes"] = 1
     opened = (ctypes.c_int * 64)()
@@ -204,28 +204,28 @@ def _map(place: _Place) -> mmap.mmap:
         with place.path.open("rb") as file:
             return mmap.mmap(file.fileno(), place.offset + 1 - begin, mmap.MAP_PRIVATE, readable, offset=begin)
     except ValueError:
-        changed = f"{place.path} ends before the place of {place.name}"
-        raise HostError(f"{changed}: it changed meanwhile; start again") from None
+        changed = f"{place.path} ends before the probe's site for {place.name}"
+        raise HostError(f"{changed}: the file has changed; repeat the command") from None
     except OSError as error:
         is_noexec = error.errno == errno.EPERM
-        why = "it lies in a file system that is mounted noexec" if is_noexec else error.strerror
-        raise HostError(f"{place.path} cannot be mapped as a program: {why}") from None
+        why = "its file system is mounted noexec" if is_noexec else error.strerror
+        raise HostError(f"{place.path} cannot be mapped as an executable: {why}") from None
 
 
 @dataclass(frozen=True)
 class HitCost:
-    """Time that a hit costs the program."""
+    """Time that each probe hit adds to the program."""
 
-    cheap_ns: float  # Where the kernel emulates the probed instruction, as a push or a nop
-    dear_ns: float  # Where the processor steps over it
+    cheap_ns: float  # If the kernel emulates the probed instruction, such as a push or a nop
+    dear_ns: float  # If the processor single-steps the probed instruction
 
     def ns(self, hit: str) -> float:
-        """Return the cost of a site whose instruction is `cheap`, `dear` or `unknown` (then the greater)."""
+        """Return the cost of a hit at a site with a `cheap`, `dear` or `unknown` instruction (the greater cost)."""
         return self.cheap_ns if hit == "cheap" else max(self.cheap_ns, self.dear_ns)
 
 
 def measure_hit_cost(compiler: str = "cc") -> HitCost:
-    """Measure what a hit costs: the median block of calls with a probe, less that without, in a program made for it."""
+    """Measure the cost of a hit: the median block of calls with a probe, minus without, in a test program."""
     program = build_hit_cost(compiler)
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with supervision.start([str(program)], **pipes, text=True) as process:
@@ -240,5 +240,5 @@ def measure_hit_cost(compiler: str = "cc") -> HitCost:
         finally:
             supervision.end(process)
     if process.returncode != 0:
-        raise HostError(f"cannot measure the cost of a probe: {error.strip() or f'exit code {process.returncode}'}")
+        raise HostError(f"cannot measure the cost of a probe hit: {error.strip() or f'exit code {process.returncode}'}")
     return HitCost(*map(float, printed.split()))

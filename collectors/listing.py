@@ -1,7 +1,7 @@
-"""The catalogue of this host: every metric, which source can count it here, and why the others cannot.
+"""Catalogue of this host: every metric, the sources that can count the metric here, and why the others cannot.
 
-Events are tried, hundreds in a fraction of a second, by a program of their own, in which a counter library may crash or
-hang. Nothing is changed on the host.
+A separate program tries the events, hundreds in a fraction of a second, because a counter library may crash or hang.
+Nothing is changed on the host.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ PERF_EVENT = "perf_event"  # metrics of perf's tables are computed from this sou
 
 
 def trials_on_this_host(compiler: str, root: Path = Path("/")) -> Trials:
-    """Return how sources try events here."""
+    """Return the `Trials` with which sources try events on this host."""
     return Trials(root, compiler, partial(_ask, compiler))
 
 
 def _ask(compiler: str, questions: Sequence[str], library: str) -> tuple[list[tuple[str, Answer]], str]:
-    """Run the program that tries events; return its answers, and why it did not end (a library may crash or hang)."""
+    """Run the program that tries events; return its answers, and why it failed (a library may crash or hang)."""
     program = build_trials(compiler)
     environment = {**os.environ, "UNPERTURBED_PAPI": library}
     asked = "".join(f"{question}\n" for question in questions).encode()
@@ -49,10 +49,10 @@ def _ask(compiler: str, questions: Sequence[str], library: str) -> tuple[list[tu
         done = supervision.run([program], input=asked, capture_output=True, timeout=_SECONDS, env=environment)
         output = done.stdout
         if done.returncode:
-            problem = f"asking ended by signal {-done.returncode}"
+            problem = f"the program that tries events was ended by signal {-done.returncode}"
     except subprocess.TimeoutExpired as late:
         output = late.stdout or b""
-        problem = f"no answer within {_SECONDS:g} s"
+        problem = f"the program that tries events did not finish within {_SECONDS:g} s"
     answers = []
     for line in output.decode(errors="replace").splitlines():
         what, *fields = line.split("\t")
@@ -64,25 +64,25 @@ def _ask(compiler: str, questions: Sequence[str], library: str) -> tuple[list[tu
 
 @dataclass(frozen=True)
 class Listing:
-    """The catalogue."""
+    """Catalogue of this host's sources, metrics and tracepoints."""
 
     sources: tuple[SourceState, ...]  # Each source's state, in the order of preference
-    # Family by family. Tracepoints are among them only where a pattern selects them.
+    # Ordered by family. Tracepoints are included only if a pattern selects them.
     metrics: tuple[CatalogueEntry, ...]
-    tracepoints: Mapping[str, int] = field(default_factory=dict)  # Subsystem to the number of its tracepoints
-    tracepoint_problem: str = ""  # Why tracepoints cannot be counted here; empty when they can
-    # Metrics of perf's tables for this processor, which a spec asks for under `derived`.
+    tracepoints: Mapping[str, int] = field(default_factory=dict)  # Number of tracepoints of each subsystem
+    tracepoint_problem: str = ""  # Why tracepoints cannot be counted here; empty if they can
+    # Metrics of perf's tables for this processor; a spec lists them under `derived`.
     perf_metrics: tuple[PerfMetric, ...] = ()
-    perf_metric_problem: str = ""  # Why perf lists none; empty when it does
+    perf_metric_problem: str = ""  # Why perf lists no metrics; empty if it lists any
 
 
 def list_metrics(
     compiler: str = "gcc", *, pattern: str | None = None, source: str | None = None, root: Path = Path("/")
 ) -> Listing:
-    """List every metric of this host, or only those that a pattern or a source selects.
+    """List every metric of this host, or only those selected by a pattern or a source.
 
-    `pattern`: A glob on names, or a part of a name or meaning; case does not matter.
-    `source`: Only metrics that this source might count, and only its own way of counting them.
+    `pattern`: A glob for names, or a part of a name or meaning; case does not matter.
+    `source`: Only metrics that this source might count, with this source's support only.
     """
     trials = trials_on_this_host(compiler, root)
     asked = find_sources()
@@ -103,10 +103,10 @@ def list_metrics(
 
 
 def nearest(pattern: str, listing: Listing, *, limit: int = 5) -> tuple[str, ...]:
-    """Return the names of a full listing that are most like a pattern that selected nothing.
+    """Return the names in a full listing that are most similar to a pattern that matched nothing.
 
-    `limit`: How many names are returned at most.
-    Result: The nearest first.
+    `limit`: Maximum number of names.
+    Result: The most similar name first.
     """
     from rapidfuzz import fuzz, process  # noqa: PLC0415  only a mistake needs it
 
@@ -114,14 +114,13 @@ def nearest(pattern: str, listing: Listing, *, limit: int = 5) -> tuple[str, ...
     names += [metric.name for metric in listing.perf_metrics]
     plain = re.sub(r"[*?\[\]]", "", pattern)
     found = process.extract(plain, names, scorer=fuzz.WRatio, processor=str.casefold, limit=None, score_cutoff=55)
-    # Of names that hold what was meant equally well the shortest says it best; sources spell some of them in capitals
-    # too.
+    # Among equally similar names, prefer the shortest; some sources also list names in capitals.
     found.sort(key=lambda hit: (-round(hit[1]), len(hit[0]), hit[0] != hit[0].casefold()))
     return tuple({name.casefold(): name for name, _, _ in reversed(found)}.values())[::-1][:limit]
 
 
 def _merge(sources: Mapping[str, Source], catalogues: Mapping[str, SourceCatalogue]) -> Iterable[CatalogueEntry]:
-    """Merge entries of one name, in the order of the source that owns its prefix, else of the first that lists it."""
+    """Merge entries of the same name, in the order of the prefix's owner, or else of the first source to list it."""
     owners = {source.prefix: name for name, source in sources.items() if source.prefix}
     names = {source: {entry.name for entry in found.entries} for source, found in catalogues.items()}
     places: dict[str, CatalogueEntry] = {}
@@ -151,14 +150,14 @@ def _matches(pattern: str | None, name: str, meaning: str, aliases: tuple[str, .
     wanted = pattern.casefold()
     names = [text.casefold() for text in (name, *aliases)]
     if re.search(r"[*?\[]", pattern):
-        # A source's prefix may be left out: `L1-*` is `perf::L1-*`.
+        # A source's prefix may be left out: `L1-*` also matches `perf::L1-dcache-loads`.
         return any(fnmatch.fnmatchcase(form, wanted) for text in names for form in (text, text.partition("::")[2]))
     return any(wanted in text for text in (*names, meaning.casefold()))
 
 
 def _process_counters(root: Path) -> Iterator[tuple[SourceState, list[CatalogueEntry]]]:
-    """Yield the state and the metrics of each group of the operating system's counters."""
-    files = {"schedstat": "proc/self/schedstat", "procio": "proc/self/io"}  # getrusage(2) needs none
+    """Yield state and metrics of each group of operating-system counters."""
+    files = {"schedstat": "proc/self/schedstat", "procio": "proc/self/io"}  # getrusage(2) needs no file
     for group in OS_GROUPS:
         file = files.get(group.source)
         problem = f"this kernel has no /{file}" if file is not None and not (root / file).exists() else ""
@@ -166,7 +165,7 @@ def _process_counters(root: Path) -> Iterator[tuple[SourceState, list[CatalogueE
         for name, meaning in group.metrics.items():
             way = SourceSupport(group.source, "os", _os_unit(name), meaning, problem)
             entries.append(CatalogueEntry(name, "process counter", (way,)))
-        yield SourceState(group.source, problem=problem, note="all of them in every run"), entries
+        yield SourceState(group.source, problem=problem, note="every run records all of these metrics"), entries
 
 
 def _os_unit(name: str) -> str:

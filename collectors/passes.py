@@ -1,11 +1,12 @@
-"""Which source counts which metric on this host, and how many passes that takes.
+"""Assignment of metrics to sources on this host, and division of the metrics into passes.
 
-A pass is what one run can hold: metrics of one source (and, simulated, of one machine). What fits is found by trying:
-the sampler opens the events around a small program of its own. What it cannot open is left to the next source; what
-does not run all the time goes to a further pass, together with the metrics that every pass shares.
+A pass is a set of metrics that one run can count: metrics of one source and, if simulated, of one machine. Trials show
+which events fit: the sampler opens the events around a small program. Events that a source cannot open are left to the
+next source. Events that would not be counted all the time go to a further pass, together with the metrics that every
+pass shares.
 
-Some events are counted only behind another one that leads their group (Intel's topdown events behind `slots`): it is
-added where nobody asked for it, and events that share a leader are put into one pass where they fit.
+Some events can be counted only in a group led by another event (Intel's topdown events need `slots`). The leader is
+added if it was not requested, and events that share a leader are put into one pass if they fit.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ from unperturbed.common.scratch import scratch_folder
 from unperturbed.errors import HostError, SpecError
 
 Trial = Callable[[Sequence[Event]], str | None]
-"""Opens events that are arranged; returns why they cannot be counted together, or None."""
+"""Function that opens arranged events and returns why they cannot be counted together, or None if they can."""
 
 
 def _led(events: Sequence[Event], leaders: Mapping[str, Event]) -> dict[tuple[object, ...], list[Event]]:
-    """Return each leader, under the name that was requested if any, with its followers; by what the leader counts."""
+    """Return each leader (under its requested name, if any) with its followers, by what the leader counts."""
     groups: dict[tuple[object, ...], list[Event]] = {}
     for event in events:
         if lead := leaders.get(event.name):
@@ -51,7 +52,7 @@ def _led(events: Sequence[Event], leaders: Mapping[str, Event]) -> dict[tuple[ob
 
 
 def _arranged(events: Sequence[Event], leaders: Mapping[str, Event], *, turns: bool = False) -> list[Event]:
-    """Return events as they are opened, with leaders that nobody asked for; `turns`: each leads a group, or follows."""
+    """Return events in opening order, with leaders added; `turns`: events without a leader get their own group."""
     placed: list[Event] = []
     for lead, *followers in _led(events, leaders).values():
         placed += [lead, *(replace(event, follows=True) if turns else event for event in followers)]
@@ -62,11 +63,11 @@ def _arranged(events: Sequence[Event], leaders: Mapping[str, Event], *, turns: b
 def pack(
     events: Sequence[Event], shared_names: frozenset[str], together: Sequence[frozenset[str]], trial: Trial
 ) -> tuple[list[list[Event]], dict[str, str]]:
-    """Group events by first fit into what can be counted together all the time, the shared ones in every group.
+    """Group events by first fit so that each group, with the shared events, can be counted together all the time.
 
-    `shared_names`: Those that every group holds, as many as fit together, the first ones before the others.
-    `together`: Names that shall be in one group, for which an event may be in several; divided if they do not fit.
-    Result: The groups, and why an event is in none: it leaves no room for the shared ones.
+    `shared_names`: Names of the events in every group: as many as fit together, in their order.
+    `together`: Sets of names to keep in one group, divided if they do not fit; an event may then be in several groups.
+    Result: The groups, and for each event in no group, the reason: it does not fit together with the shared events.
     """
     shared = [event for event in events if event.name in shared_names]
     while shared and trial(shared):
@@ -74,19 +75,19 @@ def pack(
     named = ", ".join(event.name for event in shared)
     groups: list[list[Event]] = [[*shared]] if shared else []
     refused = {}
-    # What is placed at once: the sets, the larger before the smaller, then each event.
+    # Place whole sets first, larger sets before smaller ones, then single events.
     sets = [[event for event in events if event.name in names] for names in sorted(together, key=len, reverse=True)]
     for unit in (*(events for events in sets if len(events) > 1), *([event] for event in events)):
         if any(all(event in group for event in unit) for group in groups):
             continue
         problem = _place(unit, groups, shared, trial)
         if problem and len(unit) == 1:
-            refused[unit[0].name] = f"{problem} (with {named}, which every pass shares)"
+            refused[unit[0].name] = f"{problem} (together with {named}, which every pass shares)"
     return groups, refused
 
 
 def _place(unit: list[Event], groups: list[list[Event]], shared: Sequence[Event], trial: Trial) -> str | None:
-    """Add a unit to the first group that has room for it, or to a new one; return why neither is possible."""
+    """Add a set of events to the first group with room, or to a new group; return why neither is possible."""
     for group in groups:
         more = [event for event in unit if event not in group]
         if trial([*group, *more]) is None:
@@ -99,29 +100,29 @@ def _place(unit: list[Event], groups: list[list[Event]], shared: Sequence[Event]
     return problem
 
 
-_UNKNOWN = "knows no such event"
-_NOT_GENERIC = "the kernel has no generic event for it"
-_NO_ROOM = "the events do not fit the counters together: they would be multiplexed"
-_TRIALS = 2  # made again where its program was killed: that says nothing about the host
+_UNKNOWN = "has no such event"
+_NOT_GENERIC = "the kernel has no generic event for this metric"
+_NO_ROOM = "the events need more counters than the processor has: they would be multiplexed"
+_TRIALS = 2  # a trial is repeated if its program was killed, which gives no information about the host
 
 
 @dataclass(frozen=True)
 class Passes:
     """The passes of a campaign."""
 
-    passes: tuple[Pass, ...]  # The fullest first, called `main`
-    reasons: Mapping[str, str]  # Each source that was not taken, and why
+    passes: tuple[Pass, ...]  # The pass with most metrics first, called `main`
+    reasons: Mapping[str, str]  # Each source that is not used, and why
 
     @property
     def passed_over(self) -> str:
-        """Return in one line which sources were not taken and what that means here; empty where all were."""
+        """Return one line with the sources that are not used, and the reasons; empty if all sources are used."""
         advice: dict[str, list[str]] = {}
         for source, why in self.reasons.items():
             advice.setdefault(" ".join(_hints(why)) or why, []).append(source)
         lines = []
         for text, sources in advice.items():
             said = f"{text[0].lower()}{text[1:]}" if text[1:2].islower() else text
-            lines.append(f"not {', not '.join(sources)}: {said.rstrip('.')}.")
+            lines.append(f"not used: {', '.join(sources)} ({said.rstrip('.')}).")
         return " ".join(lines)
 
 
@@ -137,17 +138,17 @@ def plan_passes(
     overflow: tuple[str, int] | None = None,
     together: Iterable[frozenset[str]] = (),
 ) -> Passes:
-    """Assign each hardware metric to the first source that can count it here; arguments are those of a `Request`.
+    """Assign each hardware metric to the first source that can count it here; for the arguments see `Request`.
 
-    Result: Every metric is in a pass, the shared ones in all (but those that do not fit together: see `pack`). A pass
-    may hold a metric that was not requested: the event that must lead a group.
+    Result: Every metric is in a pass; shared metrics are in every pass, except those that do not fit together (see
+    `pack`). A pass may contain a metric that was not requested: the event that must lead a group.
     """
     if not names:
         return Passes((Pass("main", NONE, ()),), {})
     request = Request(machine, compiler, frozenset(shared), sampler, multiplex, overflow, tuple(together))
     found = _assign(names, source, request)
     if found.left and request.together:
-        # Left to a source that cannot count them either: better in several passes than not at all.
+        # Metrics that were to be counted together were left to sources that cannot count them: allow several passes.
         found = _assign(names, source, replace(request, together=()))
     if found.left:
         lines = list(_refusals({name: "; ".join(found.refused[name]) for name in found.left}))
@@ -161,13 +162,13 @@ class _Assigned:
     """Metrics assigned to sources so far."""
 
     left: list[str]  # Metrics that no source has taken
-    passes: list[Pass]  # What the sources count
+    passes: list[Pass]  # The passes that the sources have planned
     refused: dict[str, list[str]]  # For each metric, why sources have not taken it
-    reasons: dict[str, str]  # Each source that was not taken, and why
+    reasons: dict[str, str]  # Each source that is not used, and why
 
 
 def _assign(names: Sequence[str], source: str, request: Request) -> _Assigned:
-    """Let each source, in the order of preference, take what it can count."""
+    """Let each source, in order of preference, take the metrics that it can count."""
     found = _Assigned(list(names), [], {name: [] for name in names}, {})
     for candidate, record in find_sources().items():
         if source not in ("auto", candidate) or not found.left:
@@ -177,7 +178,7 @@ def _assign(names: Sequence[str], source: str, request: Request) -> _Assigned:
         if source == "auto" and (split := _split_sets(counted, found.left, request)):
             kept = [name for name in found.left if name not in split]
             counted, why = _offer(record, again, kept, request) if kept else ([], {})
-            why = {**why, **dict.fromkeys(split, "left to a source that counts what it is computed with")}
+            why = {**why, **dict.fromkeys(split, "left to a source that can count all metrics of the same formula")}
         found.passes += counted
         taken = {metric.name for item in counted for metric in item.metrics}
         missed = [name for name in found.left if name not in taken]
@@ -193,13 +194,13 @@ def _assign(names: Sequence[str], source: str, request: Request) -> _Assigned:
 
 
 def _offer(record: Source, again: Sequence[str], left: Sequence[str], request: Request) -> Planned:
-    """Have a source plan what is left; of its passes, those count that hold some of it."""
+    """Let a source plan the metrics that are left; keep its passes that contain any of these metrics."""
     counted, why = (record.plan or partial(_plan_by_opening, record))([*again, *left], request)
     return [item for item in counted if any(metric.name in left for metric in item.metrics)], why
 
 
 def _split_sets(counted: Sequence[Pass], left: Sequence[str], request: Request) -> frozenset[str]:
-    """Return metrics of sets that a source took in part: a pass has one source."""
+    """Return the metrics of sets that a source took only in part: all metrics of a pass have the same source."""
     taken = {metric.name for item in counted for metric in item.metrics}
     split: frozenset[str] = frozenset()
     for names in request.together:
@@ -210,7 +211,7 @@ def _split_sets(counted: Sequence[Pass], left: Sequence[str], request: Request) 
 
 
 def _refusals(reasons: Mapping[str, str]) -> Iterator[str]:
-    """Yield a line for the metrics that are refused for one reason, whatever metric it names."""
+    """Yield one line for all metrics refused for the same reason, regardless of the metric that the reason names."""
     alike: dict[str, list[str]] = {}
     for name, why in reasons.items():
         alike.setdefault(why.replace(name, "it"), []).append(name)
@@ -220,12 +221,12 @@ def _refusals(reasons: Mapping[str, str]) -> Iterator[str]:
 
 
 def misspelt(names: Iterable[str]) -> Mapping[str, str]:
-    """Return the names after `perf::` that perf does not have, each with a message that has the nearest names."""
+    """Return the `perf::` names that perf does not have, each with a message that suggests similar names."""
     faults = {}
     for name in names:
         if name.startswith(PREFIX):
             try:
-                with suppress(HostError):  # perf has the name, and this host lacks the PMU
+                with suppress(HostError):  # perf has the name, but this host lacks the PMU
                     describe(name)
             except SpecError as error:
                 faults[name] = str(error)
@@ -233,7 +234,7 @@ def misspelt(names: Iterable[str]) -> Mapping[str, str]:
 
 
 def _commonest(reasons: Iterable[str]) -> str:
-    """Return the reason of most metrics, whatever metric each names."""
+    """Return the most common reason, regardless of the metric that each reason names."""
     kinds: dict[str, list[str]] = {}
     known = [reason for reason in reasons if reason not in (_UNKNOWN, _NOT_GENERIC)]
     for reason in known or [_UNKNOWN]:
@@ -242,7 +243,7 @@ def _commonest(reasons: Iterable[str]) -> str:
 
 
 def _name(passes: Sequence[Pass]) -> list[Pass]:
-    """Put the fullest pass first, call it `main`, and keep the names of the rest apart."""
+    """Put the pass with most metrics first, name it `main`, and give the other passes unique names."""
     named: list[Pass] = []
     for index, item in enumerate(sorted(passes, key=lambda item: -len(item.metrics))):
         name = "main" if index == 0 else item.name
@@ -253,7 +254,7 @@ def _name(passes: Sequence[Pass]) -> list[Pass]:
 
 
 def _plan_by_opening(source: Source, names: Sequence[str], request: Request) -> Planned:
-    """Open each metric's event by a source, and group those that open into passes."""
+    """Try to open each metric's event with a source, and group the events that open into passes."""
     found = {name: source.event(name) for name in names}
     why = {name: source.refusal(name) or _UNKNOWN for name, event in found.items() if event is None}
     possible = [event for event in found.values() if event is not None]
@@ -263,11 +264,11 @@ def _plan_by_opening(source: Source, names: Sequence[str], request: Request) -> 
         led = _led(events, leaders)
         if len(led) > 1:
             names = ", ".join(group[0].name for group in led.values())
-            return f"they need two leaders ({names}), but a run has one group"
+            return f"the events need several group leaders ({names}), but a run has only one group"
         return _trial(source.name, _arranged(events, leaders), request)
 
     problem = together(possible[:1]) if len(possible) > 1 else None
-    if problem and (problem.startswith("libpapi: ") or "PAPI_library_init" in problem):  # it is not about the event
+    if problem and (problem.startswith("libpapi: ") or "PAPI_library_init" in problem):  # not about an event
         return [], {**why, **{event.name: problem for event in possible}}
     problems = {event: together([event]) for event in possible}
     why |= {event.name: problem for event, problem in problems.items() if problem is not None}
@@ -292,9 +293,9 @@ def _plan_by_opening(source: Source, names: Sequence[str], request: Request) -> 
 def _take_turns(
     events: Sequence[Event], leaders: Mapping[str, Event], source: Source, request: Request
 ) -> tuple[list[list[Event]], dict[str, str]]:
-    """Make one group of events that share the counters by multiplexing; counts are scaled by how long each ran."""
+    """Return one group of events that share the counters by multiplexing; counts are scaled by how long each ran."""
     arranged = _arranged(events, leaders, turns=True)
-    problem: str | None = "multiplexed counts are read through perf_event, which reports how long each event ran"
+    problem: str | None = "multiplexing needs the source perf_event, which reports how long each event was counted"
     if source.timed:
         problem = _trial(source.name, arranged, request, multiplexed=True)
     return ([], {event.name: problem for event in events}) if problem else ([arranged], {})
@@ -303,7 +304,7 @@ def _take_turns(
 def _trial(source: str, events: Sequence[Event], request: Request, *, multiplexed: bool = False) -> str | None:
     """Open the events around a small program; return why they cannot be counted together, or None."""
     if len(events) > MOST_EVENTS:
-        return f"a record holds {MOST_EVENTS} hardware events, not {len(events)}"
+        return f"{len(events)} hardware events are too many for one run: the maximum is {MOST_EVENTS}"
     known = find_source(source)
     ends, interval = "", 1_000_000
     if request.overflow and request.overflow[0] in {event.name for event in events}:
@@ -334,16 +335,16 @@ def _trial(source: str, events: Sequence[Event], request: Request, *, multiplexe
     if records.state != "finished":
         return records.message or "the sampler did not start"
     if not len(records.rows):
-        return "its events could not be read in a trial"
+        return "the events could not be read in a trial run"
     last = records.rows[-1]
     if multiplexed:
         never = [event.name for event, times in zip(events, last["times"], strict=True) if times[1] == 0]
-        return f"never on a counter: {', '.join(never)}" if never else None
+        return f"never scheduled on a counter: {', '.join(never)}" if never else None
     return _NO_ROOM if int(last["running_ns"]) < int(last["enabled_ns"]) else None
 
 
 def _hints(text: str) -> list[str]:
-    """Explain the counter libraries' reasons on this host, and return what to do."""
+    """Explain on this host the reasons that counter libraries gave, and return what to do."""
     hints = []
     permission = "Permission denied" in text or "Operation not permitted" in text or "paranoid" in text
     if permission:
@@ -351,13 +352,13 @@ def _hints(text: str) -> list[str]:
         level = paranoid.read_text().strip() if paranoid.exists() else "unknown"
         hint = f"perf_event_paranoid is {level}; allow counting with: sysctl kernel.perf_event_paranoid=1"
         if "perf::" in text:
-            hint += "; at level 2 user space alone can be counted, as in perf::page-faults:u"
+            hint += "; at level 2, only user space can be counted, for example with perf::page-faults:u"
         hints.append(hint)
     if _NO_ROOM in text and (hybrid := confinement()):
         hints.append(f"{hybrid[0].upper()}{hybrid[1:]}.")
     kernel_refuses = "No such file or directory" in text or "not supported" in text
     if not permission and (kernel_refuses or ("no PMU" in text and "perf_event:" not in text)):
         hints.append(
-            "The processor offers no such counter here: no PMU, as in most virtual machines, or an event it lacks."
+            "This host has no such hardware counter: it has no PMU, like most virtual machines, or lacks the event."
         )
     return hints

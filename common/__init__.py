@@ -1,1 +1,1 @@
-"""Helpers that every part may use and that use none of them: wording, tables, caches, extensions."""
+"""Helpers for every part, independent of all parts: wording, tables, caches, extensions."""

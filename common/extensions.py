@@ -1,7 +1,7 @@
-"""Extensions: the modules of a room, and what other distributions offer, are found without a list that names them.
+"""Discovery of extensions: modules of a room (package) and entry points of other distributions, without a list.
 
-A room is a package whose modules each define one record or one class of a kind. Another distribution adds to a room by
-an entry point in the room's group, for example in its pyproject.toml::
+A room is a package in which each module defines one record or one class of a kind. Another distribution extends a room
+through an entry point in the room's group, for example in its pyproject.toml::
 
     [project.entry-points."unperturbed.log_formats"]
     mylog = "my_package.mylog:FORMAT"
@@ -26,15 +26,15 @@ T = TypeVar("T")
 
 
 def records_in(room: str, kind: type[T], *, group: str) -> dict[str, T]:
-    """Return the records of a room's modules, those named `_…` left out, then of its entry points, by `name`."""
+    """Return the records of a room, by `name`: from its modules (except `_…`), then from its entry points."""
     own = (value for module in _modules(room) for value in vars(module).values() if isinstance(value, kind))
     return _by_name(room, (*own, *offered(group, kind)))
 
 
 def classes_in(room: str, base: type[T], *, group: str) -> dict[str, type[T]]:
-    """Return the classes that derive from a base, of a room's modules, then of its entry points, by `name`.
+    """Return the subclasses of a base in a room, by `name`: from its modules, then from its entry points.
 
-    Left out are the base itself, classes that a module only imports, and modules whose name begins with `_`.
+    The base itself, classes that a module only imports, and modules with a name that starts with `_` are left out.
     """
     own = (
         value
@@ -47,23 +47,23 @@ def classes_in(room: str, base: type[T], *, group: str) -> dict[str, type[T]]:
 
 
 def offered(group: str, kind: type[T]) -> Iterator[T]:
-    """Yield the object of each entry point of a group, in the order of their names."""
+    """Yield the object of each entry point in a group, in the order of the entry points' names."""
     for point in sorted(_entry_points(tuple(sys.path)).select(group=group), key=lambda point: point.name):
         yield load(point, kind)
 
 
 def loaders(group: str, kind: type[T]) -> dict[str, Callable[[], T]]:
-    """Return, by name, a function for each entry point of a group that imports it."""
+    """Return a function for each entry point in a group, by name, that imports the entry point's object."""
     points = sorted(_entry_points(tuple(sys.path)).select(group=group), key=lambda point: point.name)
     return {point.name: partial(load, point, kind) for point in points}
 
 
 @cache
 def _entry_points(_path: tuple[str, ...]) -> EntryPoints:
-    """Return those of every distribution on the path, whose files are read once: 10 ms."""
+    """Return the entry points of all distributions on the path; cached, because reading them takes 10 ms."""
     from importlib.metadata import entry_points  # noqa: PLC0415  not every command needs it
 
-    return cast("EntryPoints", entry_points())  # before Python 3.12 of another type, which selects alike
+    return cast("EntryPoints", entry_points())  # before Python 3.12 a different type with the same `select`
 
 
 def load(point: EntryPoint, kind: type[T]) -> T:
@@ -72,10 +72,12 @@ def load(point: EntryPoint, kind: type[T]) -> T:
     where = f"the extension {point.value} of {owner} (entry point {point.name} of {point.group})"
     try:
         found = point.load()
-    except Exception as error:  # another's code may raise anything
-        raise HostError(f"cannot load {where}: {type(error).__name__}: {error}; fix or uninstall it") from error
+    except Exception as error:  # foreign code may raise any exception
+        raise HostError(
+            f"cannot load {where}: {type(error).__name__}: {error}; fix or uninstall the extension"
+        ) from error
     if not isinstance(found, kind):
-        raise HostError(f"{where} is a {type(found).__name__}, not a {kind.__name__}; fix or uninstall it")
+        raise HostError(f"{where} is a {type(found).__name__}, not a {kind.__name__}; fix or uninstall the extension")
     return found
 
 
@@ -89,7 +91,7 @@ def _modules(room: str) -> Iterator[ModuleType]:
 def _by_name(room: str, values: Iterable[T]) -> dict[str, T]:
     found: dict[str, T] = {}
     for value in values:
-        name: str = value.name  # type: ignore[attr-defined]  # every kind of a room has one
+        name: str = value.name  # type: ignore[attr-defined]  # every kind has a `name`
         if found.setdefault(name, value) is not value:
             raise HostError(f"two extensions of {room} are named {name}; rename or uninstall one")
     return found

@@ -1,7 +1,7 @@
-"""The libraries of the extras: loaded at their first use, and one message where an extra is not installed.
+"""Optional libraries (extras): loaded on first use, with one clear message if an extra is not installed.
 
-`pip install unperturbed` installs what a measuring host needs. What the analyses compute with is several hundred
-megabytes more, and comes with an extra of the distribution.
+`pip install unperturbed` installs what a measuring host needs. The libraries of the analyses are several hundred
+megabytes more, so an extra of the distribution installs them.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from typing import Any
 from unperturbed.errors import MissingExtraError
 
 EXTRAS = {"analysis": ("joblib", "llvmlite", "numba", "scipy")}
-"""The distributions of each extra, which pyproject.toml lists with their versions."""
+"""Distributions of each extra; pyproject.toml lists them with their versions."""
 
 
 def is_installed(extra: str) -> bool:
-    """Return whether all libraries of an extra can be imported; none of them is loaded."""
+    """Return whether all libraries of an extra can be imported, without loading them."""
     return all(importlib.util.find_spec(name) is not None for name in EXTRAS[extra])
 
 
 def require(extra: str) -> None:
-    """Refuse work that an extra is needed for, before it begins."""
+    """Raise MissingExtraError if a library of an extra is not installed; call this before the work starts."""
     for name in EXTRAS[extra]:
         if importlib.util.find_spec(name) is None:
             raise MissingExtraError(name, extra)
 
 
 def load_library(module: str) -> Any:
-    """Import and return a module of an extra's library; MissingExtraError where the extra is not installed."""
+    """Import and return a module of an extra's library; raise MissingExtraError if the library is not installed."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
@@ -42,13 +42,13 @@ def load_library(module: str) -> Any:
 
 
 class LazyLibrary(ModuleType):
-    """A module of an extra's library that is imported when one of its names is first used."""
+    """A module of an extra's library, imported on the first access to one of its names."""
 
     def __init__(self, module: str) -> None:
         super().__init__(module)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # what inspects modules looks for these, and must not load one
+        if name.startswith("__"):  # tools that inspect modules look these up, and must not load the library
             raise AttributeError(name)
         value = getattr(load_library(self.__name__), name)
         setattr(self, name, value)

@@ -1,4 +1,4 @@
-"""Public packages whose names are imported when they are first used."""
+"""Lazy imports for public packages: each name is imported on first use."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 
 
 def lazy_names(package: str, former: Mapping[str, str] = _NONE) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return a package's `__getattr__` and `__dir__`, which import what its `if TYPE_CHECKING:` imports.
+    """Return `__getattr__` and `__dir__` for a package, to import the names in its `if TYPE_CHECKING:` block lazily.
 
-    Type checkers and editors read those imports. They are read here, too, from the package's source, so that
-    no second list says where a name is defined.
+    Type checkers and editors read those imports. This function reads them too, from the package's source, so no
+    second list of names and modules is needed.
 
-    `former`: Modules and the names, separated by spaces, that were public: `Settings=SearchSettings` has a new name.
+    `former`: Formerly public names, separated by spaces, by module; `Settings=SearchSettings` gives the new name.
     """
 
     @cache
@@ -36,7 +36,7 @@ def lazy_names(package: str, former: Mapping[str, str] = _NONE) -> tuple[Callabl
         module = sys.modules[package]
         if name in gone:
             home, new = gone[name]
-            why = f"use {package}.{new}" if new else "it is not public any more"
+            why = f"use {package}.{new}" if new else "this name is no longer public"
             warnings.warn(f"{package}.{name} is deprecated: {why}", DeprecationWarning, stacklevel=2)
             return getattr(importlib.import_module(home), new or name)
         if name not in module.__all__ or name not in homes():
@@ -53,11 +53,11 @@ def lazy_names(package: str, former: Mapping[str, str] = _NONE) -> tuple[Callabl
 
 
 def _imports_for_typing(package: str) -> Mapping[str, tuple[str, str]]:
-    """Return module and original name of each name that a package imports under `if TYPE_CHECKING:`."""
+    """Return the module and the original name of each name that a package imports under `if TYPE_CHECKING:`."""
     import ast  # noqa: PLC0415  most processes use no lazy name
 
     spec = sys.modules[package].__spec__
-    source = spec.loader.get_source(package)  # type: ignore[union-attr]  # any loader of Python files has it
+    source = spec.loader.get_source(package)  # type: ignore[union-attr]  # every loader of Python files has `get_source`
     return {
         alias.asname or alias.name: (node.module or "", alias.name)
         for block in ast.parse(source).body

@@ -1,4 +1,4 @@
-"""Tables of other libraries: taken as polars frames, and handed out as theirs."""
+"""Conversion of tables between polars and other libraries."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ if TYPE_CHECKING:
     import polars as pl
 
 Library = Literal["polars", "pandas", "pyarrow"]
-"""Libraries that a table can be handed out to."""
+"""Libraries for which `frame` can return a table."""
 
 
 class HasFrame(Protocol):
     """An object that polars can read as a frame."""
 
     def to_frame(self) -> pl.DataFrame:
-        """Return it as a tidy polars frame."""
+        """Return the object as a tidy polars frame."""
 
 
 class Framed:
-    """A mixin of what has `to_frame`: the same frame in the library that the caller works with."""
+    """A mixin for classes with `to_frame`: adds `frame`, which returns the frame in the caller's library."""
 
     __slots__ = ()
 
     def frame(self: HasFrame, library: Library = "polars") -> Any:
-        """Return the tidy frame of `to_frame` in a library.
+        """Return the tidy frame of `to_frame` as a frame of the given library.
 
         Parameters
         ----------
         library : {"polars", "pandas", "pyarrow"}, default "polars"
-            Whose frame; it must be installed.
+            Library of the returned frame; it must be installed.
 
         Returns
         -------
@@ -43,7 +43,7 @@ class Framed:
 
 
 def to_polars(table: Any) -> pl.DataFrame:
-    """Return a table as a polars frame: any that narwhals knows, or that speaks Arrow (`__arrow_c_stream__`)."""
+    """Return a table as a polars frame; accept any table that narwhals or Arrow (`__arrow_c_stream__`) can read."""
     import polars as pl  # noqa: PLC0415  slow to load
 
     if isinstance(table, pl.DataFrame):
@@ -60,18 +60,18 @@ def to_polars(table: Any) -> pl.DataFrame:
         return frame.to_polars()
     except (TypeError, pl.exceptions.PolarsError) as error:
         raise DataError(
-            f"this is not a table: {type(table).__name__}; give a frame of polars, pandas or pyarrow, or a mapping of "
-            f"names to columns ({error})"
+            f"cannot use {type(table).__name__} as a table: pass a frame of polars, pandas or pyarrow, or a mapping "
+            f"of names to columns ({error})"
         ) from None
 
 
 def to_library(frame: pl.DataFrame, library: Library) -> Any:
-    """Return a polars frame as one of another library, with the same columns."""
+    """Return a polars frame as a frame of another library, with the same columns."""
     if library == "polars":
         return frame
     try:
         if library == "pandas":
-            import pandas as pd  # noqa: PLC0415  the caller's library, not one of ours
+            import pandas as pd  # noqa: PLC0415  the caller's library, not a dependency
 
             return pd.DataFrame({name: frame[name].to_numpy() for name in frame.columns})
         if library == "pyarrow":
@@ -79,5 +79,7 @@ def to_library(frame: pl.DataFrame, library: Library) -> Any:
 
             return pa.table(frame)
     except ModuleNotFoundError as error:
-        raise DataError(f"a frame of {library} needs {error.name}: pip install {error.name}") from None
+        raise DataError(
+            f"cannot return a frame of {library}: {error.name} is not installed (pip install {error.name})"
+        ) from None
     raise DataError(f"unknown library {library!r}: use polars, pandas or pyarrow")

@@ -1,4 +1,4 @@
-"""HTML that its content cannot break: `tag` builds elements, and escapes every text that is not `Html` itself."""
+"""Safe HTML: `tag` builds elements, and escapes all text that is not `Html`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FORBIDDEN = re.compile(f"[{FORBIDDEN}]")
 
 
 class Html(str):
-    """Text that is markup already."""
+    """Text that is already markup."""
 
     __slots__ = ()
 
@@ -27,7 +27,7 @@ Content = str | None | Iterable["Content"]
 
 
 def text(content: Content) -> Html:
-    """Return content as markup: `Html` as it is, other text escaped, sequences joined, None left out."""
+    """Return content as markup: keep `Html`, escape other text, join sequences, skip None."""
     if content is None:
         return Html()
     if isinstance(content, Html):
@@ -38,10 +38,10 @@ def text(content: Content) -> Html:
 
 
 def tag(name: str, /, *content: Content, **attributes: str | int | float | bool | None) -> Html:
-    """Return an element.
+    """Return an HTML element.
 
-    `**attributes`: `class_` means class, other underscores are hyphens. True is an attribute without value; False and
-    None leave it out.
+    `**attributes`: `class_` means class; other underscores become hyphens. True gives an attribute without a value;
+    False and None leave the attribute out.
     """
     written = []
     for key, value in attributes.items():
@@ -54,7 +54,7 @@ def tag(name: str, /, *content: Content, **attributes: str | int | float | bool 
 
 
 class Cell:
-    """A table cell: what it shows, what it is sorted by, attributes of its element."""
+    """A table cell: its content, its sort key, and the attributes of its element."""
 
     __slots__ = ("attributes", "content", "key")
 
@@ -62,7 +62,7 @@ class Cell:
         self.content, self.key, self.attributes = content, key, attributes
 
     def element(self, name: str) -> Html:
-        """Return the cell's element; a NaN as key sorts as no value."""
+        """Return the cell as an HTML element; a NaN key sorts as a missing value."""
         key = None if isinstance(self.key, float) and math.isnan(self.key) else self.key
         return tag(name, self.content, data_key=key, **self.attributes)
 
@@ -76,9 +76,9 @@ def table(
     sortable: bool = False,
     row_attributes: Iterable[dict[str, str]] | None = None,
 ) -> Html:
-    """Return a table in a frame that scrolls sideways where the window is narrow.
+    """Return an HTML table in a frame that scrolls horizontally in a narrow window.
 
-    `heads`: The columns' names, or pairs of a name and an explanation for a tooltip.
+    `heads`: Name of each column, or a pair of name and explanation; the explanation becomes a tooltip.
     """
     columns = [(head, None) if isinstance(head, str) else head for head in heads]
     top = [
@@ -102,13 +102,13 @@ def table(
 
 
 TableColumns: TypeAlias = Sequence[tuple[str | tuple[str, str], Callable[[T], Cell | Content]]]
-"""Columns of a table with a row an item: the head of each, as for `table`, and what makes its cell of an item."""
+"""Columns of a table with one row per item: each column's head, as for `table`, and a function from item to cell."""
 
 
 def table_of(
     caption: Content, columns: TableColumns[T], items: Iterable[T], *, identity: str = "", sortable: bool = False
 ) -> Html:
-    """Return a table with a row an item."""
+    """Return an HTML table with one row per item."""
     rows = [[cell(item) for _, cell in columns] for item in items]
     return table(caption, [head for head, _ in columns], rows, identity=identity or None, sortable=sortable)
 
@@ -118,5 +118,5 @@ def _label_of(caption: Content) -> str:
 
 
 def json_text(value: Any) -> str:
-    """Return JSON without the characters that no text on a page may hold; ValueError for a NaN or an infinity."""
+    """Return JSON, with characters that a page must not contain replaced; raise ValueError for NaN and infinity."""
     return _FORBIDDEN.sub("\ufffd", json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":")))

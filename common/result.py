@@ -1,4 +1,4 @@
-"""The common base of all results of analyses: a result can be read, tabulated, stored and opened as a page."""
+"""Base class of all analysis results, with a headline, tables, a frame, a dictionary and an HTML page."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _HEIGHT = 620
 
 
 class Picture:
-    """A self-contained page: a notebook shows it, and it can be written."""
+    """A self-contained HTML page that a notebook can display and that can be written to a file."""
 
     def __init__(
         self,
@@ -37,15 +37,15 @@ class Picture:
         self._page, self._headline, self._height, self._writer = page, headline, height, writer
 
     def write_html(self, path: str | os.PathLike[str]) -> Path:
-        """Write the page."""
+        """Write the page to a file."""
         self._writer(path, self._page)
         return Path(path)
 
     def __repr__(self) -> str:
-        return f"<Picture: {self._headline}; .write_html(path) writes it>"
+        return f"<Picture: {self._headline}; write the page with .write_html(path)>"
 
     def _repr_html_(self) -> str:
-        # A frame of its own keeps the page's styles and scripts apart from the notebook's.
+        # An iframe keeps the page's styles and scripts apart from the notebook's.
         return (
             f'<iframe srcdoc="{html.escape(self._page)}" title="{html.escape(self._headline)}" '
             f'style="width:100%;height:{self._height}px;border:0" sandbox="allow-scripts allow-downloads"></iframe>'
@@ -53,12 +53,12 @@ class Picture:
 
 
 def finite_or_none(value: float) -> float | None:
-    """Return a number that JSON has: None for NaN and infinities."""
+    """Return a number for JSON: None for NaN and infinities."""
     return value if math.isfinite(value) else None
 
 
 def plain(value: Any) -> Any:
-    """Return a value with JSON's own types alone: None for NaN and infinities, numpy's scalars as Python's."""
+    """Return a value as JSON types: None for NaN and infinities, numpy scalars as Python scalars."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | frozenset):
@@ -72,11 +72,11 @@ def plain(value: Any) -> Any:
 
 
 class Result(ABC):
-    """A result of an analysis.
+    """Base class for the result of an analysis.
 
-    A subclass defines its `headline`, its `tables`, its `to_frame` and its `to_dict`; all else follows from these.
-    `_page` names the function that renders it as a page, `module:function`, so that an analysis does not depend on the
-    report; by default the page has headline and tables.
+    A subclass defines `headline`, `tables`, `to_frame` and `to_dict`; the other methods use these. `_page` names the
+    function that renders the result as a page, as `module:function`, so an analysis does not depend on the report. The
+    default page shows the headline and the tables.
     """
 
     __slots__ = ()
@@ -84,11 +84,11 @@ class Result(ABC):
 
     @abstractmethod
     def headline(self) -> str:
-        """Return the result in one line."""
+        """Return a one-line summary of the result."""
 
     @abstractmethod
     def tables(self) -> Sequence[Table]:
-        """Return the result as tables, the most important first; they may be none."""
+        """Return the result as tables, the most important first; possibly none."""
 
     @abstractmethod
     def to_frame(self) -> pl.DataFrame:
@@ -96,14 +96,14 @@ class Result(ABC):
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as plain data, ready for JSON."""
+        """Return the result as a dictionary of JSON types."""
 
     def summary(self) -> str:
         """Return the result as text: the headline, then the tables."""
         return "\n\n".join([self.headline(), *(table.to_text() for table in self.tables())])
 
     def plot(self) -> Picture:
-        """Return the result's page as a picture, which a notebook shows."""
+        """Return the result's page as a picture that a notebook displays."""
         return Picture(self._rendered(), self.headline())
 
     def write_html(self, path: str | os.PathLike[str]) -> Path:
@@ -112,7 +112,7 @@ class Result(ABC):
         Parameters
         ----------
         path : path-like
-            The file. It appears whole or not at all.
+            The file, written atomically.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Temporary folders and files, removed however the process ended: by itself, or by the next one of this tool."""
+"""Temporary folders and files: a process removes its own, and those that killed processes left behind."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NAME = re.compile(r"\.?unperturbed-(?P<kind>[a-z]+)-(?P<host>[\w.]*)-(?P<proces
 
 @contextmanager
 def scratch_folder(kind: str, place: Path | None = None) -> Iterator[Path]:
-    """Make an empty temporary folder of this user alone, and remove it in the end, with those of killed processes."""
+    """Yield an empty private temporary folder and remove it afterwards; first remove folders of killed processes."""
     above = Path(tempfile.gettempdir()) if place is None else place
     _sweep(above)
     folder = Path(tempfile.mkdtemp(prefix=_prefix(kind), dir=above))
@@ -29,7 +29,7 @@ def scratch_folder(kind: str, place: Path | None = None) -> Iterator[Path]:
 
 @contextmanager
 def scratch_file(target: Path) -> Iterator[IO[bytes]]:
-    """Make a hidden temporary file beside its target, and remove it in the end, with those of killed processes."""
+    """Yield a hidden temporary file beside its target, removed afterwards; first remove those of killed processes."""
     _sweep(target.parent)
     aside = target.with_name(f".{_prefix('file')}{os.urandom(4).hex()}")
     try:
@@ -42,7 +42,7 @@ def scratch_file(target: Path) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def naming(target: Path, aside: Path | None = None) -> Iterator[None]:
-    """Name a file in errors of writing it: the system names none, or the file that is written in its place."""
+    """Put the target's name into write errors that name no file, or only the temporary file."""
     try:
         yield
     except OSError as error:
@@ -53,7 +53,7 @@ def naming(target: Path, aside: Path | None = None) -> Iterator[None]:
 
 @contextmanager
 def whole_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Yield a file that takes its name when it is whole and on disk; until then, the name keeps what it had."""
+    """Yield a file that replaces `path` atomically, once it is complete and on disk."""
     target = Path(path)
     with scratch_file(target) as file:
         yield file
@@ -63,7 +63,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
 
 def write_whole(path: str | os.PathLike[str], text: str) -> None:
-    """Write a text as UTF-8 into a file that appears whole or not at all."""
+    """Write text to a file as UTF-8, atomically."""
     with whole_file(path) as file:
         file.write(text.encode())
 
@@ -73,13 +73,13 @@ def _prefix(kind: str) -> str:
 
 
 def _host() -> str:
-    """Return this host's name: the numbers of processes mean nothing on another one that shares the folder."""
+    """Return this host's name, because process numbers differ on other hosts that share the folder."""
     return re.sub(r"[^\w.]", "_", os.uname().nodename, flags=re.ASCII)[:64]
 
 
 def _sweep(above: Path) -> None:
-    """Remove what this user's processes on this host left that are gone."""
-    with contextlib.suppress(OSError), os.scandir(above) as entries:  # making a file there raises the same error
+    """Remove leftovers of this user's processes on this host that no longer run."""
+    with contextlib.suppress(OSError), os.scandir(above) as entries:  # creating a file there raises the same error
         for entry in entries:
             named = _NAME.fullmatch(entry.name)
             if named is None or named["host"] != _host():

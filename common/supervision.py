@@ -1,10 +1,11 @@
-"""Start programs, each in a session of its own that ends with this process, however that ends.
+"""Start programs in sessions of their own, which are killed when this process ends, for whatever reason.
 
-A child can ask the kernel to die with its parent, but not for its own children: the compilers of a `make` would
-outlive a harness that is killed. So one small process watches. It holds the other end of a pipe, sleeps, and is told
-the sessions that run, each as soon as it began (a harness that is killed in the microseconds between leaves it). When
-the pipe closes (the kernel closes it whatever happened), it kills all that is in them. It stands beside the programs,
-never between, so that a measured program has the same parent and costs as without it.
+The kernel can kill a child when its parent dies, but not the child's own children: the compilers of a `make` would
+outlive a killed harness. So one small watcher process waits at the other end of a pipe. This process reports each
+session to the watcher as soon as the session has started; a harness that is killed in the microseconds before the
+report leaves that session running. When the pipe closes (the kernel closes it in any case), the watcher kills all
+processes in the reported sessions. The watcher is not an ancestor of the programs, so a measured program has the same
+parent and the same costs as without it.
 """
 
 from __future__ import annotations
@@ -52,17 +53,17 @@ for _ in range(100):  # a killed process may have started another meanwhile
 
 _LOCK = threading.Lock()
 _PIPES: dict[int, IO[bytes]] = {}
-"""The pipe to the watcher of this process, by the process's number: a fork has the pipe of its parent, who may end
-before it."""
+"""The pipe to this process's watcher, by process number: a fork inherits the pipe of its parent, which may end
+earlier."""
 
 
 def _tell_watcher(line: str = "") -> None:
-    """Start the watcher unless it runs, and send it a line."""
+    """Start the watcher if it is not running, and send it a line."""
     with _LOCK:
         if os.getpid() not in _PIPES:
             _PIPES.clear()
             _PIPES[os.getpid()] = _start_watcher()
-        with contextlib.suppress(BrokenPipeError):  # somebody killed it: it serves only if this process is killed
+        with contextlib.suppress(BrokenPipeError):  # somebody killed the watcher: only needed if this process is killed
             _PIPES[os.getpid()].write(line.encode())
 
 
@@ -76,22 +77,22 @@ def _start_watcher() -> IO[bytes]:
         bufsize=0,
         start_new_session=True,
     )
-    process.returncode = 0  # nobody waits for it: it ends after this process
+    process.returncode = 0  # nobody waits for the watcher: it ends after this process
     assert process.stdin is not None
     return process.stdin
 
 
 def start(command: Sequence[str | os.PathLike[str]], **options: Any) -> subprocess.Popen[Any]:
-    """Start a program in a session of its own that is killed when this process ends."""
-    _tell_watcher()  # before the program: this process is not killed between the two
+    """Start a program in its own session, which is killed when this process ends."""
+    _tell_watcher()  # start the watcher before the program
     process: subprocess.Popen[Any] = subprocess.Popen(command, start_new_session=True, **options)
     _tell_watcher(f"+{process.pid}\n")
     return process
 
 
 def end(process: subprocess.Popen[Any]) -> None:
-    """Kill all processes of a program that `start` started, and wait for it."""
-    with contextlib.suppress(ProcessLookupError):  # its group has ended already
+    """Kill all processes of a program that `start` started, and wait for the program to end."""
+    with contextlib.suppress(ProcessLookupError):  # the process group has already ended
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     _tell_watcher(f"-{process.pid}\n")
@@ -104,7 +105,7 @@ def run(
     timeout: float | None = None,
     **options: Any,
 ) -> subprocess.CompletedProcess[Any]:
-    """Run a program to its end, as `subprocess.run` with `check=False`, and leave nothing of it behind."""
+    """Run a program like `subprocess.run` with `check=False`, then kill all processes that it left running."""
     if options.pop("capture_output", False):
         options |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     if input is not None:

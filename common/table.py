@@ -1,4 +1,4 @@
-"""A table that is written once and shown alike in the terminal, on a page and in a notebook."""
+"""A table that looks the same in a terminal, on an HTML page and in a notebook."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 Tone = Literal["", "good", "bad", "shifted", "undecided", "quiet", "strong"]
-"""Meaning of a cell's colour; pages have a class of this name."""
+"""Meaning of a cell's colour; also the name of its CSS class on pages."""
 
 _STYLES: dict[Tone, str] = {
     "": "",
@@ -37,24 +37,24 @@ SERIES_STYLES = ("bright_black", "blue", "dark_orange", "green", "magenta", "yel
 class Column:
     """A column of a table."""
 
-    head: str  # Its name
+    head: str  # Name of the column
     align: Literal["left", "right"] = "left"  # Numbers are right-aligned
-    meaning: str = ""  # An explanation: a tooltip on a page
-    whole: bool = False  # Its cells are never broken over lines in a terminal: names that are copied, for instance
-    detail: bool = False  # Text leaves it out where the table would not fit otherwise
+    meaning: str = ""  # An explanation, shown as a tooltip on a page
+    whole: bool = False  # Never wrap its cells in a terminal, for example names that users copy
+    detail: bool = False  # Plain text leaves the column out if the table would not fit otherwise
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell that is more than its text."""
+    """A table cell with more than text: colour, sort key, link or markup."""
 
     text: str  # What is shown
-    tone: Tone = ""  # What its colour means
-    key: float | str | None = None  # What a page sorts it by; None sorts by the text
-    link: str = ""  # Where it leads on a page
-    # Number of its series in a figure, whose colour it has: from 1, and 0 for all further ones.
+    tone: Tone = ""  # Meaning of its colour
+    key: float | str | None = None  # Sort key on a page; None sorts by the text
+    link: str = ""  # Link target on a page
+    # Number of its series in a figure, which sets its colour: from 1; 0 for all series without their own colour.
     series: int | None = None
-    markup: Html | None = None  # What a page shows in place of the text, such as a button
+    markup: Html | None = None  # Shown on a page instead of the text, such as a button
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +62,17 @@ class Table:
     """Rows of text under named columns."""
 
     columns: Sequence[Column]  # From left to right
-    rows: Sequence[Sequence[Cell | str]]  # As many cells each as there are columns
-    caption: str = ""  # What the table holds
+    rows: Sequence[Sequence[Cell | str]]  # Each row has one cell per column
+    caption: str = ""  # Caption of the table
 
     def __post_init__(self) -> None:
         for number, row in enumerate(self.rows, 1):
             if len(row) != len(self.columns):
-                raise ValueError(f"row {number} has {len(row)} cells for {len(self.columns)} columns")
+                raise ValueError(f"row {number} has {len(row)} cells, but the table has {len(self.columns)} columns")
 
     def to_rich(self) -> rich.table.Table:
-        """Return the table as rich draws it in a terminal."""
-        from rich import box  # noqa: PLC0415  not every process that makes a table shows it
+        """Return the table as a rich table for a terminal."""
+        from rich import box  # noqa: PLC0415  not every process that creates a table displays it
         from rich.table import Table as RichTable  # noqa: PLC0415
         from rich.text import Text  # noqa: PLC0415
 
@@ -91,9 +91,10 @@ class Table:
         return table
 
     def to_text(self, width: int | None = None) -> str:
-        """Return the table as plain text that fits a width: by default the terminal's (or COLUMNS), else 120.
+        """Return the table as plain text of at most `width` columns: by default the terminal's width, else 120.
 
-        Lines have no spaces at their ends. The last one names the columns that did not fit, if there are any.
+        COLUMNS overrides the terminal's width. Lines have no trailing spaces. If columns did not fit, the last line
+        names them.
         """
         from rich.console import Console  # noqa: PLC0415
 
@@ -108,7 +109,7 @@ class Table:
         with console.capture() as drawn:
             console.print(shown.to_rich())
             if left_out:
-                console.print(f"{columns} columns are too narrow for: {listing(left_out)}.", soft_wrap=True)
+                console.print(f"Columns left out at width {columns}: {listing(left_out)}.", soft_wrap=True)
         return "\n".join(line.rstrip() for line in drawn.get().splitlines()).strip("\n")
 
     def _without(self, heads: Collection[str]) -> Table:
@@ -117,7 +118,7 @@ class Table:
         return Table([self.columns[place] for place in kept], rows, self.caption)
 
     def to_html(self, *, identity: str | None = None, sortable: bool = False) -> Html:
-        """Return the table as markup."""
+        """Return the table as HTML."""
         rows = []
         for row in self.rows:
             cells = [cell if isinstance(cell, Cell) else Cell(cell) for cell in row]
@@ -127,7 +128,7 @@ class Table:
 
 
 def style_of(cell: Cell) -> str:
-    """Return the style in which rich draws a cell."""
+    """Return the rich style of a cell."""
     return _STYLES[cell.tone] if cell.series is None else SERIES_STYLES[cell.series]
 
 

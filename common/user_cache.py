@@ -1,7 +1,7 @@
-"""The user's cache folder of this tool, and the rule that nothing runs from it that somebody else could have put there.
+"""This tool's cache folder, protected against other users because its files are executed.
 
-What lies in it is executed later: samplers, compiled loops, launchers. So only the user may write to the folder, no
-other user can replace it by its path, and its files are used only if the user owns them.
+The cache contains samplers, compiled loops and launchers. So only the user may write to the folder, no other user can
+replace a folder on its path, and files are used only if the user owns them.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _LOG = logging.getLogger(__name__)
 
 
 def user_cache() -> Path:
-    """Return the user's cache folder of this tool, made if need be, to which others cannot write (a new one: 0700).
+    """Return this tool's cache folder, created with mode 0700 if missing; other users cannot write to the folder.
 
-    It is `unperturbed` in ``$XDG_CACHE_HOME``, else in ``~/.cache``. A relative ``XDG_CACHE_HOME`` is invalid and
-    ignored, as the base directory specification asks.
+    The folder is `unperturbed` in ``$XDG_CACHE_HOME``, else in ``~/.cache``. A relative ``XDG_CACHE_HOME`` is ignored,
+    as the base directory specification requires.
     """
     named = Path(os.environ.get("XDG_CACHE_HOME", ""))
     try:
         base = named if named.is_absolute() else Path.home() / ".cache"
     except RuntimeError:
-        raise HostError(f"this user has no home folder for the cache: {_ADVICE}") from None
+        raise HostError(f"no folder for the cache, because this user has no home folder: {_ADVICE}") from None
     folder = base / "unperturbed"
     _require_safe_way(folder)
     try:
@@ -49,9 +49,9 @@ def user_cache() -> Path:
 
 
 def _close(folder: Path) -> None:
-    """Keep others out of a folder that they could write to; what they may have put there must not be executed."""
+    """Remove other users' access to the folder, and empty it: files that they may have put there must not run."""
     folder.chmod(0o700)
-    _LOG.warning("other users could write to %s: it is closed to them now, and was emptied", folder)
+    _LOG.warning("other users could write to %s: removed their access and emptied the folder", folder)
     for path in folder.iterdir():
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
@@ -60,7 +60,7 @@ def _close(folder: Path) -> None:
 
 
 def is_own_file(path: Path) -> bool:
-    """Return whether there is such a file in the cache."""
+    """Return whether a path is a regular file; raise HostError if another user owns it."""
     try:
         state = path.lstat()
     except FileNotFoundError:
@@ -73,13 +73,13 @@ def _require_own(path: Path, state: os.stat_result) -> os.stat_result:
     if state.st_uid != os.geteuid():
         raise HostError(
             f"{path} belongs to {_name(state.st_uid)}, but {_name(os.geteuid())} would execute its content: "
-            f"{_ADVICE}, or remove it"
+            f"{_ADVICE}, or remove {path}"
         )
     return state
 
 
 def _require_safe_way(path: Path) -> None:
-    """Refuse a path if another user could replace one of its folders, as sshd does with a user's keys."""
+    """Refuse a path if another user could replace one of its folders, as sshd does for a user's keys."""
     own = os.geteuid()
     try:
         primary = pwd.getpwuid(own).pw_gid
@@ -93,22 +93,22 @@ def _require_safe_way(path: Path) -> None:
             continue
         if state.st_uid not in trusted:
             raise HostError(
-                f"the cache would be at {path}, but {folder} belongs to {_name(state.st_uid)}, who could replace what "
-                f"{_name(own)} executes from there: {_ADVICE}"
+                f"the cache would be at {path}, but {folder} belongs to {_name(state.st_uid)}, who could replace files "
+                f"that {_name(own)} executes: {_ADVICE}"
             )
-        # A user's private group has this user alone.
+        # A user's private group contains only this user.
         writable = state.st_mode & (stat.S_IWOTH if state.st_gid == primary else _OTHERS_WRITE)
         if writable and not state.st_mode & stat.S_ISVTX and state.st_uid != _overflow():
             raise HostError(
-                f"the cache would be at {path}, but other users can write to {folder} and so replace what is executed "
-                f"from there: {_ADVICE}, or chmod go-w {folder}"
+                f"the cache would be at {path}, but other users can write to {folder} and could replace files that are "
+                f"executed: {_ADVICE}, or run chmod go-w {folder}"
             )
         if not state.st_mode & (stat.S_IXGRP | stat.S_IXOTH):
             return  # only the owner can enter this folder
 
 
 def _overflow() -> int:
-    """Return the number of users whom a user namespace does not know: there, the host's folders have this owner."""
+    """Return the overflow user id, which owns the host's folders when seen inside a user namespace."""
     try:
         return int(_OVERFLOW.read_text())
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""How numbers, times, lists and names are written, in the terminal, on pages and in messages alike. No markup."""
+"""Formatting of numbers, times, lists and names as plain text, for the terminal, pages and messages."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import re
 from collections.abc import Iterable, Sequence
 
 GOOD, BAD, SHIFTED, UNDECIDED, NOTE = "✓", "✗", "~", "?", "!"
-"""The signs of verdicts and of findings, everywhere."""
+"""Symbols of verdicts and findings, used in all output."""
 
 FORBIDDEN = "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff"
-"""Characters that untrusted text must not contain, as a class of a regular expression.
+"""Characters that untrusted text must not contain, as a character class for regular expressions.
 
-Controls but for tab and line ends; signs that turn the direction of all that follows them; halves of surrogate pairs,
-which undecodable bytes in paths and in a program's output become.
+Control characters except tabs and line ends; characters that change the direction of the following text; lone
+surrogates, which stand for undecodable bytes in paths and in a program's output.
 """
 
 _UNSAFE = re.compile(f"[{FORBIDDEN}]|\r(?!\n)")
@@ -22,7 +22,7 @@ _SHOWN = 5
 
 
 def number(value: float | None, digits: int = 3, *, zeros: bool = False) -> str:
-    """Write a number with `digits` significant digits; None and what is not finite as `–`."""
+    """Format a number with `digits` significant digits; None, NaN and infinity as `–`."""
     if value is None or not math.isfinite(value):
         return "–"
     if value == 0:
@@ -35,9 +35,9 @@ def number(value: float | None, digits: int = 3, *, zeros: bool = False) -> str:
 
 
 def visible(text: str) -> str:
-    """Escape terminal control characters in a text of others: `\\x1b[31m`, which would turn it red.
+    """Escape terminal control characters in untrusted text, such as `\\x1b[31m`, which would turn the text red.
 
-    Result: The same without controls but for tabs and line ends. A text of JSON stays the same JSON.
+    Result: The text without control characters except tabs and line ends. JSON text keeps its meaning.
     """
     return _UNSAFE.sub(_written_out, text)
 
@@ -48,7 +48,7 @@ def _written_out(found: re.Match[str]) -> str:
 
 
 def correlation(value: float) -> str:
-    """Write a correlation: two decimals, a true minus sign, never `−0.00`."""
+    """Format a correlation: two decimals, a true minus sign, never `−0.00`."""
     if not math.isfinite(value):
         return "–"
     text = f"{value:.2f}"
@@ -56,18 +56,18 @@ def correlation(value: float) -> str:
 
 
 def signed(value: float) -> str:
-    """Write a change of a correlation with its sign: `−0.13`, `+0.05`, `0.00`."""
+    """Format a change of a correlation with its sign: `−0.13`, `+0.05`, `0.00`."""
     text = correlation(value)
     return text if text in {"0.00", "–"} or text.startswith(_MINUS) else f"+{text}"
 
 
 def span(low: float, high: float) -> str:
-    """Write an interval of changes, never broken over lines: `−0.13 … +0.05`."""
+    """Format a range of changes without line breaks: `−0.13 … +0.05`."""
     return f"{signed(low)}\u00a0…\u00a0{signed(high)}"
 
 
 def percent(ratio: float | None) -> str:
-    """Write a ratio as a signed percentage of two significant digits: `+17 %`, `−0.43 %`, the space unbreakable."""
+    """Format a ratio as a signed percentage with two significant digits and a no-break space: `+17 %`, `−0.43 %`."""
     if ratio is None or not math.isfinite(ratio):
         return "not measured"
     text = number(100 * ratio, 2, zeros=True)
@@ -75,14 +75,14 @@ def percent(ratio: float | None) -> str:
 
 
 def p_value(p: float) -> str:
-    """Write a p-value: `0.03`, `< 0.001`."""
+    """Format a p-value: `0.03`, `< 0.001`."""
     if not math.isfinite(p):
         return "–"
     return "< 0.001" if p < 0.001 else number(p, 2)
 
 
 def duration(seconds: float | None, *, whole: bool = False) -> str:
-    """Write a time span, in `whole` seconds where it is an estimate anyway; None and what is not finite as `–`."""
+    """Format a duration, in `whole` seconds for estimates; None, NaN and infinity as `–`."""
     if seconds is None or not math.isfinite(seconds):
         return "–"
     rounded = round(seconds)
@@ -94,32 +94,32 @@ def duration(seconds: float | None, *, whole: bool = False) -> str:
 
 
 def counted(count: int, noun: str, several: str = "") -> str:
-    """Write a count with its noun: `1 run`, `12 runs`, `2 entries` where `several` is given."""
+    """Format a count with its noun: `1 run`, `12 runs`, or `2 entries` with `several="entries"`."""
     return f"{count:,} {noun if count == 1 else several or f'{noun}s'}"
 
 
 def listing(items: Iterable[str], last: str = "and") -> str:
-    """Join words: `a, b and c`; empty where there is none."""
+    """Join words: `a, b and c`; empty for no words."""
     words = list(items)
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}" if words else ""
 
 
 def first_of(names: Sequence[str], most: int = _SHOWN) -> str:
-    """Write the first names, and how many more there are: `a, b and 12 more`."""
+    """Join the first names and count the rest: `a, b and 12 more`."""
     return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
 
 
 def nearest(word: str, known: Iterable[str], *, limit: int = 3, cutoff: float = 60) -> tuple[str, ...]:
-    """Return the known names whose spelling is most like a word's, the nearest first; 100 is the same name.
+    """Return the known names with the spelling closest to a word, the closest first; a score of 100 is a match.
 
-    One slip (a letter wrong, missing, too many, or two swapped) comes before all else, in words of three letters or
-    more: of shorter ones it leaves too little.
+    Names that differ by one typo (a letter wrong, missing or extra, or two letters swapped) come first, for words of
+    at least three letters: in a shorter word, one typo changes too much.
     """
-    from rapidfuzz import fuzz, process, utils  # noqa: PLC0415  only a mistake needs it
+    from rapidfuzz import fuzz, process, utils  # noqa: PLC0415  only needed after a mistake
     from rapidfuzz.distance import OSA  # noqa: PLC0415
 
     names, short = sorted(set(known)), word[:100]
-    # PAPI_L1_DMC is PAPI_L1_DCM, although by its letters alone PAPI_L1_DCA is as near.
+    # PAPI_L1_DMC means PAPI_L1_DCM, although PAPI_L1_DCA scores the same by letters alone.
     slips = process.extract(
         short,
         names,
@@ -133,13 +133,13 @@ def nearest(word: str, known: Iterable[str], *, limit: int = 3, cutoff: float = 
 
 
 def no_such_column(name: str, names: Iterable[str]) -> str:
-    """Write that there is no column of a name: with the nearest one, else with the first of all."""
+    """Return the message for an unknown column: with the nearest name, else with the first columns."""
     known = list(names)
     near = nearest(name, known, limit=1, cutoff=70)
     return f"no column {name!r}" + (f"; did you mean {near[0]!r}?" if near else f"; the columns are {first_of(known)}")
 
 
 def did_you_mean(word: str, known: Iterable[str], *, limit: int = 3, cutoff: float = 60) -> str:
-    """Return `did you mean a or b?`, empty where no known name is near; parameters as for `nearest`."""
+    """Return `did you mean a or b?`, or an empty text if no known name is near; parameters as for `nearest`."""
     names = nearest(word, known, limit=limit, cutoff=cutoff)
     return f"did you mean {listing(names, 'or')}?" if names else ""

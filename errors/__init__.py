@@ -1,20 +1,20 @@
-"""The one exception hierarchy, a leaf that every part may import and that imports nothing.
+"""The exception hierarchy; every part may import this module, which imports nothing.
 
 ::
 
-    UnperturbedError            what the user can mend: one clear message, never a traceback
+    UnperturbedError            errors that the user can fix: one clear message, never a traceback
     ├── SpecError               wrong spec, wrong usage, unusable input                     exit code 2
-    ├── HostError               this host cannot do it: a tool, a counter, a permission     exit code 3
+    ├── HostError               a tool, a counter or a permission is missing on this host   exit code 3
     └── RunError                the measured program or its build failed                    exit code 1
 
-Only the command line turns an error into an exit code (`exit_code`). A message says what is wrong, where, and what to
-do next. Functions of the analysis library raise `ValueError` and `TypeError` for wrong arguments, as numpy and scipy
-do; `DataError` is both. A library of an extra that is not installed is an `ImportError` too.
+Only the command line turns an error into an exit code (`exit_code`). A message states what is wrong, where, and what to
+do next. Functions of the analysis library raise `ValueError` and `TypeError` for wrong arguments, like numpy and scipy;
+`DataError` is both a `SpecError` and a `ValueError`. `MissingExtraError` is also an `ImportError`.
 
 ::
 
     SpecError
-    └── DataError(ValueError)   data that cannot be analysed: too few runs, a constant metric, unlike traces
+    └── DataError(ValueError)   data that cannot be analysed: too few runs, a constant metric, traces that differ
     HostError
     └── MissingExtraError(ImportError)   an optional part of this distribution is not installed
 """
@@ -25,7 +25,7 @@ __all__ = ["DataError", "HostError", "MissingExtraError", "RunError", "SpecError
 
 
 class UnperturbedError(Exception):
-    """Base of every error that a user can mend."""
+    """Base class of all errors that a user can fix."""
 
     exit_code = 2
 
@@ -37,30 +37,29 @@ class SpecError(UnperturbedError):
 
 
 class DataError(SpecError, ValueError):
-    """Data that cannot be analysed as asked."""
+    """The data does not allow the requested analysis."""
 
 
 class HostError(UnperturbedError):
-    """This host cannot do what is asked: a missing tool, counter or permission."""
+    """This host lacks a required tool, counter or permission."""
 
     exit_code = 3
 
 
 class MissingExtraError(HostError, ImportError):
-    """A library is missing that an extra of this distribution installs.
+    """A library of an optional extra is not installed.
 
     Parameters
     ----------
     library : str
-        Its name.
+        Name of the library.
     extra : str
-        The extra, as `analysis`.
+        Name of the extra, for example `analysis`.
     """
 
     def __init__(self, library: str, extra: str) -> None:
         super().__init__(
-            f"this needs {library}, which is not installed; the extra [{extra}] has it: "
-            f"pip install 'unperturbed[{extra}]'"
+            f"{library} is required but not installed; install the extra [{extra}]: pip install 'unperturbed[{extra}]'"
         )
         self.extra = extra
 

@@ -1,1 +1,1 @@
-"""Campaigns and the commands on them: spec, plan, builds, launching, manifest, host checks, command line."""
+"""Campaigns and their commands: spec, plan, builds, runs, manifest, host checks, command line."""

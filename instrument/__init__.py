@@ -1,1 +1,1 @@
-"""How software counters get into a program: event vocabulary and the rewriting compiler wrapper."""
+"""Software counters in a program: event kinds, compiler wrapper, Python import hook and probes in binaries."""

@@ -1,7 +1,7 @@
-"""The command line of gcc and clang: what it requests, and the command lines that instrumentation derives from it.
+"""Parser for the command lines of gcc and clang, and the command lines that instrumentation derives from them.
 
-First the options and the endings of sources, sorted by what they mean to a wrapper. Response files are read as gcc
-reads them.
+The tables at the beginning group options and file extensions by their meaning for the wrapper. Response files are
+parsed as gcc parses them.
 """
 
 # pathlib would cost every command of a build 5 ms.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Options:
-    """A set of options; `*` at the end of one stands for whatever follows; `but` are exceptions."""
+    """Set of options; `*` at the end of an option matches any text, and `but` lists exceptions."""
 
     def __init__(self, table: str, but: str = "") -> None:
         self.patterns = tuple(table.split())
@@ -58,7 +58,7 @@ UNCOUNTED = {
     ".d": "D",
     ".go": "Go",
 }
-"""Ending of a source that gcc or clang compiles and nobody here can put counters into → its language."""
+"""Extension of sources that gcc or clang compiles but that cannot be instrumented → language."""
 
 UNCOUNTED_FORCED = {"assembler": "assembly", "assembler-with-cpp": "assembly", "f77": "Fortran", "f95": "Fortran"}
 PREPROCESSED = {
@@ -68,7 +68,7 @@ PREPROCESSED = {
 """Language of a source → language of its preprocessed text."""
 
 HEADERS = frozenset((".h", ".hh", ".H", ".hp", ".hxx", ".hpp", ".HPP", ".h++", ".tcc"))
-"""Inputs that make a precompiled header, and no program."""
+"""Extensions of inputs that are compiled into a precompiled header, not into a program."""
 
 CXX_DRIVERS = ("g++", "c++", "clang++")
 
@@ -78,7 +78,7 @@ QUESTIONS = Options("""
     --version -V -help --help -help=* --help=* --target-help --preprocess -Qversion -qversion -emit-ast --analyze
     -cc1 -cc1as
 """)
-"""Options that make a command one that compiles nothing."""
+"""Options of commands that compile nothing."""
 
 COMPILING = Options("-c -S --compile --assemble")
 """Options of commands that link nothing."""
@@ -86,7 +86,7 @@ COMPILING = Options("-c -S --compile --assemble")
 UNTOUCHED = Options(
     "-save-temps -save-temps=* --save-temps -fmodules* -fdirectives-only -emit-llvm -traditional -traditional-cpp"
 )
-"""Options whose files or text would not be what they are without us."""
+"""Options whose output files or preprocessed text instrumentation would change."""
 
 BARE = Options("-r -nostdlib -nodefaultlibs -nolibc -nostartfiles -ffreestanding -dynamiclib -bundle")
 LINKER_RELOCATABLE = {"-r", "-i", "--relocatable"}
@@ -97,7 +97,7 @@ FOLDER_FLAGS = Options("""
     -m* --sysroot* -isysroot* -target --target* -target=* -stdlib=* -nostdinc* -nostdlibinc -nobuiltininc -B*
     --gcc-toolchain* -ffreestanding
 """)
-"""Options that may change the folders which the compiler searches by itself."""
+"""Options that may change the compiler's built-in search folders."""
 
 DEPENDENCIES = Options("""
     -MD -MMD -MP -MG -MF* -MT* -MQ* -MJ* -write-dependencies --write-dependencies -write-user-dependencies
@@ -115,7 +115,7 @@ MACHINE = Options(
 
 
 def expanded(words: tuple[str, ...], depth: int = 0) -> tuple[str, ...]:
-    """Put the content of response files in their place, as gcc does; a file that cannot be read stays a word."""
+    """Replace each response file `@file` with its words, as gcc does; keep the argument if no such file exists."""
     result: list[str] = []
     for word in words:
         if word.startswith("@") and depth < 16 and os.path.isfile(word[1:]):
@@ -127,12 +127,12 @@ def expanded(words: tuple[str, ...], depth: int = 0) -> tuple[str, ...]:
 
 
 def response_text(words: Sequence[str]) -> str:
-    """Return a response file's text that holds these words."""
+    """Return the text of a response file that contains the words."""
     return "".join((re.sub(r"([\s\"'\\])", r"\\\1", word) or '""') + "\n" for word in words)
 
 
 def _response_words(text: str) -> list[str]:
-    """Split a response file: white space separates, quotes join, a backslash takes the next sign as it is."""
+    """Split a response file: whitespace separates words, quotes join them, a backslash escapes the next character."""
     words: list[str] = []
     for found in re.finditer(r"""(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|\\.|[^\s"'\\])+""", text, re.DOTALL):
         pieces = re.finditer(r"""\\(.)|["']((?:\\.|[^\\])*?)["']|(.)""", found[0], re.DOTALL)
@@ -148,65 +148,65 @@ def _unescape(piece: re.Match[str]) -> str:
 
 
 class CommandSource(NamedTuple):
-    """A source file of a command."""
+    """Source file of a compiler command."""
 
-    position: int  # Among the arguments
+    position: int  # Index among the arguments
     path: str
     language: str  # `c` or `c++`
-    forced: str  # The `-x` in force there; '' when there is none
+    forced: str  # Language that `-x` sets here; '' if none
 
     @property
     def driver_decides(self) -> bool:
-        """Whether the compiler's name, not the source's, sets the language."""
+        """Whether the compiler's name, not the file's extension, determines the language."""
         return not self.forced and LANGUAGES.get(os.path.splitext(self.path)[1]) != self.language
 
 
 class CompilerCommand(NamedTuple):
-    """A compiler command, read."""
+    """Parsed compiler command."""
 
-    words: tuple[str, ...]  # As given, the compiler first
-    compiler: tuple[str, ...]  # Compiler with its launcher (`ccache gcc` are two words)
-    arguments: tuple[str, ...]  # What follows, response files expanded
-    # C and C++ sources that could be instrumented; empty when nothing is compiled.
+    words: tuple[str, ...]  # Whole command, the compiler or its launcher first
+    compiler: tuple[str, ...]  # Compiler, after its launcher if any (`ccache gcc`: two words)
+    arguments: tuple[str, ...]  # Arguments of the compiler, response files expanded
+    # C and C++ sources that can be instrumented; empty if the command compiles nothing.
     sources: tuple[CommandSource, ...] = ()
-    # Other sources that it compiles, such as assembly; `language` is its name for people.
+    # Other sources that the command compiles, such as assembly; `language` is the language's display name.
     uncounted: tuple[CommandSource, ...] = ()
-    output: str = ""  # Value of -o, '' when there is none
+    output: str = ""  # Value of -o; '' if absent
     executable: bool = False  # The command links a program with the C library
-    library: bool = False  # It links a shared library with the C library
-    static: bool = False  # What it links has no dynamic linker
-    reason: str = ""  # Why the sources must be left alone, '' when they need not
+    library: bool = False  # The command links a shared library with the C library
+    static: bool = False  # The command links statically, so the output has no dynamic linker
+    reason: str = ""  # Why the sources must not be instrumented; '' if they may be
 
 
 class Added(NamedTuple):
-    """Arguments that a link gets beside its own inputs."""
+    """Arguments that instrumentation adds to a link."""
 
-    before: tuple[str, ...] = ()  # Words before all others
-    after: tuple[str, ...] = ()  # Words after them
-    layout: LinkLayout | None = None  # Another order of the inputs
+    before: tuple[str, ...] = ()  # Words before the link's own arguments
+    after: tuple[str, ...] = ()  # Words after the link's own arguments
+    layout: LinkLayout | None = None  # Random layout, which may reorder the inputs
 
     def to(self, compiler: Sequence[str], arguments: Sequence[str]) -> list[str]:
-        """Return the whole command."""
+        """Return the complete command line."""
         if self.layout is not None:
             arguments = self.layout.arranged(arguments)
         return [*compiler, *self.before, *arguments, *self.after]
 
 
 class Argument(NamedTuple):
-    """An argument of the command line."""
+    """Argument of a command line."""
 
-    position: int  # Position of its first word
+    position: int  # Index of its first word
     words: tuple[str, ...]  # The option, with its separate value, or the input
-    is_input: bool  # It is an input
+    is_input: bool  # Whether the argument is an input file
 
     @property
     def name(self) -> str:
-        """Return the option, as it begins, or the input."""
+        """Return the first word: the option, or the input file."""
         return self.words[0]
 
 
 def parse_command(words: tuple[str, ...]) -> CompilerCommand:
-    """Read a command line; the compiler is its first word, or its second behind a launcher such as ccache."""
+    """Parse a command line; the compiler is the first word, or the second if the first is a launcher such as ccache."""
     launched = len(words) > 1 and os.path.basename(words[0]) in LAUNCHERS and not words[1].startswith("-")
     compiler = words[: 2 if launched else 1]
     arguments = expanded(words[len(compiler) :])
@@ -225,17 +225,17 @@ def parse_command(words: tuple[str, ...]) -> CompilerCommand:
         static=any(argument.name in {"-static", "--static", "-static-pie"} for argument in parsed),
     )
     if any(argument.name == "-" for argument in inputs):
-        return command  # the text comes once, and is read by the compiler
+        return command  # stdin can be read only once, and the compiler reads it
     sources, uncounted = _sources(parsed, cxx_driver=is_cxx_driver(compiler[-1]))
     untouched = next((argument.name for argument in parsed if argument.name in UNTOUCHED), "")
-    reason = f"the command has {untouched}" if untouched else ""
+    reason = f"the compiler command uses {untouched}" if untouched else ""
     if any(argument.name == "-include-pch" and not _header_of(argument) for argument in parsed):
-        reason = "the command has -include-pch, and the header is not beside it"
+        reason = "the compiler command uses -include-pch, but the header is not next to its .pch file"
     return command._replace(sources=sources, uncounted=uncounted, reason=reason)
 
 
 def is_cxx_driver(compiler: str) -> bool:
-    """Return whether a compiler of this name takes C sources for C++."""
+    """Return whether a compiler with this name compiles C sources as C++."""
     name = os.path.basename(compiler)
     before, _, version = name.rpartition("-")
     if before and version.replace(".", "").isdigit():
@@ -245,13 +245,13 @@ def is_cxx_driver(compiler: str) -> bool:
 
 
 def options_among(command: CompilerCommand, table: Options) -> list[str]:
-    """Return the options of a command that a table has, each with its value."""
+    """Return a command's options that a table contains, each with its value."""
     parsed = split_arguments(command.arguments)
     return _joined([argument for argument in parsed if not argument.is_input and argument.name in table])
 
 
 def include_folders(command: CompilerCommand) -> list[str]:
-    """Return the folders of -I and -iquote: where a build keeps its own headers."""
+    """Return the folders of -I and -iquote, which contain a build's own headers."""
     options = [argument for argument in split_arguments(command.arguments) if not argument.is_input]
     return [joined_value(each, name) for each in options for name in ("-iquote", "-I") if each.name.startswith(name)]
 
@@ -273,28 +273,28 @@ def preprocessing_arguments(command: CompilerCommand, source: CommandSource) -> 
 
 
 def checking_arguments(command: CompilerCommand, *, color: bool) -> list[str]:
-    """Return the arguments with which the compiler only reads the original sources.
+    """Return the arguments that make the compiler check the original sources without compiling them.
 
-    Its diagnostics, exit code and dependency files are then those of the original command: gcc and clang name
-    dependency files and their targets alike with -fsyntax-only, so that every -M option stays.
+    The diagnostics, exit code and dependency files equal the original command's. With -fsyntax-only, gcc and clang
+    give dependency files and their targets the same names, so every -M option is kept.
 
-    `color`: The diagnostics go through us to a terminal, which the compiler cannot see.
+    `color`: The wrapper passes the diagnostics on to a terminal, which the compiler cannot detect.
     """
     sources = {source.position for source in command.sources}
     parsed = split_arguments(command.arguments)
     kept = [arg for arg in parsed if (arg.position in sources if arg.is_input else _is_read(arg))]
-    # The user's own choice comes later, and wins.
+    # An option of the user follows and takes precedence.
     return [*(["-fdiagnostics-color=always"] if color else []), *_joined(kept), "-fsyntax-only"]
 
 
 def compiling_arguments(command: CompilerCommand, texts: dict[int, str]) -> list[str]:
-    """Return the arguments that compile rewritten texts in place of sources; the others are compiled as they are.
+    """Return the arguments that compile rewritten texts in place of their sources, and other sources unchanged.
 
-    Comments and the origins of macros are gone from the text, so warnings could be new and are off (-w);
-    `checking_arguments` has shown the right ones. The dependency files are written already. After the first -x, g++
-    compiles `x.c` as C: -x c++ keeps it C++.
+    The texts lack comments and the origins of macros, which could cause new warnings: -w turns warnings off. The
+    command from `checking_arguments` has already printed the correct warnings and written the dependency files. After
+    the first -x, g++ would compile `x.c` as C: -x c++ keeps it C++.
 
-    `texts`: Position of a source among the arguments → path of its rewritten text.
+    `texts`: Index of a source among the arguments → path of its rewritten text.
     """
     sources = {source.position: source for source in command.sources}
     result: list[str] = []
@@ -312,12 +312,12 @@ def compiling_arguments(command: CompilerCommand, texts: dict[int, str]) -> list
 
 
 def machine_flags(command: CompilerCommand) -> list[str]:
-    """Return the options that choose the machine, which an object must share to be linked in."""
+    """Return the options that select the target machine, which all linked objects must share."""
     return options_among(command, MACHINE)
 
 
 def split_arguments(arguments: tuple[str, ...]) -> list[Argument]:
-    """Return options, with their separate values, and inputs; response files are expanded already."""
+    """Group words into options (each with its separate value) and inputs; response files must be expanded already."""
     result: list[Argument] = []
     index = 0
     while index < len(arguments):
@@ -329,18 +329,18 @@ def split_arguments(arguments: tuple[str, ...]) -> list[Argument]:
 
 
 def _header_of(argument: Argument) -> str:
-    """Return the header that was compiled into the file of `-include-pch x.h.pch`; '' when it is not beside it."""
+    """Return the header `x.h` of `-include-pch x.h.pch`; '' if it is not next to the .pch file."""
     header = os.path.splitext(argument.words[-1])[0]
     return header if os.path.isfile(header) else ""
 
 
 def _with_plain_headers(arguments: list[Argument]) -> list[Argument]:
-    """Put headers in the place of those that clang has compiled before: only their text can be rewritten."""
+    """Replace clang's precompiled headers with the headers themselves: only their text can be rewritten."""
     result: list[Argument] = []
     rest = iter(arguments)
     for argument in rest:
         if argument.words == ("-Xclang", "-include-pch"):
-            next(rest, None)  # as CMake writes it, with the header's own -Xclang -include behind it
+            next(rest, None)  # as CMake writes it; the header's own -Xclang -include follows
         elif argument.name == "-include-pch":
             result.append(argument._replace(words=("-include", _header_of(argument))))
         else:
@@ -349,7 +349,7 @@ def _with_plain_headers(arguments: list[Argument]) -> list[Argument]:
 
 
 def _without_forced_headers(arguments: list[Argument]) -> list[Argument]:
-    """Leave out headers that clang would read once more, though the text has them."""
+    """Remove forced headers: the preprocessed text contains them, and clang would read them again."""
     result: list[Argument] = []
     rest = iter(arguments)
     for argument in rest:
@@ -365,14 +365,14 @@ def _joined(arguments: list[Argument]) -> list[str]:
 
 
 def joined_value(argument: Argument, option: str) -> str:
-    """Return an option's value, joined to the option or in the next argument."""
+    """Return an option's value: the rest of its first word, or its second word."""
     return argument.words[1] if argument.name == option and len(argument.words) > 1 else argument.name[len(option) :]
 
 
 def _sources(
     parsed: list[Argument], *, cxx_driver: bool
 ) -> tuple[tuple[CommandSource, ...], tuple[CommandSource, ...]]:
-    """Return the sources that could be instrumented, and those that are compiled and could not."""
+    """Return the sources that can be instrumented, and the compiled sources that cannot."""
     forced = ""
     sources, uncounted = [], []
     for argument in parsed:
@@ -393,7 +393,7 @@ def _sources(
 
 
 def _linked(parsed: list[Argument]) -> str:
-    """Return `executable` or `library` for what a command links together with the C library, else ''."""
+    """Return `executable` or `library` if the command links one with the C library; '' otherwise."""
     linked = "executable"
     for argument in parsed:
         if argument.is_input:
@@ -412,10 +412,10 @@ def _linked(parsed: list[Argument]) -> str:
 
 
 def _is_read(argument: Argument) -> bool:
-    """Return whether an option decides what the compiler reads: it does not belong to the linker."""
+    """Return whether an option affects how the compiler reads sources: it is neither a linker option nor -v."""
     return argument.name not in LINKING and argument.name != "-v"
 
 
 def _is_strict(argument: Argument) -> bool:
-    """Return whether an option turns warnings into errors, or writes dependency files past the driver."""
+    """Return whether an option turns warnings into errors, or writes dependency files with -Wp."""
     return argument.name in STRICT or (argument.name.startswith("-Wp,") and "-M" in argument.name)

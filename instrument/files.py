@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, however many processes write them at once."""
+"""Atomic writing of files: readers see a whole file or none, even if several processes write the file at once."""
 
 # pathlib would cost every command of a build 5 ms.
 # ruff: noqa: PTH101, PTH103, PTH105, PTH108, PTH110, PTH120, PTH123
@@ -9,7 +9,7 @@ import os
 
 
 def write_whole(path: str, content: bytes, *, executable: bool = False, changed_ns: int | None = None) -> None:
-    """Write a file that appears whole or not at all, however many processes write it at once."""
+    """Write a file atomically: readers see the whole file or none, even if several processes write it at once."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     aside = f"{path}.{os.getpid()}.{os.urandom(4).hex()}"
     try:

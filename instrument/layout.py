@@ -1,15 +1,15 @@
-"""Another layout of the same program: its objects linked in another order, its sections shifted.
+"""Random layouts of a program: objects linked in a different order, sections shifted by padding.
 
-One binary is one sample of code layout, and the order in which objects are linked is enough to move results ("Producing
-wrong data without doing anything obviously wrong", ASPLOS 2009, section 4). A layout is drawn at random from a text
-(seed, configuration and number):
+One binary is one sample of code layout, and the link order alone can change results ("Producing wrong data without
+doing anything obviously wrong", ASPLOS 2009, section 4). A text (seed, configuration and number) seeds the random
+generator that draws a layout:
 
-- Objects that are side by side on the link line are shuffled, unless the order could make another program of them
+- Adjacent objects on the link line are shuffled, unless their order could change the program's behaviour
   (`why_order_matters`).
-- Padding comes before all of them, in each kind of section a random number of alignment units within a page, and a
-  little of it before up to eight of the others, so that functions also move against each other where the order stays.
+- Padding before all objects adds a random number of alignment units, up to a page, to each kind of section. Smaller
+  padding before up to eight other objects also shifts functions relative to each other where the order is kept.
 
-The same text gives the same layout. No instruction of the program changes, and none is added that would ever run.
+The same text gives the same layout. No instruction of the program changes, and no added instruction ever runs.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ _ALLOCATED = 2
 _EXTENDED = 0xFFFF
 
 _CONSTRUCTOR = b"__unperturbed_construct"
-"""The constructor that `rewrite` adds: it only registers a table, in whatever order."""
+"""Constructor that `rewrite` adds. It only registers a table, so its order does not matter."""
 
 _ORDERED = re.compile(r"\.(?:init_array|fini_array|preinit_array|ctors|dtors|init|fini)(?:\.|$)")
 _TABLE = re.compile(r"[A-Za-z_]\w*")
 _NO_TABLES = ("unperturbed_", "__llvm_", "__sancov_", "__patchable_function_entries", "__mcount_loc", "asan_globals")
-"""Beginnings of names of sections that the linker collects and whose order means nothing."""
+"""Name prefixes of sections that the linker collects and whose order does not matter."""
 
 
 class _Section(NamedTuple):
@@ -74,7 +74,7 @@ class _Section(NamedTuple):
 
 
 def is_object(path: str) -> bool:
-    """Return whether a file is one translation unit's code: a relocatable ELF file, or LLVM's bitcode."""
+    """Return whether a file is an object file: relocatable ELF or LLVM bitcode."""
     try:
         with open(path, "rb") as file:
             head = file.read(20)
@@ -86,28 +86,28 @@ def is_object(path: str) -> bool:
 
 
 def why_order_matters(path: str) -> str:
-    """Return why the place of an object in its link may change the program's behaviour; empty when it cannot.
+    """Return why an object's position in its link may change the program's behaviour; '' if it cannot.
 
-    Initialisers and finalisers run in the order of the link, and tables that the linker collects (sections named like
-    C identifiers) have their entries in it. Of link-time-optimised objects neither can be seen.
+    Initialisers and finalisers run in link order, and tables that the linker collects (sections named like C
+    identifiers) have their entries in link order. Link-time-optimised objects show neither.
     """
     with open(path, "rb") as file:
         content = file.read()
     if content.startswith(_BITCODE):
-        return "it is link-time-optimised"
+        return "compiled with link-time optimisation"
     try:
         sections = _sections(content)
         constructors = _own_constructors(content, sections)
     except (struct.error, IndexError, ValueError, OverflowError):
-        return "it cannot be read"
+        return "not a readable ELF file"
     if any(section.name.startswith((".gnu.lto_", ".llvm.lto")) for section in sections):
-        return "it is link-time-optimised"
+        return "compiled with link-time optimisation"
     own = {".init_array": constructors * (8 if _is_wide(content) else 4)}
     for section in sections:
         if _ORDERED.match(section.name) and section.size > own.get(section.name, 0):
-            return f"it has initialisers or finalisers ({section.name})"
+            return f"contains initialisers or finalisers ({section.name})"
         if section.flags & _ALLOCATED and _TABLE.fullmatch(section.name) and not section.name.startswith(_NO_TABLES):
-            return f"it has entries of a table that the linker collects ({section.name})"
+            return f"contains entries of a table that the linker collects ({section.name})"
     return ""
 
 
@@ -120,7 +120,7 @@ def _is_wide(head: bytes) -> bool:
 
 
 def _sections(content: bytes) -> list[_Section]:
-    """Return the sections of an ELF file; to load pyelftools would cost every link 20 ms."""
+    """Return the sections of an ELF file, without pyelftools, which would cost every link 20 ms."""
     order, wide = _order(content), _is_wide(content)
     (start,) = struct.unpack_from(f"{order}Q" if wide else f"{order}I", content, 40 if wide else 32)
     if start == 0:
@@ -139,7 +139,7 @@ def _sections(content: bytes) -> list[_Section]:
 
 
 def _own_constructors(content: bytes, sections: list[_Section]) -> int:
-    """Return how many of the constructors are ours: several where objects were linked into one (-r)."""
+    """Count the constructors that `rewrite` added: several if objects were linked into one (-r)."""
     count = 0
     for table in sections:
         if table.kind != _SYMTAB or table.entry_size == 0:
@@ -157,12 +157,12 @@ def _name(content: bytes, offset: int) -> bytes:
     return content[offset : content.index(b"\0", offset)]
 
 
-_UNIT = 16  # whole units keep every alignment that the compiler chose
+_UNIT = 16  # bytes; padding in whole units keeps every alignment that the compiler chose
 _FRONT_UNITS = 256
 _GAP_UNITS = 16
 _GAPS = 8
-"""Units before all objects (a page), before others, and before how many of these: more would spread a large program
-over more pages than it has."""
+"""Limits of padding: units before all objects (a page), units before another object, and the number of such objects.
+More padding would spread a large program over many more pages."""
 
 _SECTIONS = {
     "u": '.section .text.unlikely,"ax",%progbits',
@@ -171,23 +171,23 @@ _SECTIONS = {
     "d": ".data",
     "b": ".bss",
 }
-"""Padded sections. Linkers gather unlikely code before all other, `main` (.text.startup) between the two."""
+"""Padded sections. Linkers place unlikely code first, then `main` (.text.startup), then all other code."""
 
 
 class _Operand(NamedTuple):
-    """An input that becomes code."""
+    """Object or source on a link line."""
 
-    place: int  # Its place among the arguments
-    forced: str  # The `-x` in force there
-    group: int | None  # Inputs of one group may change places
+    place: int  # Index among the arguments
+    forced: str  # Language that `-x` sets here; '' if none
+    group: int | None  # Operands of one group may be reordered
 
 
 class LinkLayout(NamedTuple):
-    """One layout, drawn."""
+    """Random layout of one link."""
 
-    seed: str  # Text that it is drawn from
-    pads: tuple[str, ...]  # Objects of padding: the first comes before everything, the others before operands
-    folder: str  # Their folder; `remove` deletes it
+    seed: str  # Text that seeds the random generator
+    pads: tuple[str, ...]  # Padding objects: the first goes before everything, the others before operands
+    folder: str  # Folder of the padding; `remove` deletes it
 
     def arranged(self, arguments: Sequence[str]) -> list[str]:
         """Return a link's arguments in this layout."""
@@ -204,7 +204,7 @@ class LinkLayout(NamedTuple):
         for operand, pad in zip(_chosen_gaps(self.seed, operands), self.pads[1:], strict=False):
             between = ["-x", "none", pad, "-x", operand.forced] if operand.forced else [pad]
             texts[operand.place][:0] = between
-        # Padding is kept where the linker removes what nothing refers to (--gc-sections).
+        # -u keeps the padding if the linker removes unreferenced sections (--gc-sections).
         symbols = (_symbol(number, letter) for number in range(len(self.pads)) for letter in _SECTIONS)
         arranged = [f"-Wl,{','.join(f'-u,{symbol}' for symbol in symbols)}", self.pads[0]]
         for place, argument in enumerate(parsed):
@@ -212,11 +212,11 @@ class LinkLayout(NamedTuple):
         return arranged if words == tuple(arguments) else [self._response_file(arranged)]
 
     def remove(self) -> None:
-        """Remove the padding: it is linked."""
+        """Delete the padding objects, after the link."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _response_file(self, words: Sequence[str]) -> str:
-        """Return a response file for arguments that came in one: they may be too many for a command line."""
+        """Write the words, which may be too long for a command line, to a response file; return `@file`."""
         path = os.path.join(self.folder, "arguments")
         with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
             file.write(response_text(words))
@@ -224,8 +224,8 @@ class LinkLayout(NamedTuple):
 
 
 def draw_layout(command: CompilerCommand, text: str, folder: str) -> LinkLayout:
-    """Draw the layout of a link from a text, and make its padding."""
-    # Not the whole path: a sham build is in another folder, and must have the layout of the build that counts.
+    """Draw a link's layout, with a text as the random seed, and compile its padding."""
+    # Without the folder: a sham build has a different folder, but must have the layout of the build that counts.
     seed = f"{text}:{os.path.basename(command.output)}"
     folder = os.path.join(folder, f"{os.getpid()}-{os.urandom(4).hex()}-layout")
     os.makedirs(folder)
@@ -244,17 +244,17 @@ def draw_layout(command: CompilerCommand, text: str, folder: str) -> LinkLayout:
         raise HostError(f"cannot run the compiler {words[0]} ({error.strerror}); {advice}") from None
     if result.returncode:
         shutil.rmtree(folder, ignore_errors=True)
-        raise HostError(f"{words[0]} cannot make the padding of a layout: {result.stderr.strip()}")
+        raise HostError(f"{words[0]} cannot compile the padding for a random layout: {result.stderr.strip()}")
     return LinkLayout(seed, tuple(os.path.join(folder, f"pad{number}.o") for number in range(len(sources))), folder)
 
 
 def why_order_stays(arguments: Sequence[str]) -> str:
-    """Return why a layout leaves a link's operands in their order; empty when they are shuffled."""
+    """Return why a layout keeps the order of a link's operands; '' if it shuffles them."""
     parsed = split_arguments(expanded(tuple(arguments)))
     operands = _operands(parsed)
     groups = [operand.group for operand in operands if operand.group is not None]
     if len(groups) == len(set(groups)):
-        return "no two objects are side by side in the link"
+        return "the link has no adjacent objects to shuffle"
     return _why_order_stays(parsed, operands)
 
 
@@ -295,7 +295,7 @@ def _chosen_gaps(seed: str, operands: Sequence[_Operand]) -> list[_Operand]:
 
 
 def _padding(number: int, chance: random.Random, units: int) -> str:
-    """Return the C text of an object of padding."""
+    """Return the C source of a padding object."""
     lines = []
     for letter, section in _SECTIONS.items():
         symbol = _symbol(number, letter)
@@ -314,23 +314,23 @@ _VARIABLES = (
     *("LIBRARY_PATH", "LD_LIBRARY_PATH", "LD_RUN_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX"),
     *("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "CCC_OVERRIDE_OPTIONS"),
 )
-"""Variables of the environment that compilers and linkers read. Not all: make's job server is gone when a link is
-made again."""
+"""Environment variables that compilers and linkers read. A repeated link gets only these: make's job server, for
+example, no longer exists."""
 
 
 class Link(NamedTuple):
-    """One link of a build."""
+    """Recorded link of a build."""
 
-    words: tuple[str, ...]  # The compiler and its arguments, response files expanded: build systems remove these
-    folder: str  # Where it ran
-    environment: dict[str, str]  # Variables that it may depend on
-    output: str  # Path of what it made, absolute
-    digest: str  # Of its content
-    order: str  # Why a layout leaves the objects in their order; empty when they are shuffled
+    words: tuple[str, ...]  # Compiler and arguments; response files are expanded, as build systems delete them
+    folder: str  # Working folder of the command
+    environment: dict[str, str]  # Variables that the link may depend on
+    output: str  # Absolute path of the output
+    digest: str  # Digest of the output's content
+    order: str  # Why a layout keeps the order of the objects; '' if it shuffles them
 
 
 def note_link(folder: str, command: CompilerCommand) -> None:
-    """Record a link that succeeded, unless its output is gone already."""
+    """Record a successful link, unless its output no longer exists."""
     output = os.path.abspath(command.output or "a.out")
     if not os.path.isfile(output):
         return
@@ -347,7 +347,7 @@ def note_link(folder: str, command: CompilerCommand) -> None:
 
 
 def read_links(folder: Path) -> list[Link]:
-    """Return the recorded links in their order; of several that wrote the same file, the last."""
+    """Return the recorded links in order; if several wrote the same file, only the last of these."""
     found: dict[str, Link] = {}
     for path in sorted((folder / "links").glob("*.json")):
         described = json.loads(path.read_bytes())

@@ -87,7 +87,9 @@ def test_few_enough_names_are_public_to_promise_something_about_each() -> None:
 
 def test_a_name_that_was_public_can_be_used_with_a_warning() -> None:
     data = importlib.import_module("unperturbed.collectors.data")
-    with pytest.warns(DeprecationWarning, match=r"collectors\.data\.misfit is deprecated: it is not public"):
+    with pytest.warns(
+        DeprecationWarning, match=r"collectors\.data\.misfit is deprecated: this name is no longer public"
+    ):
         assert data.misfit.__module__ == "unperturbed.collectors.data.files"
     partition = importlib.import_module("unperturbed.analysis.partition")
     with pytest.warns(DeprecationWarning, match=r"Settings is deprecated: use .*analysis\.partition\.SearchSettings"):

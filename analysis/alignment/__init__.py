@@ -1,7 +1,7 @@
-"""Alignment of runs: which interval of one shows the same work as which of another.
+"""Alignment of runs: find the intervals of two runs that show the same work.
 
-After Mytkowicz et al., "Aligning Traces for Performance Evaluation". The compiled kernels are loaded by the first
-alignment, so that importing this package stays cheap.
+Based on Mytkowicz et al., "Aligning Traces for Performance Evaluation". The first alignment loads the compiled kernels,
+to keep the import of this package cheap.
 """
 
 from unperturbed.analysis.alignment import describe

@@ -1,4 +1,4 @@
-"""An alignment in words and tables, for the terminal, the page and a notebook alike."""
+"""Texts and tables that describe an alignment, for the terminal, pages and notebooks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MATRIX_COLUMNS = 12
 
 
 def run_name(trace: Trace, otherwise: str = "a run") -> str:
-    """Return the run's name among a trace's attributes."""
+    """Return the name of the run from a trace's attributes."""
     return str(trace.attributes.get("run", otherwise))
 
 
@@ -39,15 +39,15 @@ def facts(alignment: Alignment) -> list[tuple[str, str]]:
     if alignment.method == "dtw":
         if alignment.anchor:
             pairs.append(("anchors", f"{len(alignment.anchors)} milestones of {alignment.anchor}"))
-        guide = "" if alignment.pace == "time" else ", which guides the path too"
+        guide = "" if alignment.pace == "time" else ", which also guides the path"
         flat = f"{alignment.flat_share:.0%} of the path, longest stretch {alignment.longest_flat} intervals"
         pairs += [("progress", f"{alignment.pace}{guide}"), ("flat", flat)]
     return pairs
 
 
 def scores_table(scores: Mapping[str, ScoreSummary]) -> Table:
-    """Return a row for each milestone by which an alignment is scored."""
-    heads = ("scored elements", "in the same interval", "within one", "largest, intervals")
+    """Return the table of scores, one row for each milestone."""
+    heads = ("scored elements", "in the same interval", "within one interval", "largest, intervals")
     columns = [Column("milestone"), *(Column(head, "right") for head in heads)]
     rows = [
         (name, f"{one.elements}", f"{one.perfect:.1%}", f"{one.within_one:.1%}", f"{one.largest}")
@@ -57,15 +57,12 @@ def scores_table(scores: Mapping[str, ScoreSummary]) -> Table:
 
 
 def different_campaigns(a: Trace, b: Trace) -> str:
-    """Return a warning if two runs are of different campaigns, and perhaps of different work; else ''."""
+    """Return a warning if two runs belong to different campaigns, else ''."""
     names = [str(trace.attributes.get("campaign", "")) for trace in (a, b)]
     if names[0] == names[1]:
         return ""
-    first, second = (name or "none" for name in names)
-    return (
-        f"these runs are of different campaigns ({first} and {second}): aligning them makes sense only if both did the"
-        " same work"
-    )
+    first, second = (name or "no campaign" for name in names)
+    return f"these runs belong to different campaigns ({first} and {second}): align them only if both did the same work"
 
 
 def notes(alignment: Alignment) -> list[str]:
@@ -74,7 +71,7 @@ def notes(alignment: Alignment) -> list[str]:
 
 
 def merge_table(merged: MergedTrace, rejected: tuple[str, ...] = ()) -> Table:
-    """Return a row for each group of repetitions in a merged trace."""
+    """Return the table of a merged trace's sources, one row for each group of repetitions."""
     columns = [
         *(Column(head) for head in ("from", "run", "metrics")),
         *(Column(head, "right") for head in ("spread, median", "90 %")),
@@ -92,7 +89,7 @@ def merge_table(merged: MergedTrace, rejected: tuple[str, ...] = ()) -> Table:
 
 
 def distances_table(pairs: PairwiseAlignment) -> Table:
-    """Return the distance matrix, or the nearest and the furthest of each series where there are many."""
+    """Return the distance matrix or, for many series, the nearest and the furthest of each."""
     if len(pairs.names) <= _MATRIX_COLUMNS:
         columns = [Column(""), *(Column(name, "right") for name in pairs.names)]
         rows = [
@@ -106,14 +103,14 @@ def distances_table(pairs: PairwiseAlignment) -> Table:
         columns += [Column(head), Column("distance", "right")]
         for row, distances, other in zip(rows, pairs.distances, chosen.tolist(), strict=True):
             row.extend((pairs.names[other], number(float(distances[other]), 4)))
-    return Table(columns, rows, "Nearest and furthest of each series")
+    return Table(columns, rows, "Nearest and furthest neighbour of each series")
 
 
 def pairwise_headline(pairs: PairwiseAlignment) -> str:
     """Return the number of series and the range of their distances, in one line."""
     size = len(pairs.names)
     if size < 2:
-        return f"{counted(size, 'series', 'series')}, no pair"
+        return f"{counted(size, 'series', 'series')}: no pairs"
     first, second = np.triu_indices(size, 1)
     values = pairs.distances[first, second]
     ends = [

@@ -1,4 +1,4 @@
-"""Flat stretches, along which two runs have nothing in common to align by, and the even pace of a path through them."""
+"""Flat stretches, where two runs share only noise, and the even pace of a path through them."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from unperturbed.analysis.alignment.dtw.paths import WarpPath
 from unperturbed.analysis.alignment.dtw.series import FloatArray, IntArray
 
 WINDOW = 33
-"""Path elements over which the runs are correlated."""
+"""Number of path elements in each window over which the runs are correlated."""
 
 LEAST_AGREEMENT = 0.6
-"""Correlation below which two runs have nothing in common: that of noise exceeds it once in thousands of windows."""
+"""Correlation below which two runs share only noise: noise exceeds it in one of thousands of windows."""
 
 SHORTEST = 8
-"""Path elements; a shorter stretch is not called flat."""
+"""Least number of path elements of a flat stretch."""
 
 
 def agreement(x: FloatArray, y: FloatArray) -> FloatArray:
-    """Correlate two runs' values at the elements of a path, shape (elements, metrics), window by window.
+    """Correlate two runs' values at the elements of a path, shape (elements, metrics), in a window around each element.
 
-    Result: shape (elements,). Pearson's correlation over the 33 elements around each, of that metric in which it is
-    largest; 0 where one does not vary.
+    Result: shape (elements,). Pearson's correlation over the 33 elements around each element, of the metric with the
+    largest correlation; 0 if a run does not vary.
     """
     at, half = np.arange(len(x)), WINDOW // 2
     starts, stops = np.maximum(at - half, 0), np.minimum(at + half + 1, len(x))
@@ -35,19 +35,19 @@ def agreement(x: FloatArray, y: FloatArray) -> FloatArray:
     x, y = x - x.mean(axis=0), y - y.mean(axis=0)
     mean_x, mean_y = means(x), means(y)
     spread_x, spread_y = means(x * x) - mean_x**2, means(y * y) - mean_y**2
-    # Sums of many values differ in their last bits where the values are equal.
+    # Rounding leaves a tiny spread where all values are equal.
     varies = (spread_x > 1e-12 * (x * x).max(axis=0)) & (spread_y > 1e-12 * (y * y).max(axis=0))
     joint = np.sqrt(np.where(varies, spread_x * spread_y, 1.0))
     return np.asarray(np.where(varies, (means(x * y) - mean_x * mean_y) / joint, 0.0).max(axis=1), np.float64)
 
 
 def flat_elements(path: WarpPath, x: FloatArray, y: FloatArray) -> NDArray[np.bool_]:
-    """Mark the elements of a path along which two runs have nothing in common: 8 or more without agreement.
+    """Mark the flat elements of a path: 8 or more consecutive elements where the two runs do not agree.
 
-    Mytkowicz et al., "Aligning Traces for Performance Evaluation", section 5.2, see that flat segments with slight
-    variations lead dynamic time warping astray, and leave open when a segment is flat. One run alone cannot tell: what
-    looks like a transition may happen in this run only, and what looks like noise may come again in every run. So a
-    stretch is called flat when the two runs do not vary alike.
+    Mytkowicz et al., "Aligning Traces for Performance Evaluation", section 5.2, observe that flat segments with slight
+    variations lead dynamic time warping astray, but do not define when a segment is flat. One run alone cannot show
+    this: a change that looks like a transition may occur in this run only, and apparent noise may recur in every run.
+    So a stretch is flat if the two runs do not vary alike.
     """
     flat = agreement(x[path.x_index], y[path.y_index]) < LEAST_AGREEMENT
     for start, stop in stretches_between_anchors(path, flat):
@@ -57,8 +57,8 @@ def flat_elements(path: WarpPath, x: FloatArray, y: FloatArray) -> NDArray[np.bo
 
 
 def stretches_between_anchors(path: WarpPath, marks: NDArray[np.bool_]) -> IntArray:
-    """Take marks off anchors and ends of a path; return first element, and the one after the last, of each stretch."""
-    # i + j grows with each element, so it tells the elements apart.
+    """Unmark anchors and ends of a path; return first element and end of each marked stretch."""
+    # i + j increases with each element, so it identifies the element.
     marks[np.searchsorted(path.x_index + path.y_index, [i + j for i, j in path.anchors])] = False
     marks[[0, -1]] = False
     return (np.flatnonzero(np.diff(marks)).reshape(-1, 2) + 1).astype(np.int64)
@@ -67,11 +67,12 @@ def stretches_between_anchors(path: WarpPath, marks: NDArray[np.bool_]) -> IntAr
 def even_pace(
     x_index: IntArray, y_index: IntArray, stretches: IntArray, pace_x: FloatArray, pace_y: FloatArray
 ) -> tuple[IntArray, IntArray]:
-    """Replace stretches of a warp path by lines of even pace.
+    """Replace stretches of a warp path with lines of even pace.
 
-    `stretches`: shape (k, 2). Element before, and element after, what is replaced; in order, apart but for their ends.
-    `pace_x`, `pace_y`: shape (n,) and (m,). Progress at the middle of each interval, never falling; within a stretch
-    both runs progress alike. The interval's number makes the line straight in time.
+    `stretches`: shape (k, 2). Element before, and element after, each replaced stretch; in order, overlapping only at
+    their ends.
+    `pace_x`, `pace_y`: shape (n,) and (m,). Progress at the middle of each interval, never decreasing; within a stretch
+    both runs progress alike. If progress is the interval's number, the line is straight in time.
     """
     parts_x, parts_y, done = [], [], 0
     for start, stop in stretches.tolist():
@@ -83,9 +84,9 @@ def even_pace(
 
 
 def path_from_positions(positions: FloatArray, length_y: int) -> tuple[IntArray, IntArray]:
-    """Return the warp path, from (0, 0) to (n − 1, m − 1), that aligns each interval of x with y's at a position.
+    """Return the warp path from (0, 0) to (n − 1, m − 1) that aligns each x interval with the y interval at a position.
 
-    `positions`: shape (n,). Where y does the work of each interval of x [intervals]; never falling.
+    `positions`: shape (n,). Position in y of the work of each interval of x [intervals]; never decreasing.
     """
     n = len(positions)
     j = np.clip(np.floor(positions).astype(np.int64), 0, length_y - 1)
@@ -106,7 +107,7 @@ def _line(i0: int, j0: int, i1: int, j1: int, pace_x: FloatArray, pace_y: FloatA
 
 
 def _progress(pace: FloatArray) -> FloatArray:
-    """Return progress from 0 to 1; in time where there is none."""
+    """Return progress scaled to 0 … 1; progress in time if the pace does not increase."""
     gained = pace[-1] - pace[0]
     return (pace - pace[0]) / gained if gained > 0 else np.linspace(0.0, 1.0, len(pace))
 
@@ -116,7 +117,7 @@ def _steps(i: IntArray, j: IntArray) -> tuple[IntArray, IntArray]:
     along_x, along_y = np.diff(i, prepend=i[0]), np.diff(j, prepend=j[0])
     needed = np.maximum(np.maximum(along_x, along_y), 0)
     ends = np.cumsum(needed)
-    back = np.repeat(ends, needed) - np.arange(1, ends[-1] + 1)  # steps still to go to the element itself
+    back = np.repeat(ends, needed) - np.arange(1, ends[-1] + 1)  # steps left before the element itself
     full_i = np.maximum(np.repeat(i, needed) - back, np.repeat(i - along_x, needed))
     full_j = np.maximum(np.repeat(j, needed) - back, np.repeat(j - along_y, needed))
     return np.concatenate((i[:1], full_i)), np.concatenate((j[:1], full_j))

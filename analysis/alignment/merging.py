@@ -1,4 +1,4 @@
-"""Merge many runs into one trace with every metric: values and regions are mapped along warp paths."""
+"""Merging of many runs into one trace with all metrics, and mapping of values and regions along warp paths."""
 
 from __future__ import annotations
 
@@ -27,18 +27,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Region:
-    """A stretch of a run, and how well its borders are known.
+    """A stretch of a run, and the uncertainty of its borders.
 
     Attributes
     ----------
     start, stop : int
-        First interval, and the one after the last.
+        First interval, and the interval after the last.
     uncertainty : tuple of (float, float)
-        By how far different ways to align these runs differ at `start` and at `stop` [intervals]. No bound on the
-        error.
+        Difference between ways to align these runs, at `start` and at `stop` [intervals]. It does not bound the error.
     possible : tuple of tuple of (int, int)
-        For `start` and for `stop` the least and the greatest that milestones leave possible; these are certain. All of
-        the run where no software counter was counted alike.
+        The least and the greatest value that milestones permit, for `start` and for `stop`. These limits are certain.
+        They span the whole run if no software counter has the same total in both runs.
     """
 
     start: int
@@ -48,19 +47,19 @@ class Region:
 
 
 def map_region(alignment: Alignment, start: int, stop: int) -> Region:
-    """Return the stretch of run b that shows the work of a stretch of run a.
+    """Return the stretch of run b that shows the same work as a stretch of run a.
 
     Parameters
     ----------
     alignment : Alignment
-        Of a and b.
+        The alignment of a and b.
     start, stop : int
-        First interval of a's stretch, and the one after the last.
+        First interval of a's stretch, and the interval after the last.
 
     Returns
     -------
     Region
-        In b's intervals.
+        The stretch in b's intervals.
 
     Raises
     ------
@@ -70,13 +69,14 @@ def map_region(alignment: Alignment, start: int, stop: int) -> Region:
     Notes
     -----
     Mytkowicz et al., "Aligning Traces for Performance Evaluation", section 6: selecting corresponding stretches, and
-    reasoning within each run, is often all that is needed. A border that milestones show to be wrong is moved to where
-    they allow it. Its uncertainty is the largest of: half of how many intervals meet it, how far the path differs there
-    from the one before flat stretches were made even, how far it was moved, and half an interval.
+    reasoning within each run, is often all that is needed. A border that milestones contradict is moved to the nearest
+    position that they permit. Its uncertainty is the largest of: half the number of intervals that are aligned to the
+    border's interval, how far the path moved there when flat stretches were made even, how far the border was moved,
+    and half an interval.
     """
     n = int(alignment.x_index[-1]) + 1
     if not 0 <= start < stop <= n:
-        raise DataError(f"the stretch {start}:{stop} is empty or outside the run's {n} intervals")
+        raise DataError(f"stretch {start}:{stop} is empty or outside the run: use 0 ≤ start < stop ≤ {n}")
     first, of_first = _border(alignment, start, 0)
     last, of_last = _border(alignment, stop - 1, 1)
     (low, high), (last_low, last_high) = alignment.possible[[start, stop - 1]].tolist()
@@ -84,7 +84,7 @@ def map_region(alignment: Alignment, start: int, stop: int) -> Region:
 
 
 def resample(path: WarpPath, series_y: ArrayLike, length_x: int) -> FloatArray:
-    """Map y's values to x's intervals: the mean where several intervals of y are aligned to one of x.
+    """Map y's values to x's intervals; average the values of y intervals that are aligned to the same x interval.
 
     Parameters
     ----------
@@ -111,14 +111,14 @@ def resample(path: WarpPath, series_y: ArrayLike, length_x: int) -> FloatArray:
 
 
 def redistribute_counts(path: WarpPath, events_y: ArrayLike, length_x: int) -> FloatArray:
-    """Redistribute y's events over x's intervals, so that the total is kept.
+    """Redistribute y's events over x's intervals; the total stays the same.
 
     Parameters
     ----------
     path : WarpPath
         The alignment of x and y.
     events_y : array_like, shape (m,) or (m, metrics)
-        Events of each interval; those of one that meets several of x are shared equally.
+        Events of each interval. The events of a y interval that is aligned to several x intervals are split equally.
     length_x : int
         Number n of intervals of x.
 
@@ -141,25 +141,26 @@ def _spanned(path: WarpPath, series_y: ArrayLike, length_x: int) -> FloatArray:
     n, m = int(path.x_index[-1]) + 1, int(path.y_index[-1]) + 1
     if values.ndim not in (1, 2) or (length_x, len(values)) != (n, m):
         raise DataError(
-            f"the path aligns {n} intervals to {m}, but length_x is {length_x} and the series has shape {values.shape}"
+            f"length_x is {length_x} and the series has shape {values.shape}, but the path aligns {n} intervals to "
+            f"{m}: use length_x {n} and {m} rows"
         )
     return values
 
 
 def _sums_by_x(path: WarpPath, values: FloatArray) -> FloatArray:
-    """Add up y's values at the elements of each interval of x: every one is on the path, in order."""
+    """Return the sum of y's values over the path elements of each x interval; every x interval has at least one."""
     starts = np.flatnonzero(np.diff(path.x_index, prepend=-1))
     return np.asarray(np.add.reduceat(values[path.y_index], starts, axis=0), np.float64)
 
 
 def _span(path: WarpPath, interval: int) -> tuple[int, int]:
-    """Return the first and the last interval of b that meet one of a."""
+    """Return the first and the last interval of b that are aligned to an interval of a."""
     first, after = np.searchsorted(path.x_index, (interval, interval + 1))
     return int(path.y_index[first]), int(path.y_index[after - 1])
 
 
 def _border(alignment: Alignment, interval: int, side: int) -> tuple[int, float]:
-    """Return the first (side 0) or last interval of b aligned to one of a, as milestones allow, and its uncertainty."""
+    """Return the first (side 0) or last b interval aligned to an a interval, within milestones, and its uncertainty."""
     span = _span(alignment, interval)
     before = _span(alignment.warped, interval)
     low, high = alignment.possible[interval].tolist()
@@ -172,23 +173,23 @@ _Align = Callable[[Trace, Trace], Alignment]
 
 @dataclass(frozen=True, eq=False)
 class MergedSource:
-    """One group of repetitions, and the alignment of the run that represents it.
+    """A group of repetitions, and the alignment of the run that represents the group.
 
     Attributes
     ----------
     configuration, pass_name : str
-        What its runs have in common.
+        Configuration and pass of the group's runs.
     run : str
-        The run whose values were mapped: the one nearest to the others.
+        The run whose values were mapped: the repetition nearest to the others.
     repetitions : int
-        How many runs there are.
+        Number of runs in the group.
     metrics : tuple of str
-        What the merged trace has from it.
+        Metrics that the merged trace takes from this group.
     alignment : Alignment, optional
-        Of the reference and this run; None for the reference itself.
+        The alignment of the reference and this run; None for the reference itself.
     spread : array of float64, shape (intervals,)
-        How far alignments by way of the other repetitions end from the direct one, the median over repetitions
-        [intervals of this run]; None for a single run.
+        Distance between the direct alignment and alignments by way of the other repetitions, the median over
+        repetitions [intervals of this run]; None for a single run.
     """
 
     configuration: str
@@ -201,7 +202,7 @@ class MergedSource:
 
     @property
     def title(self) -> str:
-        """The group's name, as in the column of its spread."""
+        """Name of the group, as in the name of its spread column."""
         return f"{self.configuration}/{self.pass_name}" if self.pass_name else self.configuration
 
     def to_dict(self) -> dict[str, Any]:
@@ -221,15 +222,15 @@ class MergedSource:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MergedTrace(Result):
-    """One trace with every metric.
+    """One trace with the metrics of all merged runs.
 
     Attributes
     ----------
     trace : Trace
-        On the reference's time axis; beside the metrics a column `spread:GROUP` for each group with repetitions. Its
-        attributes `merged` name the source run of each metric.
+        The trace on the reference's time axis. Beside the metrics, it has a column `spread:GROUP` for each group with
+        repetitions. Its attribute `merged` names the source run of each metric.
     sources : tuple of MergedSource
-        In the order of the groups, the reference's first.
+        The groups in order, the reference's group first.
     """
 
     _page: ClassVar[str] = "unperturbed.analysis.report.alignment:render_merged"
@@ -238,17 +239,17 @@ class MergedTrace(Result):
     sources: tuple[MergedSource, ...]
 
     def headline(self) -> str:
-        """Return how much was merged, in one line."""
+        """Return the numbers of intervals, metrics and runs in one line."""
         metrics = sum(len(source.metrics) for source in self.sources)
         runs = counted(sum(source.repetitions for source in self.sources), "run")
-        return f"{counted(len(self.trace), 'interval')} with {counted(metrics, 'metric')} of {runs}"
+        return f"{counted(len(self.trace), 'interval')} with {counted(metrics, 'metric')} from {runs}"
 
     def tables(self) -> list[Table]:
-        """Return the sources of the metrics."""
+        """Return one table: the source of each metric."""
         return [describe.merge_table(self)]
 
     def to_frame(self) -> pl.DataFrame:
-        """Return the merged trace, a row an interval."""
+        """Return the merged trace as a frame, one row for each interval."""
         return self.trace.to_polars()
 
     def to_dict(self) -> dict[str, Any]:
@@ -264,35 +265,35 @@ def merge(
     budget: int | None = None,
     penalty: float | None = None,
 ) -> MergedTrace:
-    """Join runs of one program that collected different metrics into one trace.
+    """Merge runs of one program that collected different metrics into one trace.
 
     Parameters
     ----------
     traces : sequence of Trace
-        Of the same work. Those with the same `configuration` and `pass` among their attributes are repetitions of each
-        other. The first group gives the reference run, whose intervals the merged trace has; of a metric that several
-        groups have, the first group's is taken.
+        Traces of the same work. Traces with the same attributes `configuration` and `pass` are repetitions of each
+        other. The first group provides the reference run; the merged trace has the intervals of this run. A metric that
+        several groups have is taken from the first of them.
     on, anchor, budget, penalty : sequence of str, optional
-        As for `align`. The anchor serves where both runs have it.
+        As for `align`. The anchor is used if both runs have it.
 
     Returns
     -------
     MergedTrace
-        One run represents each group: the one whose alignments with the other repetitions cost least. A counter's
-        events are shared out among the reference's intervals that do the same work, so that its total is kept; gauges
+        One run represents each group: the repetition whose alignments with the others cost least. A counter's events
+        are redistributed over the reference's intervals that show the same work, so its total stays the same. Gauges
         and derived metrics are averaged.
 
     Raises
     ------
     DataError
-        There is no trace, or two cannot be aligned (see `align`).
+        No trace is given, or two traces cannot be aligned (see `align`).
 
     Notes
     -----
-    Mytkowicz et al., "Aligning Traces for Performance Evaluation", section 1: reasoning across traces. How sure the
-    joint is the paper leaves open: here the repetitions tell. The reference's interval t lies at p(t) in the run s by
-    direct alignment, and at q(t) by way of another repetition; the spread is |p − q|. It shows what chance does to an
-    alignment, not an error that all repetitions share.
+    Mytkowicz et al., "Aligning Traces for Performance Evaluation", section 1: reasoning across traces. The paper does
+    not quantify how certain a merge is; here the repetitions do. The direct alignment maps the reference's interval t
+    to p(t) in the run s; an alignment by way of another repetition maps it to q(t); the spread is |p − q|. It shows the
+    random error of an alignment, not an error that all repetitions share.
     """
     require_traces(traces)
     groups: dict[tuple[str, str], list[Trace]] = {}
@@ -303,7 +304,7 @@ def merge(
         )
         groups.setdefault(key, []).append(trace)
     if not groups:
-        raise DataError("no trace to merge: give at least one")
+        raise DataError("no trace to merge: give at least one trace")
 
     def joined(a: Trace, b: Trace) -> Alignment:
         through = anchor if anchor in a.metrics and anchor in b.metrics else None
@@ -329,8 +330,8 @@ def merge(
         if spread is not None:
             name = f"spread:{source.title}"
             meaning = (
-                f"by how many intervals alignments of run {source.run} through other repetitions differ from the "
-                "direct one"
+                f"intervals between the direct alignment of run {source.run} and its alignments by way of other "
+                "repetitions"
             )
             metrics[name] = Metric(name, "derived", "intervals", "gauge", "alignment", meaning)
             columns[name] = spread
@@ -348,7 +349,7 @@ def merge(
 
 
 def _nearest_to_others(runs: Sequence[Trace], joined: _Align) -> Trace:
-    """Return the run whose alignments with the others cost least, an interval; the first of two."""
+    """Return the run whose alignments with the others cost least per path element; of two runs, the first."""
     costs = np.zeros(len(runs))
     if len(runs) > 2:
         for i, j in combinations(range(len(runs)), 2):

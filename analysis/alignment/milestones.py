@@ -1,4 +1,4 @@
-"""Milestones, events whose ordinal is the same work in every run: anchors for a warp path, and scores of any path."""
+"""Milestones: events whose nth occurrence marks the same work in every run. They anchor and score warp paths."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from unperturbed.collectors.data import Trace
 from unperturbed.errors import DataError
 
 _ACTIVE_WEIGHT = 0.1
-"""Weight of an interval among transitions in the choice of anchors; one in a flat stretch weighs 1."""
+"""Weight of an interval outside flat stretches in the choice of anchors; an interval in a flat stretch has weight 1."""
 
 
 def milestone_anchors(milestones_x: ArrayLike, milestones_y: ArrayLike, *, name: str = "the milestone") -> IntArray:
-    """Choose pairs of intervals that surely show the same work, because the same milestones happened in both.
+    """Return pairs of intervals that certainly show the same work, because they contain the same milestones.
 
-    Number the milestones of each run from 1: the n-th of one run is the same work as the n-th of the other. An
-    interval says which numbers happened in it, not when. Two intervals that share a number overlap in the program's
-    work; nothing is certain of others. An interval may share numbers with several intervals of the other run. A pair
-    becomes an anchor if each of the two shares more numbers with the other than with any other interval (the earlier
-    one, when equal). So each interval is anchored at most once, the anchors rise in both runs, and between them the
-    alignment stays free.
+    The milestones of each run are numbered from 1: the nth milestone marks the same work in both runs. The counts show
+    which numbers occurred in an interval, but not when. Two intervals that share a number overlap in the program's
+    work; about other pairs of intervals, nothing is certain. An interval may share numbers with several intervals of
+    the other run. A pair becomes an anchor if each interval shares more numbers with the other than with any other
+    interval (if equal, the earlier interval is chosen). So each interval has at most one anchor, the anchors increase
+    in both runs, and the alignment stays free between them.
 
     Parameters
     ----------
@@ -43,21 +43,21 @@ def milestone_anchors(milestones_x: ArrayLike, milestones_y: ArrayLike, *, name:
     Raises
     ------
     DataError
-        The totals differ, so that equal numbers are not the same work; or no milestone happened.
+        The totals differ, so equal numbers do not mark the same work; or no milestone occurred.
     """
     return shared_anchors(*map(Milestones.of, _checked_counts(milestones_x, milestones_y, name)))
 
 
 class Milestones(NamedTuple):
-    """The intervals of a run in which a milestone happened, and how often it had happened at the end of each."""
+    """The intervals of a run that contain milestones, and the cumulative count at the end of each."""
 
-    # intervals, counts: (intervals with a milestone,): Both rise.
+    # Both have one element for each interval with a milestone, and increase.
     intervals: IntArray
     counts: IntArray
 
     @classmethod
     def of(cls, cumulative_counts: IntArray) -> Milestones:
-        """Return the milestones of a run with these counts at the end of its intervals."""
+        """Return the milestones of a run from the cumulative count at the end of each interval."""
         intervals = np.flatnonzero(np.diff(cumulative_counts, prepend=0))
         return cls(intervals, cumulative_counts[intervals])
 
@@ -74,7 +74,7 @@ def shared_anchors(x: Milestones, y: Milestones) -> IntArray:
 
 
 def choose_anchors(anchors: IntArray, flat_x: NDArray[np.bool_], flat_y: NDArray[np.bool_], budget: int) -> IntArray:
-    """Choose a few of many possible anchors: mostly in flat stretches, where nothing else holds the alignment.
+    """Choose some of the possible anchors, mostly in flat stretches, where nothing else guides the alignment.
 
     Parameters
     ----------
@@ -83,19 +83,19 @@ def choose_anchors(anchors: IntArray, flat_x: NDArray[np.bool_], flat_y: NDArray
     flat_x, flat_y : array of bool, shape (n,) and (m,)
         Intervals in flat stretches.
     budget : int
-        How many to choose at most.
+        Largest number of anchors to choose.
 
     Returns
     -------
     int64, shape (chosen, 2)
-        Rising, `chosen` ≤ budget.
+        The chosen anchors in increasing order, at most `budget`.
 
     Notes
     -----
     Mytkowicz et al., "Aligning Traces for Performance Evaluation", section 5.3: "concentrate the anchors in relatively
     flat areas of behavior and omit anchors from active areas". Each interval gets a weight, 1 in a flat stretch and 0.1
-    elsewhere; the anchors nearest to the places that part the whole weight into budget + 1 equal shares are chosen.
-    Without flat stretches that spreads them evenly over the run.
+    elsewhere; the anchors nearest to the positions that divide the total weight into budget + 1 equal shares are
+    chosen. Without flat stretches, they are spread evenly over the run.
     """
     if budget <= 0 or not len(anchors):
         return anchors[:0]
@@ -111,7 +111,7 @@ def choose_anchors(anchors: IntArray, flat_x: NDArray[np.bool_], flat_y: NDArray
 
 
 def milestone_positions(milestones_x: ArrayLike, milestones_y: ArrayLike, *, name: str = "the milestone") -> FloatArray:
-    """Return the position in y of the work of each interval of x, by the milestones: the true alignment.
+    """Return the position in y of each x interval's work, interpolated between milestones: the true alignment.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def milestone_positions(milestones_x: ArrayLike, milestones_y: ArrayLike, *, nam
     Returns
     -------
     float64, shape (n,)
-        Position in y of the middle of each interval of x [intervals]: 3.5 is the middle of interval 3. Never falls.
+        Position in y of the middle of each interval of x [intervals]: 3.5 is the middle of interval 3. Never decreases.
 
     Raises
     ------
@@ -130,12 +130,13 @@ def milestone_positions(milestones_x: ArrayLike, milestones_y: ArrayLike, *, nam
 
     Notes
     -----
-    The nth milestone is the same work in both runs. The milestones of an interval are taken as evenly spread over it,
-    and the progress between two milestones as even; so a position is known to about an interval where milestones are
-    dense, and to the distance between milestones where they are not. The runs' ends are joined.
+    The nth milestone marks the same work in both runs. The milestones of an interval are assumed to be spread evenly
+    over it, and progress between two milestones is assumed to be even. So the error of a position is about one interval
+    where milestones are dense, and up to the distance between milestones elsewhere. The runs' starts are aligned, and
+    so are their ends.
     """
     x, y = _checked_counts(milestones_x, milestones_y, name)
-    # Between the first and last ordinals of all intervals both runs progress evenly, as far as can be known.
+    # Between the first and last ordinals of all intervals, both runs are assumed to progress evenly.
     ends = [milestones.counts for milestones in (Milestones.of(x), Milestones.of(y))]
     ordinals = np.unique(np.concatenate([*ends, *(np.append(1, last[:-1] + 1) for last in ends)]))
     of_x, of_y = ([0.0, *_times(counts, ordinals), float(len(counts))] for counts in (x, y))
@@ -143,7 +144,7 @@ def milestone_positions(milestones_x: ArrayLike, milestones_y: ArrayLike, *, nam
 
 
 def _times(counts: IntArray, ordinals: IntArray) -> FloatArray:
-    """Return when each milestone happened [intervals], those of one interval evenly spread."""
+    """Return the time of each milestone [intervals]; the milestones of an interval are spread evenly over it."""
     interval = np.searchsorted(counts, ordinals)
     before = np.concatenate(([0], counts[:-1]))[interval]
     times: FloatArray = interval + (ordinals - before - 0.5) / (counts[interval] - before)
@@ -158,27 +159,27 @@ def _checked_counts(milestones_x: ArrayLike, milestones_y: ArrayLike, name: str)
 
 
 def require_same_total(counts_x: IntArray, counts_y: IntArray, name: str) -> None:
-    """Raise DataError unless a milestone happened, and equally often in both runs, by its cumulative counts."""
+    """Raise DataError unless a milestone occurred equally often, and at least once, in both runs."""
     x, y = (int(counts.max(initial=0)) for counts in (counts_x, counts_y))
     if x != y:
         raise DataError(
-            f"{name} happened {x} times in one run and {y} times in the other: it is not a deterministic milestone; "
-            "use another anchor or none"
+            f"{name} occurred {x} times in one run and {y} times in the other, so it is not a deterministic "
+            "milestone: use another anchor or none"
         )
     if x == 0:
-        raise DataError(f"{name} never happened in these runs: use another anchor or none")
+        raise DataError(f"{name} never occurred in these runs: use another anchor or none")
 
 
 def milestone_counts(trace: Trace, anchor: str) -> IntArray:
-    """Return how often a trace's milestone had happened at the end of each interval."""
+    """Return the cumulative count of a milestone at the end of each interval of a trace."""
     column = trace[anchor]
     if trace.metrics[anchor].semantics != "counter" or not np.issubdtype(column.dtype, np.integer):
-        raise DataError(f"metric {anchor!r} is not an event counter: use a software metric that counts a milestone")
+        raise DataError(f"metric {anchor!r} is not an event counter: use a software counter as the anchor")
     return np.cumsum(column)
 
 
 def _first_largest(interval: IntArray, shared: IntArray) -> NDArray[np.bool_]:
-    """Mark, for each interval, the largest of the pieces that its numbers were cut into (the first, when equal)."""
+    """Mark the largest piece of each interval's numbers; if several pieces are equal, the first."""
     order = np.lexsort((np.arange(len(interval)), -shared, interval))
     chosen = np.zeros(len(interval), bool)
     chosen[order[np.flatnonzero(np.diff(interval[order], prepend=-1))]] = True
@@ -190,20 +191,20 @@ _QUANTILES = (0.5, 0.9, 0.99)
 
 @dataclass(frozen=True)
 class ScoreSummary:
-    """How milestone scores are distributed.
+    """Distribution of milestone scores.
 
     Attributes
     ----------
     elements : int
-        How many were scored.
+        Number of scored path elements.
     perfect, within_one : float
-        Shares of scores 0, and 0 or 1; NaN when none was scored.
+        Share of scores that are 0, and share that are 0 or 1; NaN if no element was scored.
     median, most, nearly_all : float
-        Quantiles .5, .9 and .99 [intervals]; NaN when none was scored.
+        Quantiles .5, .9 and .99 [intervals]; NaN if no element was scored.
     largest : int
-        Intervals.
+        Largest score [intervals].
     shares : tuple of float
-        Share of each score from 0 to `largest`: the bars of figures 4–7 and 10.
+        Share of each score from 0 to `largest`: the bars of the paper's figures 4–7 and 10.
     """
 
     elements: int
@@ -229,7 +230,7 @@ def summarise_scores(scores: ArrayLike) -> ScoreSummary:
 
 
 def milestone_scores(path: WarpPath, milestones_x: ArrayLike, milestones_y: ArrayLike) -> IntArray:
-    """Score a path by how far it is from joining intervals that hold the same milestones.
+    """Return by how many intervals each element of a path misses an interval with the same milestone.
 
     Parameters
     ----------
@@ -241,24 +242,24 @@ def milestone_scores(path: WarpPath, milestones_x: ArrayLike, milestones_y: Arra
     Returns
     -------
     int64, shape (scored elements,)
-        One score [intervals] for each path element whose x-interval holds a milestone, in path order: 0 where the two
-        intervals share an ordinal, else the smallest distance, over the ordinals of the x-interval, to an interval of y
-        that holds one. Ordinals that y never reaches are left out, and so is an element that has no others.
+        One score [intervals] for each path element whose x interval contains a milestone, in path order: 0 if the two
+        intervals share an ordinal, else the distance to the nearest interval of y that contains an ordinal of the x
+        interval. Ordinals that y never reaches are ignored; an element without other ordinals has no score.
 
     Raises
     ------
     DataError
-        A count falls, is negative, no whole number, or does not fit the path's length.
+        A count decreases, is negative, or is not a whole number; or the counts do not match the path's length.
 
     Notes
     -----
-    Mytkowicz et al., "Aligning Traces for Performance Evaluation", section 4. A milestone that served as an anchor
-    flatters the path: evaluate with another. O(elements · log m).
+    Mytkowicz et al., "Aligning Traces for Performance Evaluation", section 4. The scores of a milestone that served as
+    an anchor are too good: evaluate with another milestone. O(elements · log m) time.
     """
     x = cumulative("milestones_x", milestones_x, int(path.x_index[-1]) + 1)
     y = cumulative("milestones_y", milestones_y, int(path.y_index[-1]) + 1)
     before_x = np.concatenate(([0], x[:-1]))
-    # Ordinals held by an x-interval: first … last, cut to those that y has too.
+    # Ordinals in an x interval: first … last, limited to those that y also reaches.
     first = before_x[path.x_index] + 1
     last = np.minimum(x[path.x_index], y[-1])
     scored = first <= last
@@ -274,13 +275,13 @@ def milestone_scores(path: WarpPath, milestones_x: ArrayLike, milestones_y: Arra
 
 
 def cumulative(name: str, counts: ArrayLike, length: int) -> IntArray:
-    """Return cumulative counts as int64; DataError where they are not cumulative, whole and of this length."""
+    """Return cumulative counts as int64; raise DataError unless they are cumulative, whole and of this length."""
     given = np.asarray(counts)
     if given.shape != (length,):
         raise DataError(f"{name} has shape {given.shape}: give one cumulative count for each of {length} intervals")
     whole = given.astype(np.int64) if np.isfinite(given).all() else None
     if whole is None or (whole != given).any():
-        raise DataError(f"{name} holds a value that is not a whole number: give cumulative counts")
+        raise DataError(f"{name} contains a value that is not a whole number: give cumulative counts")
     falls = np.flatnonzero(np.diff(whole, prepend=0) < 0)
     if len(falls):
         raise DataError(
@@ -290,7 +291,7 @@ def cumulative(name: str, counts: ArrayLike, length: int) -> IntArray:
 
 
 def matching_counters(a: Trace, b: Trace, *, anchor: str | None = None) -> list[str]:
-    """Return the software counters that both runs counted alike, except the anchor; the rarest first."""
+    """Return the software counters with the same total (not 0) in both runs, except the anchor; rarest first."""
     names = [
         name
         for name in a.names("software")
@@ -304,7 +305,7 @@ def matching_counters(a: Trace, b: Trace, *, anchor: str | None = None) -> list[
 
 
 def score_summaries(path: WarpPath, a: Trace, b: Trace, *, anchor: str | None = None) -> dict[str, ScoreSummary]:
-    """Score a path by every software counter that both runs counted alike, except the anchor, which would flatter it.
+    """Score a path by every software counter with the same total in both runs; the anchor is left out, as it is biased.
 
     Parameters
     ----------
@@ -313,12 +314,13 @@ def score_summaries(path: WarpPath, a: Trace, b: Trace, *, anchor: str | None = 
     a, b : Trace
         The runs.
     anchor : str, optional
-        The counter that gave the anchors.
+        The counter whose milestones are the anchors.
 
     Returns
     -------
     dict of str to ScoreSummary
-        Counter's name to the summary of its scores, rarest counter first; without those that no path element holds.
+        The summary of each counter's scores by the counter's name, rarest counter first. Counters without a scored
+        element are left out.
     """
     summaries = {
         name: summarise_scores(milestone_scores(path, np.cumsum(a[name]), np.cumsum(b[name])))
@@ -328,13 +330,13 @@ def score_summaries(path: WarpPath, a: Trace, b: Trace, *, anchor: str | None = 
 
 
 def possible_intervals(a: Trace, b: Trace) -> IntArray:
-    """Return which intervals of b can hold the work of each interval of a, by their milestones.
+    """Return the range of b's intervals that can contain the work of each interval of a, according to milestones.
 
     Returns
     -------
     array of int64, shape (n, 2)
-        First and last interval of b: not before the last milestone that a had passed, nor after the first that it had
-        not come to. All of b where the runs have no software counter in common, or counted none alike.
+        First and last interval of b: not before the last milestone that a had passed, and not after the first milestone
+        that a had not reached. All of b if no software counter has the same total in both runs.
     """
     first, last = np.zeros(len(a), np.int64), np.full(len(a), len(b) - 1)
     for name in matching_counters(a, b):

@@ -1,4 +1,4 @@
-"""All pairs of a set of series or traces."""
+"""Alignment of all pairs of a set of series or traces."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PairwiseAlignment(Result):
     Attributes
     ----------
     names : tuple of str
-        One for each series.
+        Name of each series.
     distances : array of float64, shape (k, k)
         Cost of aligning each pair: symmetric, zeros on the diagonal.
     paths : mapping of tuple of (int, int) to WarpPath
@@ -55,7 +55,7 @@ class PairwiseAlignment(Result):
         return [describe.distances_table(self)]
 
     def to_frame(self) -> pl.DataFrame:
-        """Return a row for each pair: first, second, distance."""
+        """Return a frame with one row for each pair: first, second, distance."""
         import polars as pl  # noqa: PLC0415  slow to load
 
         pairs = combinations(range(len(self.names)), 2)
@@ -87,11 +87,11 @@ def pairwise(
     series : sequence of array_like or Trace
         Arrays of shape (n,) or (n, metrics), or traces of one program; lengths may differ.
     names : sequence of str, optional
-        One for each series. By default the traces' runs, or numbers from 0.
+        Name of each series. By default the traces' run names, or numbers from 0.
     on : str or sequence of str, optional
-        Metrics of traces to align on. By default IPC, or else the hardware metrics that all traces have.
+        Metrics to align traces on. By default IPC, or else the hardware metrics that all traces have.
     paths : bool, default False
-        Return the warp paths too.
+        Also return the warp paths.
     penalty : float, default 0
         As for `dtw`.
     band : int, optional
@@ -99,9 +99,10 @@ def pairwise(
     scale : {"std", "range"} or array_like, optional
         Divisor of each metric, the same for all series; see `dtw`. Traces are divided by the range by default.
     workers : int, optional
-        How many work at once. By default what `joblib.parallel_config` says, else a thread a processor.
+        Number of parallel workers. By default the setting of `joblib.parallel_config`, else one thread for each
+        processor.
     progress : callable, optional
-        Called with the number of pairs that are done and of all, from this thread.
+        Called in this thread with the number of finished pairs and the number of all pairs.
 
     Returns
     -------
@@ -111,9 +112,10 @@ def pairwise(
     Raises
     ------
     DataError
-        There is no series; one is empty, of another shape, of other metrics, or not finite; differences overflow.
+        No series is given; a series is empty, has a wrong shape, different metrics or a value that is not finite; or
+        differences overflow.
     ValueError
-        Series and traces are mixed; not as many names as series; the penalty or the band is negative.
+        Series and traces are mixed; the numbers of names and series differ; or the penalty or the band is negative.
 
     Notes
     -----
@@ -148,7 +150,7 @@ def pairwise(
 
 
 def _with_metrics(traces: Sequence[Trace]) -> tuple[list[Trace], tuple[str, ...]]:
-    """Return the traces, with IPC where all can have it, and the metrics to align on."""
+    """Return the traces, with IPC added if it can be computed, and the metrics to align on."""
     first = traces[0]
     prepared = [with_default_metrics(trace, first) for trace in traces]
     common = tuple(name for name in prepared[0][2] if all(name in on for _, _, on in prepared))

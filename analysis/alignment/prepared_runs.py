@@ -1,4 +1,4 @@
-"""Values of two runs on one scale, and the alignment of the paper for runs that are prepared once for many others."""
+"""Common scales for the values of two runs, and the paper's alignment of runs that are prepared once."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from unperturbed.collectors.data import Trace
 from unperturbed.errors import DataError
 
 _RANGE_PERCENT = (5, 95)
-"""Range of values that scales a metric: wide enough to span a program's phases, blind to a single outlying interval."""
+"""Percentiles that limit a metric's scale: they span a program's phases and exclude single outlying intervals."""
 
 _SHORT = 0.25
-"""Share of the median interval below which one is too short, as after a late tick, to have meaningful values."""
+"""An interval shorter than this share of the median interval, as after a late tick, has no meaningful values."""
 
 
 def finite_values(trace: Trace, on: tuple[str, ...], *, mend: bool) -> FloatArray:
-    """Return a trace's values of some metrics, shape (intervals, metrics).
+    """Return a trace's values of the given metrics, shape (intervals, metrics); raise DataError if one is not finite.
 
-    `mend`: Interpolate intervals that are much shorter than the others from their neighbours.
+    `mend`: Interpolate intervals that are much shorter than the median interval from their neighbours.
     """
     if not on:
         raise DataError("no metric to align on: name at least one, such as IPC")
@@ -54,8 +54,8 @@ def ascending_columns(rows: FloatArray) -> FloatArray:
 
 
 def common_scales(on: tuple[str, ...], x: FloatArray, y: FloatArray) -> FloatArray:
-    """Return what both runs' `ascending_columns` of metrics are divided by: their range without outlying intervals."""
-    # Swapped runs give the same number to the last bit. Sorting two ascending runs is merging them.
+    """Return the divisor of each metric, from both runs' `ascending_columns`: the range without outlying intervals."""
+    # Swapped runs give the same divisors to the last bit. A stable sort merges two ascending columns.
     merged = np.sort(np.concatenate((x, y), axis=1), axis=1, kind="stable")
     return np.array([_scale(name, ascending) for name, ascending in zip(on, merged, strict=True)])
 
@@ -73,7 +73,7 @@ def _scale(name: str, values: FloatArray) -> float:
 
 
 def percentile(ascending: FloatArray, percent: float) -> float:
-    """Return what `numpy.percentile` does, to the last bit, of values that are sorted: a tenth of its time for few."""
+    """Return `numpy.percentile` of sorted values, to the last bit, in a tenth of its time for few values."""
     place = percent / 100 * (len(ascending) - 1)
     at = int(place)
     below, above = float(ascending[at]), float(ascending[min(at + 1, len(ascending) - 1)])
@@ -83,13 +83,13 @@ def percentile(ascending: FloatArray, percent: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class PreparedRun:
-    """A run, prepared for all of its alignments."""
+    """A run that is prepared once for all of its alignments."""
 
     on: tuple[str, ...]  # Metrics to align on
-    rows: FloatArray  # (intervals, metrics): Their values
-    ascending: FloatArray  # (metrics, intervals): The same in ascending order
+    rows: FloatArray  # (intervals, metrics): The metrics' values
+    ascending: FloatArray  # (metrics, intervals): The same values in ascending order
     anchor: str | None  # The counter whose milestones are anchors
-    milestones: Milestones | None  # Where they happened
+    milestones: Milestones | None  # The anchor's milestones
 
     @classmethod
     def of(cls, trace: Trace, *, on: Sequence[str], anchor: str | None) -> PreparedRun:
@@ -102,7 +102,7 @@ class PreparedRun:
 
 
 def align_prepared(a: PreparedRun, b: PreparedRun) -> WarpPath:
-    """Return the path of the paper's method between two runs that were prepared alike; see `align_as_paper`."""
+    """Align two runs that were prepared alike by the paper's method; see `align_as_paper`."""
     scales = common_scales(a.on, a.ascending, b.ascending)
     anchors = []
     if a.anchor is not None and a.milestones is not None and b.milestones is not None:
@@ -112,7 +112,7 @@ def align_prepared(a: PreparedRun, b: PreparedRun) -> WarpPath:
 
 
 def align_as_paper(a: Trace, b: Trace, *, on: Sequence[str] = ("IPC",), anchor: str | None = None) -> WarpPath:
-    """Return the path of the paper's method, as `align(…, penalty=0, flat="warped")` does, without assessing it.
+    """Align two runs by the paper's method, like `align(…, method="paper")`, without assessing the path.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def align_as_paper(a: Trace, b: Trace, *, on: Sequence[str] = ("IPC",), anchor: 
     on : sequence of str, default ("IPC",)
         Metrics to align on.
     anchor : str, optional
-        A software counter; all of its milestones serve.
+        A software counter; all of its milestones may serve as anchors.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Alignment of traces: the metrics and their scale, the anchors, the pace in flat stretches."""
+"""Alignment of two traces: the metrics and their scale, the anchors, and the pace in flat stretches."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ from unperturbed.common.table import Table
 from unperturbed.errors import DataError
 
 PENALTY_RULE = 5.0
-"""The penalty that is picked, in median distances of intervals that plain dynamic time warping aligns."""
+"""Default penalty, as a multiple of the median distance between intervals that plain dynamic time warping aligns."""
 
 _MUCH_FLAT = 0.25
-"""Share of flat intervals above which plain dynamic time warping is not to be trusted."""
+"""Share of flat path elements above which an alignment gets a warning."""
 
 _MUCH_CONTRADICTED = 0.1
-"""Share of path elements that milestones show to be wrong above which a path is warned of."""
+"""Share of path elements that milestones contradict above which an alignment gets a warning."""
 
 _RATE, _CYCLES = "IPC", "PAPI_TOT_CYC"
 _TIMES = (".enabled_ns", ".running_ns")
-"""Ends of the names of columns that say from which share of the time a count was scaled."""
+"""Suffixes of the columns with the times from which a count of a multiplexed event was scaled."""
 _WORK = "PAPI_TOT_INS"
-"""The counter whose progress is taken for the work's by default."""
+"""Counter that measures the progress of the work by default."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Alignment(WarpPath):
-    """The alignment of two runs, and what it is based on.
+    """Alignment of two runs, with the settings that led to it.
 
     Attributes
     ----------
@@ -61,22 +61,22 @@ class Alignment(WarpPath):
     method : {"dtw", "milestones"}
         `dtw`, or `milestones` for positions interpolated between a deterministic counter's milestones.
     on : tuple of str
-        Metrics; `scale` says what each was divided by.
+        Metrics; `scale` has the divisor of each.
     penalty : float
-        Of a step that is not diagonal, in scaled units.
+        Penalty of a step that is not diagonal, in scaled units.
     anchor : str, optional
-        The counter whose milestones are the anchors, or the method's.
+        The counter whose milestones are the anchors, or the positions of the method `milestones`.
     flat : array of int64, shape (k, 2)
-        First element, and the one after the last, of each stretch of `warped` without anything to align by.
+        First element, and the one after the last, of each flat stretch of `warped`: the runs share only noise there.
     evened : bool
-        Whether the runs were taken to progress evenly there.
+        Whether both runs are assumed to progress evenly in flat stretches.
     pace : str
-        What progresses evenly: a counter's name, which guides the whole path too, or `time`.
+        What progresses evenly: `time`, or the name of a counter, which also guides the whole path.
     warped : WarpPath
         The path of dynamic time warping before flat stretches were made even.
     possible : array of int64, shape (n, 2)
-        First and last interval of b that can show the work of each interval of a, as all software counters tell that
-        both runs counted alike.
+        First and last interval of b that can show the work of each interval of a, according to all software counters
+        with the same total in both runs.
     """
 
     _page: ClassVar[str] = "unperturbed.analysis.report.alignment:render_alignment"
@@ -94,7 +94,7 @@ class Alignment(WarpPath):
 
     @cached_property
     def scores(self) -> dict[str, ScoreSummary]:
-        """Scores by each software counter that both runs counted alike, except the anchor; the rarest counter first."""
+        """Scores by each software counter with the same total in both runs, except the anchor; rarest counter first."""
         return score_summaries(self, *self.runs, anchor=self.anchor)
 
     def headline(self) -> str:
@@ -103,7 +103,7 @@ class Alignment(WarpPath):
         return f"{first} and {second}: {super().headline()}"
 
     def tables(self) -> list[Table]:
-        """Return the scores, if a counter gives any."""
+        """Return the table of scores, or no table if no counter scores the path."""
         return [describe.scores_table(self.scores)] if self.scores else []
 
     def to_dict(self) -> dict[str, Any]:
@@ -131,7 +131,7 @@ class Alignment(WarpPath):
 
     @property
     def contradicted(self) -> float:
-        """Share of path elements that milestones show to be wrong."""
+        """Share of path elements that milestones contradict."""
         first, last = self.possible[self.x_index].T
         return float(((self.y_index < first) | (self.y_index > last)).mean())
 
@@ -142,27 +142,27 @@ class Alignment(WarpPath):
 
     @property
     def longest_flat(self) -> int:
-        """Path elements of the longest flat stretch: dynamic time warping may stray as far."""
+        """Number of path elements in the longest flat stretch: the path may be off by as many intervals."""
         return int((self.flat[:, 1] - self.flat[:, 0]).max(initial=0))
 
     @property
     def warning(self) -> str:
-        """Reasons to distrust the path, in one sentence; '' where there are none."""
+        """Reasons to distrust the path, in one sentence; '' if there are none."""
         reasons = []
-        more = f"{'more ' if self.anchors else ''}anchors would hold it"
+        remedy = f"use {'more ' if self.anchors else ''}anchors"
         if self.contradicted > _MUCH_CONTRADICTED:
             reasons.append(
-                f"{self.contradicted:.0%} of the path is wrong, as software counters show that both runs counted "
-                f"alike; {more}"
+                f"software counters with the same total in both runs contradict {self.contradicted:.0%} of the path: "
+                f"{remedy}"
             )
         if self.flat_share > _MUCH_FLAT:
             treated = "dynamic time warping follows noise there"
             if self.evened:
-                treated = f"both runs are taken to progress evenly there (in {self.pace})"
+                treated = f"both runs are assumed to progress evenly there (in {self.pace})"
             metrics = f"{' and '.join(self.on)} {'is' if len(self.on) == 1 else 'are'}"
             reasons.append(
-                f"{metrics} flat (noise only) along {self.flat_share:.0%} of the path, for {self.longest_flat} "
-                f"intervals at most: {treated}, and the path may stray as far; {more}"
+                f"{metrics} flat (only noise) along {self.flat_share:.0%} of the path: {treated}, so the path may be "
+                f"off by up to {self.longest_flat} intervals, the length of the longest flat stretch; {remedy}"
             )
         return "; ".join(reasons)
 
@@ -188,62 +188,62 @@ def align(
     a, b : Trace
         Traces of the same work.
     on : str or sequence of str, optional
-        Names of the metrics to align on, present in both. None takes IPC, the paper's choice; where a trace has no
-        metric of that name, PAPI_TOT_INS over PAPI_TOT_CYC; without these all hardware metrics that both have. Each is
-        divided by one number for both traces, the range from the 5th to the 95th percentile of both traces' values
-        taken together (their mean distance from the median where that is 0), so that metrics of different units weigh
-        alike. Levels are not shifted: one metric alone is aligned as the paper does.
+        Names of the metrics to align on, present in both traces. None uses IPC, as the paper does. If a trace has no
+        metric IPC, None uses PAPI_TOT_INS divided by PAPI_TOT_CYC, and without these all hardware metrics that both
+        traces have. Each metric is divided by the same number in both traces, so metrics of different units have equal
+        weight: the range from the 5th to the 95th percentile of both traces' values together or, if this is 0, their
+        mean distance from the median. Levels are not shifted: a single metric is aligned as in the paper.
     method : {"dtw", "milestones"}, default "dtw"
-        `dtw` warps time; `milestones` interpolates between the milestones of `anchor`, and is the truth where these are
-        dense.
+        `dtw` warps time; `milestones` interpolates between the milestones of `anchor`, and gives the true alignment
+        where these are dense.
     anchor : str, optional
-        Name of a counter of deterministic milestones. The nth milestone is the same work in both runs; see
+        Name of a counter of deterministic milestones. The nth milestone marks the same work in both runs; see
         `milestone_anchors`.
     budget : int, optional
-        How many milestones may serve as anchors. They are chosen by `choose_anchors`, mostly in flat stretches. None
-        takes all.
+        Largest number of anchors. `choose_anchors` chooses them, mostly in flat stretches. None uses all.
     penalty : float, optional
-        For each step that is not diagonal, in scaled units. None picks 5 times the median distance of the intervals
-        that a path without penalty aligns, so that a step must bring more than noise does: that distance is small where
-        the runs agree, and a third of the noise where there is nothing but noise. 0 is the paper's.
+        Penalty of each step that is not diagonal, in scaled units. None uses 5 times the median distance between
+        intervals that a path without penalty aligns, so a step must gain more than noise can. This distance is small
+        where the runs agree, and a third of the noise where there is only noise. The paper uses 0.
     flat : {"even", "warped"}, default "even"
-        `even` lets both runs progress evenly through a stretch where they have nothing in common (`flat_elements`), as
-        all that could be followed there is noise; `warped` leaves what dynamic time warping made of it, as the paper
-        does.
+        `even` assumes that both runs progress evenly through a stretch where they share only noise (`flat_elements`),
+        because dynamic time warping could only follow noise there. `warped` keeps the path of dynamic time warping, as
+        the paper does.
     pace : str, optional
-        A counter that progresses with the work, or `time`. Flat stretches are even in it. A counter guides the path
-        besides: each element costs in proportion to how far it is from equal progress, counted between neighbouring
-        anchors; an interval off costs as much as the median distance that a path without penalty leaves, less where the
-        runs' totals differ. So it decides only what the metrics leave open. None takes PAPI_TOT_INS where both traces
-        have it, else `time`, which guides nothing.
+        What progresses evenly in flat stretches: a counter that grows with the work, or `time`. A counter also guides
+        the whole path: the cost of an element increases with its deviation from equal progress between neighbouring
+        anchors. A deviation of one interval costs as much as the median distance that a path without penalty leaves, or
+        less if the runs' totals differ. So the counter decides only where the metrics leave a choice. None uses
+        PAPI_TOT_INS if both traces have it, else `time`, which does not guide the path.
     mend : bool, default True
-        Intervals that last less than a quarter of the median one, as behind a late tick, get their neighbours' values.
+        Interpolate the values of intervals that last less than a quarter of the median interval, for example after a
+        late tick, from their neighbours.
     band : int, optional
         As for `dtw`, in intervals, between neighbouring anchors.
 
     Returns
     -------
     Alignment
-        A WarpPath: `x_index` counts a's intervals, `y_index` b's.
+        A WarpPath: `x_index` has a's intervals, `y_index` b's.
 
     Raises
     ------
     DataError
-        A metric is missing, not finite, or constant in both traces; the anchor counted differently in the two runs, or
-        never.
+        A metric is missing, not finite, or constant in both traces; or the anchor's totals in the two runs differ or
+        are 0.
 
     Notes
     -----
-    Mytkowicz et al., "Aligning Traces for Performance Evaluation". `method="paper"` is theirs, the same as `penalty=0,
-    flat="warped", pace="time", mend=False`. All else the paper leaves open; experiments/alignment evaluates it against
-    that.
+    Mytkowicz et al., "Aligning Traces for Performance Evaluation". `method="paper"` is their method, the same as
+    `penalty=0, flat="warped", pace="time", mend=False`. The other settings are not from the paper;
+    experiments/alignment compares them with the paper's method.
     """
     require_traces((a, b))
     if method not in ("dtw", "milestones", "paper"):
         raise ValueError(f"unknown method {method!r}: use dtw, milestones or paper")
     if method == "paper":
         if penalty:
-            raise ValueError('method="paper" takes no penalty')
+            raise ValueError('method="paper" takes no penalty: leave out penalty, or use method="dtw"')
         penalty, flat, pace, mend = 0.0, "warped", "time", False
     if on is None:
         a, b, on = with_default_metrics(a, b)
@@ -254,7 +254,7 @@ def align(
     pace_name, paces = _paces(a, b, pace)
     free = anchored_dtw(x, y, (), band=band)
     distances = np.abs(x[free.x_index] - y[free.y_index]).sum(axis=1)
-    # Of a metric that is mostly constant the median is 0.
+    # The median is 0 for a metric that is mostly constant.
     noise = float(np.median(distances)) or float(distances.mean())
     rule = PENALTY_RULE * noise
     fine = rule if penalty is None else penalty
@@ -262,7 +262,7 @@ def align(
     stretches, evened = np.empty((0, 2), np.int64), False
     if method == "milestones":
         if anchor is None:
-            raise DataError('method="milestones" needs anchor, the name of a counter of milestones')
+            raise DataError('method="milestones" needs an anchor: give the name of a counter of milestones')
         index = path_from_positions(milestone_positions(*counts, name=anchor), len(y))
         warped = WarpPath(*index, _cost(x, y, *index, fine))
     else:
@@ -275,7 +275,7 @@ def align(
         if budget is not None:
             anchors = choose_anchors(anchors, *_flat_intervals(warp(anchors[:0], rule), x, y), budget)
         warped = warp(anchors, fine)
-        # A path that is freer than the rule's finds likeness in noise, and cannot tell whether there is any.
+        # A path with a smaller penalty than the rule's finds agreement in noise, so it cannot show what is flat.
         judge = warped if fine >= rule else warp(anchors, rule)
         stretches = stretches_between_anchors(warped, _flat_intervals(judge, x, y)[0][warped.x_index])
         index, evened = (warped.x_index, warped.y_index), flat == "even"
@@ -301,7 +301,7 @@ def align(
 
 
 def _flat_intervals(path: WarpPath, x: FloatArray, y: FloatArray) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Mark the intervals of both runs that lie on flat elements alone."""
+    """Mark the intervals of both runs that are only on flat path elements."""
     flat = flat_elements(path, x, y)
     marks = np.ones(len(x), bool), np.ones(len(y), bool)
     for mark, index in zip(marks, (path.x_index, path.y_index), strict=True):
@@ -310,7 +310,7 @@ def _flat_intervals(path: WarpPath, x: FloatArray, y: FloatArray) -> tuple[NDArr
 
 
 def _cost(x: FloatArray, y: FloatArray, x_index: IntArray, y_index: IntArray, penalty: float) -> float:
-    """Return a path's cost in the metrics."""
+    """Return the cost of a path: distances in the metrics, plus penalties."""
     bent = int(((np.diff(x_index) == 0) | (np.diff(y_index) == 0)).sum())
     return float(np.abs(x[x_index] - y[y_index]).sum()) + penalty * bent
 
@@ -318,20 +318,20 @@ def _cost(x: FloatArray, y: FloatArray, x_index: IntArray, y_index: IntArray, pe
 def _guided(
     x: FloatArray, y: FloatArray, paces: tuple[FloatArray, FloatArray], anchors: IntArray, noise: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return both runs with progress as a further column, whose weight makes an interval cost as much as noise does."""
+    """Add progress as a column to both runs, weighted to make a deviation of one interval cost as much as noise."""
     intervals = (len(x) + len(y)) / 2
     totals = [pace[-1] for pace in paces]
     of_x, of_y = (pace / total * intervals for pace, total in zip(paces, totals, strict=True))
-    # Between anchors both progress alike by definition, whatever one of them does more there.
+    # Between anchors, both runs progress equally by definition, even if one of them does extra work there.
     of_y = np.interp(of_y, [0, *of_y[anchors[:, 1]], intervals], [0, *of_x[anchors[:, 0]], intervals])
-    # What one run does more may all be done in one place: half-way it is then off by up to a quarter of the difference.
+    # If a run does all extra work at one point, its progress half-way is off by up to a quarter of the difference.
     off = 1 + abs(totals[0] - totals[1]) / max(totals) * intervals / 4 / (len(anchors) + 1)
     weight = noise / off
     return np.column_stack((x, of_x * weight)), np.column_stack((y, of_y * weight))
 
 
 def with_default_metrics(a: Trace, b: Trace) -> tuple[Trace, Trace, tuple[str, ...]]:
-    """Return both traces, with IPC where it can be computed, and the default metrics to align on; see `align`.
+    """Return both traces, with IPC added if it can be computed, and the default metrics to align on; see `align`.
 
     Raises
     ------
@@ -346,12 +346,12 @@ def with_default_metrics(a: Trace, b: Trace) -> tuple[Trace, Trace, tuple[str, .
     common = tuple(name for name in a.names("hardware", "simulated") if name in b.metrics)
     common = common or tuple(name for name in a.names("os") if name in b.metrics and not name.endswith(_TIMES))
     if not common:
-        raise DataError(f"the traces share neither {_RATE} nor another hardware metric: name the metrics to align on")
+        raise DataError(f"the traces share neither {_RATE} nor any other hardware metric: name the metrics to align on")
     return a, b, common
 
 
 def _with_rate(trace: Trace) -> Trace:
-    """Return a trace with instructions per cycle, 0 in intervals without a cycle."""
+    """Return the trace with IPC added: instructions per cycle, 0 in intervals without cycles."""
     work, cycles = trace[_WORK], trace[_CYCLES]
     rate = np.divide(work, cycles, out=np.zeros(len(trace)), where=cycles > 0)
     metric = Metric(_RATE, "derived", "1", components=(_WORK, _CYCLES))
@@ -359,14 +359,14 @@ def _with_rate(trace: Trace) -> Trace:
 
 
 def _paces(a: Trace, b: Trace, pace: str | None) -> tuple[str, tuple[FloatArray, FloatArray]]:
-    """Return the name of the pace, and the progress at the middle of each interval of both runs."""
+    """Return the name of the pace (a counter or `time`), and both runs' progress at the middle of each interval."""
     name = pace or (_WORK if all(_WORK in trace.metrics and trace[_WORK].any() for trace in (a, b)) else "time")
     if name == "time":
         return name, (np.arange(len(a), dtype=np.float64), np.arange(len(b), dtype=np.float64))
     for trace in (a, b):
         if trace[name].sum() <= 0 or trace.metrics[name].semantics != "counter":
             raise DataError(
-                f"metric {name!r} does not progress (it is a gauge, or counted nothing): give another as the pace, or "
-                "`time`"
+                f"metric {name!r} cannot be the pace (it is a gauge, or its total is 0): use a counter that grows with "
+                "the work, or `time`"
             )
     return name, (np.cumsum(a[name]) - a[name] / 2, np.cumsum(b[name]) - b[name] / 2)

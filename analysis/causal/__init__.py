@@ -1,10 +1,10 @@
 """Causal performance models: the causal graph of a table of runs, with a formula for each variable.
 
 Lemeire, Dirkx and Verbist, "Causal analysis for performance modeling of computer programs". A row is a run (or the mean
-of several), a column a parameter that was varied, a counter, a time, or a quantity derived from these.
+of several runs); a column is an input parameter, a counter, a time, or a quantity derived from these.
 
-Each room uses only those before it: table, independence, regression, derived_tables, discovery, model; `learning` uses
-all.
+Each subpackage uses only those before it: table, independence, regression, derived_tables, discovery, model; `learning`
+uses all.
 """
 
 from unperturbed.analysis.causal.derived_tables.curve_parameters import CurveParameters, curve_parameters

@@ -20,27 +20,27 @@ if TYPE_CHECKING:
     from unperturbed.analysis.causal.regression.mechanism import Mechanism
 
 OFTEN = 0.5
-"""Share of subsamples from which on a pair counts as found in most of them."""
+"""A pair that is adjacent in at least this share of subsamples counts as stable."""
 _LEAST_P = 1e-300
 _ROUNDING = 1e-12
-"""Share of its mean below which a deviation is rounding error."""
+"""A deviation below this share of the mean is rounding error."""
 
 
 def summary_sentence(model: CausalModel) -> str:
-    """Return one sentence on how much was learnt from how much."""
+    """Return one sentence with the numbers of rows, variables and edges."""
     kinds = list(model.data.kinds.values())
     open_edges = sum(not edge.directed for edge in model.edges)
     left = f", {open_edges} of them without a direction" if open_edges else ""
     against = counted(len(model.contradictions), "dependence")
-    denied = f", and deny {against} of the table" if model.contradictions else ""
+    denied = f"; the graph rules out {against} that the table shows" if model.contradictions else ""
     return (
         f"{model.data.rows:,} rows of {len(kinds)} variables ({kinds.count('discrete')} discrete, "
-        f"{kinds.count('continuous')} continuous) make {counted(len(model.edges), 'edge')}{left}{denied}."
+        f"{kinds.count('continuous')} continuous) give {counted(len(model.edges), 'edge')}{left}{denied}."
     )
 
 
 def edge_remark(model: CausalModel, edge: Edge) -> str:
-    """Return what is special about an edge of a model; empty if nothing is."""
+    """Return the remarks on an edge, separated by commas; empty if there are none."""
     sentences = []
     if edge.definitional:
         sentences.append("by definition")
@@ -60,7 +60,7 @@ def edge_remark(model: CausalModel, edge: Edge) -> str:
 
 
 def _is_unused(model: CausalModel, edge: Edge) -> bool:
-    """Tell whether the effect's formula omits the cause."""
+    """Return whether the effect's formula omits the cause."""
     taken = edge.directed or (edge.source, edge.target) in model.assumed
     cause, effect = (edge.source, edge.target) if taken else (edge.target, edge.source)
     mechanism = model.mechanisms.get(effect)
@@ -68,55 +68,55 @@ def _is_unused(model: CausalModel, edge: Edge) -> bool:
 
 
 def separation_sentence(found: Separation, alpha: float) -> str:
-    """Return why there is no edge: by a test, or by the description length where the test at `alpha` would keep it."""
+    """Return why there is no edge: by a test, or by description length if the test at `alpha` would keep the edge."""
     pair = f"{found.one} and {found.other}"
     if found.determined:
         other = found.other if found.determined == found.one else found.one
         return (
             f"{listing(found.given)} {'determine' if len(found.given) > 1 else 'determines'} {found.determined}, so "
-            f"{other} adds nothing"
+            f"{other} adds no information"
         )
     given = f" given {listing(found.given)}" if found.given else ""
     p_value = f" (p = {p_text(found.p_value)})" if not math.isnan(found.p_value) else ""
     if found.p_value < alpha:
         return (
-            f"an edge of {pair} would not make descriptions shorter{given}, though the test finds a dependence{p_value}"
+            f"an edge between {pair} would not shorten the description{given}, although the test finds a "
+            f"dependence{p_value}"
         )
     return f"{pair} are independent{given}{p_value}"
 
 
 def markov_sentences(found: MarkovCheck) -> tuple[str, ...]:
-    """Return the result of a Markov check: claims and refutations, permuted graphs, then a sentence a refuted claim."""
+    """Return sentences on a Markov check: claims and refutations, permuted graphs, then each refuted claim."""
     trivial = sum(bool(one.determined) for one in found.claims)
-    apart = f", {trivial} of them trivially, as what is held fixed determines one of the two" if trivial else ""
+    apart = f", {trivial} of them trivial, because the variables held fixed determine one of the two" if trivial else ""
     claims = len(found.claims)
     if not claims - trivial:
-        return (f"The graph claims no independence that could be refuted ({claims} claims{apart}).",)
+        return (f"The graph claims no independence that a test could refute ({claims} claims{apart}).",)
     refuted = f"{len(found.refuted)} are refuted" if found.refuted else "none is refuted"
     sentences = [
-        f"The graph claims {claims} independences{apart}; {refuted}, with false refutations controlled at "
-        f"{found.alpha:.0%} of all."
+        f"The graph claims {claims} independences{apart}; {refuted} at a false-discovery rate of {found.alpha:.0%}."
     ]
     if found.permuted_shares:
         low, high, many = found.permuted_shares[0], found.permuted_shares[-1], len(found.permuted_shares)
         sentences.append(
-            f"Single tests refute {found.refuted_share:.0%} of its claims, and {low:.0%} to {high:.0%} of those "
-            f"of {many} graphs of the same shape with permuted variables. By chance, such a graph does as well with "
-            f"p = {p_text(found.permutation_p_value)}."
+            f"Single tests refute {found.refuted_share:.0%} of its claims; for {many} graphs of the same shape with "
+            f"permuted variables, they refute {low:.0%} to {high:.0%}. The probability that such a graph does as well "
+            f"by chance is p = {p_text(found.permutation_p_value)}."
         )
     sentences += [f"Refuted: {one} ({one.bits:.2g} bits per row, p = {p_text(one.adjusted)})." for one in found.refuted]
     return tuple(sentences)
 
 
 def undecided(model: CausalModel) -> tuple[str, ...]:
-    """Return what contradicts the data, and what data and prior knowledge leave undecided, a sentence each."""
-    sentences = [f"Contradicts the data: {one}." for one in model.contradictions]
+    """Return a sentence for each contradiction with the data and each point that data and knowledge leave undecided."""
+    sentences = [f"The graph contradicts the data: {one}." for one in model.contradictions]
     for edge in model.edges:
         if edge.directed:
             continue
-        why = "v-structures direct it both ways" if edge.conflicting else "knowledge and data leave its direction open"
+        why = "v-structures direct it both ways" if edge.conflicting else "knowledge and data leave it undirected"
         taken = next((pair for pair in model.assumed if set(pair) == {edge.source, edge.target}), None)
-        ways = f"; formulas take {taken[0]} → {taken[1]}, and another choice predicts the same" if taken else ""
+        ways = f"; formulas assume {taken[0]} → {taken[1]}; other choices predict the same" if taken else ""
         sentences.append(f"{edge}: {why}{ways}.")
     sentences += [
         f"{edge} was found in only {edge.stability:.0%} of the subsamples."
@@ -126,20 +126,20 @@ def undecided(model: CausalModel) -> tuple[str, ...]:
     weak = [edge for edge in model.edges if edge.p_value > model.settings.alpha and not edge.required]
     if weak:
         sentences.append(
-            f"Weak: {', '.join(map(str, weak))}. Tests find the dependence, or descriptions are shorter with it; "
-            f"with this many tests it may be chance (p above {model.settings.alpha:g})."
+            f"Weak edges: {', '.join(map(str, weak))}. A test finds the dependence, or it shortens the description; "
+            f"with this many tests, it may be chance (p above {model.settings.alpha:g})."
         )
     unused = [edge for edge in model.edges if _is_unused(model, edge)]
     if unused:
         sentences.append(
-            f"Not in the formula: {', '.join(map(str, unused))}. Tests find the dependence, and no formula with "
-            "it takes fewer bits: it is slight, "
-            "of another form, or of the spread alone. Forecasts ignore it."
+            f"Edges not in the formula: {', '.join(map(str, unused))}. Tests find the dependence, but no formula with "
+            "it takes fewer bits: it is weak, has a form that formulas cannot express, or affects only the spread. "
+            "Forecasts ignore it."
         )
     inputs = set(model.knowledge.inputs)
     sentences += dict.fromkeys(
-        f"{one.target} is described by {listing(one.kept)} as well as by {listing(one.left_out)}: the data do not "
-        "show which of them act on it."
+        f"{one.target} is described equally well by {listing(one.kept)} and by {listing(one.left_out)}: the data do "
+        f"not show which of them act on {one.target}."
         for one in model.equivalences
         if one.is_open and inputs.issuperset(one.kept) and inputs.isdisjoint(one.left_out)
     )
@@ -147,7 +147,7 @@ def undecided(model: CausalModel) -> tuple[str, ...]:
     for pair, share in model.stabilities.items():
         one, other = sorted(pair, key=place)
         if share >= OFTEN and model.edge(one, other) is None:
-            sentences.append(f"{one} and {other} have no edge, and were adjacent in {share:.0%} of the subsamples.")
+            sentences.append(f"{one} and {other} have no edge, but were adjacent in {share:.0%} of the subsamples.")
     sentences += [
         f"No edge: {separation_sentence(found, model.settings.alpha)}."
         for found in model.separations
@@ -163,12 +163,12 @@ def undecided(model: CausalModel) -> tuple[str, ...]:
         and frozenset((edge.source, edge.target)) not in tested
     ]
     if untested:
-        sentences.append(f"Required, and not tested: {', '.join(map(str, untested))}.")
+        sentences.append(f"Required edges that were not tested: {', '.join(map(str, untested))}.")
     return tuple(sentences)
 
 
 def p_text(p_value: float) -> str:
-    """Return a p-value as people write it."""
+    """Return a p-value with two significant digits; a dash if there is none."""
     if math.isnan(p_value):
         return "–"
     if p_value < _LEAST_P:
@@ -177,16 +177,16 @@ def p_text(p_value: float) -> str:
 
 
 def share_text(share: float) -> str:
-    """Return a share as a percentage; a dash where there is none."""
+    """Return a share as a percentage; a dash if there is none."""
     return "–" if math.isnan(share) else f"{share:.0%}"
 
 
 def edges_table(model: CausalModel, *, link: str = "") -> Table:
-    """Return the edges with their evidence; `link` is what links to an effect begin with, before its number."""
+    """Return the table of edges with their evidence; `link` is the prefix of a link, before the effect's number."""
     columns = (
         Column("edge", meaning="cause and effect"),
-        Column("bits per row", "right", "mutual information of the two given the other causes of the effect"),
-        Column("p", "right", "corrected for false discoveries over all pairs"),
+        Column("bits per row", "right", "mutual information of cause and effect, given the effect's other causes"),
+        Column("p", "right", "p-value, corrected for false discoveries over all pairs"),
         Column("stability", "right", "share of subsamples in which the edge was found"),
         Column("remark"),
     )
@@ -209,8 +209,8 @@ def edges_table(model: CausalModel, *, link: str = "") -> Table:
 
 
 def variables_table(model: CausalModel, derived: Mapping[str, str] | None = None) -> Table:
-    """Return the variables with their kinds; `derived` has expressions of derived ones."""
-    columns = [Column("variable"), Column("kind"), Column("because"), Column("values", "right", "different values")]
+    """Return the table of variables and their kinds; `derived` has the expressions of derived variables."""
+    columns = [Column("variable"), Column("kind"), Column("reason"), Column("values", "right", "distinct values")]
     rows: list[list[Cell | str]] = [
         [one.name, one.kind, one.why, Cell(f"{one.distinct:,}", key=one.distinct)] for one in model.variables
     ]
@@ -231,7 +231,7 @@ def formulas_table(model: CausalModel) -> Table:
 
 
 def parameters_table(mechanism: Mechanism, *, most: int | None = None, places: int | None = None) -> Table:
-    """Return the fitted numbers with their intervals: the first `most`, with the first `places` where each holds."""
+    """Return the first `most` fitted numbers with their intervals, each with the first `places` cells that have it."""
     heads = (Column("number"), *(Column(head, "right") for head in ("value", "from", "to")), Column("where"))
     rows: list[Sequence[Cell | str]] = []
     for one in mechanism.parameters[:most]:
@@ -241,7 +241,7 @@ def parameters_table(mechanism: Mechanism, *, most: int | None = None, places: i
         numbers = (Cell(number(value, 5), key=value) for value in (one.value, one.low, one.high))
         rows.append((one.name, *numbers, "; ".join(where) or "everywhere"))
     hidden = len(mechanism.parameters) - len(rows)
-    more = f"; {hidden} more are in the JSON" if hidden else ""
+    more = f"; the JSON output has {hidden} more" if hidden else ""
     return Table(heads, rows, f"Fitted numbers with 95% confidence intervals{more}")
 
 
@@ -252,7 +252,7 @@ def frame_table(frame: pl.DataFrame, caption: str, *, most: int = 20) -> Table:
         [number(value) if isinstance(value, float) else str(value) for value in row]
         for row in frame.head(most).iter_rows()
     ]
-    more = f"; the first {most} of {frame.height:,}" if frame.height > most else ""
+    more = f"; the first {most} of {frame.height:,} rows" if frame.height > most else ""
     return Table(columns, rows, f"{caption}{more}")
 
 
@@ -272,17 +272,17 @@ def curve_table(found: CurveParameters) -> Table:
     ]
     over = listing(found.over)
     return Table(
-        columns, rows, f"{found.target} over {over}: its parameters in each cell, with 95% confidence intervals"
+        columns, rows, f"{found.target} over {over}: curve parameters in each cell, with 95% confidence intervals"
     )
 
 
 def claims_table(check: CheckedClaims) -> Table:
-    """Return the independences that were tested, refuted ones first."""
+    """Return the table of tested independences, refuted ones first."""
     columns = (
         Column("pair"),
         Column("held fixed"),
         Column("bits per row", "right"),
-        Column("p", "right", "corrected for false discoveries over all claims"),
+        Column("p", "right", "p-value, corrected for the number of claims"),
         Column("remark"),
     )
     claims = sorted(check.claims, key=lambda one: (not one.refuted, bool(one.determined)))
@@ -296,22 +296,22 @@ def claims_table(check: CheckedClaims) -> Table:
         )
         for one in claims
     ]
-    return Table(columns, rows, "Independences that the graph claims, and their tests")
+    return Table(columns, rows, "Independences that the graph claims, with test results")
 
 
 def _claim_remark(claim: Claim) -> str:
     if claim.determined:
-        return f"trivial: {claim.determined} is determined by what is held fixed"
+        return f"trivial: the variables held fixed determine {claim.determined}"
     return "refuted" if claim.refuted else ""
 
 
 def forecast_table(forecast: Forecast, variables: Mapping[str, ForecastVariable] | None = None) -> Table:
-    """Return the forecast of some variables; of all that were not given by default."""
+    """Return the table of the forecast of some variables; by default, of all that were not given."""
     shown = variables or {name: one for name, one in forecast.variables.items() if not one.given}
     columns = (
         Column("variable"),
         Column("mean", "right"),
-        Column("± deviation", "right"),
+        Column("± standard deviation", "right"),
         Column(f"{forecast.level:.0%} of runs lie between", "right"),
     )
     return Table(columns, [(one.name, *_forecast_cells(one)) for one in shown.values()])

@@ -1,8 +1,8 @@
-"""`learn`: from a table to its causal model.
+"""`learn`: the causal model of a table.
 
-Stability is how often edges come back when a model is learnt from parts of the table: subsamples of three quarters of
-the rows, without repetition, as a bootstrap's duplicates would make every variable look determined by any other. What
-was never found because it is weak does not show.
+The stability of an edge is the share of subsamples in which the edge is found. A subsample is three quarters of the
+rows without repetition, because a bootstrap's duplicates would make every variable look determined by any other.
+Stability does not show edges that are too weak to be found at all.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from unperturbed.common.frames import to_polars
 from unperturbed.errors import DataError
 
 SHARE = 0.75
-"""Of the rows, in each subsample."""
+"""Share of the rows in each subsample."""
 
 
 def stability_of(
     data: Data, adjacencies: Callable[[Data], Iterable[Pair]], *, subsamples: int, seed: int
 ) -> Mapping[Pair, float]:
-    """Return for each pair of variables in how many of the subsamples they are adjacent, as a share."""
+    """Return, for each pair of variables, the share of subsamples in which they are adjacent."""
     random = np.random.default_rng(seed)
     counts: Counter[Pair] = Counter()
     size = max(3, round(SHARE * data.rows))
@@ -77,51 +77,51 @@ def learn(
     Parameters
     ----------
     table : Data, polars.DataFrame, pandas.DataFrame, pyarrow.Table or mapping of str to sequence
-        One row a run, one column a parameter, counter or time.
+        One row per run, one column per parameter, counter or time.
     knowledge : Knowledge, optional
-        Prior knowledge. Give at least the order of the variables: parameters, derived from them, events, cycles, time.
-        Without it many directions stay open, and variables that determine each other (T = #op·C) are resolved less
-        often.
+        Prior knowledge. Give at least the order of the variables, such as parameters, variables derived from them,
+        events, cycles, time. Without an order, many directions stay open, and variables that determine each other
+        (T = #op·C) are resolved less often.
     inputs : sequence of str, default ()
-        Variables that nothing in the table causes: the parameters. Short for `Knowledge(inputs=…)`, and added to it. An
+        Input parameters of the experiment, which nothing else in the table can cause; added to those of `knowledge`. An
         input that changes a variable while the other inputs are held fixed becomes one of its ancestors.
     kinds : mapping of str to Kind, optional
         As for `prepare`; only for a DataFrame.
     missing : {"error", "drop"}, default "error"
         As for `prepare`; only for a DataFrame.
     test : str, default "auto"
-        The independence test, by its name in `independence.methods`. "regression" finds dependences of the mean, and is
+        Name of the independence test (see `independence.methods`). "regression" finds dependences of the mean, and is
         the fastest. "auto" confirms each independence by kernel mutual information before it removes an edge. "kernel"
-        uses that alone. "paper" is the paper's threshold on mutual information, for reproduction: its constants do not
-        transfer. Other distributions may add tests.
+        uses kernel mutual information alone. "paper" uses the paper's threshold on mutual information, for reproduction
+        only: its constants do not suit other data. Other packages may add tests.
     alpha : float, default 0.01
         Significance level of a single test.
     depth : int, default 3
         Size of the largest conditioning set.
     subsamples : int, default 10
-        Parts of the table from which the edges are learnt again (by regression) for their stability; 0 skips it.
+        Number of subsamples from which the edges are learnt again, by regression, to measure stability; 0: none.
     seed : int, default 0
         Seed of subsamples and permutations.
     quantify : bool, default True
-        Fit each variable's mechanism.
+        Whether to fit each variable's mechanism.
 
     Returns
     -------
     CausalModel
-        Edges, separations, equivalences and mechanisms; `contradictions` has what of the table they deny.
+        Edges, separations, equivalences and mechanisms; `contradictions` has dependences that they rule out.
 
     Raises
     ------
     DataError
-        `prepare` rejects the table, or the knowledge contradicts itself or names other variables.
+        `prepare` rejects the table, or the knowledge contradicts itself or names unknown variables.
     ValueError
         An unknown test; alpha that is not between 0 and 1; a negative depth or number of subsamples.
 
     Notes
     -----
     Sections 5 to 7 of Lemeire et al., "Causal analysis for performance modeling of computer programs", with the
-    deviations that the modules' docstrings state. Causes that are not in the table are not searched for: it must have
-    all parameters that were varied.
+    deviations that the modules' docstrings state. Causes that are not in the table are not searched for, so the table
+    must have all input parameters of the experiment.
     """
     tests = independence_tests()
     if test not in tests:
@@ -129,13 +129,13 @@ def learn(
     if not 0 < alpha < 1:
         raise ValueError(f"alpha must be between 0 and 1, not {alpha}")
     if depth < 0 or subsamples < 0:
-        raise ValueError(f"depth and subsamples cannot be negative: {depth}, {subsamples}")
+        raise ValueError(f"depth and subsamples must be 0 or more, not {depth} and {subsamples}")
     if isinstance(table, Data) and (kinds or missing != "error"):
-        raise ValueError("kinds and missing apply only to a DataFrame; a Data already has them")
+        raise ValueError("kinds and missing apply only to a DataFrame: pass them to prepare, which makes a Data")
     data = table if isinstance(table, Data) else prepare(to_polars(table), kinds=kinds, missing=missing)
     if data.rows < _FEWEST_ROWS:
         raise DataError(
-            f"{data.rows} rows are too few to learn from; give at least {_FEWEST_ROWS}, and about ten per variable "
+            f"{data.rows} rows are too few to learn from: give at least {_FEWEST_ROWS}, and about ten per variable "
             "for useful results"
         )
     given = knowledge or Knowledge()
@@ -156,7 +156,7 @@ class _Learning:
         self._settings = settings
         self._selected = independence_tests()[settings.test].create(data, alpha=settings.alpha, seed=settings.seed)
         screening = self._selected.screening
-        # It also measures determinism and strength, whichever test is selected.
+        # The regression test also measures determinism and strength, whichever test is selected.
         self._regression = (
             screening if isinstance(screening, RegressionTest) else RegressionTest(data, alpha=settings.alpha)
         )
@@ -212,12 +212,11 @@ class _Learning:
         return self._mechanism(target, parents).bits
 
     def _bits_between(self, names: Collection[str]) -> Bits:
-        """Return what to compare equivalent variables by."""
+        """Return the description length that compares equivalent variables."""
         return self._compared_bits if all(map(self._data.has_values, names)) else self._bits
 
     def _compared_bits(self, target: str, parents: Sequence[str]) -> float:
-        """Return a description's length where looking a number up among k takes k − 1 comparisons; or that of a formula
-        which looks none up, if it is shorter."""
+        """Return the shorter length: with k − 1 comparisons per lookup among k numbers, or without lookups."""
         found = self._mechanism(target, parents)
         counted = self._looked_up(found)
         if not counted:
@@ -226,7 +225,7 @@ class _Learning:
         return min(self._formula(target, parents).bits, found.bits + OPERATION_BITS * comparisons)
 
     def _looked_up(self, found: Mechanism) -> list[str]:
-        """Return the numbers for whose values a curve has values of its own."""
+        """Return the numeric variables whose values a curve looks up in a table."""
         names = found.looked_up if isinstance(found, CurveMechanism) else ()
         return [name for name in names if is_counted(self._data, name)]
 
@@ -237,14 +236,14 @@ class _Learning:
         return self._formulas[key]
 
     def _general(self, target: str, parents: Sequence[str]) -> Mechanism:
-        """Return the shortest description; or a formula, longer by less than an operation, which looks no number up."""
+        """Return the shortest description, or a formula without lookups if it is longer by less than an operation."""
         found = self._mechanism(target, parents)
         if self._looked_up(found) and self._formula(target, parents).bits < found.bits + OPERATION_BITS:
             return self._formula(target, parents)
         return found
 
     def _is_unused(self, target: str, parents: tuple[str, ...], name: str) -> bool:
-        """Tell whether a dependence that the regression test finds is neither in a formula nor in what one leaves."""
+        """Return whether a dependence that the regression test finds is neither in the formula nor in its residuals."""
         rest, test = tuple(one for one in parents if one != name), self._regression
         if not rest or test.test(name, target, rest).independent or name in self._mechanism(target, parents).used:
             return False
@@ -272,9 +271,9 @@ class _Learning:
         return refine(skeleton, screening, relations, self._knowledge)
 
     def _adjacencies(self, part: Data) -> Iterable[Pair]:
-        """Learn adjacencies from a part of the table; between equivalent variables choose as for the whole table.
+        """Learn adjacencies from a part of the table; choose between equivalent variables as for the whole table.
 
-        Parents of the whole table that were searched again are tested in the part, each given the others.
+        Parents that were searched again for the whole table are tested on the part, each given the others.
         """
         regression = RegressionTest(part, alpha=self._settings.alpha)
         found = self._refined(regression, regression, self._distance_from_whole)
@@ -294,7 +293,7 @@ class _Learning:
         key = target, tuple(parents)
         if key not in self._fitted:
             found = fit_mechanism(self._data, target, parents)
-            # The search for a curve may take another way with parents that it then does not use.
+            # Parents that the curve does not use may still lead its search to a shorter description.
             less = target, found.used
             if less != key and (less not in self._fitted or found.bits < self._fitted[less].bits):
                 self._fitted[less] = replace(found, parents=found.used)
@@ -306,9 +305,9 @@ class _Learning:
         return {name: tuple(one for one in names if (one, name) in arrows) for name in names}
 
     def _instead_of_inputs(self, causes: Mapping[str, tuple[str, ...]]) -> Iterator[Equivalence]:
-        """Yield, for each variable, others that describe it as well as some of the inputs that became its causes.
+        """Yield, for each variable, other variables that describe it as well as some inputs that became its causes.
 
-        Where inputs determine these others, lengths tell which description is simpler, and not which causes act.
+        If inputs determine these variables, lengths show which description is simpler, but not which causes act.
         """
         inputs = self._knowledge.inputs
         for target, parents in causes.items():
@@ -330,7 +329,7 @@ class _Learning:
     def _replacement(
         self, target: str, parents: Sequence[str], acting: Sequence[str], causes: Mapping[str, tuple[str, ...]]
     ) -> tuple[set[str], set[str]]:
-        """Return inputs that add nothing to other variables, and these: all others together, else the first alone."""
+        """Return inputs that others make superfluous, and these others: all together, else the first one that does."""
         names = self._data.names
         effects = reached([target], lambda one: [name for name in names if one in causes[name]])
         others = {one for one in names if self._knowledge.allows(one, target)}

@@ -1,4 +1,4 @@
-"""Diagnosis of a run by its log of timestamped events and those of runs that worked.
+"""Diagnosis of a run: compare its log of timestamped events with the logs of good runs.
 
 Kamdem Kengne et al., "Distance-Based Trace Diagnosis for Multimedia Applications: Help me TED!".
 """

@@ -1,6 +1,6 @@
-"""Thresholds, which the paper leaves open (section V), fitted from labelled traces: each kind's strictness.
+"""Fit of each kind's strictness, a factor of its threshold, to labelled traces; the paper (section V) leaves it open.
 
-Its threshold is multiplied by it. No clean trace may be called anomalous, and as many as can be of the kind's own.
+No clean trace may be called anomalous, and as many traces with the kind's own label as possible should be.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from unperturbed.errors import DataError
 LABELS = "labels.csv"
 _REFERENCE, _CLEAN = "reference", "clean"
 _MARGIN = 1.2
-"""A threshold exceeds what clean traces give by this factor at least."""
+"""Minimum ratio of a threshold to the largest measurement of clean traces."""
 _LEAST = 1e-9
-"""A strictness at which every measurement is reported."""
+"""Strictness at which every measurement is reported."""
 
 
 @dataclass(frozen=True, eq=False)
 class LabelledTrace:
-    """A trace that is known to be clean or not.
+    """Trace that is known to be clean or to have a certain anomaly.
 
     Attributes
     ----------
     references : sequence of EventTrace
-        Of the same pipeline.
+        Good runs of the same pipeline.
     trace : EventTrace
-        The trace to judge.
+        The trace to diagnose.
     label : str
-        "clean", or the name of the kind of anomaly.
+        "clean", or the name of the trace's kind of anomaly.
     """
 
     references: Sequence[EventTrace]
@@ -48,20 +48,20 @@ class LabelledTrace:
 
 @dataclass(frozen=True)
 class FittedStrictness:
-    """The fitted threshold of a kind.
+    """Fitted strictness of one kind of anomaly.
 
     Attributes
     ----------
     kind : str
-        Its name.
+        Name of the kind.
     strictness : float
         Factor of the kind's threshold; 1 leaves it unchanged.
     clean, own : int
-        Number of labelled traces that are clean, and that have this anomaly.
+        Numbers of labelled traces that are clean, and that have this anomaly.
     false_alarms, false_alarms_before : int
-        Clean traces in which the kind is found, with the fit and without.
+        Clean traces in which the kind is found, with and without the fit.
     found, found_before : int
-        Traces with this anomaly in which it is found, with the fit and without.
+        Traces with this anomaly in which it is found, with and without the fit.
     """
 
     kind: str
@@ -77,26 +77,26 @@ class FittedStrictness:
 def calibrate(
     labelled: Iterable[LabelledTrace], kinds: Mapping[str, Kind] | None = None
 ) -> tuple[FittedStrictness, ...]:
-    """Fit each kind's strictness.
+    """Fit each kind's strictness to labelled traces.
 
     Parameters
     ----------
     labelled : iterable of LabelledTrace
-        Iterated once.
+        Labelled traces; iterated once.
     kinds : mapping of str to Kind, optional
-        By name; `anomaly_kinds()` by default. A crash has nothing to fit.
+        Kinds by name; `anomaly_kinds()` by default. A crash has no threshold to fit.
 
     Returns
     -------
     tuple of FittedStrictness
-        The strictness lies in the geometric middle between the clean trace that comes nearest to an anomaly and the
-        least anomaly beyond all clean ones, and at least a fifth above that clean trace. Where no trace has the kind's
-        label, it only ever becomes stricter.
+        Each strictness is the geometric mean of the largest measurement of a clean trace and the smallest measurement
+        of an anomaly beyond all clean traces, and exceeds that clean trace by at least a fifth. Without a trace that
+        has the kind's label, the kind can only become stricter.
 
     Raises
     ------
     DataError
-        No clean trace; an unknown label; traces that do not fit together.
+        No clean trace; an unknown label; traces that are not comparable.
     """
     kinds = anomaly_kinds() if kinds is None else kinds
     fittable = {name: _with(kind, _LEAST) for name, kind in kinds.items() if kind.is_fittable}
@@ -115,13 +115,13 @@ def calibrate(
                 (clean if one.label == _CLEAN else own)[name].append(reached)
     if any(not ratios for ratios in clean.values()):
         raise DataError(
-            "no trace is labelled clean: label at least one, since thresholds are fitted to keep clean traces clean"
+            "no trace is labelled clean: label at least one, since thresholds are fitted to avoid false alarms"
         )
     return tuple(_fit(name, clean[name], own[name]) for name in fittable)
 
 
 def _fit(kind: str, clean: Sequence[float], own: Sequence[float]) -> FittedStrictness:
-    """Fit the strictness to how many times the threshold is reached, by clean traces and by those with the anomaly."""
+    """Fit the strictness to measurements, in units of the threshold, of clean traces and of traces with the anomaly."""
     worst = max(clean)
     beyond = [reached for reached in own if reached > _MARGIN * worst]
     strictness = max(_MARGIN * worst, math.sqrt(worst * min(beyond)) if beyond and worst > 0 else 1.0)
@@ -133,14 +133,14 @@ def _fit(kind: str, clean: Sequence[float], own: Sequence[float]) -> FittedStric
 
 
 def with_strictness(strictness: Mapping[str, float], kinds: Mapping[str, Kind] | None = None) -> dict[str, Kind]:
-    """Return kinds with other thresholds.
+    """Return kinds with changed thresholds.
 
     Parameters
     ----------
     strictness : mapping of str to float
-        By the kind's name; kinds that are not in it stay as they are.
+        Factors by name of kind; other kinds stay unchanged.
     kinds : mapping of str to Kind, optional
-        By name; `anomaly_kinds()` by default.
+        Kinds by name; `anomaly_kinds()` by default.
 
     Returns
     -------
@@ -150,7 +150,7 @@ def with_strictness(strictness: Mapping[str, float], kinds: Mapping[str, Kind] |
     Raises
     ------
     DataError
-        A kind that is unknown or has nothing to fit; a strictness that is not a positive number.
+        A kind that is unknown or has no strictness; a strictness that is not a positive number.
     """
     kinds = anomaly_kinds() if kinds is None else kinds
     changed = dict(kinds)
@@ -158,9 +158,9 @@ def with_strictness(strictness: Mapping[str, float], kinds: Mapping[str, Kind] |
         kind = kinds.get(name)
         if kind is None or not kind.is_fittable:
             fittable = ", ".join(one for one in kinds if kinds[one].is_fittable)
-            raise DataError(f"{name!r} has no strictness; kinds that have one are {fittable}")
+            raise DataError(f"no kind {name!r} has a strictness: use {fittable}")
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
-            raise DataError(f"the strictness of {name} is {value!r}; give a positive number")
+            raise DataError(f"the strictness of {name!r} is {value!r}: use a positive number")
         changed[name] = _with(kind, float(value))
     return changed
 
@@ -171,13 +171,13 @@ def _with(kind: Kind, strictness: float) -> Kind:
 
 
 def read_strictness(path: Path) -> dict[str, float]:
-    """Read the file of `write_strictness`; DataError where it is something else."""
+    """Read a file that `write_strictness` wrote; raise DataError if it is a different kind of file."""
     try:
         written = json.loads(path.read_text())
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{path}: cannot read thresholds: {error}") from error
     if not isinstance(written, dict):
-        raise DataError(f"{path}: expected a mapping of kinds to numbers, as --calibrate writes it")
+        raise DataError(f"{path}: expected a JSON object of kinds and numbers, as `--calibrate` writes it")
     return written
 
 
@@ -187,13 +187,13 @@ def write_strictness(path: Path, fitted: Iterable[FittedStrictness]) -> None:
 
 
 def read_labelled(folder: Path, **reading: Any) -> Iterator[LabelledTrace]:
-    """Read the labelled traces of a folder, one after the other.
+    """Read the labelled traces of a folder, one at a time.
 
     Parameters
     ----------
     folder : Path
-        Holds labels.csv with the columns log (relative to the folder), group and label. Traces of a group are compared
-        with the group's references; labels are "reference", "clean" and names of kinds.
+        Folder with labels.csv, whose columns are log (a path relative to the folder), group and label. Traces of a
+        group are compared with the group's references; labels are "reference", "clean" and names of kinds.
     **reading : object
         Arguments of `read_events`.
 
@@ -205,22 +205,22 @@ def read_labelled(folder: Path, **reading: Any) -> Iterator[LabelledTrace]:
     Raises
     ------
     DataError
-        No such file, a column that it lacks, a group without references; what `read_events` raises.
+        A missing file or column, a group without references, or an error of `read_events`.
     """
     table = folder / LABELS
     if not table.is_file():
-        raise DataError(f"{table} is missing; write it with the columns log, group and label")
+        raise DataError(f"{table} is missing: write it with the columns log, group and label")
     with table.open(newline="") as lines:
         rows = csv.DictReader(lines)
         if lacking := {"log", "group", "label"} - set(rows.fieldnames or ()):
-            raise DataError(f"{table} has no column {', '.join(sorted(lacking))}")
+            raise DataError(f"{table} has no column {', '.join(sorted(lacking))}: use log, group and label")
         groups: dict[str, list[dict[str, str]]] = {}
         for row in rows:
             groups.setdefault(row["group"], []).append(row)
     for group, members in groups.items():
         references = [read_events(folder / row["log"], **reading) for row in members if row["label"] == _REFERENCE]
         if not references:
-            raise DataError(f"{table}: the group {group!r} has no reference")
+            raise DataError(f"{table}: group {group!r} has no reference: label at least one of its logs {_REFERENCE}")
         for row in members:
             if row["label"] != _REFERENCE:
                 yield LabelledTrace(references, read_events(folder / row["log"], **reading), row["label"])

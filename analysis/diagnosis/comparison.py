@@ -1,4 +1,4 @@
-"""Comparison of a trace with its references, in numbers that every kind of anomaly can use."""
+"""Comparison of a trace with its references: numbers that all kinds of anomaly use."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ Flags = NDArray[np.bool_]
 _ERROR_WORD = re.compile(r"(?i)(?:^|[ :])error")
 
 RECURS = 8
-"""Occurrences from which on a type is considered to recur with what is played."""
+"""Minimum occurrences of an event type that is considered to recur while the stream plays."""
 _OFTEN = 16
-"""The same where sinks are not named."""
+"""Minimum occurrences of a recurring event type in logs that do not name sinks."""
 _IN_THE_MIDDLE = 0.25
-"""Share of their occurrences in the middle half of a run: half of what happens evenly."""
+"""Minimum share of a type's occurrences in the middle half of a run: half the share of evenly spaced events."""
 _REGULAR = 30
 _ALIKE_REFERENCES = 3
-"""Occurrences, and references that must agree on them, of elements that are not sinks."""
+"""Minimum occurrences of a type in elements that are not sinks, and number of references with the same count."""
 _STEADY = 0.05
 """Share by which the count of a steady type may vary between references."""
 _TYPES_A_STREAM = 15
-"""Types of a stream whose times are compared; more of them add nothing."""
+"""Maximum number of a stream's types whose times are compared; more would add no information."""
 _GRID = 60
 """Points of a stream at which progress is compared."""
 _END = 0.1
-"""Share of a stream that is its end: what comes before a sink is over earlier than the sink is."""
+"""Share of a stream that counts as its end: elements before a sink finish earlier than the sink."""
 _SINKS = "basesink"
-"""Category of GStreamer's base class of all sinks, where everything that is played arrives."""
+"""Category of GStreamer's base class of all sinks, where all streams arrive."""
 _CLOCKS = "GST_CLOCK"
-"""How often a clock is asked depends on who has to wait."""
+"""Category of clocks, which are excluded: the number of clock queries depends on which thread has to wait."""
 
 
 class Occurrences:
-    """The times of each event type of a shared numbering in a trace."""
+    """Times of each event type in a trace; compared traces use the same numbers for types."""
 
     def __init__(self, trace: EventTrace, ids: NDArray[np.int32], types: int) -> None:
         self.trace = trace
@@ -58,12 +58,12 @@ class Occurrences:
         return self._times[self._starts[number] : self._starts[number + 1]]
 
     def waits(self, number: int) -> Counts:
-        """Return the ticks from the event before, of whatever type, to each event of a type."""
+        """Return, for each event of a type, the ticks since the preceding event of any type."""
         waits: Counts = self._waits()[self._ids == number]
         return waits
 
     def waits_between(self, start: int, end: int) -> tuple[Counts, Floats]:
-        """Return how many events each type has after `start` and until `end`, and the sum of their waits: (types,)."""
+        """Return each type's number of events after `start` and until `end`, and the sum of their waits: (types,)."""
         first, last = np.searchsorted(self.trace.since_start, (start, end), side="right")
         gaps = np.diff(self.trace.timestamps[max(0, first - 1) : last])
         ids = self._ids[max(1, first) : last]
@@ -77,7 +77,7 @@ class Occurrences:
         return longest
 
     def waits_beyond(self, usual: Floats) -> Floats:
-        """Return the sum over each type's waits of what they exceed its usual one by: shape (types,)."""
+        """Return each type's total wait in excess of its `usual` wait: shape (types,)."""
         beyond = np.maximum(0, self._waits() - usual[self._ids])
         return np.bincount(self._ids, beyond, len(self.counts)).astype(np.float64)
 
@@ -87,14 +87,14 @@ class Occurrences:
 
 @dataclass(frozen=True)
 class Stream:
-    """Events that are played together: those of one sink of a pipeline or, where sinks are not named, of one plugin.
+    """Events of one sink of a pipeline or, in logs that do not name sinks, of one plugin.
 
     Attributes
     ----------
     name : str
         The element, or the plugin.
     numbers : tuple of int
-        Its steady types, as indices into the comparison's `types`.
+        The stream's steady types, as indices into the comparison's `types`.
     """
 
     name: str
@@ -103,18 +103,19 @@ class Stream:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """A trace compared with its references.
+    """Comparison of a trace with its references.
 
     Attributes
     ----------
     types : tuple of EventType
-        One numbering for all traces. Some may occur in none, when this compares references with each other.
+        Event types of all traces, which share their numbers. When references are compared with each other, some types
+        may occur in none of them.
     references : tuple of Occurrences
         At least one.
     observed : Occurrences
-        Of the trace that is diagnosed.
+        The diagnosed trace.
     ticks_a_second : int or None
-        None where the unit of time is unknown.
+        Ticks per second; None if the unit of time is unknown.
     """
 
     types: tuple[EventType, ...]
@@ -136,9 +137,9 @@ class Comparison:
 
     @cached_property
     def slack(self) -> Floats:
-        """By how much a count may leave the references' range: shape (types,).
+        """Amount by which a count may be outside the references' range: shape (types,).
 
-        As far again as they vary themselves; with one, by the square root of its count, as if events came at random.
+        The width of that range; with one reference, the square root of its count, as if events occurred at random.
         """
         if len(self.references) > 1:
             return (self.highest - self.lowest).astype(np.float64)
@@ -146,26 +147,26 @@ class Comparison:
 
     @cached_property
     def steady(self) -> Flags:
-        """Types that recur, about equally often in every reference: shape (types,)."""
+        """Whether each type recurs about equally often in every reference: shape (types,)."""
         return np.asarray(
             (self.lowest >= RECURS) & (self.highest - self.lowest <= np.maximum(1, _STEADY * self.lowest))
         )
 
     @cached_property
     def new(self) -> Flags:
-        """Types that only the trace has: shape (types,)."""
+        """Whether each type occurs in the trace only: shape (types,)."""
         return np.asarray((self.highest == 0) & (self.observed.counts > 0))
 
     @cached_property
     def missing(self) -> Flags:
-        """Types that every reference has and the trace has not: shape (types,)."""
+        """Whether each type occurs in every reference but not in the trace: shape (types,)."""
         return np.asarray((self.lowest > 0) & (self.observed.counts == 0))
 
     @cached_property
     def new_errors(self) -> Flags:
-        """Types that report an error and that no reference has: shape (types,).
+        """Whether each type reports an error that no reference has: shape (types,).
 
-        What ends a GStreamer pipeline is logged at the level WARN: "error: …"; GST_ERROR_SYSTEM has warnings too.
+        GStreamer logs the error that ends a pipeline at level WARN ("error: …"); GST_ERROR_SYSTEM has warnings too.
         """
         errors = [
             kind.level == "ERROR" or (kind.level in ("WARN", "") and _ERROR_WORD.search(kind.name) is not None)
@@ -175,7 +176,7 @@ class Comparison:
 
     @cached_property
     def excess(self) -> Floats:
-        """Occurrences beyond the references' range and slack, negative where there are too few: shape (types,)."""
+        """Each type's occurrences beyond the references' range and slack; negative for too few: shape (types,)."""
         counts = self.observed.counts
         return np.maximum(0, counts - self.highest - self.slack) + np.minimum(0, counts - self.lowest + self.slack)
 
@@ -183,21 +184,21 @@ class Comparison:
 
     @cached_property
     def streams(self) -> tuple[Stream, ...]:
-        """The sinks with steady types, one by one if the log names them; plugins in a log without sinks."""
+        """Sinks that have steady types, each a stream if the log names them; in a log without sinks, plugins."""
         steady: list[int] = np.flatnonzero(self.steady).tolist()
         if at_sinks := [number for number in steady if self.types[number].plugin == _SINKS]:
             return self._grouped(at_sinks, by_element=True)
         return self._grouped(filter(self.recurs_throughout, steady), by_element=False)
 
     def name_of(self, stream: Stream) -> str:
-        """Return a stream's name; its events where they have neither element nor plugin."""
+        """Return a stream's name or, if its events have neither element nor plugin, the name of an event."""
         if stream.name:
             return stream.name
         event = self.types[stream.numbers[0]].name
         return event if len(stream.numbers) == 1 else f"events such as {event}"
 
     def recurs_throughout(self, number: int) -> bool:
-        """Return whether a type recurs often, also in the middle of each reference, as events of playing do."""
+        """Return whether a type recurs often, also in the middle of each reference, as the events of a stream do."""
         if self.lowest[number] < _OFTEN:
             return False
         for reference in self.references:
@@ -209,9 +210,9 @@ class Comparison:
 
     @cached_property
     def elements(self) -> tuple[Stream, ...]:
-        """Elements, except sinks, whose events recur equally often in three or more references.
+        """Elements, except sinks, whose events recur equally often in all of three or more references.
 
-        What gets lost before a muxer never shows at the sink of a file.
+        Losses before a muxer never show at the sink of a file.
         """
         if len(self.references) < _ALIKE_REFERENCES:
             return ()
@@ -224,7 +225,7 @@ class Comparison:
         return self._grouped(numbers, by_element=True)
 
     def _grouped(self, numbers: Iterable[int], *, by_element: bool) -> tuple[Stream, ...]:
-        """Return the streams that types belong to, each with the types whose counts are most like the others'."""
+        """Return the streams of some types, each with the types whose counts are nearest to the stream's median."""
         groups: dict[str, list[int]] = {}
         for number in numbers:
             kind = self.types[number]
@@ -238,38 +239,38 @@ class Comparison:
 
     @cached_property
     def played(self) -> dict[str, float]:
-        """Stream → share of its events in the references that the trace has, of its typical type; at most 1."""
+        """Share of the references' events that the trace has, by stream: median over the stream's types, at most 1."""
         shares = self.observed.counts / np.maximum(self.lowest, 1)
         return {one.name: min(1.0, float(np.median(shares[list(one.numbers)]))) for one in self.streams}
 
     @property
     def furthest(self) -> float:
-        """The played share of the stream that got furthest; 0 where there is none."""
+        """The played share of the stream that got furthest; 0 without streams."""
         return max(self.played.values(), default=0.0)
 
     @cached_property
     def grid(self) -> Floats:
-        """Where progress is compared: shares of the way that the trace got, shape (points,)."""
+        """Points at which progress is compared, as shares of the trace's progress: shape (points,)."""
         return np.linspace(0, 1, _GRID)
 
     def delays(self, stream: Stream, *, reached: float = 1.0) -> Floats:
-        """Return how much later than in each reference a stream reaches the points of `grid`.
+        """Return the delay, relative to each reference, with which a stream reaches the points of `grid`.
 
         Parameters
         ----------
         stream : Stream
             One of `streams`.
         reached : float, default 1
-            Share of the stream that the trace has, where it breaks off. Other missing events were lost: they are
+            Share of the stream that the trace has if it breaks off. Other missing events were lost: they are
             interpolated in the largest gaps.
 
         Returns
         -------
         array of float64, shape (references, points)
-            Ticks, both counted from each trace's first event; the median over the stream's types. NaN where the trace
-            has too little of the stream.
+            Ticks, with times counted from each trace's first event; the median over the stream's types. NaN if the
+            trace has too little of the stream.
         """
-        # Every kind of anomaly and every pair of streams needs the delays again.
+        # Every kind of anomaly and every pair of streams uses the delays.
         key = ("delays", stream, reached)
         if key not in self.kept:
             self.kept[key] = self._measured_delays(stream, reached)
@@ -279,7 +280,7 @@ class Comparison:
     def _measured_delays(self, stream: Stream, reached: float) -> Floats:
         delays = []
         for number in stream.numbers:
-            times = self.observed.times(number)[1:]  # the first is what starting up makes of it
+            times = self.observed.times(number)[1:]  # the time of the first event depends on start-up
             whole = int(self.lowest[number]) - 1
             length = round(whole * reached)
             if len(times) < 3 or length < 3:
@@ -293,38 +294,38 @@ class Comparison:
         return np.asarray(np.median(delays, axis=0))
 
     def moments(self, stream: Stream) -> Floats:
-        """Return when the trace's stream passes the points of `grid`: shape (points,), ticks since the first event."""
+        """Return when the trace's stream reaches the points of `grid`: shape (points,), ticks since the first event."""
         moments = [
             _at(times[1:], self.grid, 1.0) for times in map(self.observed.times, stream.numbers) if len(times) > 3
         ]
         return np.median(moments, axis=0) if moments else np.zeros(_GRID)
 
     def usual(self, stream: Stream, *, reached: float = 1.0) -> Floats:
-        """Return when the references' stream passes them, the median: shape (points,), ticks since the first event."""
+        """Return when references reach the points of `grid` (median): shape (points,), ticks since the first event."""
         moments = [
             _at(one.times(number)[1:], self.grid, reached) for one in self.references for number in stream.numbers
         ]
         return np.asarray(np.median(moments, axis=0))
 
     def uncertainty(self, stream: Stream, *, reached: float = 1.0) -> float:
-        """Return the error of delays in ticks: of lost events only the gap is known. 0 where none is lost."""
+        """Return the uncertainty of delays in ticks: the longest gap if events are lost, else 0."""
         gaps = []
         for number in stream.numbers:
             times = self.observed.times(number)[1:]
             lost = len(times) > 1 and len(times) < (int(self.lowest[number]) - 1) * reached - self.slack[number]
             gaps.append(float(np.diff(times).max()) if lost else 0.0)
-        return float(np.median(gaps))  # 0 where most of the stream's types are whole
+        return float(np.median(gaps))  # 0 if most of the stream's types are complete
 
     @cached_property
     def kept(self) -> dict[Any, Any]:
-        """Measurements of this comparison that are needed again."""
+        """Cached measurements of this comparison."""
         return {}
 
     # The end
 
     @cached_property
     def endings(self) -> Flags:
-        """Types that occur in every reference, and only in the last tenth of its streams or later: shape (types,)."""
+        """Whether each type occurs in every reference, but never before its streams' last tenth: shape (types,)."""
         flags = self.lowest > 0
         for one in self.references:
             end = self._stream_end(one)
@@ -332,7 +333,7 @@ class Comparison:
         return flags
 
     def _stream_end(self, one: Occurrences) -> float:
-        """Return when the last tenth of the latest stream begins in a reference; its end where there are no streams."""
+        """Return when the last tenth of a reference's latest stream begins; without streams, when the run ends."""
         ends = []
         for stream in self.streams:
             times = [one.times(number) for number in stream.numbers]
@@ -354,18 +355,18 @@ class Comparison:
 
     @property
     def floor_factor(self) -> float:
-        """Multiple of the noise floor that is an anomaly: a clean run exceeds few references more easily than many."""
+        """Multiple of the noise floor that is an anomaly; it is larger with fewer references."""
         return 1 + 6 / len(self.references)
 
     def noise_floor(self, measure: Callable[[Comparison], float]) -> float | None:
-        """Return the maximum of a measurement of each reference against the others; None with one reference."""
+        """Return the maximum of a measurement over the references, each compared with the others; None with one."""
         if len(self.references) < 2:
             return None
         return max(measure(one) for one in self._among_references)
 
     @cached_property
     def _among_references(self) -> tuple[Comparison, ...]:
-        """Each reference against the others."""
+        """Comparison of each reference with the others."""
         return tuple(
             replace(self, references=self.references[:left] + self.references[left + 1 :], observed=out)
             for left, out in enumerate(self.references)
@@ -375,23 +376,23 @@ class Comparison:
 
     @property
     def duration(self) -> float:
-        """Of the references, the median [ticks]."""
+        """Median duration of the references [ticks]."""
         return float(np.median([one.trace.duration for one in self.references]))
 
     def ticks(self, seconds: float, share: float) -> float:
-        """Return seconds in ticks; where the unit is unknown, a share of the references' duration."""
+        """Return seconds in ticks; if the unit is unknown, the given share of the references' duration."""
         return seconds * self.ticks_a_second if self.ticks_a_second else share * self.duration
 
 
 def compare(references: Sequence[EventTrace], trace: EventTrace) -> Comparison:
-    """Compare a trace with one or more references, without checking that they fit together."""
+    """Compare a trace with one or more references, without checking that they are comparable."""
     types, ids = shared_ids([*references, trace])
     each = [Occurrences(one, numbers, len(types)) for one, numbers in zip([*references, trace], ids, strict=True)]
     return Comparison(types, tuple(each[:-1]), each[-1], TICKS_A_SECOND.get(trace.unit))
 
 
 def fill(times: NDArray[np.int64], missing: int) -> Floats:
-    """Return two or more times with missing ones interpolated in the largest gaps: shape (events + missing,)."""
+    """Insert missing times by dividing the largest gaps of two or more times: shape (events + missing,)."""
     if missing <= 0:
         return times.astype(np.float64)
     gaps = np.maximum(np.diff(times), 1).astype(np.float64)
@@ -411,6 +412,6 @@ def fill(times: NDArray[np.int64], missing: int) -> Floats:
 
 
 def _at(times: NDArray[np.generic], grid: Floats, until: float) -> Floats:
-    """Return times at shares of the way, up to a part of the way from the first to the last."""
+    """Return the interpolated times at shares `grid` of the first part `until` of a sequence of events."""
     values = times.astype(np.float64)
     return np.interp(grid * until * (len(values) - 1), np.arange(len(values)), values)

@@ -1,4 +1,4 @@
-"""A diagnosis in words and tables, for the terminal, the page and a notebook alike."""
+"""Texts and tables of a diagnosis, for the terminal, the HTML page and notebooks."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ _LEAST_SHOWN = 0.0005
 
 
 def headline(diagnosis: Diagnosis) -> str:
-    """Return the verdict, the kinds that were found and the number of references, in one line."""
+    """Return one line with the trace, the verdict, the kinds found and the number of references."""
     return f"{PurePath(diagnosis.trace).name or 'trace'}: {verdict_text(diagnosis)}"
 
 
 def verdict_text(diagnosis: Diagnosis) -> str:
-    """Return "anomalous: lost events, against 3 references"."""
+    """Return the verdict as text: "anomalous: lost events, against 3 references"."""
     kinds = ", ".join(dict.fromkeys(one.kind for one in diagnosis.findings))
     perhaps = "perhaps " if diagnosis.verdict == "undecided" else ""
     return f"{diagnosis.verdict}{f': {perhaps}{kinds}' if kinds else ''}, {references_text(diagnosis)}"
 
 
 def references_text(diagnosis: Diagnosis) -> str:
-    """Return "against 3 references"."""
+    """Return the number of references as text: "against 3 references"."""
     return f"against {counted(len(diagnosis.references), 'reference')}"
 
 
 def time_text(ticks: float, unit: str) -> str:
-    """Return a time in seconds or milliseconds; in ticks where the unit is unknown."""
+    """Return a time as text, in seconds or milliseconds; in ticks if the unit is unknown."""
     if unit not in TICKS_A_SECOND:
         return f"{ticks:.6g} ticks"
     seconds = ticks / TICKS_A_SECOND[unit]
@@ -46,13 +46,13 @@ def time_text(ticks: float, unit: str) -> str:
 
 
 def facts(finding: Finding, unit: str) -> list[tuple[str, str]]:
-    """Return since when, where, how much and how certain a finding is, as names and values; the unknown is left out."""
+    """Return a finding's start, place, measurement and confidence as (name, value) pairs; unknown ones are left out."""
     measured, threshold = (_amount(finding, value, unit) for value in (finding.measured, finding.threshold))
-    floor = "not known" if finding.floor is None else _amount(finding, finding.floor, unit)
+    floor = "unknown" if finding.floor is None else _amount(finding, finding.floor, unit)
     pairs = [
         ("since", "" if finding.since is None else f"{time_text(finding.since, unit)} after the first event"),
         ("in", finding.where),
-        ("measured", f"{measured} {finding.amount_of}; an anomaly from {threshold} on; between references {floor}"),
+        ("measured", f"{measured} {finding.amount_of}; threshold {threshold}; maximum between references {floor}"),
     ]
     if finding.confidence != "full":
         pairs.append(("confidence", "weaker: one reference does not show how much clean runs differ"))
@@ -60,17 +60,17 @@ def facts(finding: Finding, unit: str) -> list[tuple[str, str]]:
 
 
 def visible_table(diagnosis: Diagnosis) -> Table:
-    """Return the smallest change of each kind that would have been found, or why none can be stated."""
-    columns = [Column("kind"), Column("smallest change that would have been found"), Column("what this follows from")]
-    return Table(columns, visible_texts(diagnosis), "What could have been seen")
+    """Return a table of each kind's smallest change that would have been found, or why none can be stated."""
+    columns = [Column("kind"), Column("smallest change that would have been found"), Column("basis")]
+    return Table(columns, visible_texts(diagnosis), "Smallest changes that would have been found")
 
 
 def visible_texts(diagnosis: Diagnosis) -> list[tuple[str, str, str]]:
-    """Return kind, smallest change that would have been found, and what this follows from, one for each such change."""
+    """Return (kind, smallest change that would have been found, basis) for each change."""
     unit, texts = diagnosis.unit, []
     for seen in diagnosis.visible:
         if seen.size is None:
-            texts.append((seen.kind, "cannot tell", seen.reason))
+            texts.append((seen.kind, "could not be searched for", seen.reason))
             continue
         is_tiny = not seen.is_time and seen.size < _LEAST_SHOWN
         size = "less than 0.1%" if is_tiny else _amount(seen, seen.size, unit)
@@ -79,14 +79,14 @@ def visible_texts(diagnosis: Diagnosis) -> list[tuple[str, str, str]]:
             differ = "one reference does not show how much clean runs differ"
             if seen.floor is not None:
                 differ = f"references differ by up to {_amount(seen, seen.floor, unit)}"
-            basis = [differ, f"less than {_amount(seen, seen.least, unit)} never counts", *basis]
-        texts.append((seen.kind, f"{seen.change}, {size} {seen.amount_of}", "; ".join(basis)))
+            basis = [differ, f"changes below {_amount(seen, seen.least, unit)} never count", *basis]
+        texts.append((seen.kind, f"{seen.change}: {size} {seen.amount_of}", "; ".join(basis)))
     return texts
 
 
 def findings_table(diagnosis: Diagnosis) -> Table:
-    """Return a row for each finding."""
-    columns = [Column("anomaly"), Column("what"), *_numbers("since"), Column("plugin"), Column("element")]
+    """Return a table with one row for each finding."""
+    columns = [Column("anomaly"), Column("summary"), *_numbers("since"), Column("plugin"), Column("element")]
     rows = []
     for finding in diagnosis.findings:
         since = "" if finding.since is None else time_text(finding.since, diagnosis.unit)
@@ -95,7 +95,7 @@ def findings_table(diagnosis: Diagnosis) -> Table:
 
 
 def carriers_table(finding: Finding, unit: str, most: int | None = None) -> Table:
-    """Return the event types that carry a finding, the largest share first."""
+    """Return a table of the event types that contribute to a finding, the largest share first."""
     columns = [*_numbers("share", "change"), Column("plugin"), Column("element"), Column("event")]
     rows = []
     for carrier in finding.carriers[:most]:
@@ -103,12 +103,12 @@ def carriers_table(finding: Finding, unit: str, most: int | None = None) -> Tabl
         if finding.is_time or finding.carries_time:
             change = f"{'+' if carrier.change >= 0 else ''}{time_text(carrier.change, unit)}"
         rows.append((f"{carrier.share:.0%}", change, event.plugin, event.element, event.name))
-    return Table(columns, rows, f"Event types that carry: {finding.kind}")
+    return Table(columns, rows, f"Event types that contribute to: {finding.kind}")
 
 
 def distances_table(distances: Sequence[PaperDistance]) -> Table:
-    """Return the paper's distances, one row each."""
-    columns = [Column("distance"), *_numbers("from the first reference", "normalised", "of other references, up to")]
+    """Return a table of the paper's distances, with one row for each."""
+    columns = [Column("distance"), *_numbers("from the first reference", "normalised", "maximum of other references")]
     rows = [
         (one.name, f"{one.value:.6g}", f"{one.normalised:.4f}", "" if one.floor is None else f"{one.floor:.6g}")
         for one in distances
@@ -117,7 +117,7 @@ def distances_table(distances: Sequence[PaperDistance]) -> Table:
 
 
 def noise_table(comparison: Comparison) -> tuple[int, Table]:
-    """Return how many event types vary between references, and a table of those that vary most."""
+    """Return the number of event types whose counts differ between references, and a table of the most variable."""
     vary = comparison.highest - comparison.lowest
     order = (-vary).argsort(kind="stable").tolist()
     varying = [number for number in order if vary[number] > 0]
@@ -126,12 +126,12 @@ def noise_table(comparison: Comparison) -> tuple[int, Table]:
         event, between = comparison.types[number], f"{comparison.lowest[number]:,} to {comparison.highest[number]:,}"
         rows.append((event.name, event.plugin, between, f"{comparison.observed.counts[number]:,}"))
     columns = [Column("event"), Column("plugin"), *_numbers("in references", "in the trace")]
-    caption = "Those that vary most" if len(varying) > _NOISY_TYPES else "All of them"
+    caption = "Event types whose counts vary most" if len(varying) > _NOISY_TYPES else "Event types whose counts vary"
     return len(varying), Table(columns, rows, caption)
 
 
 def reading_table(traces: Sequence[EventTrace]) -> Table:
-    """Return how many lines of each log hold an event, and why others were left out."""
+    """Return a table of each log's lines: how many are events, and why others were left out."""
     lines = ("lines", "events", "start-up", "bad", "continued", "other processes", "lost by the tracer", "sorted")
     rows = []
     for trace in traces:
@@ -143,11 +143,11 @@ def reading_table(traces: Sequence[EventTrace]) -> Table:
         numbers = (read.lines, len(trace), *left_out, read.lost_events, read.out_of_order)
         rows.append([trace.name, read.format, *(f"{number:,}" for number in numbers)])
     columns = [Column("log"), Column("format"), *_numbers(*lines)]
-    return Table(columns, rows, "The lines of each log, and what was left out")
+    return Table(columns, rows, "Lines of each log, and lines left out")
 
 
 def strictness_table(fitted: Sequence[FittedStrictness]) -> Table:
-    """Return fitted thresholds, one row a kind."""
+    """Return a table of fitted thresholds, with one row for each kind."""
     columns = [Column("kind"), *_numbers("threshold ×", "false alarms", "before", "found", "before")]
     rows = []
     for one in fitted:
@@ -158,12 +158,12 @@ def strictness_table(fitted: Sequence[FittedStrictness]) -> Table:
 
 
 def _numbers(*heads: str) -> list[Column]:
-    """Return columns of numbers."""
+    """Return right-aligned columns for numbers."""
     return [Column(head, "right") for head in heads]
 
 
 def _amount(finding: Finding | Visible, value: float, unit: str) -> str:
-    """Return a value of what a finding measures: a time, a share or a number."""
+    """Return a finding's value as text: a time, a percentage or a number."""
     if finding.is_time:
         return time_text(value, unit)
     return f"{value:.1%}" if finding.unit.startswith("of ") else f"{value:.4g}"

@@ -1,4 +1,4 @@
-"""Traces of timestamped events: section II-A of Kamdem Kengne et al., whose title is in the package's docstring."""
+"""Traces of timestamped events (section II-A of the paper that the package's docstring names)."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from unperturbed.errors import DataError
 Times = NDArray[np.int64]
 Ids = NDArray[np.int32]
 Unit = Literal["ns", "us", "ms", "s", "ticks"]
-"""Of timestamps; "ticks" is an unknown one."""
+"""Unit of timestamps; "ticks" means that it is unknown."""
 TICKS_A_SECOND = {"ns": 10**9, "us": 10**6, "ms": 10**3, "s": 1}
-"""Of the units that are known."""
+"""Ticks per second of the known units."""
 
 
 @dataclass(frozen=True)
 class EventType:
-    """The identity of an event: an event e of the paper's Σ.
+    """Type of an event, which identifies it: an event e of the paper's Σ.
 
     Attributes
     ----------
     name : str
-        In a GStreamer log "level function word"; in the simple form the event's text.
+        "level function word" in a GStreamer log; the event's text in the plain form.
     plugin : str
-        GStreamer's category, ftrace's system; of "a:b:c" it is "a". Empty where there is none.
+        GStreamer's category, or ftrace's system; the "a" of "a:b:c". Empty if there is none.
     level : str
-        As the log has it ("DEBUG"). Empty where there is none.
+        Level as written in the log ("DEBUG"). Empty if there is none.
     element : str
-        Of a GStreamer log whose identity has the object: which element of the pipeline ("videoconvert0"). Empty
+        Element of the pipeline ("videoconvert0"), in a GStreamer log whose identity includes the object. Empty
         otherwise.
     """
 
@@ -51,16 +51,16 @@ class EventType:
 
 @dataclass(frozen=True)
 class BadLine:
-    """A line that should be an event and is none.
+    """Line of a log that should be an event but cannot be read as one.
 
     Attributes
     ----------
     number : int
         Line number, from 1.
     text : str
-        Its beginning.
+        The beginning of the line.
     fault : str
-        What is wrong with it.
+        What is wrong with the line.
     """
 
     number: int
@@ -70,31 +70,31 @@ class BadLine:
 
 @dataclass(frozen=True)
 class Reading:
-    """The lines of a log, counted by what they hold.
+    """Counts of a log's lines: events, bad lines and lines left out.
 
     Attributes
     ----------
     source, format : str
-        Name of the log, and of its format.
+        Names of the log and of its format.
     lines : int
         All lines, including empty ones.
     bad_lines : int
-        Lines that should be events and are none.
+        Lines that should be events but cannot be read as events.
     further_lines : int
-        Lines that belong to the message, or the comment, of a line before them.
+        Lines that continue the message, or the comment, of a line before them.
     start_up_lines : int
-        Events left out since they come from loading plugins, not from the pipeline.
+        Events left out because they come from loading plugins, not from the pipeline.
     other_process_lines : int
-        Events left out since the user chose another process.
+        Events left out because the user chose a different process.
     lost_events : int
-        How many the tracer reports as lost (ftrace).
+        Events that the tracer reports as lost (ftrace).
     out_of_order : int
-        Events written after a later one, and sorted; `largest_delay` says by how many ticks at most, `latest_line`
-        where.
+        Events that were written after a later event, and were sorted. `largest_delay` is their largest delay in ticks,
+        `latest_line` its line.
     first_bad_lines : tuple of BadLine
-        Some of `bad_lines`.
+        The first of the bad lines.
     levels : mapping of str to int, optional
-        How many events of each level were kept. Empty where the format, or the identity, has none.
+        Number of events kept, by level. Empty if the format, or the identity, has no levels.
     regular_levels : tuple of str
         Levels of the format at which regular events are logged.
     """
@@ -116,24 +116,24 @@ class Reading:
 
     @property
     def is_too_coarse(self) -> bool:
-        """Whether a log has none of the levels of regular events; False where the format, or the identity, has none."""
+        """Whether a log lacks all levels of regular events; False if the format, or the identity, has no levels."""
         return bool(self.levels and self.regular_levels) and set(self.regular_levels).isdisjoint(self.levels or ())
 
 
 @dataclass(frozen=True, eq=False)
 class EventTrace:
-    """A sequence of timestamped events, in order of time.
+    """Sequence of timestamped events, in order of time.
 
     Attributes
     ----------
     timestamps : int64, shape (events,)
-        Non-negative and never falling, in `unit`; the origin is the file's.
+        Non-negative and never decreasing, in `unit`; the origin is the file's.
     events : int32, shape (events,)
-        For each event, which of `types` it is.
+        Index of each event's type in `types`.
     types : tuple of EventType
-        Only such as occur, in order of first occurrence.
+        The types that occur, in order of first occurrence.
     unit : {"ns", "us", "ms", "s", "ticks"}, default "ticks"
-        Of the timestamps.
+        Unit of the timestamps.
     name : str, default ""
         The file, or a name that the user gives.
     reading : Reading or None
@@ -142,8 +142,8 @@ class EventTrace:
     Raises
     ------
     DataError
-        Arrays of different lengths or other shapes, a negative timestamp, time that goes backwards, an event without a
-        type.
+        Arrays of different lengths or not one-dimensional, a negative timestamp, time that goes backwards, or an event
+        without a type.
     """
 
     timestamps: Times
@@ -161,12 +161,11 @@ class EventTrace:
             )
         if times.ndim != 1 or times.shape != events.shape:
             raise DataError(
-                f"{self._called}: timestamps and events have the shapes {times.shape} and {events.shape}; give one each"
+                f"{self._called}: timestamps have the shape {times.shape} and events {events.shape}: give two "
+                "one-dimensional arrays of the same length"
             )
         if len(events) and not (events.min() >= 0 and events.max() < len(self.types)):
-            raise DataError(
-                f"{self._called}: events must be numbers from 0 to {len(self.types) - 1}, one for each type"
-            )
+            raise DataError(f"{self._called}: events must be indices of types, from 0 to {len(self.types) - 1}")
         if len(times) and times[0] < 0:
             raise DataError(f"{self._called}: the first timestamp is {times[0]}; timestamps must be 0 or more")
         falls = times[1:] < times[:-1]
@@ -174,12 +173,12 @@ class EventTrace:
             at = int(falls.argmax())
             raise DataError(
                 f"{self._called}: time goes backwards from event {at} ({times[at]}) to event {at + 1} "
-                f"({times[at + 1]}); sort the events"
+                f"({times[at + 1]}): sort the events"
             )
 
     @classmethod
     def from_pairs(cls, pairs: Iterable[tuple[int, str]], *, unit: Unit = "ticks", name: str = "") -> EventTrace:
-        """Return a trace of pairs (timestamp, name), as the paper writes them; integers, else TypeError."""
+        """Return a trace of (timestamp, name) pairs, as in the paper; timestamps must be integers, else TypeError."""
         listed = list(pairs)
         for position, (time, _) in enumerate(listed):
             if isinstance(time, bool) or not isinstance(time, (int, np.integer)):
@@ -202,7 +201,7 @@ class EventTrace:
 
     @property
     def since_start(self) -> Times:
-        """Timestamps from the first event on: the paper's example 5 asks that a shift in time makes no difference."""
+        """Timestamps relative to the first event: a shift in time makes no difference (the paper's example 5)."""
         return self.timestamps - self.timestamps[0] if len(self) else self.timestamps
 
     @property
@@ -220,12 +219,12 @@ class EventTrace:
         return np.bincount(self.events, minlength=len(self.types)).astype(np.int64)
 
     def of(self, plugin: str) -> EventTrace:
-        """Return the events of one plugin (section III-D), at the times of the whole trace; they may be none."""
+        """Return the events of one plugin (section III-D) with their times in the whole trace; they may be empty."""
         chosen = np.array([kind.plugin == plugin for kind in self.types], dtype=bool)
         return self._only(chosen[self.events])
 
     def between(self, start: int, end: int) -> EventTrace:
-        """Return the events from `start` on and before `end`, both in ticks of `timestamps`."""
+        """Return the events with `start` ≤ timestamp < `end`."""
         return self._only(slice(*np.searchsorted(self.timestamps, (start, end))))
 
     def _only(self, chosen: NDArray[np.bool_] | slice) -> EventTrace:
@@ -244,17 +243,17 @@ def by_first_occurrence(values: NDArray[np.integer]) -> tuple[list[int], Ids]:
 
 
 def shared_ids(traces: Sequence[EventTrace]) -> tuple[tuple[EventType, ...], list[Ids]]:
-    """Return one numbering of event types for several traces.
+    """Number the event types of several traces consistently.
 
     Parameters
     ----------
     traces : sequence of EventTrace
-        In this order types are numbered.
+        The traces, in the order in which types are numbered.
 
     Returns
     -------
     types : tuple of EventType
-        Those of the first trace, then those that only later ones have.
+        The first trace's types, then those that only later traces have.
     events : list of int32 arrays, shape (events,)
         Each trace's events, as indices into `types`.
     """

@@ -1,4 +1,4 @@
-"""The result of a diagnosis: findings of anomalies, the paper's distances and the verdict."""
+"""Result of a diagnosis: findings of anomalies, the paper's distances and the verdict."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ Verdict = Literal["clean", "anomalous", "undecided"]
 
 _CARRIERS = 20
 CERTAIN_FACTOR = 4.0
-"""Multiple of the assumed difference of clean runs from which on a difference from a single reference is an anomaly."""
+"""With one reference, a difference is certain from this multiple of the difference assumed between clean runs."""
 
 
 @dataclass(frozen=True)
 class Carrier:
-    """An event type that carries an anomaly.
+    """Event type that contributes to an anomaly.
 
     Attributes
     ----------
     event : EventType
         The type.
     share : float
-        Of what all event types carry together, from 0 to 1.
+        Its share of the contributions of all event types, from 0 to 1.
     change : float
-        Occurrences more (+) or fewer (−) than in the nearest reference; of a delay, ticks.
+        Occurrences more (+) or fewer (−) than in the nearest reference; for delays, added or saved ticks.
     """
 
     event: EventType
@@ -45,52 +45,52 @@ class Carrier:
 
 
 class _Measured:
-    """Numbers in a unit: "ticks …" for times, "of …" for shares."""
+    """Base of results with a unit: "ticks …" for times, "of …" for shares."""
 
     unit: str
 
     @property
     def is_time(self) -> bool:
-        """Whether its numbers are times."""
+        """Whether the numbers are times."""
         return self.unit.startswith("ticks")
 
     @property
     def amount_of(self) -> str:
-        """The measured quantity, written behind the number: "late", "of a stream's events"."""
+        """Words that follow the number in a text: "late", "of a stream's events"."""
         return self.unit.removeprefix("ticks").strip()
 
 
 @dataclass(frozen=True)
 class Finding(_Measured):
-    """An anomaly.
+    """Anomaly found in a trace.
 
     Attributes
     ----------
     kind : str
         Name of the kind of anomaly.
     summary : str
-        What, how strong, in one line.
+        One line: what is wrong, and by how much.
     strength : mapping of str to float
-        Physical numbers, as {"lost_events": 22, "lost_share": 0.29}; times in ticks of the diagnosis' unit.
+        Physical quantities, such as {"lost_events": 22, "lost_share": 0.29}; times in ticks of the diagnosis' unit.
     since : int or None
-        From when on: ticks since the trace's first event.
+        Start of the anomaly, in ticks since the trace's first event; None if unknown.
     plugin, element : str
-        Where most of it is; empty where this is not known.
+        Where most of the anomaly is; empty if unknown.
     carriers : tuple of Carrier
-        Event types by their share, the largest first.
+        Event types that contribute, the largest share first.
     measured, threshold : float
-        The measurement, and the value from which on it is an anomaly; both in `unit`.
+        The measurement, and the value from which it is an anomaly; both in `unit`.
     unit : str
         "ticks …" for times; "of …" for shares.
     floor : float or None
-        The noise floor: the maximum of the same measurement between references. None with one reference.
+        Noise floor: the maximum of the same measurement between references. None with one reference.
     confidence : {"full", "weaker"}
-        "weaker" with one reference: how much clean runs vary is not known then.
+        "weaker" with one reference, which does not show how much clean runs differ.
     certain_from : float, default 0
-        From when on `measured` makes the trace anomalous by itself; 0 for the threshold. More with one reference:
-        below, the trace is undecided.
+        Value from which `measured` makes the trace anomalous by itself; 0 means the threshold. It exceeds the threshold
+        with one reference: between the two, the trace is undecided.
     carries_time : bool, default False
-        Whether the change of each carrier is a time, though `measured` is none.
+        Whether each carrier's change is a time although `measured` is not.
     """
 
     kind: str
@@ -110,13 +110,13 @@ class Finding(_Measured):
 
     @property
     def where(self) -> str:
-        """Plugin and element in words: "plugin basesink, element speaker"."""
+        """Plugin and element as text: "plugin basesink, element speaker"."""
         named = {"plugin": self.plugin, "element": self.element}
         return ", ".join(f"{what} {name}" for what, name in named.items() if name)
 
     @property
     def decides(self) -> bool:
-        """Whether this alone makes a trace anomalous; with one reference only large differences do."""
+        """Whether this finding alone makes the trace anomalous; with one reference, only large differences do."""
         return self.measured >= max(self.threshold, self.certain_from)
 
     def to_dict(self) -> dict[str, Any]:
@@ -131,24 +131,24 @@ class Finding(_Measured):
 
 @dataclass(frozen=True)
 class Visible(_Measured):
-    """The smallest change of a kind that would have been found.
+    """Smallest change that would have been found, for one kind of anomaly.
 
     Attributes
     ----------
     kind : str
         Name of the kind of anomaly.
     change : str
-        What changes: "share of a stream's events that is lost".
+        The change: "share of a stream's events that is lost".
     size : float or None
-        The smallest change; None where this kind could not be looked for.
+        The smallest change; None if this kind could not be searched for.
     unit : str
-        As of `Finding.unit`: "ticks …" for times, "of …" for shares. Empty where `size` is None.
+        "ticks …" for times, "of …" for shares, as in `Finding.unit`. Empty if `size` is None.
     floor : float or None
-        What the size follows from, in `unit`: the largest difference between references. None with one reference.
+        The largest difference between references, in `unit`; `size` depends on it. None with one reference.
     least : float or None
-        The same: the smallest change that counts, however little references differ.
+        The smallest change that counts, in `unit`, however little references differ.
     reason : str
-        What else it follows from; where `size` is None, why nothing can be told.
+        What else `size` depends on; if `size` is None, why this kind could not be searched for.
     """
 
     kind: str
@@ -166,7 +166,7 @@ class Visible(_Measured):
 
 @dataclass(frozen=True)
 class PaperDistance:
-    """One of the paper's distances from the first reference, of the trace and of the other references.
+    """One of the paper's distances, for the trace and for the other references, each from the first reference.
 
     Attributes
     ----------
@@ -179,7 +179,7 @@ class PaperDistance:
     by_plugin : mapping of str to float
         Distance of each plugin's events.
     floor : float or None
-        The maximum of the other references. None with one reference.
+        The maximum over the other references. None with one reference.
     floor_by_plugin : mapping of str to float
         The same for each plugin.
     """
@@ -193,7 +193,7 @@ class PaperDistance:
 
     @property
     def exceeds(self) -> bool:
-        """Whether it is more than between references; with one, more than 0, as in the paper."""
+        """Whether the trace's distance exceeds the other references'; with one reference, 0, as in the paper."""
         return self.value > (self.floor or 0.0)
 
     def to_dict(self) -> dict[str, Any]:
@@ -204,30 +204,30 @@ class PaperDistance:
 
 @dataclass(frozen=True, repr=False)
 class Diagnosis(Result):
-    """The diagnosis of a trace.
+    """Diagnosis of a trace: verdict, findings and what they are based on.
 
     Attributes
     ----------
     verdict : {"clean", "anomalous", "undecided"}
         Whether the trace differs from its references by more than they differ from each other.
     findings : tuple of Finding
-        In the order of their kinds.
+        The anomalies, in the order of their kinds.
     notes : tuple of str
-        Why nothing could be decided, and what else should be known.
+        Why the trace is undecided, and other facts that the user should know.
     references : tuple of str
         Names of the references.
     trace : str
         Name of the trace.
     unit : str
-        Of ticks.
+        Unit of a tick.
     kinds : tuple of str
-        Kinds that were looked for.
+        Kinds that were searched for.
     visible : tuple of Visible
-        For kinds that were not found: the smallest change that would have been, or why nothing can be told.
+        For kinds that were not found: the smallest change that would have been found, or why none can be stated.
     distances : tuple of PaperDistance
-        Those that were requested.
+        The requested distances.
     comparison : Comparison
-        The numbers behind the findings: counts, and each stream's times in the references (`usual`) and in the trace
+        The numbers behind the findings: counts, each stream's times in the references (`usual`) and in the trace
         (`moments`), and the delays between them (`delays`).
     """
 
@@ -249,14 +249,14 @@ class Diagnosis(Result):
         return describe.headline(self)
 
     def tables(self) -> list[Table]:
-        """Return the findings, event types that carry each, the paper's distances, and what could have been seen."""
+        """Return tables of findings, their event types, the paper's distances, and the smallest detectable changes."""
         carried = [describe.carriers_table(one, self.unit) for one in self.findings if one.carriers]
         findings = [describe.findings_table(self)] if self.findings else []
         distances = [describe.distances_table(self.distances)] if self.distances else []
         return [*findings, *carried, *distances, *([describe.visible_table(self)] if self.visible else [])]
 
     def to_frame(self) -> pl.DataFrame:
-        """Return a row for each finding; none for a clean trace."""
+        """Return a data frame with one row for each finding; it is empty for a clean trace."""
         import polars as pl  # noqa: PLC0415  slow to load
 
         place = ("kind", "summary", "since", "plugin", "element")
@@ -272,16 +272,16 @@ class Diagnosis(Result):
 
 
 def carriers_of(comparison: Comparison, weights: ArrayLike, changes: ArrayLike | None = None) -> tuple[Carrier, ...]:
-    """Return the event types that carry most, by their share.
+    """Return the event types that contribute most to an anomaly, with their shares.
 
     Parameters
     ----------
     comparison : Comparison
         The trace and its references.
     weights : array_like of float, shape (types,)
-        How much each type carries, 0 or more.
+        Each type's contribution, 0 or more.
     changes : array_like of float, shape (types,), optional
-        `Carrier.change` of each; by default the occurrences beyond what the references allow.
+        `Carrier.change` of each type; by default the occurrences beyond what the references allow.
 
     Returns
     -------

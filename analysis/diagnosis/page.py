@@ -1,4 +1,4 @@
-"""The page of a diagnosis: the verdict, the timelines of trace and references, the carriers, the noise floor."""
+"""HTML page of a diagnosis: verdict, timelines of trace and references, event types behind anomalies, noise floor."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ if TYPE_CHECKING:
 
 _PLACES = (
     ("picture", "Timelines"),
-    ("carriers", "Carriers"),
+    ("carriers", "Event types"),
     ("noise", "Noise floor"),
-    ("reading", "Left out"),
+    ("reading", "Lines left out"),
     ("references", "References"),
 )
 
 _BINS = 120
 _AROUND = 5
-"""Neighbouring intervals that are compared together."""
+"""Number of neighbouring intervals whose counts are summed before comparison."""
 _MARK = {"yref": "paper", "y0": 0, "y1": 1, "line": {"color": "@ink", "width": 1.5, "dash": "dot"}}
-"""The line of a finding, through all panels."""
+"""Vertical line that marks a finding across all panels."""
 _LANES = 9
 _LANE_HEIGHT = 46
 _HALF = 0.44
-"""Most of a lane's height that one of its two timelines takes."""
+"""Maximum height of one of a lane's two timelines, as a share of the lane's height."""
 _DELAYS = 6
-"""Streams whose delays are drawn: as many as there are colours."""
+"""Maximum number of streams whose delays are drawn: the number of colours."""
 
 
 def render_diagnosis(diagnosis: Diagnosis) -> str:
-    """Return a diagnosis as one HTML document, as self-contained as the report."""
+    """Return a diagnosis as one self-contained HTML document."""
     name = PurePath(diagnosis.trace).name or "trace"
     header = page_header(
         "Unperturbed: what is wrong with this trace?",
@@ -57,11 +57,11 @@ def render_diagnosis(diagnosis: Diagnosis) -> str:
 
 
 def render_distance(distance: EventDistance) -> str:
-    """Return one of the paper's distances as a page, with its value for each plugin."""
+    """Return one of the paper's distances as an HTML page, with its value for each plugin."""
     header = tag(
         "header",
-        tag("p", "Unperturbed: how far is one event trace from another?", class_="kicker"),
-        tag("h1", "Distance of two event traces"),
+        tag("p", "Unperturbed: how far apart are two event traces?", class_="kicker"),
+        tag("h1", "Distance between two event traces"),
         tag("p", f"{distance.headline()}.", class_="answer"),
     )
     tables = [table.to_html(sortable=True) for table in distance.tables()]
@@ -81,10 +81,10 @@ def _finding(finding: Finding, unit: str) -> Html:
 def _picture(diagnosis: Diagnosis) -> Html:
     several = "the median of the references" if len(diagnosis.references) > 1 else "the reference"
     caption = (
-        f"Each lane shows events in short intervals: those of {several} upward, those of the trace downward. Heights "
-        "are square roots of counts, scaled to the highest of each lane. Marks show where the trace has fewer or more "
-        "events than the references have around that time, so late events appear as missing first and as added later. "
-        "Below: the delay with which each stream reaches the same point; shaded: the range of the references."
+        f"Each lane shows event counts in short intervals: {several} upward, the trace downward. Heights are square "
+        "roots of counts, scaled to the highest of each lane. Colours mark where the trace has fewer or more events "
+        "than the references have around that time, so late events appear first as missing and later as added. "
+        "Lower panel: the delay with which each stream reaches the same point; shading: the range of the references."
     )
     return _section("picture", frame(timelines(diagnosis), caption))
 
@@ -97,10 +97,10 @@ def _carriers(diagnosis: Diagnosis) -> Html:
 def _noise(diagnosis: Diagnosis) -> Html:
     comparison = diagnosis.comparison
     if len(comparison.references) == 1:
-        advice = "One reference does not show how much clean runs differ. Give several; six are recommended."
+        advice = "One reference does not show how much clean runs differ. Give several references, ideally six."
         return _section("noise", tag("p", advice))
     varying, table = describe.noise_table(comparison)
-    count = f"{varying:,} of {len(comparison.types):,} event types occur more often in one reference than in another."
+    count = f"The counts of {varying:,} of {len(comparison.types):,} event types differ between references."
     listed = tag("div", table.to_html(), class_="tall") if varying else None
     return _section("noise", tag("p", count), listed)
 
@@ -120,14 +120,14 @@ def _reading(diagnosis: Diagnosis) -> Html:
 
 def _references(diagnosis: Diagnosis) -> Html:
     listed = [tag("li", name or "a reference") for name in diagnosis.references]
-    looked = tag("p", f"Looked for: {', '.join(diagnosis.kinds)}.") if diagnosis.kinds else None
+    looked = tag("p", f"Anomalies searched for: {', '.join(diagnosis.kinds)}.") if diagnosis.kinds else None
     distances = describe.distances_table(diagnosis.distances).to_html() if diagnosis.distances else None
     notes = [tag("p", note, class_="note") for note in diagnosis.notes]
     return _section("references", tag("ul", listed), looked, distances, notes)
 
 
 def timelines(diagnosis: Diagnosis) -> Figure:
-    """Draw a lane for each stream and plugin, references' events upward and the trace's downward, and the delays."""
+    """Draw a lane for each stream and plugin (references upward, trace downward), and the delays of streams."""
     comparison = diagnosis.comparison
     tick = 1 / (comparison.ticks_a_second or 1)
     unit = "s" if comparison.ticks_a_second else "ticks"
@@ -143,7 +143,7 @@ def timelines(diagnosis: Diagnosis) -> Figure:
     names = []
     for place, (kind, at) in enumerate(marks):
         side = "left" if at < longest * tick / 2 else "right"
-        text = plot_text(f"{kind}, since {at:.4g} {unit}")
+        text = plot_text(f"{kind}, from {at:.4g} {unit} on")
         names.append(label(text, at, 1, xref="x", yshift=2 + 18 * place, xanchor=side))
     figure = layout(
         round(sum(heights) + 48 * (len(heights) - 1) + top + bottom),
@@ -153,7 +153,7 @@ def timelines(diagnosis: Diagnosis) -> Figure:
         shapes=[{"type": "line", "x0": at, "x1": at, **_MARK} for _, at in marks],
         annotations=names,
     )
-    # The legend stands above the names of the findings.
+    # The legend is above the names of the findings.
     figure["legend"] |= {"y": 1 + (8 + 18 * len(marks)) / (figure["height"] - top - bottom)}
     time_range, anchor = [0, edges[-1] * tick], "y2" if curves else "y"
     figure["xaxis"] = axis(f"time since the first event, {unit}", range=time_range, anchor=anchor)
@@ -173,18 +173,18 @@ def timelines(diagnosis: Diagnosis) -> Figure:
         "diagnosis-timelines",
         [*data, *curves],
         figure,
-        f"Events of the references and of the trace over time, in {len(lanes)} lanes; what is missing or added is "
-        "marked. Below, how late each stream is. The tables hold the numbers.",
+        f"Events of the references and of the trace over time, in {len(lanes)} lanes, with missing and added events "
+        "marked. Below them, the delay of each stream. The tables list the numbers.",
     )
 
 
 def lanes_of(comparison: Comparison) -> list[tuple[str, list[int]]]:
-    """Return (name, its types) of all streams, and of the plugins that differ most or log most."""
+    """Return name and type numbers of each lane: all streams, then the plugins that differ most or log most."""
     types = comparison.types
     lanes: dict[str, list[int]] = {}
     for stream in comparison.streams:
         first = types[stream.numbers[0]]
-        if stream.name != first.plugin:  # a sink: what its base class logs for it
+        if stream.name != first.plugin:  # a sink: the events that its base class logs for it
             sink = (first.plugin, stream.name)
             lanes[stream.name] = [number for number, kind in enumerate(types) if (kind.plugin, kind.element) == sink]
     plugins: dict[str, list[int]] = {}
@@ -200,10 +200,11 @@ def lanes_of(comparison: Comparison) -> list[tuple[str, list[int]]]:
 
 
 def differences(here: Floats, theirs: Floats) -> tuple[Floats, Floats]:
-    """Return how many events each interval lacks, and has too many, against the median of the references.
+    """Return the numbers of missing and of added events in each interval, relative to the references' median.
 
-    Counts of five neighbours together, (intervals,) and (references, intervals), must leave the references' range by as
-    much again as they vary, with one by its square root: a little earlier or later is no difference.
+    `here` has shape (intervals,), `theirs` (references, intervals). An interval differs if the sum over five neighbours
+    is outside the references' range by more than the width of that range; with one reference, by more than its square
+    root. The sums tolerate small shifts in time.
     """
 
     def around(counts: Floats) -> Floats:
@@ -230,7 +231,7 @@ def _lane_bars(
         theirs, here = counts[:-1], counts[-1]
         usual = np.median(theirs, axis=0)
         missing, added = differences(here, theirs)
-        # The square root keeps a steady stream visible beside the burst of a start.
+        # The square root keeps a steady stream visible beside a burst at the start.
         most = np.sqrt(max(1.0, (here + missing).max(), usual.max())) / _HALF
         for name, low, high, count, sign in (
             ("references", 0 * usual, usual, usual, -1),
@@ -258,7 +259,7 @@ def _lane_bars(
 
 
 def _delay_curves(diagnosis: Diagnosis, tick: float, unit: str) -> tuple[list[dict[str, Any]], bool]:
-    """Return lines of the streams' delays, the references' range, and whether they are in ms."""
+    """Return curves of the streams' delays with the references' ranges, and whether they are in ms."""
     comparison = diagnosis.comparison
     reached = min((one.strength.get("end_reached_share", 1.0) for one in diagnosis.findings), default=1.0)
     curves = []
@@ -274,7 +275,7 @@ def _delay_curves(diagnosis: Diagnosis, tick: float, unit: str) -> tuple[list[di
         low, high = ranges.min(axis=0) * scale, ranges.max(axis=0) * scale
         style = {"type": "scatter", "mode": "lines", "yaxis": "y2"}
         around = {
-            "name": "references' range of delays",
+            "name": "range of the references' delays",
             "showlegend": place == 0,
             "legendgroup": "range",
             "x": short([*moments, *moments[::-1]], 5),
@@ -289,7 +290,7 @@ def _delay_curves(diagnosis: Diagnosis, tick: float, unit: str) -> tuple[list[di
             "x": short(moments, 5),
             "y": short(late * scale),
             "line": {"color": SERIES[place], "width": 2},
-            "hovertemplate": f"%{{y}} {shown_unit} later, at %{{x}} {unit}",
+            "hovertemplate": f"delay %{{y}} {shown_unit} at %{{x}} {unit}",
         }
         drawn += [style | around, style | line]
     return drawn, in_ms

@@ -1,4 +1,4 @@
-"""The diagnosis of a trace, section IV of the paper: compare it with references, search for anomalies, decide."""
+"""Diagnosis of a trace (section IV of the paper): compare it with references, search for anomalies, decide."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from unperturbed.errors import DataError
 _MOST_FOREIGN = 0.25
 """Share of set-up types that one of two traces of the same pipeline may lack."""
 _OTHER_UNIT = 100.0
-"""Ratio of durations from which on traces of the same events are taken for traces in different units."""
+"""Ratio of durations from which traces with the same events are assumed to have different units of time."""
 _MOST_MISSING = 0.1
-"""Share of steady types whose counts may differ in such traces."""
+"""Maximum share of steady types whose counts differ between such traces with the same events."""
 _COARSE_LEVELS = ("ERROR", "WARN", "FIXME")
 
 
 def checked_comparison(references: Sequence[EventTrace], trace: EventTrace) -> Comparison:
-    """Compare a trace with its references; DataError where they cannot be compared."""
+    """Compare a trace with its references; raise DataError if they are not comparable."""
     for one in [*references, trace]:
         _require_events(one)
     require_one_unit([*references, trace])
@@ -48,34 +48,34 @@ def checked_comparison(references: Sequence[EventTrace], trace: EventTrace) -> C
 
 
 def part_name(kind: EventType) -> str:
-    """Return a type's element, or else its plugin, without the numbers that threads give in any order ("queue#")."""
+    """Return a type's element, or else its plugin; "#" replaces numbers, whose order is arbitrary ("queue#")."""
     return re.sub(r"\d+", "#", kind.element) or kind.plugin
 
 
 def _require_events(trace: EventTrace) -> None:
     called = trace.name or "a trace"
     if len(trace) < 2:
-        raise DataError(f"{called} has {'a single' if len(trace) else 'no'} event; nothing can be compared")
+        raise DataError(f"{called} has {'only one event' if len(trace) else 'no events'}: give a trace with 2 or more")
     if trace.duration == 0:
         raise DataError(
-            f"{called} has all of its {len(trace):,} events at one time, {trace.timestamps[0]:,} {trace.unit}; nothing "
-            "can be compared: check that the log's time is read as such (columns or pattern), in a unit that is fine "
-            "enough"
+            f"{called}: all {len(trace):,} events have the same timestamp, {trace.timestamps[0]:,} {trace.unit}: check "
+            "that the columns or the pattern select the log's timestamps, and that their unit is fine enough"
         )
 
 
 def _require_same_detail(reference: EventTrace, trace: EventTrace) -> None:
-    """Raise DataError where two logs were recorded, or read, in different detail."""
+    """Raise DataError if two logs were recorded, or read, in different detail."""
     if any(kind.element for kind in reference.types) != any(kind.element for kind in trace.types):
         raise DataError(
-            f"{reference.name} and {trace.name} were read with different identities: give the same to read_events"
+            f"{reference.name} and {trace.name} were read with different identities: give read_events the same "
+            "`identity` for both"
         )
     if reference.reading is None or trace.reading is None:
         return
     if reference.reading.format != trace.reading.format:
         raise DataError(
-            f"{reference.name} is a log of the format {reference.reading.format}, {trace.name} of "
-            f"{trace.reading.format}; compare logs of one format"
+            f"{reference.name} has the format {reference.reading.format}, but {trace.name} has the format "
+            f"{trace.reading.format}: compare logs of the same format"
         )
     levels, other_levels = reference.reading.levels or {}, trace.reading.levels or {}
     for level in ("TRACE", "LOG", "DEBUG"):
@@ -83,27 +83,27 @@ def _require_same_detail(reference: EventTrace, trace: EventTrace) -> None:
         if bool(here) != bool(there) and max(here, there) > 100:
             with_it, without = (reference, trace) if here else (trace, reference)
             raise DataError(
-                f"{with_it.name} has {max(here, there):,} events of the level {level}, {without.name} none: record "
-                "both at one level"
+                f"{with_it.name} has {max(here, there):,} events of level {level}, but {without.name} has none: record "
+                "both at the same level"
             )
 
 
 def _require_same_pipeline(comparison: Comparison, references: Sequence[Occurrences], one: Occurrences) -> None:
-    """Raise DataError where a trace is not of the references' pipeline.
+    """Raise DataError if a trace comes from a different pipeline than the references.
 
-    Events that come after the set-up may be missing, or new, because something went wrong, and are no evidence.
+    Only events of the set-up are evidence: later events may be missing or new because something went wrong.
     """
     if difference := _other_set_up(comparison, references, one) or _other_parts(comparison, references, one):
         raise DataError(
-            f"{one.trace.name or 'the trace'} and {references[0].trace.name or 'the reference'} are of different "
-            f"pipelines or programs: {difference}"
+            f"{one.trace.name or 'the trace'} and {references[0].trace.name or 'the reference'} come from "
+            f"different pipelines or programs: {difference}"
         )
 
 
 def _other_set_up(comparison: Comparison, references: Sequence[Occurrences], one: Occurrences) -> str:
-    """Return how the events before the streams start differ from the references'; empty where they do not."""
+    """Return how the events before the streams start differ from the references'; "" if they do not."""
     steady: list[int] = np.flatnonzero(comparison.steady).tolist()
-    # What went wrong may say so while the pipeline is set up.
+    # A failing run may log errors and warnings during the set-up.
     types = [number for number, kind in enumerate(comparison.types) if kind.level not in _COARSE_LEVELS]
 
     def set_up(of: Occurrences) -> set[int]:
@@ -124,15 +124,18 @@ def _other_set_up(comparison: Comparison, references: Sequence[Occurrences], one
     exchanged = _began(comparison, one) and (lacking > _MOST_FOREIGN or bool(only_here and only_there))
     if foreign <= _MOST_FOREIGN and not exchanged:
         return ""
-    shares = f"{foreign:.0%} of what starts the first is not in the other, {lacking:.0%} the other way round"
+    shares = (
+        f"{foreign:.0%} of the first's set-up event types are not in the other, and {lacking:.0%} of the other's are "
+        "not in the first"
+    )
     return "; ".join([shares, *_only("first", only_here), *_only("other", only_there)])
 
 
 def _other_parts(comparison: Comparison, references: Sequence[Occurrences], one: Occurrences) -> str:
-    """Return which elements or plugins work throughout in one trace and are absent from the other; "" where none are.
+    """Return which elements or plugins recur in one trace and are absent from the other; "" if the pipelines match.
 
-    A trace that has other ones instead is of another pipeline. So is one that lacks what all references set up before
-    anything streams, unless an error tells why.
+    A trace with different parts instead of the references' comes from a different pipeline. So does a trace without
+    parts that all references set up before the streams start, unless an error explains their absence.
     """
     here, theirs = _parts(comparison, one), [_parts(comparison, reference) for reference in references]
     foreign = {part for part, (_, most) in here.items() if most >= RECURS and not any(part in each for each in theirs)}
@@ -171,7 +174,7 @@ def _only(which: str, names: Iterable[str]) -> list[str]:
 
 
 def _require_like_durations(comparison: Comparison) -> None:
-    """Raise DataError where the same happens a hundred times faster or slower: the units are not the same."""
+    """Raise DataError if the same events take 100 times as long as in the references, or a hundredth: units differ."""
     ratio = max(1, comparison.observed.trace.duration) / max(1.0, comparison.duration)
     if 1 / _OTHER_UNIT < ratio < _OTHER_UNIT or not comparison.steady.any():
         return
@@ -181,20 +184,20 @@ def _require_like_durations(comparison: Comparison) -> None:
         return
     trace = comparison.observed.trace
     raise DataError(
-        f"{trace.name or 'the trace'} has the references' events, but lasts {trace.duration:,} {trace.unit} where they "
-        f"last {comparison.duration:,.0f}: is it in another unit of time?"
+        f"{trace.name or 'the trace'} has the references' events, but lasts {trace.duration:,} {trace.unit} instead of "
+        f"{comparison.duration:,.0f}: check its unit of time"
     )
 
 
 DistanceChoice = Literal["dropping", "occurrence", "temporal", "mannila"]
-"""The paper's distances in its order (section IV-B), and the one that the temporal distance adapts."""
+"""The paper's distances in its order (section IV-B), and "mannila", which its temporal distance adapts."""
 
 _WHOLE = 200_000
-"""Events up to which the temporal distance is computed exactly and on the whole traces."""
+"""Maximum number of events for which the temporal distance is exact and covers the whole traces."""
 _BAND = 1000
 
 _MUCH_SHORTER = 0.5
-"""Share of the references' duration; a shorter trace is noted."""
+"""Share of the references' duration below which a trace gets a note."""
 
 
 def diagnose(
@@ -212,32 +215,32 @@ def diagnose(
     Parameters
     ----------
     references : EventTrace or sequence of EventTrace
-        Runs that went well. Several show how much clean runs differ; six are good, two the least for a full verdict.
+        Good runs. Several show how much clean runs differ: six are recommended, a full verdict needs at least two.
     trace : EventTrace
-        In the same unit and of the same pipeline. Read GStreamer's logs with identity=("level", "function", "object",
-        "word"): without the object sinks cannot be told apart, and plugins are compared instead.
+        A run of the same pipeline, in the same unit. Read GStreamer's logs with identity=("level", "function",
+        "object", "word"): without the object, sinks cannot be distinguished, and plugins are compared instead.
     kinds : iterable of Kind, optional
-        What to look for; by default all of `anomaly_kinds`.
+        Kinds to search for; by default all of `anomaly_kinds`.
     distances : iterable of {"dropping", "occurrence", "temporal", "mannila"}, default ()
-        The paper's distances to compute besides, from the first reference.
+        The paper's distances to compute in addition, from the first reference.
     first_only : bool, default False
         Stop at the first kind that is found, in the order of `kinds`.
     method : {"effects", "paper"}, default "effects"
-        "paper" is the paper's rule: a trace is anomalous when any of `distances` is more than 0; no kind is looked for.
+        "paper" is the paper's rule: a trace is anomalous if any of `distances` exceeds 0; no kind is searched for.
     theta : float, default 0.25
         θ of the occurrence distance.
 
     Returns
     -------
     Diagnosis
-        "undecided" when differences from a single reference are small, or the log has too little to decide by.
+        Its verdict is "undecided" if differences from a single reference are small, or the log has too few events.
 
     Raises
     ------
     DataError
-        A trace of no event or one, different units, levels of detail, identities or pipelines.
+        A trace with fewer than two events; traces of different units, levels of detail, identities or pipelines.
     ValueError
-        No reference, an unknown distance or method, the paper's method without a distance.
+        No reference, an unknown distance or method, or the paper's method without a distance.
     """
     given = [references] if isinstance(references, EventTrace) else list(references)
     chosen = list(distances)
@@ -280,7 +283,7 @@ def diagnose(
 def _looked_for(
     kinds: Iterable[Kind], comparison: Comparison, *, first_only: bool
 ) -> tuple[list[Finding], list[Visible], list[str]]:
-    """Return what is found, what would have been found of other kinds, and the kinds that were looked for."""
+    """Return the findings, the smallest changes of other kinds that would be found, and the kinds searched for."""
     findings: list[Finding] = []
     visible: list[Visible] = []
     names = []
@@ -307,31 +310,31 @@ def _require_choice(references: Sequence[EventTrace], distances: Sequence[str], 
     if not references:
         raise ValueError("give at least one reference")
     if unknown := [name for name in distances if name not in get_args(DistanceChoice)]:
-        raise ValueError(f"distances must be {', '.join(get_args(DistanceChoice))}, not {', '.join(unknown)}")
+        raise ValueError(f"unknown distance {', '.join(unknown)}: use {', '.join(get_args(DistanceChoice))}")
     if method not in ("effects", "paper"):
-        raise ValueError(f"method must be effects or paper, not {method!r}")
+        raise ValueError(f'unknown method {method!r}: use "effects" or "paper"')
     if method == "paper" and not distances:
-        raise ValueError('method="paper" needs a distance')
+        raise ValueError('method="paper" needs at least one of `distances`')
 
 
 def _too_coarse(comparison: Comparison) -> str:
-    """Return why nothing that needs regular events can be seen in logs without detail; empty where they have it."""
+    """Return why kinds that need regular events cannot be found in logs without detail; "" if the logs have detail."""
     traces = [one.trace for one in [*comparison.references, comparison.observed]]
     if any(one.reading and one.reading.is_too_coarse for one in traces):
         return (
-            "a log has no event of the level DEBUG or finer, so only a crash or a missing event type can be seen; "
+            "a log has no events of level DEBUG or finer, so only crashes and missing event types can be found: "
             "record with GST_DEBUG=*:5"
         )
     return ""
 
 
 def _nothing_steady(comparison: Comparison) -> str:
-    """Return why neither lost events nor delays can be seen; empty where streams show them."""
+    """Return why neither lost events nor delays can be found; "" if there are streams to show them."""
     if comparison.streams:
         return ""
     return (
-        "no event type recurs steadily in the references, so lost events and delays cannot be seen; give longer traces "
-        "of equal work"
+        "no event type recurs steadily in the references, so lost events and delays cannot be found: give longer "
+        "traces of equal work"
     )
 
 
@@ -339,8 +342,8 @@ def _notes(comparison: Comparison) -> list[str]:
     notes = []
     if len(comparison.references) == 1:
         notes.append(
-            "one reference does not show how much clean runs differ: only large differences are called anomalous, "
-            "and smaller ones are undecided; give several"
+            "one reference does not show how much clean runs differ, so only large differences are anomalous and "
+            "smaller ones are undecided: give several references"
         )
     for one in [*comparison.references, comparison.observed]:
         reading = one.trace.reading
@@ -348,16 +351,16 @@ def _notes(comparison: Comparison) -> list[str]:
             notes.append(f"{one.trace.name}: the tracer itself lost {reading.lost_events:,} events")
     if comparison.new_errors.any() and not (comparison.endings & comparison.missing).any():
         reached = comparison.endings.any() and not (_too_coarse(comparison) or _nothing_steady(comparison))
-        end = ", and the end was reached all the same" if reached else ""
-        notes.append(f"errors are logged that no reference has{end}")
+        end = ", but it reached its end" if reached else ""
+        notes.append(f"the trace logs errors that no reference logs{end}")
     ratio = comparison.observed.trace.duration / max(1.0, comparison.duration)
     if ratio < _MUCH_SHORTER:
-        notes.append(f"the trace lasts {ratio:.0%} of what the references do")
+        notes.append(f"the trace lasts only {ratio:.0%} as long as the references")
     return notes
 
 
 def _distance(name: DistanceChoice, references: Sequence[EventTrace], trace: EventTrace, theta: float) -> PaperDistance:
-    """Compute one of the paper's distances of the trace, and of the other references, from the first reference."""
+    """Compute one of the paper's distances from the first reference to the trace and to the other references."""
     is_short = max(map(len, [*references, trace])) <= _WHOLE
 
     def measure(other: EventTrace) -> tuple[float, dict[str, float]]:

@@ -1,1 +1,1 @@
-"""Verdicts over nodes: of these nodes, of their type, and which node or verdict depends on one of them."""
+"""Verdicts over nodes: on these nodes, on their type, and the nodes that a verdict depends on."""

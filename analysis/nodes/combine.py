@@ -1,19 +1,20 @@
-"""One verdict from the verdicts of several nodes, each of which was compared with its own baseline.
+"""Combination of the verdicts of several nodes; each node is compared with its own baseline.
 
-Two claims are made, and they have different errors:
+There are two claims, with different errors:
 
 - *These nodes*: the mean change over the nodes that were measured. A node is a stratum: only differences within nodes
-  enter, and their errors are the spreads between runs within nodes. Runs of all nodes pooled would put the differences
-  between nodes into the spread (power is lost), or into the change where the shares are unequal (in a third of
+  count, and their errors come from the spread between runs within nodes. Pooling the runs of all nodes would add the
+  differences between nodes to the spread (losing power), or to the change if the shares are unequal (in a third of
   campaigns without an effect, see `docs/evidence/nodes.md`).
-- *This type of node*: the mean change over the population of nodes that these sample. A configuration's effect may vary
-  from node to node, so the errors are the spread of the changes between nodes, with n - 1 degrees of freedom. With
-  fewer than 4 nodes that spread is almost unknown, and no claim is made.
+- *This type of node*: the mean change over all nodes of the type; these nodes are a sample of them. A configuration's
+  effect may vary from node to node, so the error comes from the spread of the changes between nodes, with n - 1 degrees
+  of freedom. With fewer than 4 nodes, this spread is almost unknown, and no claim is made.
 
-The errors of an outer change are those of one host (`compare_outer.outer_errors`), by the spreads pooled over nodes and
-by those of each node: one pooled spread at all levels called falls by exactly the tolerance *perturbed* far too often.
+The errors of an outer change are computed as on one host (`compare_outer.outer_errors`), both from the spreads pooled
+over nodes and from those of each node: with only one pooled spread for all levels, falls by exactly the tolerance were
+called *perturbed* far too often.
 
-A node's weight is k r / (k + r) of its k baseline runs and r checked runs, and so depends on no result.
+The weight of a node with k baseline runs and r checked runs is k r / (k + r), and so does not depend on results.
 """
 
 from __future__ import annotations
@@ -50,56 +51,56 @@ from unperturbed.errors import DataError
 special = LazyLibrary("scipy.special")
 
 FEWEST_FOR_TYPE = 4
-"""Nodes from which on a claim about their type is made."""
+"""Minimum number of nodes for a claim about their type."""
 FEWEST_FOR_APART = 5
-"""With fewer nodes, the spread of the others is known from less than four of them."""
+"""Minimum number of nodes to name one that differs: with fewer, the spread comes from fewer than four other nodes."""
 APART_LEVEL = 0.01
-"""Family-wise, over nodes and quantities: a node is named in 1 % of campaigns on nodes that are alike."""
+"""Family-wise level over nodes and quantities: if nodes are alike, 1 % of campaigns name a node that differs."""
 
 _Key = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True)
 class Heterogeneity:
-    """Whether a change varies from node to node."""
+    """Test of whether a change varies from node to node."""
 
     q: float  # Cochran's Q with the spread between runs pooled over the nodes: (n - 1) F
-    p: float  # Of "the change is the same on every node", by the F distribution, as the spread is estimated
+    p: float  # p-value of "the change is the same on every node", F distribution: the spread is estimated
     i2: float  # I²: the share of the variation of the changes that is between nodes, 0 to 1
 
 
 @dataclass(frozen=True)
 class Combined:
-    """The verdict on one configuration over nodes."""
+    """Verdict on one configuration over nodes."""
 
-    configuration: str  # Its name
-    nodes: tuple[str, ...]  # The nodes
+    configuration: str  # Name of the configuration
+    nodes: tuple[str, ...]  # Names of the nodes
     by_node: Mapping[str, Verdict]  # The verdict of each node
     these: Verdict  # On these nodes
     type: Verdict | None  # On this type of node; None with fewer than 4 nodes
     heterogeneity: Mapping[_Key, Heterogeneity]  # By check and metrics of a change
-    # A node, without which the verdict on these nodes would be another, to that verdict.
+    # Each node that the verdict on these nodes depends on, and the verdict without it.
     hangs_on: Mapping[str, VerdictName]
 
     def scopes(self) -> dict[str, Verdict]:
-        """Return the verdict of each node, of these nodes, and of their type."""
+        """Return the verdict on each node, on these nodes, and on their type."""
         of_type = {} if self.type is None else {"this type of node": self.type}
         return {**self.by_node, "these nodes": self.these, **of_type}
 
     def scopes_of(self, change: Change) -> list[tuple[str, Change]]:
-        """Return what each scope shows of a change."""
+        """Return this change as found in each scope."""
         found = [(scope, each) for scope, verdict in self.scopes().items() for each in verdict.changes]
         return [(scope, each) for scope, each in found if change_key(each) == change_key(change)]
 
 
 def change_key(change: Change) -> _Key:
-    """Return what a change has in common on all nodes."""
+    """Return the key that identifies a change on all nodes."""
     return change.check, change.first, change.second, change.against
 
 
 @dataclass(frozen=True)
 class _OuterRuns:
-    """What an outer change shows of the runs of each node: arrays with an entry a node, see `compare_outer`."""
+    """Runs and spreads of an outer change on each node: arrays with one entry for each node, see `compare_outer`."""
 
     runs: tuple[FloatArray, FloatArray]
     spread: Spreads
@@ -110,7 +111,7 @@ class _OuterRuns:
         spreads_of, shared = [], []
         for change, count, checked in zip(changes, k, r, strict=True):
             per_run = 1 / count + 1 / checked
-            # Where the reference has no spread, the change's error is that within a run: 1/√(n − 3) of one run.
+            # If the reference has no spread, the change's error is that within a run: 1/√(n − 3) for one run.
             intervals = 3 + per_run / max(change.standard_error**2, np.finfo(np.float64).tiny)
             before, after = (fisher(np.array(rho))[:, None] for rho in (change.reference, change.observed))
             spread = outer_spreads(before, after, intervals)
@@ -121,7 +122,7 @@ class _OuterRuns:
         return cls((k, r), Spreads(np.array(sides[0]), np.array(sides[1]), np.array(sides[2], bool)), np.array(shared))
 
     def at(self, kept: NDArray[np.bool_]) -> _OuterRuns:
-        """Return the same of some of the nodes."""
+        """Return the entries of the selected nodes."""
         (k, r), spread = self.runs, self.spread
         some = Spreads(spread.reference[kept], spread.observed[kept], spread.none[kept])
         return _OuterRuns((k[kept], r[kept]), some, self.shared[kept])
@@ -129,7 +130,7 @@ class _OuterRuns:
 
 @dataclass(frozen=True)
 class _Strata:
-    """One change on every node that shows it: arrays with an entry a node, on the scale of the check."""
+    """One change on every node that has it: arrays with one entry for each node, on Fisher's scale."""
 
     nodes: tuple[str, ...]
     changes: tuple[Change, ...]
@@ -146,7 +147,7 @@ class _Strata:
         return np.asarray(self.weight / self.weight.sum(), np.float64)
 
     def without(self, node: str) -> _Strata:
-        """Return the same of the other nodes."""
+        """Return the strata of all nodes except one."""
         if node not in self.nodes:
             return self
         kept = np.array([name != node for name in self.nodes])
@@ -166,10 +167,10 @@ class _Strata:
 def combine_nodes(verdicts: Mapping[str, Verdict]) -> Combined:
     """Combine the verdicts of several nodes on one configuration, by the variation between runs."""
     if not verdicts:
-        raise DataError("no node to combine; give the verdict of at least one")
+        raise DataError("no node to combine: give the verdict of at least one node")
     first = next(iter(verdicts.values()))
     if any((one.alpha, one.tolerance) != (first.alpha, first.tolerance) for one in verdicts.values()):
-        raise DataError("the nodes' verdicts use different alpha or tolerance; make them with the same")
+        raise DataError("the nodes' verdicts use different alpha or tolerance: use the same for all nodes")
     strata = _by_change(verdicts)
     these = _joint(first, verdicts, [_on_these(one, first.alpha) for one in strata.values()])
     of_type = None
@@ -188,7 +189,7 @@ def combine_nodes(verdicts: Mapping[str, Verdict]) -> Combined:
 
 
 def _by_change(verdicts: Mapping[str, Verdict]) -> dict[_Key, _Strata]:
-    """Return each change of any node with what every node shows of it."""
+    """Group the changes of all nodes by their key."""
     found: dict[_Key, dict[str, Change]] = {}
     for node, verdict in verdicts.items():
         for change in verdict.changes:
@@ -210,7 +211,7 @@ def _strata(nodes: tuple[str, ...], changes: tuple[Change, ...]) -> _Strata:
         np.array([one.standard_error**2 for one in changes]),
         np.array([one.freedom for one in changes]),
         k * r / (k + r),
-        r / (k + r),  # 1/k beside 1/r
+        r / (k + r),  # share of 1/k in 1/k + 1/r
         _OuterRuns.of(changes, k, r) if changes[0].check in ("outer", "across") else None,
     )
 
@@ -224,7 +225,7 @@ def _pooled(strata: _Strata) -> tuple[float, float]:
 
 
 def _on_these(strata: _Strata, alpha: float) -> Change:
-    """Combine the differences within nodes by fixed weights; their errors pooled, and node by node (Satterthwaite)."""
+    """Combine differences within nodes by fixed weights, with errors both pooled and node by node (Satterthwaite)."""
     share = strata.share
     parts = share**2 * strata.variance
     pooled_variance, pooled_freedom = _pooled(strata)
@@ -244,14 +245,15 @@ def _on_these(strata: _Strata, alpha: float) -> Change:
 
 
 def _on_type(strata: _Strata, alpha: float) -> Change:
-    """Take the changes of the nodes for a sample: t over differences by node, each with the same weight."""
+    """Treat the nodes as a sample: Student's t over their differences, all with the same weight."""
     count = len(strata.changes)
     share = np.full(count, 1 / count)
     error = float(strata.difference.std(ddof=1) / np.sqrt(count))
     # Changes that agree better than the runs within nodes allow do so by chance.
     least = float(np.sqrt((share**2 * strata.variance).sum())) if error < 1e-12 else error
-    # The spread may come from what the configuration does on each node, or from the few runs of both groups there. On
-    # the scale of ρ an error of the reference weighs otherwise than one of the checked runs: the wider interval holds.
+    # The spread may come from the configuration's effect on each node, or from the few runs of both groups there. On
+    # the scale of ρ, an error of the reference has a different weight from one of the checked runs: use the wider
+    # interval.
     known = MeanErrors(np.zeros(1), np.full(1, least), np.full(1, count - 1.0))
     parts = np.full(count, least**2 / count)
     ways = [known, _errors(parts, strata.of_reference, count - 1.0)]
@@ -259,7 +261,7 @@ def _on_type(strata: _Strata, alpha: float) -> Change:
 
 
 def _outer_errors(strata: _Strata, outer: _OuterRuns, share: FloatArray) -> OuterErrors:
-    """Return the errors of an outer change as on one host: by the spreads pooled over nodes, and node by node."""
+    """Return the errors of an outer change as on one host: from the spreads pooled over nodes, and node by node."""
     means, (k, r), spread = _joint_means(strata, share), outer.runs, outer.spread
     of_reference, of_checked = (k - 1).sum(), (r - 1).sum()
     reference = ((k - 1) * spread.reference).sum() / of_reference
@@ -278,7 +280,7 @@ def _outer_errors(strata: _Strata, outer: _OuterRuns, share: FloatArray) -> Oute
 
 
 def _over_nodes(means: tuple[FloatArray, FloatArray], errors: MeanErrors, share: FloatArray) -> MeanErrors:
-    """Return the errors of means over nodes from those on each (Satterthwaite), by what they add to that of ρ."""
+    """Return the errors of means over nodes from those on each (Satterthwaite), weighted by their effect on ρ."""
     reference, observed = (share * errors.reference) ** 2, (share * errors.observed) ** 2
     slopes = [fisher_slope(from_fisher(mean)) ** 2 for mean in means]
     parts = reference / slopes[0] + observed / slopes[1]
@@ -292,7 +294,7 @@ def _joint_means(strata: _Strata, share: FloatArray) -> tuple[FloatArray, FloatA
 
 
 def _wider(strata: _Strata, share: FloatArray) -> float:
-    """Return how much more checked runs vary than the reference's, as `compare_runs` has it within a run."""
+    """Return the ratio of the checked runs' spread to the reference's, as in `compare_runs`; 1 for outer changes."""
     if strata.changes[0].check not in ("inner", "software"):
         return 1.0
     return float(wider_below_one(*map(from_fisher, _joint_means(strata, share)))[0])
@@ -311,9 +313,9 @@ def _change(
     freedom: float,
     alpha: float,
 ) -> Change:
-    """Return the joint change by weights of the nodes and by the ways to take its errors.
+    """Return the joint change, from the weights of the nodes and from its errors.
 
-    ways: the first tests; of an outer change, all of the near end.
+    `ways`: Errors by several methods; the first serves for the test, or, for an outer change, all near errors.
     """
     model = strata.changes[0]
 
@@ -341,7 +343,7 @@ def _change(
 
 
 def _joint(first: Verdict, verdicts: Mapping[str, Verdict], changes: Sequence[Change]) -> Verdict:
-    """Return the verdict of joint changes, corrected family-wise."""
+    """Return the verdict on joint changes, corrected family-wise."""
     decided = decide(changes, alpha=first.alpha)
     lost = tuple(
         dict.fromkeys((name, f"{why} (node {node})") for node, one in verdicts.items() for name, why in one.lost)
@@ -359,7 +361,7 @@ def _joint(first: Verdict, verdicts: Mapping[str, Verdict], changes: Sequence[Ch
 
 
 def _heterogeneity(strata: _Strata) -> Heterogeneity:
-    """Test whether the changes of the nodes differ by more than the runs within nodes do."""
+    """Test whether the changes differ between nodes by more than the spread within nodes explains."""
     variance, freedom = _pooled(strata)
     between = len(strata.changes) - 1
     mean = float((strata.share * strata.difference).sum())
@@ -370,7 +372,7 @@ def _heterogeneity(strata: _Strata) -> Heterogeneity:
 
 
 def _hangs_on(verdicts: Mapping[str, Verdict], strata: Collection[_Strata], these: Verdict) -> dict[str, VerdictName]:
-    """Return the nodes without which the verdict on these nodes would be another, and that verdict."""
+    """Return the nodes that the verdict on these nodes depends on, each with the verdict without it."""
     found: dict[str, VerdictName] = {}
     for node in verdicts:
         others = {name: verdict for name, verdict in verdicts.items() if name != node}
@@ -383,11 +385,12 @@ def _hangs_on(verdicts: Mapping[str, Verdict], strata: Collection[_Strata], thes
 
 
 def apart(quantities: Mapping[str, Mapping[str, float]]) -> dict[str, str]:
-    """Return the nodes whose baseline is unlike that of the others, and what differs; none with fewer than 5 nodes.
+    """Return nodes with a baseline unlike the others', and the differing quantities; empty with fewer than 5 nodes.
 
-    `quantities`: Quantity (such as the mean logarithm of a metric's total in the baseline) to node to its value.
+    `quantities`: Maps each quantity (such as the mean logarithm of a metric's total in the baseline) to its value on
+    each node.
 
-    The rule sees baselines alone, and so favours no verdict. Each node is compared with the mean of the others by its
+    The rule uses only baselines, and so favours no verdict. Each node is compared with the mean of the others by a
     prediction interval (a studentised deleted residual, n - 2 degrees of freedom), corrected by Holm over nodes and
     quantities, at 1 %.
     """

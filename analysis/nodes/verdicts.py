@@ -1,4 +1,4 @@
-"""The result of a campaign on nodes: verdicts over nodes, and notes for their reader."""
+"""Result of a campaign on nodes: verdicts over nodes, and notes for the reader."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _FRAME_FIELDS = ("check", "first", "second", "effect", "low", "high", "p", "verd
 
 @dataclass(frozen=True, repr=False)
 class NodeVerdicts(Framed, Result):
-    """The verdicts of a campaign on nodes."""
+    """Verdicts of a campaign on nodes."""
 
-    combined: tuple[Combined, ...]  # One a configuration
-    # Nodes whose baseline is unlike that of the others, and what differs.
+    combined: tuple[Combined, ...]  # One for each configuration
+    # Nodes with a baseline that differs from those of the other nodes, and the differing quantities.
     apart: Mapping[str, str] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()  # Parts that are missing, differences between nodes; a sentence each
+    notes: tuple[str, ...] = ()  # Missing parts, differences between nodes; one sentence each
     shams: tuple[str, ...] = ()  # Configurations that count nothing
     # The mean change of each total over the nodes, by configuration.
     totals: Mapping[str, tuple[TotalChange, ...]] = field(default_factory=dict)
@@ -38,18 +38,18 @@ class NodeVerdicts(Framed, Result):
     _page: ClassVar[str] = "unperturbed.analysis.report:render_nodes"
 
     def headline(self) -> str:
-        """Return how many configurations have which verdict on these nodes."""
+        """Return one line with the number of configurations for each verdict on these nodes."""
         names = [one.these.verdict for one in self.combined]
         counts = [f"{names.count(name)} {name}" for name in dict.fromkeys(names)]
         nodes = max((len(one.nodes) for one in self.combined), default=0)
         return f"{counted(len(names), 'configuration')} on {counted(nodes, 'node')}: {listing(counts) or 'no verdict'}"
 
     def at_least(self, mildest: VerdictName) -> tuple[str, ...]:
-        """Return the configurations whose verdict on these nodes is this or a more serious one; shams are left out."""
+        """Return the configurations with this or a more serious verdict on these nodes, without shams."""
         return self._serious(mildest, {one.configuration: one.these.verdict for one in self.combined})
 
     def totals_at_least(self, mildest: VerdictName) -> tuple[str, ...]:
-        """Return the configurations with a verdict on a total that is this or a more serious one; no shams."""
+        """Return the configurations with this or a more serious verdict on totals, without shams."""
         return self._serious(mildest, {name: joint_verdict(found) for name, found in self.totals.items()})
 
     def _serious(self, mildest: VerdictName, verdicts: Mapping[str, VerdictName]) -> tuple[str, ...]:
@@ -57,27 +57,27 @@ class NodeVerdicts(Framed, Result):
         return tuple(name for name, verdict in verdicts.items() if verdict in serious and name not in self.shams)
 
     def sentences(self) -> tuple[str, ...]:
-        """Return notes on the tables, a sentence each."""
+        """Return notes on the tables, one sentence each."""
         found = list(self.notes)
         few = {len(one.nodes) for one in self.combined if one.type is None}
         if few:
             found.append(
-                f"These verdicts hold for {counted(max(few), 'node')}. From {FEWEST_FOR_TYPE} nodes on, the report "
-                "also has verdicts for this type of node."
+                f"These verdicts are for {counted(max(few), 'node')} only. With {FEWEST_FOR_TYPE} or more nodes, the "
+                "report also has verdicts for this type of node."
             )
         for one in self.combined:
             for node, verdict in one.hangs_on.items():
                 found.append(f"{one.configuration}: without {node}, the verdict would be {verdict}.")
         found += [
-            f"The baseline of {node} differs from those of the other nodes: {what}. Its runs are included."
+            f"The baseline of {node} differs from those of the other nodes: {what}. The runs of {node} are included."
             for node, what in self.apart.items()
         ]
         return tuple(found)
 
     def tables(self) -> tuple[Table, ...]:
-        """Return one row a configuration, then the change that weighs most in each, node by node."""
+        """Return the verdicts on all configurations, then the most serious change of each by node, then totals."""
         totals = (
-            (total_table(self.totals, self.combined[0].these.alpha, "Totals: mean of the nodes"),)
+            (total_table(self.totals, self.combined[0].these.alpha, "Totals: mean over the nodes"),)
             if self.totals
             else ()
         )
@@ -99,7 +99,7 @@ class NodeVerdicts(Framed, Result):
         return Table([Column(head) for head in heads], rows, "Verdicts over nodes")
 
     def to_frame(self) -> pl.DataFrame:
-        """Return one row a change: of each node, of these nodes, and of their type."""
+        """Return a frame with one row for each change: on each node, on these nodes, and on their type."""
         import polars as pl  # noqa: PLC0415  slow to load
 
         rows = []
@@ -113,7 +113,7 @@ class NodeVerdicts(Framed, Result):
         return pl.DataFrame(rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as JSON types."""
+        """Return all verdicts, totals and notes as JSON types."""
         return {
             "nodes": [_as_dict(one) for one in self.combined],
             "totals": {name: [change.to_dict() for change in found] for name, found in self.totals.items()},
@@ -137,7 +137,7 @@ def _as_dict(one: Combined) -> dict[str, Any]:
 
 
 def _by_node(one: Combined) -> Table:
-    """Return the change that weighs most: a row a node, and the summaries."""
+    """Return a table of the most serious change: one row for each node, and the summaries over nodes."""
     change = ranked_changes(one.these.changes)[0]
     rows: list[list[Cell | str]] = [
         [scope, f"{found.effect:+.3f}", span(found.low, found.high), verdict_cell(found.verdict)]

@@ -1,1 +1,1 @@
-"""Shared parts of all pages: the frame, its parts, its figures, its words; `report.css`, `report.js`, plotly.js."""
+"""Shared parts of all HTML pages: document, charts and glossary, with `report.css`, `report.js` and plotly.js."""

@@ -1,7 +1,7 @@
-"""Charts: the `Figure`, axes, colours by name, text made safe for Plotly, numbers made short.
+"""Charts for Plotly: figures, axes, named colours, safe text and short numbers.
 
-Colours are names such as `@perturbed`; the page's script looks them up in the stylesheet when it draws, so that one
-palette serves page and figures, light and dark, screen and paper.
+Colours have names such as `@perturbed`, which the page's script looks up in the stylesheet when it draws. So page and
+figures share one palette, in light and dark mode, on screen and on paper.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 
 SERIES = tuple(f"@series-{number}" for number in range(1, 7))
-"""Colours that can be told apart, by people with the common colour blindnesses too (Okabe and Ito's set, set for each
-background)."""
+"""Colours that are distinct for colour-blind readers too: the palette of Okabe and Ito, adapted to each background."""
 
 MARKER: dict[VerdictName, dict[str, Any]] = {
     "perturbed": {"symbol": "x", "color": "@perturbed", "size": 9},
@@ -36,32 +35,32 @@ MARKER: dict[VerdictName, dict[str, Any]] = {
     },
     "unperturbed": {"symbol": "circle", "color": "@unperturbed", "size": 8},
 }
-"""Each verdict has a shape of its own besides its colour."""
+"""Marker of each verdict: a shape in addition to the colour."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure, ready for Plotly but for its colour names."""
+    """A figure for Plotly, with names for colours."""
 
-    name: str  # The id of its element
-    # Plotly's. A trace with `meta` is drawn only while that choice is made; `{"shared": i}` as a trace's `x` or
-    # `hovertext` stands for `shared[i]`.
+    name: str  # Id of the figure's element
+    # Plotly's traces. A trace with `meta` is drawn only while that choice is selected; `{"shared": i}` as a trace's
+    # `x` or `hovertext` means `shared[i]`.
     data: Sequence[Mapping[str, Any]]
-    layout: Mapping[str, Any]  # Which several traces have in common
-    description: str  # What a reader who cannot see it must know
-    group: str = ""  # Name of the control that makes the choice; empty when there is none
-    chosen: str = ""  # The first choice
-    # Choice to the changes of the layout that it brings, in Plotly's dotted keys.
+    layout: Mapping[str, Any]  # Plotly's layout
+    description: str  # Text for readers who cannot see the figure
+    group: str = ""  # Name of the control for the choice; empty if there is none
+    chosen: str = ""  # The initial choice
+    # Choice → changes of the layout, with Plotly's dotted keys.
     choices: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    shared: Sequence[Sequence[float | str | None]] = ()
+    shared: Sequence[Sequence[float | str | None]] = ()  # Lists that several traces use
 
     def to_json(self) -> dict[str, Any]:
-        """Return JSON types only."""
+        """Return the figure as JSON types, without name and description."""
         return {name: value for name, value in vars(self).items() if name not in ("name", "description")}
 
 
 def plot_text(text: str, most: int = 64) -> str:
-    """Return text that is safe in Plotly's small HTML (titles, names, tick labels), cut to fit."""
+    """Return text with Plotly's HTML escaped (for titles, names, tick labels), cut to `most` characters."""
     text = text if len(text) <= most else f"{text[: most - 1]}…"
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("%{", "%\u200b{")
 
@@ -101,22 +100,22 @@ def layout(height: int, **settings: Any) -> dict[str, Any]:
 
 
 LEGEND_ON_TOP = {"orientation": "h", "x": 0, "y": 1, "yanchor": "top", "yref": "container"}
-"""A legend above all panels of a figure."""
+"""Legend above all panels of a figure."""
 
 
 def scatter(mode: str, x: Any, y: Any, **settings: Any) -> dict[str, Any]:
-    """Return a Plotly trace of points (`markers`), of lines, or of both."""
+    """Return a Plotly trace of points (mode `markers`), lines (`lines`), or both (`lines+markers`)."""
     return {"type": "scatter", "mode": mode, "x": x, "y": y, **settings}
 
 
 def row_bars(y: Sequence[int], base: Sequence[int], x: Sequence[int], **settings: Any) -> dict[str, Any]:
-    """Return horizontal bars, each with its row, its begin and its length; a text is in its middle."""
+    """Return horizontal bars with rows `y`, starts `base` and lengths `x`; texts are centred in the bars."""
     inside = {"textposition": "inside", "insidetextanchor": "middle", "textangle": 0} if "text" in settings else {}
     return {"type": "bar", "orientation": "h", "y": y, "base": base, "x": x, **inside, **settings}
 
 
 def label(text: str, x: float, y: float, **settings: Any) -> dict[str, Any]:
-    """Return a text at a place on the paper (0 to 1), without an arrow."""
+    """Return a text annotation without an arrow, at paper coordinates (0 to 1)."""
     style: dict[str, Any] = {
         "text": text,
         "x": x,
@@ -133,7 +132,7 @@ def label(text: str, x: float, y: float, **settings: Any) -> dict[str, Any]:
 
 
 def stacked(heights: Sequence[float], gap: float) -> list[tuple[float, float]]:
-    """Divide the height into panels one below another, in pixels; (low, high) of each, the first on top."""
+    """Return the domain (low, high) of each stacked panel, the first on top; `heights` and `gap` in pixels."""
     whole = sum(heights) + gap * (len(heights) - 1)
     domains, top = [], whole
     for height in heights:
@@ -143,7 +142,7 @@ def stacked(heights: Sequence[float], gap: float) -> list[tuple[float, float]]:
 
 
 def bucket_means(values: NDArray[Any], points: int) -> NDArray[np.float64]:
-    """Reduce a long series to at most `points` points, each the mean of equally many neighbours."""
+    """Reduce a long series to at most `points` points, each the mean of an equal number of neighbours."""
     series = np.asarray(values, dtype=np.float64)
     width = bucket_width(series.size, points)
     if width == 1:
@@ -153,7 +152,7 @@ def bucket_means(values: NDArray[Any], points: int) -> NDArray[np.float64]:
 
 
 def bucket_width(size: int, points: int) -> int:
-    """Return how many neighbours make one point."""
+    """Return the number of neighbouring values to average into one point."""
     return max(1, math.ceil(size / points))
 
 
@@ -170,14 +169,14 @@ def _short(value: float, digits: int) -> float | None:
 
 
 _LARGEST = 2.0
-"""No ρ changes by more."""
+"""The largest possible change of ρ."""
 
 Rows: TypeAlias = "Sequence[tuple[int, Change]]"
-"""Changes, each with its row in the figure."""
+"""Changes with their rows in the figure."""
 
 
 def interval_of(change: Change) -> tuple[float, float]:
-    """Return the ends of the interval that can be drawn; what is unknown has no bar."""
+    """Return the ends of a change's interval for drawing; an unknown end is replaced by the change itself."""
     if not math.isfinite(change.effect):
         return 0.0, 0.0
     low, high = (change.effect if math.isnan(end) else end for end in (change.low, change.high))
@@ -187,7 +186,7 @@ def interval_of(change: Change) -> tuple[float, float]:
 def interval_points(
     rows: Rows, name: Callable[[int, Change], str], *, more: str = ""
 ) -> Iterator[tuple[dict[str, Any], Rows]]:
-    """Yield one Plotly trace for each verdict that occurs, with the changes that it shows."""
+    """Yield one Plotly trace for each verdict among the changes, with the rows that it shows."""
     for verdict, marker in MARKER.items():
         drawn = [(row, change) for row, change in rows if change.verdict == verdict]
         if not drawn:
@@ -216,17 +215,17 @@ def interval_points(
 
 
 def tolerance_band(tolerance: float, suffix: str = "") -> dict[str, Any]:
-    """Return the band of the tolerance, for the axes with this suffix."""
+    """Return the shaded band of the tolerance, for the axes with this suffix."""
     return shaded((-tolerance, tolerance), (0, 1), xref=f"x{suffix}", yref=f"y{suffix} domain", fillcolor="@band")
 
 
 def shaded(x: tuple[float, float], y: tuple[float, float], **settings: Any) -> dict[str, Any]:
-    """Return a rectangle without an edge behind all that is drawn."""
+    """Return a rectangle without an edge, behind all data."""
     ends = {"x0": x[0], "x1": x[1], "y0": y[0], "y1": y[1]}
     return {"type": "rect", **ends, "line": {"width": 0}, "layer": "below", **settings}
 
 
 def row_axis(names: Sequence[str], room: float = 0.5, **settings: Any) -> dict[str, Any]:
-    """Return the axis of rows with these names, the first on top, with some room below the last."""
+    """Return a vertical axis whose rows have these names, the first on top, with some room below the last."""
     places, ends = list(range(len(names))), [len(names) - room, room - 1]
     return axis(tickvals=places, ticktext=list(names), range=ends, showgrid=False, automargin="width", **settings)

@@ -1,4 +1,4 @@
-"""Pages: one self-contained document with its styles and scripts, its parts, and the page of any result."""
+"""Pages as self-contained HTML documents: the document, its parts, and the default page of a result."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; "
     "form-action 'none'"
 )
-"""Content security policy: the page runs its own scripts and cannot fetch anything, whatever a metric is called."""
+"""Content security policy: the page runs only its own scripts and fetches nothing, even if a name contains HTML."""
 
 _RADIO_MOST = 3
 
 
 def document(title: str, *body: Content, version: str = "") -> str:
-    """Return an HTML document; its root's `data-state` becomes `drawn` when its last figure is drawn."""
+    """Return an HTML document; the root element's `data-state` becomes `drawn` when the last figure is drawn."""
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
@@ -39,9 +39,9 @@ def document(title: str, *body: Content, version: str = "") -> str:
     )
     footer = (
         f"Made by Unperturbed {version or metadata.version('unperturbed')}. This page is self-contained and loads "
-        "nothing from the network. Its figures are drawn by plotly.js (© Plotly, Inc., MIT licence)."
+        "nothing from the network. plotly.js (© Plotly, Inc., MIT licence) draws the figures."
     )
-    # Compressed, inert text, made by tools/update_plotly.py: the page's own script wakes it once the page is painted.
+    # Compressed by tools/update_plotly.py; the page's script unpacks and runs it once the page is painted.
     plotly = resources.files(__package__).joinpath("plotly", "plotly-basic.min.js.gz").read_bytes()
     whole = tag(
         "body",
@@ -54,7 +54,7 @@ def document(title: str, *body: Content, version: str = "") -> str:
 
 
 def navigation(places: Sequence[tuple[str, str]]) -> Html:
-    """Return links to a page's sections, given as (id, name)."""
+    """Return the navigation bar with links to sections, given as (id, name)."""
     links = [tag("li", tag("a", name, href=f"#{identity}")) for identity, name in places]
     return tag("nav", tag("ul", links), aria_label="Sections")
 
@@ -63,31 +63,31 @@ def page_header(
     question: str,
     title: str,
     *content: Content,
-    without_scripts: str = "Figures need JavaScript. Every number is in the tables too.",
+    without_scripts: str = "Figures need JavaScript. The tables contain the same numbers.",
 ) -> Html:
-    """Return a page's head: the question it answers, its title, the answer, and a note for readers without scripts."""
+    """Return a page's header: the question, the title, the answer, and a note for readers without scripts."""
     note = tag("noscript", tag("p", without_scripts, class_="note"))
     return tag("header", tag("p", question, class_="kicker"), tag("h1", title), *content, note)
 
 
 def section(identity: str, heading: Content, *content: Content) -> Html:
-    """Return a section with its heading; one without an id cannot be linked to."""
+    """Return a section with its heading; a section with an empty id cannot be linked to."""
     return tag("section", tag("h2", heading), *content, id=identity or None)
 
 
 def definitions(pairs: Iterable[tuple[Content, Content]], style: str) -> Html:
-    """Return names and their values as a list of definitions in a style of the page's stylesheet."""
+    """Return names and values as an HTML definition list with a class of the stylesheet."""
     return tag("dl", [tag("div", tag("dt", name), tag("dd", value)) for name, value in pairs], class_=style)
 
 
 def folded(identity: str, heading: str, hint: str, *content: Content) -> Html:
-    """Return a section that is closed until a reader opens it: its heading, a hint at what it holds, and the rest."""
+    """Return a section that readers unfold, with a heading and a hint at its content."""
     summary = tag("summary", tag("h2", heading), " ", tag("span", hint, class_="hint"))
     return tag("section", tag("details", summary, *content), id=identity)
 
 
 def moment(time: str) -> Html | str:
-    """Return a time, ISO 8601, as this host's clock shows it; any other text as it is."""
+    """Return an ISO 8601 time in this host's time zone; any other text unchanged."""
     try:
         local = datetime.fromisoformat(time).astimezone()
     except ValueError:
@@ -96,7 +96,7 @@ def moment(time: str) -> Html | str:
 
 
 def write_page(path: str | os.PathLike[str], page: str) -> None:
-    """Write a page. It appears whole or not at all."""
+    """Write a page atomically."""
     write_whole(path, page)
 
 
@@ -105,7 +105,7 @@ def _asset(name: str) -> str:
 
 
 def packed_block(identity: str, value: Any) -> Html:
-    """Return a script element that holds compressed JSON, for what few readers want; the page's script unpacks it."""
+    """Return a script element with compressed JSON, which the page's script unpacks on demand."""
     return _packed(identity, gzip.compress(json_text(value).encode(), mtime=0))
 
 
@@ -115,7 +115,7 @@ def _packed(identity: str, content: bytes) -> Html:
 
 
 def frame(figure: Figure, caption: Content = None) -> Html:
-    """Return a figure's element, data and caption; the script draws it when it comes into view or time is left."""
+    """Return a figure's element, data and caption; the script draws figures in view first, others when idle."""
     return tag(
         "figure",
         tag(
@@ -132,7 +132,7 @@ def frame(figure: Figure, caption: Content = None) -> Html:
 
 
 def choice(group: str, name: str, options: Sequence[tuple[str, str]], chosen: str) -> Html:
-    """Return a control that chooses what all figures of a group show: buttons for a few options, a list for more."""
+    """Return the control for all figures of a group: radio buttons for a few options, a drop-down list for more."""
     if len(options) > _RADIO_MOST or group != "scale":
         shown = [tag("option", said, value=value, selected=value == chosen) for value, said in options]
         return tag("p", tag("label", f"{name} ", tag("select", shown, data_group=group)), class_="choice")
@@ -148,7 +148,7 @@ def choice(group: str, name: str, options: Sequence[tuple[str, str]], chosen: st
 
 
 def render_result(result: Result) -> str:
-    """Return a result as one HTML document: its headline and its tables.
+    """Return a result as one HTML document with its headline and tables.
 
     Parameters
     ----------

@@ -5,11 +5,11 @@
   const config = { responsive: true, displaylogo: false, displayModeBar: false };
   const EAGER = 20; // figures that are drawn before anybody scrolls to them
   const PAPER_WIDTH = 690; // px that A4 and Letter both have between their margins
-  const CLOSED = "details:not([open])"; // what stands in it has no width yet
+  const CLOSED = "details:not([open])"; // its content has no width yet
   let printing = false;
   const figures = new Map(); // element id → { element, data, layout, group, choices, choice, drawn }
 
-  // Plotly wants colours, the figures name them: "@ink" is --ink of the stylesheet, which knows light, dark and print.
+  // Figures name their colours: "@ink" is --ink of the stylesheet, which defines it for light mode, dark mode and print.
   function coloured(value, style, key) {
     if (Array.isArray(value)) return value.map((item) => coloured(item, style, key));
     if (value !== null && typeof value === "object") {
@@ -63,7 +63,7 @@
     for (const figure of figures.values()) if (figure.drawn) draw(figure);
   }
 
-  // The page is painted first; then plotly.js is unpacked, then figures in view are drawn, then the first others while nothing else is to do.
+  // Order: paint the page, unpack plotly.js, draw the figures in view, then draw the first other figures when idle.
   let awake = null;
   function wake() {
     awake ??= unpacked(byId("plotly-source").textContent).then((source) => {
@@ -121,7 +121,7 @@
     idle(drawRest, { timeout: 200 });
   }
 
-  // Folded parts: what leads into one opens it, and its figures are drawn once it is open.
+  // Folded parts: a link into one opens it, and its figures are drawn once it is open.
   function reveal(target) {
     for (let place = target; place; place = place.parentElement) {
       for (const folded of place.matches("section") ? place.querySelectorAll(":scope > details") : []) folded.open = true;
@@ -148,7 +148,7 @@
     idle(drawRest, { timeout: 200 });
   }, true);
 
-  // The section in view is marked in the navigation.
+  // Mark the section in view in the navigation.
   const places = [...document.querySelectorAll('nav a[href^="#"]')].map((link) => ({ link, section: byId(link.getAttribute("href").slice(1)) })).filter(({ section }) => section);
   let marked = null;
   function mark() {
@@ -176,7 +176,7 @@
     mark();
   }
 
-  // Saving: figures as SVG and PNG, tables as CSV, what is packed in the page as the file that it is.
+  // Saving: figures as SVG and PNG, tables as CSV, and the packed JSON file.
   function save(blob, name) {
     const link = document.createElement("a");
     link.href = URL.createObjectURL(blob);
@@ -316,7 +316,7 @@
     }
   });
 
-  // A table of changes is one stop of the keyboard; in it, arrow keys go from cell to cell.
+  // A table of changes is a single tab stop; arrow keys move between its cells.
   const grids = [];
   const controlIn = (cell) => cell?.querySelector("button, a[href]");
   const inSight = (control) => control.offsetParent !== null;
@@ -343,7 +343,7 @@
     control.tabIndex = 0;
   }
 
-  // Where the stop is hidden, by a filter or a fold, the first cell in sight is one.
+  // If the tab stop is hidden by a filter or a fold, move it to the first visible cell.
   function settle(grid) {
     if (grid.current && inSight(grid.current)) return;
     const controls = [...grid.table.querySelectorAll("tbody [data-change]")];
@@ -400,7 +400,7 @@
       row.append(element("dt", detailsData.labels[i]), element("dd", fact));
       return [row];
     }));
-    const sides = [["reference", change.reference, 0], ["here", change.observed, 1]];
+    const sides = [["reference", change.reference, 0], ["checked", change.observed, 1]];
     byId("details-runs").replaceChildren(...sides.flatMap(([side, rhos, i]) => rhos.map((rho, run) => {
       const row = document.createElement("tr");
       const head = element("th", detailsData.runs[change.runs[i]][run] ?? "");
@@ -423,7 +423,7 @@
     });
     const mean = (value, row) => ({ type: "line", x0: value, x1: value, y0: row - 0.38, y1: row + 0.38, line: { color: "@ink", width: 2 } });
     const axis = { gridcolor: "@grid", linecolor: "@axis", zeroline: false, automargin: true };
-    // Never closer than the tolerance is wide, or noise looks like a change.
+    // The range is at least as wide as the tolerance; otherwise noise would look like a change.
     const rhos = [...change.reference, ...change.observed].filter((rho) => rho !== null);
     const middle = (Math.min(...rhos) + Math.max(...rhos)) / 2;
     const reach = Math.max(1.1 * (Math.max(...rhos) - middle), 1.5 * tolerance);
@@ -438,8 +438,8 @@
     const layout = {
       height: 330, showlegend: false, margin: { l: 90, r: 20, t: 10, b: 50 }, font: { color: "@ink", size: 13 },
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", hoverlabel: { bgcolor: "@card", font: { color: "@ink" } },
-      xaxis: { ...axis, title: title("ρ of each run; upright lines: means"), anchor: "y", range: [middle - reach, middle + reach] },
-      yaxis: { ...axis, domain: [0.5, 1], tickvals: [2, 1], ticktext: ["reference", "here"], range: [0.4, 2.6], showgrid: false },
+      xaxis: { ...axis, title: title("ρ of each run; vertical lines: means"), anchor: "y", range: [middle - reach, middle + reach] },
+      yaxis: { ...axis, domain: [0.5, 1], tickvals: [2, 1], ticktext: ["reference", "checked"], range: [0.4, 2.6], showgrid: false },
       xaxis2: { ...axis, title: title("change of ρ; shaded: tolerance"), anchor: "y2", range: [-span, span], zeroline: true, zerolinecolor: "@axis" },
       yaxis2: { ...axis, domain: [0, 0.2], tickvals: [0], ticktext: ["change"], range: [-1, 1], showgrid: false, anchor: "x2" },
       shapes: [mean(change.means[0], 2), mean(change.means[1], 1),
@@ -449,7 +449,7 @@
     Plotly.react(byId("details-chart"), coloured(data, style), coloured(layout, style), config);
   }
 
-  // Colours follow the system's setting, and paper is always light.
+  // Colours follow the system's setting; print is always light.
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   matchMedia("print").addEventListener("change", redraw);
   addEventListener("beforeprint", () => {
@@ -462,6 +462,6 @@
     redraw();
   });
 
-  // Two frames later the browser has painted what needs no script.
+  // After two frames, the browser has painted everything that needs no script.
   requestAnimationFrame(() => setTimeout(begin, 0));
 })();

@@ -1,4 +1,4 @@
-"""Partition software metrics into few subsets, each certified to leave the program unperturbed.
+"""Partition of software metrics into few subsets, each certified to leave the program unperturbed.
 
 Open problem 1 of Mytkowicz et al., "Understanding Measurement Perturbation in Trace-based Data", section 4.
 """

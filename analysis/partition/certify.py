@@ -1,29 +1,29 @@
-"""Certification: final subsets are run afresh, and only that certifies.
+"""Certification: only fresh runs of the final subsets certify them.
 
-**The rule.** A plan has one level α. Every certification is made at half of what is left of it; a subset that is
-certified gives its level back, and one that is not has spent it. So after f failures the next subset is certified at α
-/ 2^(f + 1).
+**The rule.** A plan has one level α. Every certification uses half of the remaining level. A certified subset returns
+its level; a failed subset has spent it. So after f failures, the next subset is certified at α / 2^(f + 1).
 
-**What it guarantees.** The chance that a plan holds *any* invalid certificate (of a subset with a true change of the
-tolerance or more) is at most α. Proof: take the invalid subsets in the order in which they are put to certification. As
-long as none of them was certified, each has failed, so at least j − 1 have failed when the j-th is tried, and its level
-is at most α / 2^j. An invalid subset is certified with at most the chance of its level, since all its changes must be
-shown to lie within the tolerance and one of them does not (intersection–union). The sum of α / 2^j is at most α.
-Nothing in this asks the certificates to be independent of one another, so they may share a baseline. The expected share
-of certificates that are invalid is then at most α too.
+**The guarantee.** The probability that a plan contains *any* invalid certificate (of a subset with a true change of the
+tolerance or more) is at most α. Proof: take the invalid subsets in the order of their certifications. As long as none
+of them was certified, each has failed, so at least j − 1 have failed when the j-th is tried, and its level is at most
+α / 2^j. An invalid subset is certified with at most the probability of its level, because all of its changes must be
+shown to lie within the tolerance and one of them does not (intersection–union). The sum of α / 2^j is at most α. The
+proof does not require independent certificates, so they may share a baseline. The expected share of invalid
+certificates is then at most α too.
 
-**What it needs.** The certifying runs are fresh, and neither their number nor what is certified depends on them. The
-baseline is another matter: of many subsets the search picks those that look well beside *its* baseline, whose error
-certification would share. With fresh baseline runs for each round the guarantee holds as it stands. Without them it
-holds for subsets that are given beforehand; what share is invalid after a search was measured:
-`docs/evidence/partition.md`.
+**The assumptions.** The certifying runs are fresh, and neither their number nor the choice of subsets depends on them.
+The baseline is different: from many subsets, the search selects those that look good compared with *its* baseline, and
+certification would share the error of this baseline. With fresh baseline runs for each round, the guarantee holds
+exactly. Without them, it holds for subsets that are fixed in advance; `docs/evidence/partition.md` has the measured
+share of invalid certificates after a search.
 
-What certifies most metrics for fewest runs is tried first: that is the surest, too, and a failure lowers the level of
-all that follow. A subset that failed is judged again by all its runs, which the search may use like any others. While
-these show it unperturbed it is certified once more, with other fresh runs; else its metrics are partitioned anew.
+The subset that certifies the most metrics with the fewest runs is tried first: it is also the surest, and a failure
+lowers the level of all later subsets. A failed subset is judged again by all of its runs, which the search may use like
+any others. If these show it unperturbed, it is certified once more, with other fresh runs; otherwise, its metrics are
+partitioned anew.
 
-A search that is ended by a limit and then started again with a higher one is one search more: who raises the limit
-because certificates failed has a chance of α for each search.
+A search that is ended by a limit and restarted with a higher limit counts as another search: if you raise the limit
+because certificates failed, the probability is α for each search.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ from unperturbed.analysis.partition.plan import Subset, SubsetOutcome
 from unperturbed.analysis.partition.strategies import Strategy
 
 ROUNDS = 5
-"""Rounds of certification: at α / 2^6 hardly anything is certified by as many runs as are affordable."""
+"""Maximum number of rounds of certification: at α / 2^6, an affordable number of runs rarely certifies a subset."""
 
 ATTEMPTS = 2
-"""Times that one subset is put to certification."""
+"""Maximum number of certifications of one subset."""
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """A subset that was certified, by which outcome, and at which level."""
+    """Certified subset, with the outcome and the level of its certification."""
 
     subset: Subset
     outcome: SubsetOutcome
@@ -55,21 +55,21 @@ class Certificate:
 
 @dataclass
 class Certification:
-    """Certify subsets by the rule above; `certificates` keeps them after a limit or an interruption too."""
+    """Certification of subsets by the rule above; `certificates` survive a limit or an interruption."""
 
-    evaluator: CandidateEvaluator  # Where runs are made
-    strategy: Strategy  # Partitions anew what failed
-    # All of them, in order. They may overlap: a later one may be of a union that holds an earlier one.
+    evaluator: CandidateEvaluator  # Makes the runs
+    strategy: Strategy  # Partitions the metrics of failed subsets anew
+    # All certificates, in order. They may overlap: a later subset may include an earlier one.
     certificates: dict[Subset, Certificate] = field(default_factory=dict)
     pending: list[Subset] = field(default_factory=list)  # Subsets that are still to be certified
     failed: dict[Subset, str] = field(default_factory=dict)  # Why a subset has no certificate
-    stopped: str = ""  # The limit that was reached, empty while none was
+    stopped: str = ""  # The limit that was reached; empty if none was
     _attempts: Counter[Subset] = field(default_factory=Counter)
 
     def run(self, subsets: Sequence[Subset]) -> None:
-        """Certify subsets, and whatever their metrics are partitioned into where they fail.
+        """Certify subsets; partition the metrics of failed subsets anew, and certify the new subsets.
 
-        Where a limit allows no further search, the subsets accepted before are certified while runs are left.
+        If a limit ends the search, the subsets that were already accepted are certified while runs are left.
         """
         self.pending = list(subsets)
         try:
@@ -84,7 +84,7 @@ class Certification:
             self.stopped = self.stopped or str(stop)
 
     def _round(self) -> list[Subset]:
-        """Certify every pending subset for which runs are left, and return those that are not certified."""
+        """Certify every pending subset that the limits allow, and return the subsets that failed."""
         failed = []
         too_much: Stop | None = None
         self.evaluator.expect_certified(sorted(self.pending, key=self._needed))
@@ -103,17 +103,17 @@ class Certification:
             failed.append(subset)
             if outcome is None:
                 most = self.evaluator.settings.max_repetitions
-                self.failed[subset] = f"{most} repetitions are unlikely to certify it at level {level:.2g}"
+                self.failed[subset] = f"{most} repetitions are unlikely to certify the subset at level {level:.2g}"
             else:
                 self.evaluator.level /= 2
-                reason = f"{outcome.repetitions} fresh repetitions did not certify it at level {level:.2g}"
+                reason = f"{outcome.repetitions} fresh repetitions did not certify the subset at level {level:.2g}"
                 self.failed[subset] = "; ".join([reason, *outcome.carried[:3]])
         if too_much is not None:
             raise too_much
         return failed
 
     def _again(self, failed: Sequence[Subset]) -> None:
-        """Set `pending` to the subsets to certify in place of those that failed."""
+        """Set `pending` to the subsets to certify instead of the failed ones."""
         self.evaluator.uncertified = self._without_certificate(self.certificates.values())
         try:
             self._search_again(failed)
@@ -122,7 +122,7 @@ class Certification:
             self.pending = self.evaluator.cover(self.evaluator.uncertified)
 
     def _search_again(self, failed: Sequence[Subset]) -> None:
-        """Find other subsets. Certified ones may be joined with them, and stay certified meanwhile."""
+        """Find replacements for failed subsets; certified subsets may join them, and stay certified until then."""
         retried = []
         for subset in failed:
             if self._attempts[subset] < ATTEMPTS and self.evaluator.accepts(subset):
@@ -139,7 +139,7 @@ class Certification:
             self.pending = [each for each in better if each not in self.certificates]
 
     def _without_certificate(self, certificates: Iterable[Certificate]) -> Subset:
-        """Return the metrics that no such certificate holds, of those that may be measured at all."""
+        """Return the placeable metrics that none of the certificates covers."""
         held = {metric for each in best_choice(certificates) for metric in each.subset}
         return tuple(metric for metric in self.evaluator.placeable(self.evaluator.metrics) if metric not in held)
 
@@ -149,7 +149,7 @@ class Certification:
 
 
 def best_choice(certificates: Iterable[Certificate]) -> tuple[Certificate, ...]:
-    """Return disjoint certificates that hold most metrics, in fewest subsets; all choices are tried."""
+    """Return disjoint certificates that cover the most metrics in the fewest subsets; all choices are tried."""
     best: tuple[Certificate, ...] = ()
     choices: list[tuple[Certificate, ...]] = [()]
     for certificate in certificates:

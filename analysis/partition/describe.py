@@ -1,4 +1,4 @@
-"""A partition in words: its headline, its table, why something was measured, what a metric costs."""
+"""Text of a partition: headline, tables, purposes of measurements, and costs of metrics."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STAGES = {
     "baseline": "fresh baseline",
     "certify": "certify",
 }
-"""Why something is measured, in a reader's words."""
+"""Purpose of a measurement, as reports show it."""
 
 CostKind = Literal["instructions", "cycles", "time", "events"]
 _KINDS: tuple[CostKind, ...] = ("instructions", "cycles", "time", "events")
@@ -30,7 +30,7 @@ _MOST_NAMED = 4
 
 
 def plan_headline(plan: Plan) -> str:
-    """Return one sentence: which metrics can be measured together, and why the others are left out."""
+    """Return one sentence on the metrics that can be measured together, and on those that are left out."""
     held = sum(len(subset.metrics) for subset in plan.subsets)
     undecided = [metric for each in plan.undecided for metric in each.metrics]
     whole = held + len(plan.unmeasurable) + len(undecided)
@@ -56,26 +56,26 @@ def _named(metrics: Sequence[str]) -> str:
 
 
 def plan_table(plan: Plan) -> Table:
-    """Return one row a certified subset: its metrics, its runs, what it added, its largest change.
+    """Return a table with one row for each certified subset: metrics, runs, overhead and largest change.
 
     Parameters
     ----------
     plan : Plan
-        What a search found.
+        Result of a search.
 
     Returns
     -------
     Table
-        The largest subset first; no row where none is certified.
+        The largest subset first; no rows if none is certified.
     """
     on_nodes = any(subset.node for subset in plan.subsets)
     columns = (
         Column("subset"),
         Column("metrics"),
         Column("runs", "right", "certifying runs"),
-        *([Column("node", meaning="the node that made them")] if on_nodes else []),
-        Column("instructions", "right", "instructions that measuring the subset added to a run"),
-        Column("largest change", "right", "the change of a correlation that reaches farthest, with its interval"),
+        *([Column("node", meaning="node that made the certifying runs")] if on_nodes else []),
+        Column("instructions", "right", "instructions that measuring the subset adds to a run"),
+        Column("largest change", "right", "change of a correlation with the farthest bound, and its interval"),
     )
     rows = [
         [
@@ -100,33 +100,33 @@ def _largest_change(subset: CertifiedSubset) -> str:
 
 
 def left_out_table(plan: Plan) -> Table:
-    """Return one row for each metric or subset without a certificate: why, and a suggestion."""
+    """Return a table with one row for each metric or subset without a certificate: reason and suggestion."""
     rows: list[list[Cell | str]] = [
         [each.metric, verdict_cell("perturbed"), each.reason, each.advice] for each in plan.unmeasurable
     ]
     rows += [[", ".join(each.metrics), verdict_cell("undecided"), each.reason, ""] for each in plan.undecided]
     columns = (Column("metrics"), Column("verdict"), Column("reason"), Column("suggestion"))
-    return Table(columns, rows, "Left out, and why")
+    return Table(columns, rows, "Metrics left out, and why")
 
 
 def forecast_words(plan: Plan) -> str:
-    """Return how many runs were used, and how many were predicted."""
+    """Return a sentence on the number of runs, and on the numbers that were predicted."""
     predicted = plan.forecast
     return (
-        f"{counted(plan.runs_used, 'run')} after the first baseline; the prediction was {predicted.low:,} if all "
-        f"metrics went together, {predicted.expected:,} if about five did, {predicted.high:,} if no two did."
+        f"{counted(plan.runs_used, 'run')} after the first baseline; the prediction was {predicted.low:,} runs for one "
+        f"subset, {predicted.expected:,} for subsets of about five metrics, {predicted.high:,} for single metrics."
     )
 
 
 def alone_costs(plan: Plan) -> dict[str, Cost]:
-    """Return what each metric cost that was measured alone, by its last runs."""
+    """Return the cost of each metric that was measured alone, from its last measurement."""
     return {
         each.subset[0]: each.outcome.cost for each in plan.history if each.outcome is not None and len(each.subset) == 1
     }
 
 
 def cost_kind(plan: Plan) -> CostKind | None:
-    """Return the kind of cost that is known of most, the earlier one of equals; None where nothing is known."""
+    """Return the kind of cost that most metrics and subsets have; None if there are no costs."""
     costs = [*alone_costs(plan).values(), *(subset.cost for subset in plan.subsets)]
     known = {kind: sum(getattr(cost, kind) is not None for cost in costs) for kind in _KINDS}
     best = max(_KINDS, key=lambda kind: known[kind])
@@ -134,7 +134,7 @@ def cost_kind(plan: Plan) -> CostKind | None:
 
 
 def cost_words(cost: Cost | None, kind: CostKind | None) -> str:
-    """Write what measuring added: `+1.2 %`, events as a number, `–` where it is unknown."""
+    """Format the overhead of measuring: `+1.2 %`, events as a number, `–` if unknown."""
     value = None if cost is None or kind is None else getattr(cost, kind)
     if value is None:
         return "–"
@@ -142,7 +142,7 @@ def cost_words(cost: Cost | None, kind: CostKind | None) -> str:
 
 
 def ordered_metrics(plan: Plan) -> list[str]:
-    """Return every metric: subset by subset, costly ones first, then the unmeasurable, then the undecided."""
+    """Return all metrics: by subset, then unmeasurable, then undecided ones; in each group, the most costly first."""
     costs, kind = alone_costs(plan), cost_kind(plan)
 
     def by_cost(metrics: Sequence[str]) -> list[str]:
@@ -155,13 +155,13 @@ def ordered_metrics(plan: Plan) -> list[str]:
 
 
 def new_runs(plan: Plan) -> list[int]:
-    """Return the runs that each measurement of the history took."""
+    """Return the number of runs of each measurement in the history."""
     before = [0, *(each.runs_used for each in plan.history)]
     return [after - earlier for earlier, after in pairwise(before)]
 
 
 def measurement_verdict(measurement: Measurement) -> str:
-    """Return what a measurement found: a verdict, or whether it certified."""
+    """Return the result of a measurement: a verdict, or whether a subset was certified."""
     if measurement.outcome is None:
         return ""
     if measurement.stage != "certify":

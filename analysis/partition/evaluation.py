@@ -1,6 +1,6 @@
-"""Evaluate candidate subsets: each is measured once, within the limits, and recorded.
+"""Evaluation of candidate subsets: each is measured once, within the limits, and recorded.
 
-The search knows nothing of traces: it asks a `Judge` and gets an `SubsetOutcome`.
+The search does not depend on traces: a `Judge` returns a `SubsetOutcome`.
 """
 
 from __future__ import annotations
@@ -16,58 +16,58 @@ Observer: TypeAlias = Callable[[Measurement], None]
 
 
 class Judge(Protocol):
-    """Makes runs of subsets and judges them: `judging.TraceJudge` by traces, a simulation by anything.
+    """Interface to make and judge runs of subsets: `judging.TraceJudge` uses traces, simulations may use anything.
 
-    Explored runs of a subset are pooled. A certification's runs are judged alone, and belong to the pool afterwards:
-    they certify once, and what they taught is not lost.
+    Exploring pools all runs of a subset. The runs of a certification are judged alone and join the pool afterwards:
+    they certify only once, but the search can still use them.
     """
 
     @property
     def runs_per_repetition(self) -> int:
-        """Return how many runs one repetition takes: one for each pass."""
+        """Return the number of runs in one repetition: one for each pass."""
 
     @property
     def baseline_runs(self) -> int:
-        """Return how many runs `renew_baseline` takes; 0 where certificates use the search's baseline."""
+        """Return the number of runs that `renew_baseline` makes; 0 if certificates use the search's baseline."""
 
     def explore(self, subset: Subset, repetitions: int) -> SubsetOutcome:
-        """Make further runs of a subset, possibly none, and judge it by its whole pool."""
+        """Make further runs of a subset, possibly none, and judge the subset by its whole pool."""
 
     def certify(self, subset: Subset, repetitions: int, level: float) -> SubsetOutcome:
-        """Make fresh runs of a subset and judge it by these alone, each one-sided bound at `level`."""
+        """Make fresh runs of a subset and judge the subset by these alone, each one-sided bound at `level`."""
 
     def repetitions_to_certify(self, subset: Subset, level: float, maximum: int) -> int | None:
-        """Return how many repetitions will probably certify an explored subset; None when `maximum` will hardly do."""
+        """Return the repetitions that will probably certify an explored subset; None if `maximum` is unlikely to."""
 
     def renew_baseline(self) -> None:
-        """Make fresh baseline runs, and hold the certificates that follow against these."""
+        """Make fresh baseline runs, and compare all later certifications with them."""
 
 
-class Stop(Exception):  # noqa: N818  no error: the search ends here, and what was found is kept
-    """The next measurement would go over a limit. It never leaves this package."""
+class Stop(Exception):  # noqa: N818  not an error: the search ends and keeps its findings
+    """Raised if the next measurement would exceed a limit; it never leaves this package."""
 
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """How a search measures.
+    """Settings of a search: repetitions, level, limits and seed.
 
     Attributes
     ----------
     repetitions : int
-        Of each candidate at first, in each pass; at least 3.
+        First repetitions of each candidate, in each pass; at least 3.
     max_repetitions : int
-        Of a candidate that is undecided, and of a certification.
+        Maximum repetitions of an undecided candidate, and of a certification.
     alpha : float
-        The chance that the plan holds any invalid certificate is at most this; see `certify`.
+        Upper bound on the probability that the plan contains any invalid certificate; see `certify`.
     max_runs : int or None
-        Limit on all runs, never exceeded; None for none.
+        Limit on all runs, never exceeded; None for no limit.
     max_hours : float or None
-        Nothing is begun that would probably take longer than this altogether, by the time that runs took so far; None
-        for none.
+        Limit on the hours of the search: no measurement starts that would probably exceed it, judging by the time of
+        previous runs; None for no limit.
     seconds_per_run : float or None
-        Expected, for the forecast and until runs have been timed; None when unknown.
+        Expected time of a run, for the forecast and until runs have been timed; None if unknown.
     seed : int
-        Of what is drawn by a strategy.
+        Seed of the strategy's random choices.
 
     Raises
     ------
@@ -85,30 +85,30 @@ class SearchSettings:
 
     def __post_init__(self) -> None:
         if self.repetitions < 3:
-            raise ValueError(f"repetitions is {self.repetitions}: give at least 3, to see how runs vary")
+            raise ValueError(f"repetitions is {self.repetitions}: use at least 3, to measure how runs vary")
         if self.max_repetitions < self.repetitions:
             raise ValueError(
-                f"max_repetitions is {self.max_repetitions}, and every candidate is run {self.repetitions} times: "
-                "give at least that"
+                f"max_repetitions is {self.max_repetitions}, but every candidate gets {self.repetitions} repetitions: "
+                f"use at least {self.repetitions}"
             )
         if not 0 < self.alpha < 0.5:
-            raise ValueError(f"alpha is {self.alpha}: give a level between 0 and 0.5, such as 0.05")
+            raise ValueError(f"alpha is {self.alpha}: use a level between 0 and 0.5, such as 0.05")
         for name in ("max_runs", "max_hours", "seconds_per_run"):
             value = getattr(self, name)
             if value is not None and not value > 0:
-                raise ValueError(f"{name} is {value}: give a positive number, or None")
+                raise ValueError(f"{name} is {value}: use a positive number, or None")
 
 
 class Limits:
-    """Counts runs and hours, and stops before a limit would be exceeded."""
+    """Counter of runs and hours that stops the search before it exceeds a limit."""
 
     def __init__(self, settings: SearchSettings, clock: Callable[[], float]) -> None:
         self._settings, self._clock, self._began = settings, clock, clock()
-        self.runs = 0  # made so far
+        self.runs = 0  # runs made so far
 
     @property
     def any(self) -> bool:
-        """Return whether there is a limit at all."""
+        """Return whether any limit is set."""
         return self._settings.max_runs is not None or self._settings.max_hours is not None
 
     @property
@@ -117,60 +117,60 @@ class Limits:
         return (self._clock() - self._began) / 3600
 
     def require(self, runs: int, reserve: int = 0) -> None:
-        """Ask for runs, with `reserve` more kept back, though never more than half of what there is."""
+        """Raise `Stop` if these runs, and a reserve of at most half of the limit, would exceed a limit."""
         most, hours = self._settings.max_runs, self._settings.max_hours
         if most is not None and self.runs + runs + min(reserve, most // 2) > most:
-            kept = f", and {min(reserve, most // 2)} are kept for certification" if reserve else ""
-            raise Stop(f"max_runs is {most}: {self.runs} runs are made, the next subset needs {runs}{kept}")
+            kept = f"; {min(reserve, most // 2)} runs are reserved for certification" if reserve else ""
+            raise Stop(f"max_runs is {most}: {self.runs} runs are done, the next subset needs {runs}{kept}")
         if hours is None:
             return
         next_hours, kept_hours = self._hours_of(runs), min(self._hours_of(reserve), hours / 2)
         if self.hours + next_hours + kept_hours > hours:
-            kept = f", and {kept_hours:.2g} h are kept for certification" if reserve else ""
+            kept = f"; {kept_hours:.2g} h are reserved for certification" if reserve else ""
             raise Stop(
                 f"max_hours is {hours:g}: {self.hours:.2g} h have passed, the next {runs} runs would take about "
                 f"{next_hours:.2g} h{kept}"
             )
 
     def _hours_of(self, runs: int) -> float:
-        # What the user expects counts as one run that was timed, so that one odd first run does not end a search.
+        # The user's estimate counts as one timed run, so a single unusual first run does not end the search.
         expected = self._settings.seconds_per_run
         timed = self.runs + (expected is not None)
         return runs * (self.hours + (expected or 0.0) / 3600) / timed if timed else 0.0
 
 
 class CandidateEvaluator:
-    """Measure subsets for a strategy, and remember what was found.
+    """Evaluator of subsets for a strategy, with a record of all outcomes.
 
-    A subset is measured once. Asked for again it is remembered; it gets more repetitions only while it is not shown
-    unperturbed and these have a fair chance to show it. What is measured depends on outcomes, settings and the order of
-    the metrics alone. Whatever measures raises `Stop` where a limit is reached.
+    Each subset is measured once, and its outcome is recorded. It gets more repetitions only while it is not shown to be
+    unperturbed and more repetitions have a fair chance to show it. What is measured depends only on outcomes, settings
+    and the order of the metrics. Every method that measures raises `Stop` when a limit is reached.
 
     Parameters
     ----------
     metrics : sequence of str
-        All of them. Subsets are given to the judge in this order.
+        All metrics. The judge gets the metrics of each subset in this order.
     judge : Judge
-        Makes the runs.
+        Makes the runs and judges subsets.
     settings : SearchSettings
-        How many runs candidates and certifications get.
+        Numbers of runs for candidates and certifications.
     limits : Limits
-        The limits on runs and hours that are kept.
+        Limits on runs and hours.
     observer : Observer
         Called with each measurement.
     ahead : Ahead, optional
-        Makes runs before they are asked for; None where nothing is measured at the same time.
+        Makes runs in advance; None if subsets are measured one at a time.
 
     Attributes
     ----------
     history : list of Measurement
         All measurements so far.
     stage : Stage
-        Written down with each measurement.
+        Current stage, recorded with each measurement.
     level : float
         The level at which the next subset will be certified.
     uncertified : tuple of str
-        Metrics that have no certificate yet; runs to certify what is known of them are kept back from the limits.
+        Metrics without a certificate; the runs to certify their accepted subsets are reserved.
     """
 
     def __init__(
@@ -193,20 +193,20 @@ class CandidateEvaluator:
         self._refused: set[Subset] = set()
 
     def subset(self, metrics: Iterable[str]) -> Subset:
-        """Return metrics in the one order in which they are measured."""
+        """Return metrics as a subset: without duplicates, in the order of all metrics."""
         return tuple(sorted(set(metrics), key=self._place.__getitem__))
 
     def known(self, metrics: Iterable[str]) -> SubsetOutcome | None:
-        """Return what was found of a subset, None when it was not measured."""
+        """Return the outcome of a subset, None if it was not measured."""
         return self._known.get(self.subset(metrics))
 
     def measured(self) -> Iterator[tuple[Subset, bool]]:
-        """Yield every subset that was measured, in that order, and whether it is accepted."""
+        """Yield every measured subset, in the order of measurement, and whether it is accepted."""
         for subset, outcome in self._known.items():
             yield subset, outcome.unperturbed and subset not in self._refused
 
     def accepts(self, metrics: Iterable[str]) -> bool:
-        """Measure a subset unless it is known, and return whether it is shown to be unperturbed."""
+        """Return whether a subset is shown to be unperturbed and certifiable; measure it if its outcome is unknown."""
         subset = self.subset(metrics)
         if subset in self._refused:
             return False
@@ -217,19 +217,19 @@ class CandidateEvaluator:
 
     @property
     def at_once(self) -> int:
-        """Return how many subsets are measured at the same time."""
+        """Return the number of subsets that are measured at the same time."""
         return 1 if self._ahead is None else self._ahead.at_once
 
     def expect(self, subsets: Iterable[Iterable[str]], *, certain: bool = False) -> None:
-        """Begin the runs of subsets that the strategy measures next, at the same time; return no outcome.
+        """Start the runs of subsets that the strategy measures next, at the same time; return no outcome.
 
         Parameters
         ----------
         subsets : iterable of iterable of str
-            The likeliest first. Those that are known are passed over.
+            The likeliest subsets first. Subsets with a known outcome are skipped.
         certain : bool, default False
-            Every one of them will be asked for, unless a limit ends the search. Of those that only may be, no more are
-            begun than are measured at once, and none where there is a limit.
+            Whether the strategy will measure all of these subsets, unless a limit ends the search. If not, at most
+            `at_once` subsets are started, and none if a limit is set.
         """
         if self._ahead is None or (self._limits.any and not certain):
             return
@@ -243,32 +243,32 @@ class CandidateEvaluator:
         self._begin([(subset, self.settings.repetitions) for subset in found])
 
     def expect_certified(self, subsets: Sequence[Subset]) -> None:
-        """Begin the runs of certifications at the same time, as many as this level takes; a lower one adds some."""
+        """Start the runs of several certifications at once, as many as this level needs; a lower level adds runs."""
         wanted = [(subset, self.repetitions_to_certify(subset, self.level)) for subset in subsets]
         self._begin([(subset, repetitions) for subset, repetitions in wanted if repetitions is not None])
 
     def _begin(self, requests: Sequence[tuple[Subset, int]]) -> None:
-        # A single one is asked for at once. `max_runs` is kept exactly, so that no run may be made in vain.
+        # A single subset is measured immediately anyway. With `max_runs`, no run may be wasted.
         if self._ahead is not None and len(requests) > 1 and self.settings.max_runs is None:
             self._ahead.request(requests)
 
     def alone(self, metrics: Sequence[str]) -> Subset:
-        """Measure each metric alone; return those that are not perturbed alone, by falling cost."""
+        """Measure each metric alone; return the metrics that are not perturbed alone, the most costly first."""
         self.stage = "alone"
         self.expect([(metric,) for metric in metrics], certain=True)
         for metric in metrics:
-            # A metric that is open waits until it needs a subset of its own; what is shown perturbed is made sure of.
+            # An open metric waits until it needs its own subset; a metric that is shown to be perturbed is confirmed.
             if self._first((metric,)).verdict == "perturbed":
                 self.accepts((metric,))
         self.stage = "search"
         return by_cost({one: self._known[(one,)].cost for one in metrics}, self.placeable(metrics))
 
     def placeable(self, metrics: Sequence[str]) -> Subset:
-        """Return the metrics that were not found perturbed alone, in the order given."""
+        """Return the metrics that are not known to be perturbed alone, in the given order."""
         return tuple(one for one in metrics if (found := self.known((one,))) is None or found.verdict != "perturbed")
 
     def cover(self, metrics: Iterable[str]) -> list[Subset]:
-        """Return disjoint accepted subsets of `metrics`, the largest first, without measuring: a stopped search's."""
+        """Return disjoint accepted subsets of `metrics`, the largest first, without measuring; for a stopped search."""
         free = set(metrics)
         found = []
         for subset, accepted in sorted(self.measured(), key=lambda each: -len(each[0])):
@@ -278,7 +278,7 @@ class CandidateEvaluator:
         return found
 
     def renew_baseline(self) -> None:
-        """Make fresh baseline runs for the certifications that follow, where the judge makes any."""
+        """Make fresh baseline runs for all later certifications, if the judge makes any."""
         runs = self._judge.baseline_runs
         if runs:
             self._limits.require(runs)
@@ -287,9 +287,9 @@ class CandidateEvaluator:
             self._note((), runs // self._judge.runs_per_repetition, runs, None)
 
     def certify(self, subset: Subset, level: float) -> SubsetOutcome | None:
-        """Make a fixed number of fresh runs of a subset and judge it by these alone; None where that is hopeless.
+        """Make a fixed number of fresh runs of a subset and judge it by these alone; return None if that is hopeless.
 
-        A subset that is not certified is judged again by all its runs, and `accepts` says what these say.
+        A subset that is not certified is judged again by all of its runs, which then decide `accepts`.
         """
         repetitions = self.repetitions_to_certify(subset, level)
         if repetitions is None:
@@ -304,13 +304,13 @@ class CandidateEvaluator:
         return outcome
 
     def refuse(self, subset: Subset) -> None:
-        """Accept this subset no more."""
+        """Never accept this subset again."""
         self._refused.add(subset)
 
     def repetitions_to_certify(self, subset: Subset, level: float) -> int | None:
-        """Return the repetitions that will certify a subset, by the search's runs; None where that is hopeless.
+        """Return the repetitions that will probably certify a subset, from the search's runs; None if that is hopeless.
 
-        For one metric alone it is tried all the same, as there is nothing smaller to go back to.
+        A single metric is tried anyway, because there is no smaller subset.
         """
         most = self.settings.max_repetitions
         needed = self._judge.repetitions_to_certify(subset, level, most)
@@ -325,13 +325,13 @@ class CandidateEvaluator:
         return self._known.get(subset) or self._explore(subset, self.settings.repetitions)
 
     def _worthwhile(self, subset: Subset, found: SubsetOutcome) -> int:
-        """Return how many more repetitions to give; 0 where even the most would hardly show it unperturbed."""
+        """Return how many more repetitions a subset gets; 0 if even the maximum is unlikely to show it unperturbed."""
         wanted, most = found.repetitions_to_accept, self.settings.max_repetitions
         if len(subset) == 1 and found.verdict in OPEN:
-            wanted = min(wanted or most, most)  # a metric is not given up before it is shown perturbed alone
+            wanted = min(wanted or most, most)  # a single metric is given up only if it is shown to be perturbed
         if wanted is None or wanted > most:
             return 0
-        # The number is a guess from few runs: they are doubled at most, then it is guessed again.
+        # The number is an estimate from few runs: at most double them, then estimate again.
         return min(max(wanted - found.repetitions, 1), found.repetitions, most - found.repetitions)
 
     def _explore(self, subset: Subset, repetitions: int) -> SubsetOutcome:
@@ -342,7 +342,7 @@ class CandidateEvaluator:
         return outcome
 
     def _reserve(self) -> int:
-        """Return the runs that certify what was found so far, and one failure more: a plan needs certificates."""
+        """Return the runs to reserve: they certify all accepted subsets, and allow for one failure."""
         needed = [self.repetitions_to_certify(subset, self.level) or 0 for subset in self.cover(self.uncertified)]
         return (sum(needed) + max(needed, default=0)) * self._judge.runs_per_repetition + self._judge.baseline_runs
 
@@ -356,7 +356,7 @@ class CandidateEvaluator:
 
 
 def by_cost(costs: Mapping[str, Cost], metrics: Sequence[str]) -> Subset:
-    """Return metrics by falling cost: instructions, else cycles, else time, else events, what all of them have."""
+    """Sort metrics by decreasing cost, of the first kind (instructions, cycles, time, events) that all metrics have."""
     for kind in ("instructions", "cycles", "time", "events"):
         values = {metric: getattr(costs[metric], kind) for metric in metrics}
         if all(value is not None for value in values.values()):
@@ -366,17 +366,17 @@ def by_cost(costs: Mapping[str, Cost], metrics: Sequence[str]) -> Subset:
 
 @dataclass(frozen=True)
 class Ahead:
-    """Makes runs before the search asks for them: on the nodes of a cluster, for example.
+    """Runs in advance: made before the search needs them, for example on the nodes of a cluster.
 
-    The search learns no outcome from it, and so goes the same way with and without: only the waiting is shorter.
+    The search gets no outcome from it and takes the same steps with and without it: only the waiting is shorter.
 
     Attributes
     ----------
     at_once : int
-        How many subsets are measured at the same time.
+        Number of subsets that are measured at the same time.
     request : callable
-        `request([(subset, repetitions), …])` begins the runs and returns. The judge hands out these runs when the
-        search asks for them.
+        `request([(subset, repetitions), …])` starts the runs and returns immediately. The judge uses these runs when
+        the search needs them.
     """
 
     at_once: int

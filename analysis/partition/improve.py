@@ -1,4 +1,4 @@
-"""Reduce the number of subsets of a partition: join two, dissolve one, or regroup all metrics."""
+"""Reduction of the number of subsets in a partition: join two subsets, dissolve one, or regroup all metrics."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from unperturbed.analysis.perturbation.correlation import FloatArray
 
 
 def improve(evaluator: CandidateEvaluator, subsets: Sequence[Subset]) -> list[Subset]:
-    """Save subsets as long as one can be saved.
+    """Reduce the number of subsets until no further reduction succeeds.
 
-    A union may be unperturbed though smaller unions were not, so unions are tried however the subsets came about. Each
-    try is a measurement: nothing is saved that was not shown.
+    A union may be unperturbed although smaller unions were not, so unions are tried no matter how the subsets were
+    found. Each attempt is a measurement: no subset is removed without evidence.
     """
     evaluator.stage = "improve"
     found = list(subsets)
@@ -29,7 +29,7 @@ def improve(evaluator: CandidateEvaluator, subsets: Sequence[Subset]) -> list[Su
 
 
 def join_two(evaluator: CandidateEvaluator, subsets: Sequence[Subset]) -> list[Subset] | None:
-    """Return the partition with two subsets made one, None where no two can be. The smallest unions are tried first."""
+    """Return the partition with two subsets joined, the smallest union tried first; None if no two can be joined."""
     pairs = sorted(combinations(subsets, 2), key=lambda pair: len(pair[0]) + len(pair[1]))
     for at, (one, other) in enumerate(pairs):
         evaluator.expect((*left, *right) for left, right in pairs[at:])
@@ -39,7 +39,7 @@ def join_two(evaluator: CandidateEvaluator, subsets: Sequence[Subset]) -> list[S
 
 
 def dissolve_one(evaluator: CandidateEvaluator, subsets: Sequence[Subset]) -> list[Subset] | None:
-    """Return the partition with one subset's metrics moved into others, the smallest tried first, else None."""
+    """Return the partition with one subset's metrics moved to others, the smallest tried first; None if impossible."""
     for leaving in sorted(subsets, key=len):
         others = [each for each in subsets if each is not leaving]
         if all(_placed(evaluator, metric, others) for metric in leaving):
@@ -48,7 +48,7 @@ def dissolve_one(evaluator: CandidateEvaluator, subsets: Sequence[Subset]) -> li
 
 
 def _placed(evaluator: CandidateEvaluator, metric: str, subsets: list[Subset]) -> bool:
-    """Put a metric into the first subset that is accepted with it."""
+    """Add a metric to the first subset that is accepted with it; return whether there is one."""
     evaluator.expect((*subset, metric) for subset in subsets)
     for at, subset in enumerate(subsets):
         if evaluator.accepts((*subset, metric)):
@@ -58,20 +58,20 @@ def _placed(evaluator: CandidateEvaluator, metric: str, subsets: list[Subset]) -
 
 
 PATIENCE = 8
-"""Proposals that may fail before no more are made. Eight more took a tenth more runs, and saved a subset in one of
+"""Failed proposals after which regrouping stops. Eight more took a tenth more runs, and saved a subset in one of
 thirty programs."""
 
 _PRIOR = 0.03
-"""Suspicion of a pair of metrics before anything is known about it."""
+"""Suspicion of a pair of metrics before any measurement."""
 
 _STARTS, _ROUNDS = 4, 12
-"""Random groupings that a proposal starts from, and how often each is moved off subsets that are known to fail."""
+"""Random groupings that a proposal starts from, and maximum attempts to move each away from known failures."""
 
 
 def regroup(evaluator: CandidateEvaluator, subsets: Sequence[Subset]) -> list[Subset] | None:
-    """Return the metrics in one subset fewer, each accepted by the evaluator, None where no proposal held.
+    """Return the metrics in one subset fewer, each accepted by the evaluator; None if no proposal is accepted.
 
-    A proposal's most suspicious subset is measured first, so that a bad proposal costs one measurement.
+    A proposal's most suspicious subset is measured first, so a bad proposal costs only one measurement.
     """
     groups = len(subsets) - 1
     if groups < 2:
@@ -100,13 +100,13 @@ def regroup(evaluator: CandidateEvaluator, subsets: Sequence[Subset]) -> list[Su
 
 
 def suspicions(rows: NDArray[np.bool_], failed: NDArray[np.bool_], steps: int = 25) -> FloatArray:
-    """Guess of each pair of metrics how likely it makes a subset fail.
+    """Estimate how likely each pair of metrics makes a subset fail.
 
-    `rows`: array of bool, shape (subsets, metrics). What was measured.
-    `failed`: array of bool, shape (subsets,). What was not accepted.
-    Result: array of float64, shape (metrics, metrics). U, symmetric, 0 on the diagonal. The model: a subset is accepted
-    with chance exp(−Σ u) over its pairs (a noisy OR). A pair that was in accepted subsets is cleared, and the blame for
-    a failure goes to the pairs that were not.
+    `rows`: array of bool, shape (subsets, metrics). The measured subsets.
+    `failed`: array of bool, shape (subsets,). Whether each subset was not accepted.
+    Result: array of float64, shape (metrics, metrics). Suspicions u, symmetric, 0 on the diagonal. Model: a subset is
+    accepted with probability exp(−Σ u) over its pairs (a noisy OR). Accepted subsets clear their pairs, and the blame
+    for a failure goes to the other pairs.
     """
     x = rows.astype(np.float64)
     met = x.T @ x
@@ -117,7 +117,7 @@ def suspicions(rows: NDArray[np.bool_], failed: NDArray[np.bool_], steps: int = 
         total = np.maximum(((blamed @ suspicion) * blamed).sum(axis=1) / 2, 1e-9)
         share = blamed.T @ (
             blamed / -np.expm1(-total)[:, None]
-        )  # failures to be expected of a pair, given that its subset failed
+        )  # expected failures of a pair, given that its subset failed
         suspicion = (_PRIOR + suspicion * share) / (1 + met)
         np.fill_diagonal(suspicion, 0)
     return suspicion
@@ -126,7 +126,7 @@ def suspicions(rows: NDArray[np.bool_], failed: NDArray[np.bool_], steps: int = 
 def propose(
     suspicion: FloatArray, groups: int, failing: NDArray[np.bool_], rng: np.random.Generator
 ) -> NDArray[np.intp] | None:
-    """Put metrics into groups that are not known to fail and have little suspicion inside; the group of each, or None.
+    """Group metrics with little suspicion inside groups, avoiding known failures; return each metric's group, or None.
 
     `failing`: array of bool, shape (subsets, metrics). Groups to avoid.
     """
@@ -150,12 +150,12 @@ def propose(
 
 
 def _descend(weight: FloatArray, group: NDArray[np.intp], groups: int) -> NDArray[np.intp]:
-    """Move one metric, or swap two, whichever takes most weight out of the groups, until nothing does."""
+    """Move one metric or swap two, whichever removes the most weight from the groups, until no step removes any."""
     group = group.copy()
     metrics = np.arange(len(weight))
     one_hot = np.eye(groups)
     for _ in range(5 * len(weight)):
-        pull = weight @ one_hot[group]  # of each group on each metric
+        pull = weight @ one_hot[group]  # weight between each metric and each group
         own = pull[metrics, group]
         move = own[:, None] - pull
         across = pull[:, group]

@@ -1,7 +1,7 @@
-"""A judge by traces: makes runs by the caller's `measure`, and holds them against the baseline of each pass.
+"""Judge that makes runs by the caller's `measure` and compares their traces with the baseline of each pass.
 
-How many runs will probably show a subset unperturbed is guessed from its runs so far. Only the number of further runs
-depends on this, never a verdict.
+The number of runs that will probably show a subset to be unperturbed is estimated from its runs so far. Only the number
+of further runs depends on this estimate, never a verdict.
 """
 
 from __future__ import annotations
@@ -33,41 +33,40 @@ from unperturbed.errors import DataError
 special = LazyLibrary("scipy.special")
 
 Measure: TypeAlias = Callable[[Subset, int], Sequence[Trace]]
-"""`measure(subset, repetitions)`: fresh runs each time, `repetitions` in each pass, a trace each."""
+"""`measure(subset, repetitions)` makes fresh runs, `repetitions` in each pass, and returns a trace for each run."""
 
 _CERTIFY = 0.9
-"""Chance of success that a certification is given runs for."""
+"""Probability of success by which the number of certifying runs is chosen."""
 
 _HARDLY = 0.7
-"""A subset with a smaller chance, however many runs it gets, gets no more runs."""
+"""Minimum probability of success, by any number of runs, for a subset to get more runs."""
 
 _BENEFIT = 1.5
-"""Standard errors that are taken off every change before a subset is given up in the search. The largest of many
-changes that were seen is the largest partly by chance: of 66 unchanged pairs it is 2.5 standard errors off, and
-good subsets would be given up after three runs. What is to be certified gets no such benefit: in return few
-certifications fail."""
+"""Standard errors that are subtracted from every change before the search gives up a subset. The largest of many
+observed changes is partly chance: for 66 unchanged pairs, it is 2.5 standard errors, and good subsets would be given up
+after three runs. Certifications get no such benefit, so few of them fail."""
 
 _MOST = 30
-"""Most repetitions of one subset."""
+"""Maximum number of repetitions to consider for one subset."""
 
 _NO_SPREAD = 1e-300
-"""The error of runs that are all equal: a change within the tolerance is then certain to be shown."""
+"""Standard error if all runs are equal: a change within the tolerance is then certain to be shown."""
 
 
 @dataclass(frozen=True)
 class Reference:
-    """The baseline of one pass, and how runs are aligned to it.
+    """Baseline of one pass, with the settings of the alignment to it.
 
     Attributes
     ----------
     baseline : Baseline
         Runs without software metrics, for the inner check.
     outer : Baseline or None
-        Runs to align to, where these are others: those of the anchor alone. None for the baseline.
+        Runs to align to, if they differ from `baseline`: runs that count only the anchor. None for `baseline`.
     align_on : sequence of str or None
-        Metrics to align on; None for IPC where the pass has it, else all that the baseline compares.
+        Metrics to align on; None for IPC if the pass has it, else all metrics that the baseline compares.
     anchor : str or None
-        Milestone to align through, which every subset counts too.
+        Software metric for the milestones of the alignment; every subset counts it too.
     """
 
     baseline: Baseline
@@ -76,7 +75,7 @@ class Reference:
     anchor: str | None = None
 
     def check(self, traces: Sequence[Trace], level: float) -> tuple[Verdict, Verdict]:
-        """Return the verdicts of the inner and the outer check, made at a level."""
+        """Return the verdicts of the inner and the outer check at a level."""
         on = self.align_on
         if on is None:
             on = ("IPC",) if "IPC" in traces[0].metrics else self.baseline.metrics
@@ -85,33 +84,34 @@ class Reference:
 
     @property
     def runs(self) -> int:
-        """Return the number of its runs."""
+        """Return the number of baseline runs, including those to align to."""
         return len(self.baseline.traces) + (len(self.outer.traces) if self.outer else 0)
 
 
 Baselines: TypeAlias = Baseline | Reference | Mapping[str, Baseline | Reference]
-"""One baseline, or one for each pass by the pass's name."""
+"""One baseline, or a mapping from the name of each pass to its baseline."""
 
 
 class TraceJudge:
-    """Judges subsets by the inner and outer checks of all passes together.
+    """Judge of subsets by the inner and outer checks of all passes together.
 
     Parameters
     ----------
     measure : Measure
-        Makes runs. Traces say their pass in `attributes["pass"]` where there are several.
+        Makes runs. With several passes, `attributes["pass"]` of a trace is the name of its pass.
     baseline : Baselines
-        What they are held against.
+        Baseline that the runs are compared with.
     alpha : float, default 0.05
         Level of each one-sided bound in the search.
     fresh_baseline : callable, optional
-        Makes a baseline anew, of as many runs, for each round of certification; None to certify against `baseline`.
+        Makes a new baseline with as many runs for each round of certification; None to certify against `baseline`.
 
     Raises
     ------
     DataError
-        No baseline, or baselines with different tolerances. Of the methods: runs that do not fit the baseline, are not
-        as many as asked, or were given before; a fresh baseline with other passes or another tolerance.
+        There is no baseline, or baselines have different tolerances. Methods raise it if runs cannot be compared with
+        the baseline, are not as many as requested or were already used, or if a fresh baseline has different passes or
+        a different tolerance.
     """
 
     def __init__(
@@ -137,41 +137,41 @@ class TraceJudge:
 
     @property
     def baseline_runs(self) -> int:
-        """Return how many runs a fresh baseline takes."""
+        """Return the number of runs in a fresh baseline; 0 without one."""
         return sum(each.runs for each in self._searching.values()) if self._fresh_baseline else 0
 
     def explore(self, subset: Subset, repetitions: int) -> SubsetOutcome:
-        """Make further runs of a subset, possibly none, and judge it by its whole pool."""
+        """Make further runs of a subset, possibly none, and judge the subset by its whole pool."""
         if repetitions:
             self._keep(subset, self._made(subset, repetitions))
         verdict = self._found[subset] = self._verdict(subset, self._pool[subset], self._searching, self._alpha)
         return self._outcome(subset, self._pool[subset], verdict)
 
     def certify(self, subset: Subset, repetitions: int, level: float) -> SubsetOutcome:
-        """Make fresh runs of a subset and judge it by these alone, each one-sided bound at `level`."""
+        """Make fresh runs of a subset and judge the subset by these alone, each one-sided bound at `level`."""
         made = self._made(subset, repetitions)
         verdict = self._verdict(subset, made, self._certifying, level)
         self._keep(subset, made)
         return self._outcome(subset, made, verdict)
 
     def repetitions_to_certify(self, subset: Subset, level: float, maximum: int) -> int | None:
-        """Return how many repetitions will probably certify an explored subset; None when `maximum` will hardly do."""
+        """Return the repetitions that will probably certify an explored subset; None if `maximum` is unlikely to."""
         verdict = self._found[subset]
         if verdict.lost:
             return None
         return repetitions_to_certify(_seen(verdict.changes), level=level, tolerance=self.tolerance, maximum=maximum)
 
     def renew_baseline(self) -> None:
-        """Make a fresh baseline, and hold the certificates that follow against it."""
+        """Make a fresh baseline, and compare all later certifications with it."""
         if self._fresh_baseline is None:
             return
         fresh = _references(self._fresh_baseline())
         if fresh.keys() != self._searching.keys() or _tolerance(fresh) != self.tolerance:
             raise DataError(
-                "the fresh baseline has other passes or another tolerance than the first: make it in the same way"
+                "the fresh baseline differs from the first in its passes or tolerance: make both in the same way"
             )
         for each in fresh.values():
-            self._once(_named(each.baseline.traces), "the fresh baseline")
+            self._once(_named(each.baseline.traces), "fresh_baseline()")
         self._certifying = fresh
 
     def _made(self, subset: Subset, repetitions: int) -> dict[str, list[Trace]]:
@@ -184,7 +184,7 @@ class TraceJudge:
         given = {name: len(found) for name, found in made.items()}
         if given != expected:
             raise DataError(
-                f"{what} gave {_counts(given)}, but {_counts(expected)} are needed: make every run in every pass"
+                f"{what} returned {_counts(given)}, but {_counts(expected)} are needed: make every run in every pass"
             )
         self._once(_named(traces), what)
         return made
@@ -192,7 +192,7 @@ class TraceJudge:
     def _once(self, runs: Sequence[str], what: str) -> None:
         twice = sorted(self._seen.intersection(runs)) or sorted({run for run in runs if runs.count(run) > 1})
         if twice:
-            raise DataError(f"{what} gave run {', '.join(twice)}, which was given before: make every run afresh")
+            raise DataError(f"{what} returned run {', '.join(twice)}, which was used before: make fresh runs each time")
         self._seen.update(runs)
 
     def _keep(self, subset: Subset, made: Mapping[str, Sequence[Trace]]) -> None:
@@ -223,12 +223,12 @@ class TraceJudge:
 
 
 def _named(traces: Sequence[Trace]) -> list[str]:
-    """Return the names of the runs that have one; traces from anywhere need none."""
+    """Return the names of all runs with a name; traces of other tools may have none."""
     return [str(trace.attributes["run"]) for trace in traces if "run" in trace.attributes]
 
 
 def _references(baseline: Baselines) -> dict[str, Reference]:
-    """Return the references by pass; a single one is for runs of no named pass."""
+    """Return the references by pass; a single baseline is for runs without a named pass."""
     given = baseline if isinstance(baseline, Mapping) else {"": baseline}
     return {name: each if isinstance(each, Reference) else Reference(each) for name, each in given.items()}
 
@@ -236,13 +236,13 @@ def _references(baseline: Baselines) -> dict[str, Reference]:
 def _tolerance(references: Mapping[str, Reference]) -> float:
     found = {each.tolerance for one in references.values() for each in (one.baseline, one.outer) if each is not None}
     if len(found) != 1:
-        what = f"tolerances {', '.join(map(str, sorted(found)))}" if found else "no pass"
-        raise DataError(f"the baselines have {what}: give at least one pass, and all the same tolerance")
+        several = f"the baselines have tolerances {', '.join(map(str, sorted(found)))}: use the same tolerance for all"
+        raise DataError(several if found else "no pass has a baseline: give at least one pass")
     return found.pop()
 
 
 def _at_level(baseline: Baseline, level: float) -> Baseline:
-    """Return the same baseline, judging at another level; what it has computed of its runs is shared."""
+    """Return a copy of a baseline with a different level; results that are already computed are shared."""
     if level == baseline.alpha:
         return baseline
     other = copy(baseline)
@@ -286,26 +286,26 @@ def _cost(subset: Subset, verdict: Verdict, traces: Sequence[Trace]) -> Cost:
 
 @dataclass(frozen=True)
 class ObservedChanges:
-    """Changes seen in the runs of a subset, on Fisher's scale."""
+    """Observed changes in the runs of a subset, on Fisher's scale."""
 
-    # reference_z, effect_z, standard_error: (changes,): Mean of the reference runs, change, and its standard error.
+    # reference_z, effect_z, standard_error: Mean of the reference runs, change, and its standard error; (changes,).
     reference_z: FloatArray
     effect_z: FloatArray
     standard_error: FloatArray
-    # references, repetitions: Runs of the baseline, and of the subset.
+    # references, repetitions: Numbers of runs of the baseline, and of the subset.
     references: int
     repetitions: int
 
 
 def repetitions_to_accept(seen: ObservedChanges, *, level: float, tolerance: float) -> int | None:
-    """Return the fewest repetitions, more than there were, with a fair chance to show it; None beyond `_MOST`."""
+    """Return the fewest repetitions, more than so far, likely to show a subset unperturbed; None above `_MOST`."""
     chances = chance_to_show(seen, level=level, tolerance=tolerance, maximum=_MOST, benefit=_BENEFIT)
     enough = np.flatnonzero(chances >= _HARDLY)
     return max(int(enough[0]) + 1, seen.repetitions + 1) if len(enough) else None
 
 
 def repetitions_to_certify(seen: ObservedChanges, *, level: float, tolerance: float, maximum: int) -> int | None:
-    """Return the fewest repetitions that will probably show a subset unperturbed; None when `maximum` hardly will."""
+    """Return the fewest repetitions that will probably certify a subset; None if `maximum` is unlikely to."""
     chances = chance_to_show(seen, level=level, tolerance=tolerance, maximum=maximum)
     enough = np.flatnonzero(chances >= _CERTIFY)
     if len(enough):
@@ -316,12 +316,12 @@ def repetitions_to_certify(seen: ObservedChanges, *, level: float, tolerance: fl
 def chance_to_show(
     seen: ObservedChanges, *, level: float, tolerance: float, maximum: int, benefit: float = 0.0
 ) -> FloatArray:
-    """Guess how likely 1, 2, …, `maximum` repetitions show every change to lie within the tolerance, shape (maximum,).
+    """Estimate how likely 1, 2, …, `maximum` repetitions show all changes within the tolerance, shape (maximum,).
 
-    `benefit`: Standard errors by which each change is taken to be smaller than it was seen.
+    `benefit`: Standard errors that are subtracted from each observed change.
 
-    Changes are taken as normal with the spread that was seen, independent of one another, and the bounds as Welch's,
-    the wider ones with few repetitions. The chance that a bound t·s stays below the tolerance is a noncentral t's, by
+    Changes are assumed to be independent and normal with the observed spread, and the bounds to be Welch's, the wider
+    ones with few repetitions. The probability that a bound t·s stays below the tolerance is that of a noncentral t, by
     the normal approximation 26.7.10 of Abramowitz and Stegun. One repetition has no spread of its own and is never
     enough.
     """
@@ -329,7 +329,7 @@ def chance_to_show(
     spread = seen.standard_error / np.sqrt(1 / seen.references + 1 / seen.repetitions)
     effect_z = np.sign(seen.effect_z) * np.maximum(np.abs(seen.effect_z) - benefit * seen.standard_error, 0)
     before, after = from_fisher(seen.reference_z), from_fisher(seen.reference_z + effect_z)
-    # The slope of Fisher's transformation takes both errors to the scale of ρ.
+    # The slope of Fisher's transformation converts both errors to the scale of ρ.
     error = spread * np.hypot((1 - before**2) / np.sqrt(seen.references), (1 - after**2) / np.sqrt(counts))
     error = np.maximum(error, _NO_SPREAD)
     mean, deviation = _bounds(seen.references, maximum, level)
@@ -343,7 +343,7 @@ def chance_to_show(
 
 @lru_cache(maxsize=64)
 def _bounds(references: int, maximum: int, level: float) -> tuple[FloatArray, FloatArray]:
-    """Return mean and standard deviation of a bound for 1, 2, … repetitions, in standard errors, (maximum, 1)."""
+    """Return mean and standard deviation of a bound for 1, 2, … repetitions, in standard errors, shape (maximum, 1)."""
     repetitions = np.arange(1, maximum + 1, dtype=np.float64)[:, None]
     repetitions[0] = 2
     share = 1 / references + 1 / repetitions

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from unperturbed.common.table import Table
 
 _SCHEMA_VERSION = 1
-"""Of plan.json; its JSON Schema is harness/results/json_schemas/plan.json."""
+"""Schema version of plan.json; its JSON Schema is harness/results/json_schemas/plan.json."""
 
 Subset: TypeAlias = tuple[str, ...]
-"""Metrics that are measured together, in the order in which the caller gave all metrics."""
+"""Metrics that are measured together, in the caller's order of all metrics."""
 
 Stage = Literal["together", "alone", "search", "improve", "baseline", "certify"]
-"""Why something is measured: all metrics at once, each alone, by the strategy, to save a subset, a fresh baseline to
-certify against, to certify."""
+"""Purpose of a measurement: all metrics together, one metric alone, a candidate of the strategy, fewer subsets, a fresh
+baseline for certifications, or a certification."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class Cost:
     Attributes
     ----------
     instructions, cycles, time : float or None
-        Ratios to the baseline minus one (0.03 is 3 % more); None when unknown.
+        Ratios to the baseline minus one (0.03 is 3 % more); None if unknown.
     events : float or None
-        What the subset's software metrics counted in a run, on average; None when they are not in the traces.
+        Mean number of events that the subset's software metrics counted in a run; None if the traces lack them.
     """
 
     instructions: float | None = None
@@ -45,28 +45,28 @@ class Cost:
 
 @dataclass(frozen=True)
 class SubsetOutcome:
-    """The result of one subset's runs.
+    """Outcome of one subset's runs.
 
     Attributes
     ----------
     verdict : VerdictName
-        Over all passes; *unperturbed* only where every pass is.
+        Verdict over all passes; *unperturbed* only if every pass is.
     repetitions : int
-        Runs of each pass that it was judged by.
+        Number of runs of each pass that the subset was judged by.
     repetitions_to_accept : int or None
-        So many repetitions have a fair chance to show the subset unperturbed; None where it is shown, or where no
-        number has.
+        Number of repetitions with a fair chance to show the subset to be unperturbed; None if it is already shown, or
+        if no number has.
     carried : tuple of str
-        What is not shown to be unchanged, the largest change first.
+        Changes that are not *unperturbed*, the most serious first; then lost metrics.
     cost : Cost
-        What measuring added.
+        Overhead of measuring.
     runs : tuple of str
         Names of the runs.
     evidence : Verdict or None
-        The verdict itself, over all passes and both checks; None where the judge has none.
+        The verdict itself, over all passes and both checks; None if the judge has none.
     node : str, default ""
-        The node that made all of these runs, and the baseline runs that they are compared with; empty where there is
-        but one host.
+        The node that made all of these runs, and the baseline runs that they are compared with; empty if there is only
+        one host.
     """
 
     verdict: VerdictName
@@ -84,7 +84,7 @@ class SubsetOutcome:
         return self.verdict == "unperturbed"
 
     def to_json(self) -> dict[str, Any]:
-        """Return JSON types only, without the evidence."""
+        """Return the fields as JSON types, without the evidence."""
         left_out = {"evidence"} if self.node else {"evidence", "node"}
         kept = {name: value for name, value in vars(self).items() if name not in left_out}
         return {**kept, "carried": list(self.carried), "cost": asdict(self.cost), "runs": list(self.runs)}
@@ -92,25 +92,25 @@ class SubsetOutcome:
 
 @dataclass(frozen=True)
 class Measurement:
-    """One measurement, as the observer gets it and as it is kept in the plan's history.
+    """One measurement, for the observer and for the plan's history.
 
     Attributes
     ----------
     number : int
         Counted from 1.
     stage : Stage
-        Why it was made.
+        Purpose of the measurement.
     subset : Subset
-        What was measured; empty for baseline runs.
+        The measured subset; empty for baseline runs.
     repetitions : int
         New runs of each pass.
     outcome : SubsetOutcome or None
-        What all runs say that the subset was judged by: in the search its whole pool, in a certification the new ones
-        alone. None for baseline runs.
+        Outcome of all runs that the subset was judged by: its whole pool in the search, only the new runs in a
+        certification. None for baseline runs.
     runs_used : int
-        Runs made so far, these included.
+        Runs made so far, including these.
     level : float or None
-        Of a certification, None else.
+        Level of a certification, otherwise None.
     """
 
     number: int
@@ -122,7 +122,7 @@ class Measurement:
     level: float | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return JSON types only, without the evidence."""
+        """Return the fields as JSON types, without the evidence."""
         outcome = self.outcome.to_json() if self.outcome else None
         return {**vars(self), "subset": list(self.subset), "outcome": outcome}
 
@@ -136,15 +136,15 @@ class Forecast:
     low : int
         Runs if all metrics can be measured together.
     hours_low : float or None
-        Hours for these; None where the time of a run is unknown.
+        Hours for these runs; None if the time of a run is unknown.
     expected : int
         Runs if about five metrics go together.
     hours_expected : float or None
-        Hours for these.
+        Hours for these runs.
     high : int
         Runs if no two metrics go together.
     hours_high : float or None
-        Hours for these.
+        Hours for these runs.
     """
 
     low: int
@@ -157,26 +157,26 @@ class Forecast:
 
 @dataclass(frozen=True)
 class CertifiedSubset:
-    """Metrics that can be measured together: shown unperturbed by runs that had no part in finding them.
+    """Metrics that can be measured together: shown to be unperturbed by runs that were not used to find them.
 
     Attributes
     ----------
     name : str
         `subset-1`, …, the largest first.
     metrics : Subset
-        What it holds.
+        Metrics of the subset.
     level : float
-        Of each one-sided bound at which it was certified.
+        Level of each one-sided bound at which the subset was certified.
     repetitions : int
-        Certifying runs of each pass.
+        Number of certifying runs of each pass.
     runs : tuple of str
-        Their names.
+        Names of the certifying runs.
     verdict : Verdict or None
-        The evidence, over all passes; None where the judge has none.
+        The evidence, over all passes; None if the judge has none.
     cost : Cost
-        What measuring it added in those runs.
+        Overhead of measuring the subset in these runs.
     node : str, default ""
-        The node that made them; empty where there is but one host.
+        The node that made these runs; empty if there is only one host.
     """
 
     name: str
@@ -191,24 +191,24 @@ class CertifiedSubset:
 
 @dataclass(frozen=True)
 class UnmeasurableMetric:
-    """A metric that perturbs alone, so that it cannot be measured at this interval.
+    """Metric that perturbs the program even alone, so it cannot be measured at this interval.
 
     Attributes
     ----------
     metric : str
-        Its name.
+        Name of the metric.
     reason : str
-        What shows it.
+        What shows the perturbation.
     advice : str
-        What to try.
+        What to try instead.
     repetitions : int
-        Runs of each pass that show it, of the search.
+        Number of runs of each pass, in the search, that show the perturbation.
     runs : tuple of str
-        Their names.
+        Names of these runs.
     verdict : Verdict or None
-        The evidence, over all passes; None where the judge has none.
+        The evidence, over all passes; None if the judge has none.
     cost : Cost
-        What measuring it added in those runs.
+        Overhead of measuring the metric in these runs.
     """
 
     metric: str
@@ -222,7 +222,7 @@ class UnmeasurableMetric:
 
 @dataclass(frozen=True)
 class UndecidedMetrics:
-    """Metrics of one subset, or one metric, without a certificate.
+    """Subset or single metric without a certificate.
 
     Attributes
     ----------
@@ -231,7 +231,7 @@ class UndecidedMetrics:
     reason : str
         Why there is no certificate.
     verdict : Verdict, optional
-        What the search found of them together.
+        Verdict of the search on these metrics together.
     """
 
     metrics: Subset
@@ -241,36 +241,36 @@ class UndecidedMetrics:
 
 @dataclass(frozen=True, repr=False)
 class Plan(Result):
-    """A partition of the metrics, and how it was found. Every metric is in exactly one place.
+    """Partition of the metrics, with its evidence: each metric is certified, unmeasurable or undecided.
 
     Attributes
     ----------
     subsets : tuple of CertifiedSubset
         The subsets that are certified, the largest first.
     unmeasurable : tuple of UnmeasurableMetric
-        Metrics that perturb alone.
+        Metrics that perturb the program even alone.
     undecided : tuple of UndecidedMetrics
-        Metrics that are neither.
+        Metrics that are neither certified nor unmeasurable.
     complete : bool
-        Whether the search ended by itself.
+        Whether the search finished.
     stopped : str
-        Why it did not: the limit, or `interrupted`; empty where it did.
+        Why the search did not finish: the limit, or `interrupted`; empty if it finished.
     runs_used : int
         Runs of the search, of certifications and of fresh baselines.
     hours : float
-        Time that all of it took.
+        Duration of the search.
     history : tuple of Measurement
         Every measurement, in order.
     strategy : str
         Name of the strategy.
     seed : int
-        Seed of what the strategy drew.
+        Seed of the strategy's random choices.
     alpha : float
-        Chance at most that the plan holds any invalid certificate.
+        Upper bound on the probability that the plan contains any invalid certificate.
     tolerance : float or None
-        |Δρ| that counts as no perturbation; None where the judge knows none.
+        Largest |Δρ| that counts as no perturbation; None if the judge has none.
     forecast : Forecast
-        What was predicted before the search started.
+        Prediction from before the search started.
     """
 
     subsets: tuple[CertifiedSubset, ...]
@@ -294,11 +294,11 @@ class Plan(Result):
         return describe.plan_headline(self)
 
     def tables(self) -> tuple[Table, ...]:
-        """Return the certified subsets, then what is left out; empty tables are omitted."""
+        """Return the table of certified subsets and that of metrics left out; empty tables are omitted."""
         return tuple(table for table in (describe.plan_table(self), describe.left_out_table(self)) if table.rows)
 
     def to_frame(self) -> pl.DataFrame:
-        """Return one row a metric: `metric`, `subset` (null where it is in none), `state`."""
+        """Return a frame with one row for each metric: `metric`, `subset` (null if there is none), `state`."""
         import polars as pl  # noqa: PLC0415  slow to load, and not every plan makes a frame
 
         rows: list[tuple[str, str | None, str]] = [
@@ -309,9 +309,9 @@ class Plan(Result):
         return pl.DataFrame(rows, {"metric": pl.String, "subset": pl.String, "state": pl.String}, orient="row")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON types only: the evidence of every metric whole, the history without its own.
+        """Return the plan as JSON types, with the evidence of every metric but not that of the history.
 
-        A number that JSON cannot hold (NaN, ∞) becomes None.
+        Numbers that JSON cannot represent (NaN, ∞) become None.
         """
         return {
             "schema_version": _SCHEMA_VERSION,
@@ -327,5 +327,5 @@ class Plan(Result):
 
 
 def _certified(subset: CertifiedSubset) -> dict[str, Any]:
-    """Return a subset without the node where there is but one host."""
+    """Return the fields of a subset, without the node if there is only one host."""
     return {key: value for key, value in asdict(subset).items() if key != "node" or value}

@@ -1,4 +1,4 @@
-"""The search: all metrics at once, else a strategy; then certification. It knows nothing of traces."""
+"""Search for a partition: all metrics at once, else a strategy; then certification. No step depends on traces."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from unperturbed.analysis.partition.plan import (
 from unperturbed.analysis.partition.strategies import Strategy, find_strategy, forecast
 
 _ADVICE = (
-    "measure it at a larger interval, use the outside sampler if the host has hardware counters, or count a rarer "
-    "event with the same information; a sham build shows whether the counting causes the change"
+    "use a longer interval, use the outside sampler if the host has hardware counters, or count a rarer event with the "
+    "same information; a sham build shows whether the counting causes the change"
 )
 
 
@@ -47,42 +47,42 @@ def search(
     Parameters
     ----------
     metrics : sequence of str
-        Names, each once.
+        Names of the metrics, each once.
     judge : Judge
         Makes runs of subsets and judges them.
     settings : SearchSettings
         Repetitions, level, limits, seed.
     strategy : str or Strategy, default "first-fit"
-        Its name, or one of your own.
+        Name of a strategy, or your own strategy.
     tolerance : float, optional
-        Written into the plan.
+        Recorded in the plan.
     observer : Observer, optional
-        Is told of every measurement when it is done.
+        Called with each measurement when it is done.
     clock : callable, default time.monotonic
-        Seconds, monotone; for `max_hours`.
+        Monotonic clock in seconds, for `max_hours`.
     ahead : Ahead, optional
-        Makes runs before they are asked for, where several subsets can be measured at the same time.
+        Makes runs in advance, if several subsets can be measured at the same time.
 
     Returns
     -------
     Plan
-        The best so far where a limit was reached, or where it was interrupted (KeyboardInterrupt): certified is what
-        was certified by then.
+        After a limit or an interruption (KeyboardInterrupt), the best plan so far, with the subsets that were certified
+        by then.
 
     Raises
     ------
     ValueError
-        A metric is given twice, or none; or no strategy has that name.
+        There is no metric, a metric is given twice, or no strategy has this name.
 
     Notes
     -----
-    Open problem 1 of Mytkowicz et al., "Understanding Measurement Perturbation in Trace-based Data", section 4. What
-    happens depends on the outcomes and the arguments alone, `max_hours` aside: a search that was interrupted and is
-    started again, with a judge that answers from recorded runs, goes the same way and on.
+    Open problem 1 of Mytkowicz et al., "Understanding Measurement Perturbation in Trace-based Data", section 4. The
+    search depends only on outcomes and arguments, except for `max_hours`: an interrupted search that is restarted with
+    a judge that uses recorded runs repeats the same steps, then continues.
     """
     names = tuple(metrics)
     if not names or len(set(names)) < len(names):
-        raise ValueError(f"metrics: {', '.join(names) or 'none'}: give at least one, and each once")
+        raise ValueError(f"metrics: {', '.join(names) or 'none'}: give at least one metric, and each only once")
     chosen = find_strategy(strategy)
     limits = Limits(settings, clock)
     predicted = forecast(
@@ -145,8 +145,8 @@ def _unmeasurable(evaluator: CandidateEvaluator, metrics: Sequence[str]) -> tupl
         outcome = evaluator.known((metric,))
         if outcome is not None and outcome.verdict == "perturbed":
             shown = "; ".join(outcome.carried[:3])
-            where = f" on {outcome.node}" if outcome.node else ""
-            reason = f"perturbs alone, in {outcome.repetitions} repetitions{where}{': ' if shown else ''}{shown}"
+            where = (f" on {outcome.node}" if outcome.node else "") + (": " if shown else "")
+            reason = f"perturbs the program when measured alone, in {outcome.repetitions} repetitions{where}{shown}"
             found.append(
                 UnmeasurableMetric(
                     metric, reason, _ADVICE, outcome.repetitions, outcome.runs, outcome.evidence, outcome.cost
@@ -158,7 +158,7 @@ def _unmeasurable(evaluator: CandidateEvaluator, metrics: Sequence[str]) -> tupl
 def _undecided(
     evaluator: CandidateEvaluator, certification: Certification, metrics: Sequence[str], stopped: str
 ) -> tuple[UndecidedMetrics, ...]:
-    """Return the metrics without a certificate, and why: subsets that wait for one, then what failed, then the rest."""
+    """Return metrics without a certificate, with reasons: pending subsets, then failed ones, then single metrics."""
     left = set(metrics)
     found: list[UndecidedMetrics] = []
 
@@ -182,7 +182,7 @@ def _in_no_subset(evaluator: CandidateEvaluator, metric: str) -> str:
     outcome = evaluator.known((metric,))
     if outcome is None:
         return "in no certified subset, and not measured alone"
-    alone = f"in no certified subset; {outcome.verdict} alone after {outcome.repetitions} repetitions"
+    alone = f"in no certified subset; measured alone, {outcome.verdict} after {outcome.repetitions} repetitions"
     return ": ".join(filter(None, (alone, "; ".join(outcome.carried[:3]))))
 
 
@@ -211,55 +211,58 @@ def partition(
         Names of the software metrics, each once.
     measure : Measure
         `measure(subset, repetitions)` makes that many fresh runs and returns their traces; with several passes, that
-        many of each, which `attributes["pass"]` names. Called again for the same subset it makes further runs.
+        many of each pass, which `attributes["pass"]` names. A second call for the same subset makes further runs.
     baseline : Baselines
-        Runs without software metrics; with several passes, a mapping from each pass to its own. A `Reference` in place
-        of a baseline says how to align. Its tolerance is what counts as no perturbation.
+        Runs without software metrics; with several passes, a mapping from each pass to its baseline. A `Reference`
+        instead of a baseline also defines the alignment. The baseline's tolerance is the largest |Δρ| that counts as no
+        perturbation.
     strategy : str or Strategy, default "first-fit"
-        `first-fit`, `restarts`, `halving`, `costly-alone`, or one of your own (see `strategies`).
+        `first-fit`, `restarts`, `halving`, `costly-alone`, or your own strategy (see `strategies`).
     repetitions : int, default 3
-        Runs of each candidate at first, in each pass; at least 3.
+        First repetitions of each candidate, in each pass; at least 3.
     max_repetitions : int, default 20
-        Of a candidate that is undecided, and of a certification.
+        Maximum repetitions of an undecided candidate, and of a certification.
     alpha : float, default 0.05
-        The chance that the plan holds any invalid certificate is at most this; see `certify`. Also the level of the
-        search.
+        Upper bound on the probability that the plan contains any invalid certificate; see `certify`. Also the level of
+        the search.
     max_runs : int, optional
-        Limits.
+        Limit on runs; runs of the given baseline are not counted.
     max_hours : float, optional
-        Kept; runs of the given baseline are not counted.
+        Limit on hours; no measurement starts that would probably exceed it.
     seconds_per_run : float, optional
-        Expected, for the forecast and for `max_hours` until runs have been timed.
+        Expected time of a run, for the forecast, and for `max_hours` until runs have been timed.
     seed : int, default 1
-        Of what is drawn by a strategy.
+        Seed of the strategy's random choices.
     fresh_baseline : callable, optional
-        Makes the baseline anew, as large, before each round of certification; then the level holds as it stands, and
+        Makes a new baseline of the same size before each round of certification: the level then holds exactly, and
         drift of the host since the first baseline does no harm. None certifies against `baseline`.
     observer : Observer, optional
-        Is told of each `Measurement` when it is done.
+        Called with each `Measurement` when it is done.
     clock : callable, default time.monotonic
-        Seconds, monotone.
+        Monotonic clock in seconds.
 
     Returns
     -------
     Plan
-        Every metric is certified in one subset, or unmeasurable (perturbs alone), or undecided. The best so far where a
-        limit was reached or where the search was interrupted (KeyboardInterrupt).
+        Every metric is certified in one subset, unmeasurable (it perturbs the program when measured
+        alone), or undecided. After a
+        limit or an interruption (KeyboardInterrupt), the best plan so far.
 
     Raises
     ------
     DataError
-        The runs do not fit the baseline, are not as many as asked, or were given before.
+        Runs cannot be compared with the baseline, are not as many as requested, or were already used.
     ValueError
         An argument is out of range.
 
     Notes
     -----
     Open problem 1 of Mytkowicz et al., "Understanding Measurement Perturbation in Trace-based Data", section 4. A
-    subset is shown unperturbed when the inner and outer changes of all passes lie within the tolerance
-    (`Baseline.inner`, `.outer`). Its validity is never concluded from its parts, and runs that found it do not certify
-    it. The search depends on what `measure` returns and on the arguments alone (`max_hours` aside): interrupted, and
-    started again with a `measure` that answers from recorded runs, it goes the same way and on.
+    subset is shown to be unperturbed if the inner and outer changes of all passes lie within the tolerance
+    (`Baseline.inner`, `.outer`). Its validity is never inferred from its parts, and the runs that found it do not
+    certify it. The search depends only on the arguments and on what `measure` returns, except for `max_hours`: an
+    interrupted search that is restarted with a `measure` that returns recorded runs repeats the same steps, then
+    continues.
     """
     settings = SearchSettings(repetitions, max_repetitions, alpha, max_runs, max_hours, seconds_per_run, seed)
     judge = TraceJudge(measure, baseline, alpha=alpha, fresh_baseline=fresh_baseline)

@@ -1,16 +1,16 @@
-"""Search strategies for a partition, each one small class, and the forecast of what a search by one will take.
+"""Search strategies for a partition, and the forecast of a search's runs and hours.
 
-A strategy gets a `CandidateEvaluator` and metrics, calls `evaluator.accepts(subset)` for any subset it likes, and
-returns subsets that were accepted. What it leaves out is undecided, or perturbed alone. What it does may depend on
-outcomes and on `evaluator.settings.seed` alone, so that a search that is started again on recorded runs repeats itself.
+A strategy gets a `CandidateEvaluator` and metrics, calls `evaluator.accepts(subset)` for any subset, and returns
+subsets that were accepted. Metrics that it leaves out are undecided, or perturbed alone. A strategy may depend only on
+outcomes and on `evaluator.settings.seed`, so a search that is restarted on recorded runs repeats itself.
 
-Those that a name selects are listed in `STRATEGIES`, not found in a folder of their own as extensions are: each is some
-twenty lines on top of helpers that they share, and another strategy needs no name, as `partition(strategy=…)` takes any
-object with these two methods.
+Strategies with a name are listed in `STRATEGIES`, not found in a folder like extensions: each has about twenty lines on
+top of shared helpers. Other strategies need no name, because `partition(strategy=…)` accepts any object with these two
+methods.
 
-No strategy concludes from one subset to another, as perturbation is not monotone (Mytkowicz et al., "Understanding
-Measurement Perturbation in Trace-based Data", sections 3.4 and 4): every subset that is returned was itself run and
-shown unperturbed.
+No strategy draws conclusions from one subset about another, because perturbation is not monotone (Mytkowicz et al.,
+"Understanding Measurement Perturbation in Trace-based Data", sections 3.4 and 4): every returned subset was itself run
+and shown to be unperturbed.
 """
 
 from __future__ import annotations
@@ -27,48 +27,48 @@ from unperturbed.analysis.partition.improve import improve
 from unperturbed.analysis.partition.plan import Forecast, Subset
 
 _TOGETHER = 5
-"""Metrics that go together, when nothing is known yet."""
+"""Metrics that the forecast expects in one subset."""
 
 _SEARCH, _CERTIFY, _REGROUP = 1.5, 5, 16
-"""Repetitions of a candidate and of a certificate for each one at first, as some candidates get more and a certificate
-is made at a smaller level; and candidates that regrouping tries. Means over the simulated programs of
-`docs/evidence/partition.md`, which has the forecast beside what was needed."""
+"""Repetitions of a candidate and of a certificate, as multiples of the first repetitions: some candidates get more, and
+certificates need a smaller level; and candidates that regrouping tries. Means over the simulated programs of
+`docs/evidence/partition.md`, which compares the forecast with the actual numbers."""
 
 
 class Strategy(Protocol):
-    """A search strategy; what it may do is in the module's docstring."""
+    """Interface of a search strategy; the module's docstring has the rules."""
 
     name: str
 
     def search(self, evaluator: CandidateEvaluator, metrics: Subset) -> list[Subset]:
-        """Return disjoint subsets of `metrics`, each accepted by the evaluator, whose `Stop` is not caught."""
+        """Return disjoint subsets of `metrics`, each accepted by the evaluator; do not catch its `Stop`."""
 
     def candidates(self, metrics: int, subsets: int) -> int:
-        """Return how many candidates are measured until the metrics are in these subsets, without improving them."""
+        """Return the candidates that are measured to put the metrics into this many subsets, before `improve`."""
 
 
 class FirstFit:
-    """Put each metric, the most costly first, into the first subset that stays unperturbed with it, else a new one."""
+    """First fit: each metric, the most costly first, joins the first subset that stays unperturbed, else a new one."""
 
     name = "first-fit"
 
     def search(self, evaluator: CandidateEvaluator, metrics: Subset) -> list[Subset]:
-        """See `Strategy`."""
+        """Implement `Strategy.search`."""
         return improve(evaluator, first_fit(evaluator, evaluator.alone(metrics)))
 
     def candidates(self, metrics: int, subsets: int) -> int:
-        """See `Strategy`: each alone, then tried with half of the subsets."""
+        """Implement `Strategy.candidates`: each metric alone, then with half of the subsets."""
         return metrics + metrics * (subsets + 1) // 2
 
 
 class Restarts:
-    """First fit in several orders: by falling cost, then as the seed shuffles them. The best partition is improved."""
+    """First fit in several orders: by decreasing cost, then shuffled by the seed; the best partition is improved."""
 
     name = "restarts"
     orders = 4
 
     def search(self, evaluator: CandidateEvaluator, metrics: Subset) -> list[Subset]:
-        """See `Strategy`."""
+        """Implement `Strategy.search`."""
         order = evaluator.alone(metrics)
         rng = np.random.default_rng(evaluator.settings.seed)
         found = [first_fit(evaluator, order)]
@@ -78,17 +78,17 @@ class Restarts:
         return improve(evaluator, min(found, key=lambda subsets: (-sum(map(len, subsets)), len(subsets))))
 
     def candidates(self, metrics: int, subsets: int) -> int:
-        """See `Strategy`."""
+        """Implement `Strategy.candidates`."""
         return metrics + self.orders * metrics * (subsets + 1) // 2
 
 
 class Halving:
-    """Split what is not unperturbed in half, and each half again: few runs, and few metrics measured alone."""
+    """Repeated halving of subsets that are not unperturbed: few runs, and few metrics measured alone."""
 
     name = "halving"
 
     def search(self, evaluator: CandidateEvaluator, metrics: Subset) -> list[Subset]:
-        """See `Strategy`."""
+        """Implement `Strategy.search`."""
         evaluator.stage = "search"
         found: list[Subset] = []
         waiting = [metrics]
@@ -103,17 +103,17 @@ class Halving:
         return improve(evaluator, found)
 
     def candidates(self, metrics: int, subsets: int) -> int:
-        """See `Strategy`: about twice as many parts as subsets are split off, each on a level of its own."""
+        """Implement `Strategy.candidates`: on each level of halving, about two parts for each subset."""
         return min(2 * metrics - 1, 2 * subsets * ceil(log2(metrics + 1)))
 
 
 class CostlyAlone:
-    """All but the most costly metric, which gets a subset of its own; then all but the two most costly, and so on."""
+    """All metrics except the most costly, which gets its own subset; then all except the two most costly, and so on."""
 
     name = "costly-alone"
 
     def search(self, evaluator: CandidateEvaluator, metrics: Subset) -> list[Subset]:
-        """See `Strategy`."""
+        """Implement `Strategy.search`."""
         order = evaluator.alone(metrics)
         found: list[Subset] = []
         for at, metric in enumerate(order):
@@ -126,12 +126,12 @@ class CostlyAlone:
         return improve(evaluator, found)
 
     def candidates(self, metrics: int, subsets: int) -> int:
-        """See `Strategy`: what costs little goes together sooner or later."""
+        """Implement `Strategy.candidates`: sooner or later, the cheap metrics fit into one subset."""
         return 2 * metrics - metrics // max(subsets, 1)
 
 
 def first_fit(evaluator: CandidateEvaluator, order: Sequence[str]) -> list[Subset]:
-    """Put each metric into the first subset that is accepted with it, else into a new one if it is accepted alone."""
+    """Add each metric to the first subset that is accepted with it, else to a new one if it is accepted alone."""
     found: list[Subset] = []
     for place, metric in enumerate(order):
         for at, subset in enumerate(found):
@@ -148,9 +148,9 @@ def first_fit(evaluator: CandidateEvaluator, order: Sequence[str]) -> list[Subse
 def _likely(
     evaluator: CandidateEvaluator, found: Sequence[Subset], order: Sequence[str], place: int, at: int
 ) -> Iterator[Subset]:
-    """Yield the candidates that first fit may ask for from here on, breadth first: both ways after each open one."""
+    """Yield the candidates that first fit may measure next, breadth first, for both outcomes of unknown candidates."""
     waiting = deque([(tuple(found), place, at)])
-    steps = 4 * evaluator.at_once  # a known candidate is a step too
+    steps = 4 * evaluator.at_once  # a known candidate also counts as a step
     while waiting and steps:
         subsets, place, at = waiting.popleft()
         if place == len(order):
@@ -170,11 +170,11 @@ def _likely(
 
 
 STRATEGIES: dict[str, Strategy] = {each.name: each for each in (FirstFit(), Restarts(), Halving(), CostlyAlone())}
-"""The strategies by name; `first-fit` is the default."""
+"""Strategies by name; `first-fit` is the default."""
 
 
 def find_strategy(strategy: str | Strategy) -> Strategy:
-    """Return the strategy of that name, or the one given."""
+    """Return the strategy with this name, or the given strategy itself."""
     if not isinstance(strategy, str):
         return strategy
     if strategy not in STRATEGIES:
@@ -190,16 +190,16 @@ def forecast(
     passes: int = 1,
     baseline_runs: int = 0,
 ) -> Forecast:
-    """Predict what a search will take, before it starts.
+    """Predict the runs and hours of a search before it starts.
 
     Parameters
     ----------
     metrics : int
-        How many metrics.
+        Number of metrics.
     strategy : str or Strategy, default "first-fit"
-        Its name, or itself.
+        Name of a strategy, or your own strategy.
     settings : SearchSettings, optional
-        Repetitions, limits, seconds a run; None for the defaults.
+        Repetitions, limits, seconds for each run; None for the defaults.
     passes : int, default 1
         Runs that one repetition takes.
     baseline_runs : int, default 0
@@ -213,7 +213,7 @@ def forecast(
     Raises
     ------
     ValueError
-        No strategy has that name.
+        No strategy has this name.
     """
     chosen = find_strategy(strategy)
     given = settings or SearchSettings()
@@ -221,7 +221,7 @@ def forecast(
     def runs(subsets: int) -> int:
         tried = 1.0
         if subsets > 1:
-            # Improving tries to join every two subsets, to move each metric into another, and regroups.
+            # `improve` tries to join every two subsets and to move each metric to another subset, and regroups.
             tried += chosen.candidates(metrics, subsets) + subsets * (subsets - 1) / 2 + metrics + _REGROUP
         repetitions = _SEARCH * tried + _CERTIFY * subsets
         needed = ceil(given.repetitions * repetitions) * passes + baseline_runs

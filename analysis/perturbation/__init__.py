@@ -1,6 +1,6 @@
-"""Verdicts on measurement perturbation: did measuring change how the metrics of a program move together?
+"""Verdicts on measurement perturbation: did measuring change the correlations of a program's metrics?
 
-Inner and outer correlations of checked runs are compared with those of a baseline.
+They compare inner and outer correlations of checked runs with those of a baseline.
 
 Mytkowicz et al., "Understanding Measurement Perturbation in Trace-based Data".
 """

@@ -1,4 +1,4 @@
-"""The baseline: correlations of unperturbed runs, and the inner and the outer check against them."""
+"""Baseline: correlations of unperturbed runs, with the inner and the outer check against them."""
 
 from __future__ import annotations
 
@@ -42,46 +42,46 @@ from unperturbed.collectors.data.trace import require_traces
 from unperturbed.errors import DataError
 
 MINIMUM_RUNS = 5
-"""With fewer baseline runs the variation between runs is unknown: a family of 10 pairs would need changes of over 6
-deviations."""
+"""Minimum number of baseline runs: with fewer, the variation between runs is too uncertain, and a family of 10 pairs
+would need changes of over 6 standard deviations."""
 
 OUTER_RUNS = 40
-"""A run is aligned to at most this many of the baseline's, evenly over its order: the effort grows with the product of
-both numbers, and 40 leave the mean of the reference a sixth of a run's spread."""
+"""Maximum number of baseline runs that a run is aligned to, evenly spaced in run order. The effort grows with the
+product of both numbers of runs; with 40, the error of the reference's mean is a sixth of a run's spread."""
 
 
 @dataclass(frozen=True)
 class _CheckedRuns:
-    """Runs of one configuration that fit the baseline."""
+    """Runs of one configuration that can be compared with the baseline."""
 
-    traces: tuple[Trace, ...]  # The runs
-    runs: tuple[str, ...]  # Their names
-    configuration: str  # The configuration that all of them have
-    values: tuple[FloatArray, ...]  # The baseline's metrics of each run, shape (intervals, metrics)
-    constant: Mapping[str, str]  # Metrics that do not vary in some run, and the reason to leave them out
+    traces: tuple[Trace, ...]  # Traces of the runs
+    runs: tuple[str, ...]  # Names of the runs
+    configuration: str  # Configuration of all runs
+    values: tuple[FloatArray, ...]  # Values of the baseline's metrics in each run, (intervals, metrics)
+    constant: Mapping[str, str]  # Metrics that are constant in a run, with the reason to exclude them
 
 
 class Baseline:
-    """Runs with hardware metrics only, and how their correlations vary from run to run.
+    """Runs with hardware metrics only, and the variation of their correlations between runs.
 
     Parameters
     ----------
     traces : sequence of Trace
-        At least 5 runs made alike; 10 are advised, 20 from 10 metrics up. Names come from `attributes["run"]`, their
-        order from `["order"]`; `["interval_ns"]`, `["host"]` and `["program"]` must agree.
+        At least 5 runs made in the same way; 10 are recommended, 20 with 10 or more metrics. Names come from
+        `attributes["run"]`, the order from `["order"]`; `["interval_ns"]`, `["host"]` and `["program"]` must agree.
     metrics : sequence of str, optional
-        Compare these only, of whatever kind. None compares all that are hardware, simulated, or derived from such, and
-        where there is none of these, those of the operating system.
+        Compare only these metrics, of any kind. None compares all hardware and simulated metrics and metrics derived
+        from them, or, if there are none of these, the metrics of the operating system.
     focus : sequence of str, optional
-        Compare only pairs that hold one of these, and these alone after alignment; None for all. For a pass whose other
-        metrics are compared in another.
+        Compare only pairs that include one of these metrics, and only these metrics after alignment; None for all. Use
+        it for a pass if the other metrics are compared in another pass.
     software : bool, default False
-        Compare software metrics too, for runs that count some against runs that count those and more.
+        Compare software metrics too: for baseline runs that count some, and checked runs that count these and more.
     alpha : float, default 0.05
         Family-wise level of *perturbed* and of *shifted*, and level at which each change is shown to lie within the
         tolerance.
     tolerance : float, default 0.1
-        |Δρ| that counts as no perturbation; 0 asks for any change: what is shown to differ is then *perturbed*.
+        Largest |Δρ| that counts as no perturbation; with 0, any change that is shown is *perturbed*.
     name : str, default "baseline"
         The configuration's name, for reports.
 
@@ -90,7 +90,7 @@ class Baseline:
     metrics : tuple of str
         Names of the metrics that are compared.
     focus : tuple of str
-        Every comparison includes one of these.
+        Every comparison includes at least one of these metrics.
     pairs : tuple of tuple of str
         Pairs of metrics that do not share an event.
     runs : tuple of str
@@ -98,22 +98,22 @@ class Baseline:
     correlations : array of float64, shape (runs, pairs)
         Spearman's ρ within each run.
     excluded : tuple of tuple of str
-        Metrics and pairs that are left out, with the reason.
+        Excluded metrics and pairs, each with the reason.
     outer_runs : tuple of str
-        Names of the runs that others are aligned to: all, or 40 of more, evenly over their order.
+        Names of the runs that checked runs are aligned to: all, or 40 if there are more, evenly spaced in run order.
 
     Raises
     ------
     DataError
-        Too few runs or intervals, runs that were not made alike, identical runs, a value that is not finite, no metric
-        that varies.
+        There are too few runs or intervals, the runs were made differently or are identical, a value is not finite, or
+        no metric varies.
     ValueError
         α or the tolerance is out of range.
 
     Notes
     -----
     Mytkowicz et al., "Understanding Measurement Perturbation in Trace-based Data", sections 2.1 and 3.3: a change is
-    significant only beside the variation between identical runs. The module `compare` describes the tests and the
+    significant only relative to the variation between identical runs. The module `compare` describes the tests and the
     intervals.
     """
 
@@ -129,13 +129,13 @@ class Baseline:
         name: str = "baseline",
     ) -> None:
         if not 0 < alpha < 0.5:
-            raise ValueError(f"alpha is {alpha}: give a level between 0 and 0.5, such as 0.05")
+            raise ValueError(f"alpha is {alpha}: use a level between 0 and 0.5, such as 0.05")
         if not 0 <= tolerance < 2:
-            raise ValueError(f"tolerance is {tolerance}: give a change of ρ from 0 to below 2, such as 0.1")
+            raise ValueError(f"tolerance is {tolerance}: use a change of ρ of at least 0 and below 2, such as 0.1")
         require_traces(traces)
         if len(traces) < MINIMUM_RUNS:
             raise DataError(
-                f"{name}: {len(traces)} runs, but at least {MINIMUM_RUNS} are needed (10 are advised): run more"
+                f"{name}: {len(traces)} runs, but at least {MINIMUM_RUNS} are needed (10 are recommended): make more"
             )
         self.name, self.alpha, self.tolerance = name, alpha, tolerance
         self.traces = tuple(traces)
@@ -147,7 +147,8 @@ class Baseline:
         self.metrics = tuple(metric for metric in names if metric not in flat)
         if not self.metrics:
             raise DataError(
-                f"{name}: no metric varies ({'; '.join(f'{metric} is {why}' for metric, why in flat.items())})"
+                f"{name}: no metric varies ({'; '.join(f'{metric} is {why}' for metric, why in flat.items())}): "
+                "measure other metrics"
             )
         kept = [at for at, metric in enumerate(names) if metric not in flat]
         if not self._equal_work:
@@ -175,25 +176,25 @@ class Baseline:
         Parameters
         ----------
         traces : Trace or sequence of Trace
-            One run or more of one configuration, with the baseline's metrics and any others.
+            One or more runs of one configuration, with at least the baseline's metrics.
         method : {"runs", "paper"}, default "runs"
-            `paper` judges by the paper's own rule, see `compare_as_paper`.
+            `paper` applies the paper's own rule, see `compare_as_paper`.
 
         Returns
         -------
         Verdict
-            One change a pair, corrected family-wise over the pairs. A pair that cannot be compared, because a metric
-            stopped varying, is in `excluded` and `lost`, and the verdict is then not *unperturbed*.
+            One change for each pair, corrected family-wise over the pairs. A metric that is constant in a checked run
+            cannot be compared: it is in `excluded` and `lost`, and the verdict is not *unperturbed*.
 
         Raises
         ------
         DataError
-            The runs do not fit the baseline.
+            The runs cannot be compared with the baseline.
 
         Notes
         -----
-        Section 2.2 of the paper; the comparison is over runs, because intervals of a trace depend on one another and
-        within-run tests report *perturbed* in every second check.
+        Section 2.2 of the paper. Runs are compared, not intervals: the intervals of a trace are autocorrelated, and
+        tests within runs report *perturbed* in every second check.
         """
         checked = self._checked(traces)
         possible = [at for at, pair in enumerate(self.pairs) if not checked.constant.keys() & set(pair)]
@@ -219,47 +220,47 @@ class Baseline:
         against: Trace | None = None,
         method: Literal["runs", "paper"] = "runs",
     ) -> Verdict:
-        """Check whether runs still align with the baseline: each metric against itself, after alignment.
+        """Check whether runs still align with the baseline: correlate each metric with itself after alignment.
 
         A checked run's value is its mean correlation (on Fisher's scale) with the baseline runs, each as the reference
-        of the alignment; a baseline run's value is the same over the other baseline runs.
+        of the alignment; a baseline run's value is its mean correlation with the other baseline runs.
 
         Parameters
         ----------
         traces : Trace or sequence of Trace
-            One run or more of one configuration.
+            One or more runs of one configuration.
         align_on : sequence of str, optional
-            Metrics that the runs are aligned on. Their changes are marked: aligning on a metric flatters its
-            correlation. By default IPC where the traces have it, else all metrics that are compared.
+            Metrics that the runs are aligned on. Their changes are marked, because aligning on a metric inflates its
+            correlation. Default: IPC if the traces have it, else all metrics that are compared.
         anchor : str, optional
-            Software metric whose events the alignment passes through, as for `unperturbed.analysis.alignment.align`.
+            Software metric whose events the alignment passes through; see `unperturbed.analysis.alignment.align`.
         literal : bool, default False
-            As for `outer_correlations`.
+            See `outer_correlations`.
         across : bool, default False
-            Each metric against each other one too ("the same or another metric", section 2.3).
+            Also correlate each metric with each other metric ("the same or another metric", section 2.3).
         against : Trace, optional
-            Align to this run alone, of whatever configuration, instead of the baseline's ("not strictly necessary",
-            section 2.3): do these runs align with it as runs of the baseline align with each other? Two runs must
-            show that before they are merged.
+            Align to this one run, of any configuration, instead of the baseline runs ("not strictly necessary", section
+            2.3). The check is then whether the runs align with it as well as baseline runs align with each other. Two
+            runs must pass it before they are merged.
         method : {"runs", "paper"}, default "runs"
-            `paper` judges by the paper's own rule, see `compare_as_paper`.
+            `paper` applies the paper's own rule, see `compare_as_paper`.
 
         Returns
         -------
         Verdict
-            One change a metric (and, `across`, one for two metrics), corrected family-wise.
+            One change for each metric (with `across`, also for each pair of metrics), corrected family-wise.
 
         Raises
         ------
         DataError
-            The runs do not fit the baseline, or cannot be aligned to it.
+            The runs cannot be compared with the baseline or aligned to it.
 
         Notes
         -----
-        Section 2.3 of the paper. The values depend on one another: ρ of baseline runs i and j is in the values of both,
-        and all checked runs meet the same baseline runs. `compare_outer` allows for it by a model of run and pair
-        effects; the false-alarm rate that results is measured in `docs/evidence/calibration.md`. A metric that is
-        mostly noise has a low outer correlation in the baseline too, and is not perturbed for that.
+        Section 2.3 of the paper. The values are interdependent: ρ of baseline runs i and j is part of the values of
+        both, and all checked runs are compared with the same baseline runs. `compare_outer` allows for this by a model
+        of run and pair effects; `docs/evidence/calibration.md` has the resulting false-alarm rate. A metric that is
+        mostly noise has a low outer correlation in the baseline too; this alone is no perturbation.
         """
         checked = self._checked(traces)
         pairs = tuple((metric, metric) for metric in self.focus) + (self.pairs if across else ())
@@ -295,21 +296,21 @@ class Baseline:
         )
         if against is None:
             return made
-        return replace(made, notes=(f"compared with run {comparable.run_names([against], 'reference')[0]} alone",))
+        return replace(made, notes=(f"compared only with run {comparable.run_names([against], 'reference')[0]}",))
 
     def stability(self, disturbed: Mapping[str, str] | None = None) -> Stability:
-        """Return how steady the baseline itself is: drift over the campaign, outliers, runs on a disturbed host.
+        """Assess the stability of the baseline itself: drift over the campaign, outliers, runs on a disturbed host.
 
         Parameters
         ----------
         disturbed : mapping of str to str, optional
-            Run to what disturbed its host, where that was watched.
+            Maps each run on a disturbed host to the cause.
 
         Returns
         -------
         Stability
-            From the pairs' correlations (on Fisher's scale) and each metric's total. No run is removed: an outlier
-            widens every interval, and whoever leaves it out should report it.
+            Findings from the pairs' correlations (on Fisher's scale) and each metric's total. No run is removed: an
+            outlier widens every interval; if you leave a run out, report it.
         """
         counted = [name for name in self.metrics if self.traces[0].metrics[name].kind != "derived"]
         return assess_stability(
@@ -337,7 +338,7 @@ class Baseline:
         return shorter(compare(alpha=level), compare_within_rounds(reference, observed, partners, alpha=level))
 
     def _compare_outer(self, matrix: FloatArray, each: FloatArray, checked: _CheckedRuns) -> Comparison:
-        """Compare the outer values of a baseline with those of checked runs, with each of its runs or with one run."""
+        """Compare outer correlations of checked runs (with all baseline runs, or with one run) with the baseline's."""
         intervals = self._intervals(checked)
         if len(each) == 1:
             return compare_with_one_run(matrix, each[0], intervals=intervals, alpha=self.alpha)
@@ -350,7 +351,7 @@ class Baseline:
         return shorter(compare(alpha=level), within)
 
     def _intervals(self, checked: _CheckedRuns) -> int | None:
-        """Return the intervals of the shortest run; None where intervals are of equal work, which has no error."""
+        """Return the shortest run's number of intervals; None for intervals of equal work, without sampling error."""
         if self._equal_work:
             return None
         return min(len(trace) for trace in (*self.traces, *checked.traces))
@@ -366,16 +367,16 @@ class Baseline:
     def _checked(self, traces: Trace | Sequence[Trace], *, allow_members: bool = False) -> _CheckedRuns:
         checked = (traces,) if isinstance(traces, Trace) else tuple(traces)
         if not checked:
-            raise DataError(f"no run to check against {self.name}: give at least one")
+            raise DataError(f"no run to check against {self.name}: give at least one run")
         runs = comparable.run_names(checked, "checked")
         for trace, run in zip(checked, runs, strict=True):
             if not allow_members and any(trace is member for member in self.traces):
-                raise DataError(f"run {run} is one of the runs of {self.name}: it cannot be checked against itself")
+                raise DataError(f"run {run} belongs to {self.name}: a run cannot be checked against itself")
         configurations = {str(trace.attributes.get("configuration", "checked")) for trace in checked}
         if len(configurations) > 1:
             raise DataError(
-                f"runs of {len(configurations)} configurations ({', '.join(sorted(configurations))}): check each by "
-                "itself"
+                f"runs of {len(configurations)} configurations ({', '.join(sorted(configurations))}): check each "
+                "configuration separately"
             )
         comparable.require_distinct(runs, "checked")
         values, constant = comparable.comparable_values(self.traces[0], checked, runs, self.metrics)
@@ -428,7 +429,7 @@ class Baseline:
 
 
 def _names(trace: Trace) -> set[str]:
-    """Return the names of a run's metrics without the times of scaled counts, which only some runs have."""
+    """Return the names of a run's metrics, except the times of scaled counts, which only some runs have."""
     return {name for name in trace.metrics if not name.endswith(comparable.SCALING)}
 
 
@@ -437,6 +438,6 @@ def _require_same_metrics(traces: Sequence[Trace], runs: Sequence[str]) -> None:
         differing = sorted(_names(trace) ^ _names(traces[0]))
         if differing:
             raise DataError(
-                f"run {run} and run {runs[0]} differ in metric {', '.join(differing)}: a baseline's runs collect the "
-                "same metrics"
+                f"runs {run} and {runs[0]} have different metrics ({', '.join(differing)}): collect the same metrics "
+                "in all baseline runs"
             )

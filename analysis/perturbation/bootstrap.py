@@ -1,12 +1,12 @@
-"""The inner check with too few baseline runs: variation between runs is estimated from within each run.
+"""Inner check with too few baseline runs: the variation between runs is estimated within each run.
 
-Intervals of a trace depend on one another, so blocks of them are drawn, not single ones: the stationary bootstrap of
-Politis and Romano (1994), blocks of geometric length around the mean that Politis and White (2004, corrected 2009 with
-Patton) estimate from the series. All metrics are drawn together.
+The intervals of a trace are autocorrelated, so blocks of intervals are drawn instead of single intervals: the
+stationary bootstrap of Politis and Romano (1994). Block lengths are geometric; their mean is estimated from the series
+by the method of Politis and White (2004, corrected 2009 with Patton). All metrics are drawn together.
 
-Weaker than comparing runs, and labelled so: what differs between runs but not within one (where memory lies, what else
-the host does) is not seen within any. Simulated, its false alarms at 5 % are 4 to 11 % where runs do not differ
-otherwise.
+This is weaker evidence than a comparison of runs, and verdicts are labelled so: the bootstrap cannot see what differs
+only between runs (memory layout, other load on the host). In simulations, its false alarms at 5 % are 4 to 11 % if runs
+do not differ otherwise.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from unperturbed.errors import DataError
 special = LazyLibrary("scipy.special")
 
 RESAMPLES = 500
-"""Enough for a standard error: that of 500 is known to 3 %."""
+"""Number of bootstrap resamples: with 500, a standard error is accurate to 3 %."""
 
 _SMALL = 2.0
-"""Autocorrelations below this many standard errors count as none (Politis and White recommend 2)."""
+"""Autocorrelations below this many standard errors count as 0 (Politis and White recommend 2)."""
 
 
 def block_length(series: FloatArray) -> float:
-    """Estimate the best mean block length for the stationary bootstrap of a series' mean, in intervals.
+    """Estimate the optimal mean block length for the stationary bootstrap of a series' mean, in intervals.
 
     Politis and White, "Automatic block-length selection for the dependent bootstrap", Econometric Reviews 23 (2004), as
     corrected by Patton, Politis and White, Econometric Reviews 28 (2009): b = (2 Ĝ² / D̂)^(1/3) · n^(1/3), with D̂ = 2
@@ -59,7 +59,7 @@ def block_length(series: FloatArray) -> float:
     lags = min(n - 1, int(np.ceil(np.sqrt(n))) + quiet)
     covariance = np.array([centred[: n - lag] @ centred[lag:] / n for lag in range(lags + 1)])
     small = np.abs(covariance[1:] / variance) < _SMALL * np.sqrt(np.log10(n) / n)
-    # The first lag behind which `quiet` autocorrelations in a row are small.
+    # The first lag after which `quiet` autocorrelations in a row are small.
     behind = next((lag for lag in range(lags - quiet + 1) if small[lag : lag + quiet].all()), None)
     reach = min(2 * max(behind if behind is not None else int(np.flatnonzero(~small).max(initial=0)) + 1, 1), lags)
     at = np.arange(1, reach + 1)
@@ -74,10 +74,10 @@ def block_length(series: FloatArray) -> float:
 def bootstrap_error(
     ranks: FloatArray, first: Sequence[int], second: Sequence[int], rng: np.random.Generator
 ) -> FloatArray:
-    """Return the standard error of Fisher's z of pairs of metrics within one run, shape (pairs,).
+    """Return the standard error of Fisher's z for each pair of metrics within one run, shape (pairs,).
 
-    `ranks`: float64, shape (intervals, metrics). From `standard_ranks`. Ranks are drawn, not ranked anew: Spearman's
-    coefficient is Pearson's of the ranks.
+    `ranks`: float64, shape (intervals, metrics). From `standard_ranks`. Ranks are drawn, and not computed again:
+    Spearman's coefficient is Pearson's of the ranks.
     """
     products = ranks[:, first] * ranks[:, second]
     mean_length = max(block_length(column) for column in products.T)
@@ -97,7 +97,7 @@ def _drawn(n: int, mean_length: float, rng: np.random.Generator) -> FloatArray:
         starts += 2 * n * row
         begins.append(starts)
         ends.append(starts + lengths)
-    # Where blocks begin the count rises by one, and behind them it falls; what lies beyond n goes round.
+    # The count rises by one where a block begins and falls by one where it ends; blocks beyond n wrap around.
     size = RESAMPLES * 2 * n + 1
     changes = np.bincount(np.concatenate(begins), minlength=size) - np.bincount(np.concatenate(ends), minlength=size)
     counts = np.cumsum(changes[:-1].reshape(RESAMPLES, 2 * n), axis=1)
@@ -105,7 +105,7 @@ def _drawn(n: int, mean_length: float, rng: np.random.Generator) -> FloatArray:
 
 
 def _blocks(n: int, mean_length: float, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Draw blocks of geometric length that begin anywhere and hold n intervals in all; return starts and lengths."""
+    """Draw blocks of geometric length with n intervals in total; return their starts (anywhere) and lengths."""
     lengths = rng.geometric(1 / mean_length, max(1, int(2 * n / mean_length) + 20))
     while (ends := lengths.cumsum())[-1] < n:
         lengths = np.append(lengths, rng.geometric(1 / mean_length, len(lengths)))
@@ -118,13 +118,14 @@ def _blocks(n: int, mean_length: float, rng: np.random.Generator) -> tuple[NDArr
 def compare_by_bootstrap(
     reference: FloatArray, observed: FloatArray, errors: tuple[FloatArray, FloatArray], *, alpha: float
 ) -> Comparison:
-    """Compare coefficients of few runs, by errors from within them; by the spread between them where that is wider.
+    """Compare coefficients of few runs by the error within runs, or by the spread between runs if it is wider.
 
-    `reference`, `observed`: array of float64, shape (k, m) and (r, m). Spearman's ρ, one row a run.
-    `errors`: Standard errors on Fisher's scale of both sides, shapes as these; from `bootstrap_error`.
+    `reference`, `observed`: array of float64, shape (k, m) and (r, m). Spearman's ρ, one row for each run.
+    `errors`: Standard errors of both sides on Fisher's scale, same shapes; from `bootstrap_error`.
 
-    As soon as one side has two runs, their spread is known too, with k + r − 2 degrees of freedom. Of both ways the
-    larger p and the wider interval are taken: the one does not see what differs between runs, the other knows it badly.
+    If a side has two or more runs, their spread is also known, with k + r − 2 degrees of freedom. The larger p and the
+    wider interval of both methods count: the error within runs misses what differs between runs, and the spread of few
+    runs is inaccurate.
     """
     k, r = len(reference), len(observed)
     before, after = fisher(reference), fisher(observed)
@@ -159,42 +160,42 @@ def inner_by_bootstrap(
     name: str = "baseline",
     seed: int = 1,
 ) -> Verdict:
-    """Check whether correlations within a run changed, with as little as one baseline run.
+    """Check whether correlations within a run changed, with as few as one baseline run.
 
     Parameters
     ----------
     reference : Trace or sequence of Trace
-        The baseline's runs; from 5 on, `Baseline` is the better way.
+        Baseline runs; with 5 or more, use `Baseline` instead.
     traces : Trace or sequence of Trace
-        One run or more of one configuration.
+        One or more runs of one configuration.
     metrics : sequence of str, optional
-        Compare these metrics only, as for `Baseline`.
+        Compare only these metrics, as for `Baseline`.
     focus : sequence of str, optional
-        Compare only pairs that hold one of these.
+        Compare only pairs that include one of these metrics.
     alpha : float, default 0.05
         Family-wise level of *perturbed*.
     tolerance : float, default 0.1
-        |Δρ| that counts as no perturbation.
+        Largest |Δρ| that counts as no perturbation.
     name : str, default "baseline"
         Name of the baseline, for reports.
     seed : int, default 1
-        Of the bootstrap.
+        Seed of the bootstrap.
 
     Returns
     -------
     Verdict
-        `method` is "bootstrap" and `notes` say that it is weaker: the variation between runs is guessed from within
-        them, and known from few runs besides. More runs of the baseline are what helps.
+        `method` is "bootstrap", and `notes` state that the evidence is weaker: the variation between runs is estimated
+        within runs, and from few runs. More baseline runs help.
 
     Raises
     ------
     DataError
-        No run, runs that do not fit together, no metric that varies, a value that is not finite.
+        There is no run, runs cannot be compared, no metric varies, or a value is not finite.
     """
     before = (reference,) if isinstance(reference, Trace) else tuple(reference)
     after = (traces,) if isinstance(traces, Trace) else tuple(traces)
     if not before or not after:
-        raise DataError(f"{name}: give at least one run of the baseline and one run to check")
+        raise DataError(f"{name}: give at least one baseline run and one run to check")
     before_runs, after_runs = comparable.run_names(before, name), comparable.run_names(after, "checked")
     names, excluded = comparable.compared_metrics(before[0], metrics)
     values, flat = comparable.comparable_values(before[0], (*before, *after), (*before_runs, *after_runs), names)
@@ -204,7 +205,7 @@ def inner_by_bootstrap(
         [before[0].metrics[metric] for metric in varying], varying if focus is None else focus
     )
     if not pairs:
-        raise DataError(f"{name}: no pair of metrics that vary and share no event; measure more hardware metrics")
+        raise DataError(f"{name}: no two metrics vary without sharing an event: measure more hardware metrics")
     first, second = pair_columns(varying, pairs)
     rng = np.random.default_rng(seed)
     ranks = [standard_ranks(rows[:, kept]) for rows in values]
@@ -237,7 +238,7 @@ def inner_by_bootstrap(
         lost=tuple(flat.items()),
         method="bootstrap",
         notes=(
-            f"{count}: the variation between runs was estimated within runs, by a block bootstrap. That is weaker "
-            "evidence than 5 runs or more",
+            f"{count}: the variation between runs was estimated within runs, by a block bootstrap. With 5 or more "
+            "baseline runs, the evidence is stronger",
         ),
     )

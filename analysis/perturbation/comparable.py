@@ -1,4 +1,4 @@
-"""Choose comparable metrics, pairs and runs, and refuse all others."""
+"""Selection of comparable metrics, pairs and runs; all others are excluded or rejected."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from unperturbed.common.wording import duration
 from unperturbed.errors import DataError
 
 Excluded: TypeAlias = tuple[tuple[str, str], ...]
-"""Name and reason of each metric or pair that is left out."""
+"""Name of each excluded metric or pair, with the reason."""
 
 MINIMUM_INTERVALS = 30
-"""With fewer, a rank correlation of autocorrelated series is meaningless."""
+"""Minimum number of intervals in a run: with fewer, a rank correlation of autocorrelated series is meaningless."""
 
 _MOST_APART = 1.25
-"""Times by which usual intervals of two runs may differ where no timer is known that ended them."""
+"""Largest ratio of the median interval lengths of two runs, for runs with an unknown interval timer."""
 
 _COMPARED_KINDS = ("hardware", "simulated", "derived")
 _SOFTWARE, _OS = "software", "os"
 SCALING = (".enabled_ns", ".running_ns")
-"""Ends of the names of columns that say from which share of the time a count was scaled."""
+"""Suffixes of the columns with the times from which a multiplexed count was scaled."""
 
 
 def compared_metrics(
     trace: Trace, names: Sequence[str] | None, *, software: bool = False
 ) -> tuple[tuple[str, ...], Excluded]:
-    """Choose the metrics to compare: hardware, simulated, and those derived from these alone.
+    """Return the metrics to compare, and each excluded metric with the reason.
 
-    `names`: The metrics, of whatever kind. None for all that are hardware, simulated or derived from such, and where
-    there is none of these for those of the operating system.
+    `names`: The metrics to compare, of any kind. None selects all hardware and simulated metrics and the metrics
+    derived only from these, or, if a trace has none of them, the metrics of the operating system.
     """
     for name in names or ():
         trace[name]
@@ -56,19 +56,19 @@ def compared_metrics(
     for name in dict.fromkeys(there if names is None else names):
         metric = trace.metrics[name]
         if metric.kind == "derived" and not counted.issuperset(metric.components):
-            excluded.append((name, "derived from another metric than the hardware and simulated ones of these traces"))
+            excluded.append((name, "derived from metrics other than the hardware and simulated metrics of the traces"))
         elif names is not None or metric.kind in kinds:
             chosen.append(name)
     if not chosen:
         raise DataError(
-            f"no metric to compare among {', '.join(trace.metrics if names is None else names) or 'none at all'}: "
-            "perturbation shows in hardware or simulated metrics, so measure some"
+            f"no metric to compare (candidates: {', '.join(trace.metrics if names is None else names) or 'none'}): "
+            "measure hardware or simulated metrics, which show perturbation"
         )
     return tuple(chosen), tuple(excluded)
 
 
 def compared_pairs(metrics: Sequence[Metric], focus: Sequence[str]) -> tuple[tuple[tuple[str, str], ...], Excluded]:
-    """Return pairs that hold a metric in `focus`; then those left out, correlated because they share an event."""
+    """Return the pairs that include a metric of `focus`, and the excluded pairs, whose metrics share an event."""
     pairs: list[tuple[str, str]] = []
     excluded: list[tuple[str, str]] = []
     for first, second in combinations(metrics, 2):
@@ -82,12 +82,12 @@ def compared_pairs(metrics: Sequence[Metric], focus: Sequence[str]) -> tuple[tup
 
 
 def run_names(traces: Sequence[Trace], role: str) -> tuple[str, ...]:
-    """Return the runs' names, by position where a trace has none."""
+    """Return the name of each run: that of its trace, or else the role and the run's position."""
     return tuple(str(trace.attributes.get("run", f"{role} {number}")) for number, trace in enumerate(traces, 1))
 
 
 def require_distinct(runs: Sequence[str], group: str) -> None:
-    """Refuse a run that is given twice: it would count as two that agree perfectly."""
+    """Reject a run that is given twice: it would count as two runs that agree perfectly."""
     if len(set(runs)) < len(runs):
         twice = sorted({run for run in runs if runs.count(run) > 1})
         raise DataError(f"{group}: run {', '.join(twice)} is given twice; give each run once")
@@ -96,7 +96,7 @@ def require_distinct(runs: Sequence[str], group: str) -> None:
 def comparable_values(
     reference: Trace, traces: Sequence[Trace], runs: Sequence[str], metrics: Sequence[str]
 ) -> tuple[list[FloatArray], dict[str, str]]:
-    """Return the values of comparable runs, (intervals, metrics) each, and metrics constant in one, with the reason."""
+    """Return each run's values, (intervals, metrics), and the metrics that are constant in a run, with the reason."""
     _require_alike(reference, traces, runs, metrics)
     values = [_metric_values(trace, run, metrics) for trace, run in zip(traces, runs, strict=True)]
     constant: dict[str, str] = {}
@@ -108,62 +108,62 @@ def comparable_values(
 _ALIKE: Mapping[str, str] = {
     "host": "host",
     "program": "program",
-    "interval_event": "event that ends intervals",
-    "interval_ns": "interval [ns, or counts of an event]",
+    "interval_event": "event that ends each interval",
+    "interval_ns": "interval (ns, or number of events)",
 }
 
 
 def _require_alike(reference: Trace, traces: Sequence[Trace], runs: Sequence[str], metrics: Sequence[str]) -> None:
-    """Refuse runs that cannot be compared with the reference."""
+    """Reject runs that cannot be compared with the reference."""
     for trace, name_of_run in zip(traces, runs, strict=True):
-        file = trace.attributes.get("file")  # where a run was imported from: its number is ours
+        file = trace.attributes.get("file")  # of an imported run, which has only a number for a name
         run = f"run {name_of_run}" + (f" ({file})" if file else "")
         for attribute, what in _ALIKE.items():
             here, there = trace.attributes.get(attribute), reference.attributes.get(attribute)
             if here != there:
                 raise DataError(
-                    f"{run}: {what} is {here}, the baseline's is {there}; compare runs with the same settings"
+                    f"{run}: {what} is {here}, the baseline's is {there}: compare runs with the same settings"
                 )
         if "interval_ns" not in trace.attributes:
             _require_like_lengths(reference, trace, run)
         for name in metrics:
             if name not in trace.metrics:
                 raise DataError(
-                    f"{run} lacks metric {name!r}, which the baseline has; collect the same metrics in every run"
+                    f"{run} lacks metric {name!r}, which the baseline has: collect the same metrics in every run"
                 )
             here, there = trace.metrics[name], reference.metrics[name]
             if (here.kind, here.source, here.components) != (there.kind, there.source, there.components):
                 raise DataError(
-                    f"{run}: metric {name!r} is {here.kind} ({here.source or 'no source given'}), in the baseline it "
-                    f"is {there.kind} ({there.source or 'no source given'}) or computed from other events; measure "
-                    "it the same way"
+                    f"{run}: metric {name!r} differs from the baseline's in kind, source or events (run: {here.kind}, "
+                    f"{here.source or 'no source'}; baseline: {there.kind}, {there.source or 'no source'}): measure "
+                    "the metric in the same way"
                 )
         if len(trace) < MINIMUM_INTERVALS:
             raise DataError(
                 f"{run} has {len(trace)} intervals, but at least {MINIMUM_INTERVALS} are needed: shorten the interval "
-                f"or lengthen the run; `unperturbed check CAMPAIGN --without {name_of_run}` judges the others"
+                f"or lengthen the run; `unperturbed check CAMPAIGN --without {name_of_run}` checks the other runs"
             )
 
 
 def _require_like_lengths(reference: Trace, trace: Trace, run: str) -> None:
-    """Refuse intervals of another length, where no timer is known that ended them."""
+    """Reject a run if its interval length differs too much from the reference's; for unknown interval timers."""
     here, there = (float(np.median(one.end_ns - one.begin_ns)) if len(one) else 0.0 for one in (trace, reference))
     if min(here, there) > 0 and max(here, there) > _MOST_APART * min(here, there):
         raise DataError(
-            f"{run}: its intervals are {duration(here / 1e9)} long, the baseline's {duration(there / 1e9)}; compare "
-            "runs with the same settings; if a busy host made them uneven, record with longer ones"
+            f"{run}: its median interval is {duration(here / 1e9)}, the baseline's {duration(there / 1e9)}: compare "
+            "runs with the same settings; if a busy host made intervals uneven, record longer intervals"
         )
 
 
 def _metric_values(trace: Trace, run: str, metrics: Sequence[str]) -> FloatArray:
-    """Return the metrics as float64, shape (intervals, metrics); refuse values that are not finite."""
+    """Return the metrics as float64, shape (intervals, metrics); reject values that are not finite."""
     values = trace.values(metrics)
     wrong = np.argwhere(~np.isfinite(values))
     if len(wrong):
         row, column = (int(index) for index in wrong[0])
         raise DataError(
-            f"run {run}: metric {metrics[column]!r} is {values[row, column]} in interval {row}; leave the metric or "
-            "the run out"
+            f"run {run}: metric {metrics[column]!r} is {values[row, column]} in interval {row}: leave out the "
+            "metric or the run"
         )
     return values
 
@@ -177,10 +177,10 @@ def _constant_metrics(values: FloatArray, run: str, metrics: Sequence[str]) -> d
 
 
 def require_variation(values: Sequence[FloatArray]) -> None:
-    """Refuse runs that are copies of one another, whose spread is zero."""
+    """Reject identical runs: their spread is zero."""
     if all(np.array_equal(values[0], other) for other in values[1:]):
         raise DataError(
             f"all {len(values)} baseline runs are identical in every metric and interval, so the variation between "
-            "runs is unknown: a deterministic source needs a varied layout (size of the environment, link order) or "
-            "intervals of CPU time"
+            "runs is unknown: with a deterministic source, vary the layout (size of the environment, link order) or "
+            "use intervals of CPU time"
         )

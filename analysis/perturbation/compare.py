@@ -1,25 +1,25 @@
-"""Compare runs with runs: how much each coefficient changed, how certainly, and how many runs would decide it.
+"""Comparison of two groups of runs: change of each coefficient, its uncertainty, and the runs that would decide it.
 
-Three questions are asked of every change, and each has its own null hypothesis:
+Each change is tested for three questions, each with its own null hypothesis:
 
-- *Did it change?* If measuring changes nothing, the checked runs are drawn as the reference's were, same spread
-  included. So the test pools the spread of both (Student's t, k + r − 2 degrees of freedom). Welch's test is wrong
-  here: with few runs its tail is too heavy at the levels that a family of pairs needs (facts below).
-- *Did it stay within the tolerance?* (An equivalence test.) Its null is a change of at least the tolerance, and a
-  configuration that changes a mean may change the spread as well. So the interval is the wider of the pooled and
+- *Did it change?* If measuring changes nothing, the checked runs come from the same distribution as the reference runs,
+  with the same spread. So the test pools the spread of both (Student's t, k + r − 2 degrees of freedom). Welch's test
+  is wrong here: with few runs, its tail is too heavy at the levels that a family of pairs needs (numbers below).
+- *Did it stay within the tolerance?* (An equivalence test.) The null hypothesis is a change of at least the tolerance,
+  and a configuration that changes a mean may also change the spread. So the interval is the wider of the pooled one and
   Welch's.
-- *Did it go beyond the tolerance?* (A minimum-effect test.) Its null is a change of at most the tolerance. The p-value
-  is the level at which the pooled interval just reaches the tolerance.
+- *Did it exceed the tolerance?* (A minimum-effect test.) The null hypothesis is a change of at most the tolerance. The
+  p-value is the level at which the pooled interval just reaches the tolerance.
 
-For k = 10 reference and r = 3 checked runs from normal populations of the same spread: of a family of 66 tests at 5 %,
-pooled .042 false alarms are expected and power against 4 standard deviations is .87; Welch .23 and .38 (k = 20: pooled
-.048 and .99, Welch .61 and .30). A change that is exactly the tolerance, accepted in 5 % of cases by right: pooled up
-to .22 when the checked runs spread three times as wide, Welch up to .060, the wider of both .052
-(`docs/evidence/calibration.md`). What the pooled tests cannot do is tell a change of mean from a large change of
-spread: a change therefore counts as shown only if the interval, which can, excludes 0 (or the tolerance) too, and it
-carries a note.
+For k = 10 reference and r = 3 checked runs from normal populations with the same spread, a family of 66 pooled tests at
+5 % has .042 expected false alarms and a power of .87 against 4 standard deviations; Welch's has .23 and .38 (k = 20:
+pooled .048 and .99, Welch .61 and .30). A change of exactly the tolerance should be accepted in 5 % of cases: the
+pooled interval accepts up to .22 when the checked runs spread three times as wide, Welch's up to .060, the wider of
+both .052 (`docs/evidence/calibration.md`). The pooled tests cannot distinguish a change of the mean from a large change
+of the spread. The interval can, so a change counts as shown only if the interval also excludes 0 (or the tolerance); a
+note reports the wider spread.
 
-Outer correlations need more, see `compare_outer`.
+Outer correlations need more: see `compare_outer`.
 """
 
 from __future__ import annotations
@@ -43,66 +43,66 @@ from unperturbed.common.extras import LazyLibrary
 special = LazyLibrary("scipy.special")
 
 POWER = 0.8
-"""The probability with which `smallest_visible` is seen and `runs_to_decide` decides."""
+"""Probability that a change of `smallest_visible` is shown, and that `runs_to_decide` runs decide."""
 
 MAXIMUM_RUNS = 200
-"""More runs a configuration than this are out of reach."""
+"""Maximum number of runs per configuration to plan for; more are out of reach."""
 
 NO_SPREAD = 1e-9
-"""A standard deviation on the scale below which the runs are equal but for rounding."""
+"""Standard deviation on Fisher's scale below which runs are equal except for rounding."""
 
 NO_SPREAD_NOTE = "all reference runs have the same coefficient: the sampling error within a run is used as their spread"
 
-EQUAL_WORK_NOTE = "all reference runs have the same coefficient, as they did equal work: any difference counts"
+EQUAL_WORK_NOTE = "all reference runs have the same coefficient because they did equal work: any difference counts"
 
 _FARTHEST = 1e3
-"""Quantiles beyond this are not looked for: their level is 0, with 3 degrees of freedom or more 1e-9."""
+"""Largest quantile that is searched: with 3 or more degrees of freedom, its level is at most 1e-9."""
 
 _STEPS, _PRECISION = 60, 1e-12
-"""The root finder's steps at most (six to nine are usual), and the last one's width, of the quantile."""
+"""Maximum number of steps of the root finder (usually six to nine), and the relative step at which it stops."""
 
 _NEAR_ONE = 0.9
-"""Up to this |ρ|, shrinkage hides less than 1 % of the spread on Fisher's scale."""
+"""Largest |ρ| at which shrinkage hides less than 1 % of the spread on Fisher's scale."""
 
 _SPREAD_LEVEL = 0.01
-"""Level of the F test that puts a note on a change of spread. It decides nothing."""
+"""Level of the F test that adds a note on a wider spread; no verdict depends on it."""
 
 
 @dataclass(frozen=True)
 class MeanErrors:
-    """Standard errors of both means, and how well they are known; every array has shape (m,)."""
+    """Standard errors of both means, with degrees of freedom; every array has shape (m,)."""
 
     # reference, observed: On Fisher's scale.
     reference: FloatArray
     observed: FloatArray
-    freedom: FloatArray  # Degrees of freedom; infinite where the errors are taken as known
+    freedom: FloatArray  # Degrees of freedom; infinite if the errors are taken as known
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """How m coefficients changed between k reference runs and r checked runs; every array has shape (m,)."""
+    """Change of m coefficients between k reference runs and r checked runs; every array has shape (m,)."""
 
     # reference_mean, observed_mean: Means of the runs on Fisher's scale.
     reference_mean: FloatArray
     observed_mean: FloatArray
     standard_error: FloatArray  # Of the difference of the means
-    # effect, low, high: The change as a difference of ρ; bounds one-sided at α each, within what ρ can be.
+    # effect, low, high: The change as a difference of ρ; bounds one-sided at α each, within the range of ρ.
     effect: FloatArray
     low: FloatArray
     high: FloatArray
-    p: FloatArray  # Two-sided, of "the checked runs are drawn as the reference's were"
-    freedom: FloatArray  # Degrees of freedom of the standard error; infinite where it is taken as known
-    notes: tuple[str, ...]  # What a reader must know besides
-    tested: tuple[MeanErrors, ...] = ()  # Errors by which `p_beyond` tests; of several, each must show the change
-    designs: int = 1  # Comparisons that this was chosen from; p-values count as often
+    p: FloatArray  # Two-sided p-value of "the checked runs come from the reference's distribution"
+    freedom: FloatArray  # Degrees of freedom of the standard error; infinite if it is taken as known
+    notes: tuple[str, ...]  # Remarks for the reader
+    tested: tuple[MeanErrors, ...] = ()  # Errors that `p_beyond` tests with; each must show the change
+    designs: int = 1  # Comparisons that this was chosen from; p-values are multiplied by it
 
     def p_beyond(self, tolerance: float | FloatArray) -> FloatArray:
         """Return the p-value of "no change of ρ beyond the tolerance" for each coefficient, shape (m,).
 
         A minimum-effect test (Murphy and Myors, "Testing the hypothesis that treatments have negligible effects",
         Journal of Applied Psychology 84, 1999) whose two tails are read from the interval: the level at which its
-        nearer end reaches the tolerance on the side of the effect, and on the other side. With tolerance 0, or without
-        `tested` (the paper's rule), it is `p`.
+        nearer end reaches the tolerance on the side of the effect, and that on the opposite side. With tolerance 0, or
+        without `tested` (the paper's rule), the result is `p`.
         """
         if not self.tested or not np.any(tolerance):
             return self.p
@@ -111,7 +111,7 @@ class Comparison:
         return np.asarray(self.designs * np.max(tails, axis=0), np.float64)
 
     def _tail(self, errors: MeanErrors, change: FloatArray) -> FloatArray:
-        """Return the probability of an effect as large as that seen, if it were `change` in the effect's direction."""
+        """Return the probability of at least the observed effect if the true change in its direction were `change`."""
         falls = self.effect < 0
         change_here = np.where(falls, -change, change)
         beyond = np.where(falls, self.effect < change_here, self.effect > change_here)
@@ -120,10 +120,10 @@ class Comparison:
         return np.asarray(np.where(beyond, tail, 1 - tail), np.float64)
 
     def _quantile_reaching(self, errors: MeanErrors, change: FloatArray) -> FloatArray:
-        """Return the quantile with which the interval's nearer end (Zou 2007) just reaches `change`.
+        """Return the quantile at which the interval's nearer end (Zou 2007) just reaches `change`.
 
-        The distance of that end from the effect grows with the quantile. The root is enclosed by doubling and found by
-        regula falsi with Illinois' weights (Dowell and Jarratt 1971), for all coefficients at once.
+        The distance between that end and the effect grows with the quantile. Doubling brackets the root, and regula
+        falsi with the Illinois weights (Dowell and Jarratt 1971) finds it, for all coefficients at once.
         """
         side = np.sign(change - self.effect)
         wanted = np.abs(change - self.effect)
@@ -157,23 +157,25 @@ class Comparison:
 def compare_runs(reference: FloatArray, observed: FloatArray, *, intervals: int | None, alpha: float) -> Comparison:
     """Compare coefficients of checked runs with those of reference runs.
 
-    `reference`, `observed`: array of float64, shape (k, m) and (r, m). K ≥ 3, r ≥ 1 Spearman's ρ, one row a run.
+    `reference`, `observed`: array of float64, shape (k, m) and (r, m). Spearman's ρ, one row for each run; k ≥ 3 and
+    r ≥ 1.
 
-    The interval of the difference of ρ joins the intervals of both sides: Zou, "Toward using confidence intervals to
-    compare correlations", Psychological Methods 12 (2007). Taking the interval of the difference of z to the scale of ρ
-    at the reference's mean instead forgets that the reference's mean is uncertain too: it accepts a rise from .8 to .9
-    as within .1 in up to 12 % of cases where 5 % are due.
+    The interval of the difference of ρ combines the intervals of both sides: Zou, "Toward using confidence intervals to
+    compare correlations", Psychological Methods 12 (2007). Converting the interval of the difference of z to ρ at the
+    reference's mean would ignore that this mean is uncertain too: it would accept a rise from .8 to .9 as within .1 in
+    up to 12 % of cases instead of 5 %.
 
-    One checked run (r = 1) gives the prediction interval |z − z̄| / (s·√(1 + 1/k)) against t with k − 1 degrees of
-    freedom.
+    One checked run (r = 1) is compared by a prediction interval: |z − z̄| / (s·√(1 + 1/k)) has Student's t with k − 1
+    degrees of freedom.
 
-    Shrinkage hides a part of the spread near ±1: where there is a change, the checked runs' spread is
-    `wider_below_one` times the reference's. Without that, a fall by exactly the tolerance from .9999 and .999 was
-    called *perturbed* in 28 and 18 % of the campaigns of `docs/evidence/calibration.md`.
+    Shrinkage hides a part of the spread near ±1: if there is a change, the checked runs' spread is `wider_below_one`
+    times the reference's. Without this factor, falls by exactly the tolerance from .9999 and .999 were called
+    *perturbed* in 28 and 18 % of the campaigns of `docs/evidence/calibration.md`.
 
-    Where all reference runs have the same coefficient, no spread is known and any difference would be "significant".
-    The within-run sampling error 1/√(n − 3) is then taken for the spread between runs, and the note says so. Not for
-    runs that were cut at equal work, whose `intervals` are None: these are equal because the program is deterministic.
+    If all reference runs have the same coefficient, their spread is unknown and any difference would be "significant".
+    The sampling error within a run, 1/√(n − 3), then replaces the spread between runs, and a note reports this. Runs
+    that were cut at equal work (`intervals` is None) are an exception: they are equal because the program is
+    deterministic.
     """
     k, r = len(reference), len(observed)
     before, after = fisher(reference), fisher(observed)
@@ -181,7 +183,7 @@ def compare_runs(reference: FloatArray, observed: FloatArray, *, intervals: int 
     spread = spreads(before, after, intervals)
     freedom = np.full_like(spread.reference, k + r - 2)
     unchanged = pooled(spread.reference, spread.observed, k, r)
-    # The error within a run, which stands for a spread that is not known, is about the same at all levels.
+    # The error within a run, which replaces an unknown spread, is about the same at all levels.
     relative = np.where(spread.none, 1.0, wider_below_one(*map(from_fisher, means)))
     changed = pooled(spread.reference, spread.observed / relative**2, k, r)
     ways = [MeanErrors(np.sqrt(changed / k), relative * np.sqrt(changed / r), freedom)]
@@ -199,7 +201,7 @@ def comparison(
     freedom: FloatArray,
     notes: tuple[str, ...],
 ) -> Comparison:
-    """Return a comparison whose p-value is Student's, of the difference of the means by its standard error."""
+    """Return a comparison with the p-value of Student's t: difference of the means over its standard error."""
     return Comparison(
         *means,
         standard_error,
@@ -215,7 +217,7 @@ def comparison(
 def smallest_visible(
     reference_mean: float, standard_error: float, freedom: float, *, alpha: float, family: int
 ) -> float:
-    """Return the smallest |Δρ|, up and down, that is significant at α / family (Holm's first step) with power 80 %."""
+    """Return the smallest |Δρ|, up or down, that is significant at α / family (Holm's first step) with power 80 %."""
     if np.isinf(freedom):
         shift = special.ndtri(1 - alpha / (2 * family)) + special.ndtri(POWER)
     else:
@@ -237,20 +239,20 @@ def runs_to_decide(
     relative_spread: float = 1.0,
     fewest: int | None = None,
 ) -> int | None:
-    """Return how many runs a configuration would decide with power 80 %, if change and spread are as they were seen.
+    """Return the runs per configuration that would decide with power 80 %, if change and spread are as observed.
 
-    Decided is what is shown to lie within the tolerance or beyond it. The count holds for every configuration: the
-    checked one gets that many runs, and the reference too when it has fewer. Growing the checked runs alone could not
-    get below the reference's own error. With `fewest` the campaign is planned anew with at least as many runs of each;
-    without, the runs that were made are kept. `relative_spread` is the spread of the checked runs over the reference's
-    where there is a change (`compare_outer.relative_spread`).
+    A change is decided if it is shown to lie within the tolerance or beyond it. The checked configuration gets that
+    many runs, and so does the reference if it has fewer: more checked runs alone cannot reduce the reference's own
+    error. With `fewest`, a new campaign is planned with at least that many runs of each; otherwise, existing runs are
+    kept. `relative_spread` is the ratio of the checked runs' spread to the reference's if there is a change
+    (`compare_outer.relative_spread`).
 
-    Result: None when more than `MAXIMUM_RUNS` would be needed, as for a change that is about the tolerance.
+    Result: None if more than `MAXIMUM_RUNS` would be needed, for example for a change of about the tolerance.
     """
     runs, references, freedom, wanted, quantile = _plans(k, r, fewest, alpha, family)
     spread = standard_error / np.sqrt(1 / k + 1 / r)
     before, after = float(from_fisher(reference_mean)), float(from_fisher(observed_mean))
-    # The slope of Fisher's scale takes both errors to ρ.
+    # The slope of Fisher's scale converts both errors to ρ.
     errors = [
         of_one / fisher_slope(rho) / np.sqrt(count)
         for of_one, rho, count in ((spread, before, references), (spread * relative_spread, after, runs))
@@ -260,7 +262,7 @@ def runs_to_decide(
     if tolerance == 0:
         excess = abs(observed_mean - reference_mean) / (spread * np.sqrt(1 / references + 1 / runs))
     beyond = special.stdtr(freedom, excess - wanted) >= POWER
-    # A bound beyond ±1 is kept by itself.
+    # A bound beyond ±1 is never exceeded.
     above = (before + tolerance - after) / error if before + tolerance < 1 else np.inf
     below = (after - before + tolerance) / error if before - tolerance > -1 else np.inf
     inside = special.stdtr(freedom, above - quantile) + special.stdtr(freedom, below - quantile) - 1 >= POWER
@@ -270,7 +272,7 @@ def runs_to_decide(
 
 @lru_cache(maxsize=16)
 def _plans(k: int, r: int, fewest: int | None, alpha: float, family: int) -> tuple[FloatArray, ...]:
-    """Return runs, reference runs, freedom, quantiles of a change and of a bound; a verdict's changes share them."""
+    """Return candidate numbers of runs with degrees of freedom and quantiles; all changes of a verdict share them."""
     runs = np.arange(fewest or r + 1, MAXIMUM_RUNS + 1, dtype=np.float64)
     references = runs if fewest else np.maximum(float(k), runs)
     freedom = references + runs - 2
@@ -282,7 +284,7 @@ def _plans(k: int, r: int, fewest: int | None, alpha: float, family: int) -> tup
 def widest_bounds(
     reference_mean: FloatArray, observed_mean: FloatArray, ways: Sequence[MeanErrors], alpha: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the bounds of differences of ρ, one-sided at α each, that hold by every way, within what ρ can reach."""
+    """Return the widest bounds of differences of ρ by any of the errors, one-sided at α each, within the range of ρ."""
     bounds = [difference_of_rho(reference_mean, observed_mean, way, alpha) for way in ways]
     before = from_fisher(reference_mean)
     low, high = np.min([low for low, _ in bounds], axis=0), np.max([high for _, high in bounds], axis=0)
@@ -290,12 +292,12 @@ def widest_bounds(
 
 
 def _t_below(freedom: FloatArray, value: FloatArray) -> FloatArray:
-    """Return the probability that Student's t, normal where degrees of freedom are infinite, is at most a value."""
+    """Return the probability that Student's t (normal if degrees of freedom are infinite) is at most a value."""
     return np.asarray(np.where(np.isinf(freedom), special.ndtr(value), special.stdtr(freedom, value)), np.float64)
 
 
 def _t_quantile(freedom: FloatArray, level: float) -> FloatArray:
-    """Return quantiles of Student's t, of the normal distribution where degrees of freedom are infinite."""
+    """Return quantiles of Student's t (of the normal distribution if degrees of freedom are infinite)."""
     if len(freedom) > 1 and (freedom == freedom[0]).all():  # as in every comparison by the pooled spread
         return np.full(len(freedom), _t_quantile(freedom[:1], level))
     return np.asarray(np.where(np.isinf(freedom), special.ndtri(level), special.stdtrit(freedom, level)), np.float64)
@@ -303,7 +305,7 @@ def _t_quantile(freedom: FloatArray, level: float) -> FloatArray:
 
 @dataclass(frozen=True)
 class Spreads:
-    """Variances between runs on Fisher's scale, shape (m,); where the reference had none, that within a run."""
+    """Variances between runs on Fisher's scale, shape (m,); the variance within a run replaces a variance of 0."""
 
     reference: FloatArray
     observed: FloatArray
@@ -311,34 +313,34 @@ class Spreads:
     none_note: str = NO_SPREAD_NOTE
 
     def notes(self, k: int, r: int) -> tuple[str, ...]:
-        """Return what a reader must know of each, for k reference and r checked runs."""
+        """Return a note on each coefficient's spread, mostly empty, for k reference and r checked runs."""
         ratio = self.observed / self.reference
         wider = special.fdtrc(r - 1, k - 1, ratio) < _SPREAD_LEVEL if r > 1 else np.zeros(len(ratio), bool)
-        of_all = "one checked run: its spread is taken to be the reference's" if r == 1 else ""
+        of_all = "one checked run: its spread is assumed to be that of the reference runs" if r == 1 else ""
         notes = [of_all] * len(ratio)
         for at in np.flatnonzero(self.none | wider).tolist():
             sentences = [of_all] if of_all else []
             if self.none[at]:
                 sentences.insert(0, self.none_note)
             if wider[at]:
-                sentences.append(f"the checked runs vary {np.sqrt(ratio[at]):.1f} times as much as the reference's")
+                sentences.append(f"the checked runs vary {np.sqrt(ratio[at]):.1f} times as much as the reference runs")
             notes[at] = "; ".join(sentences)
         return tuple(notes)
 
 
 def wider_below_one(reference_mean: FloatArray, observed_mean: FloatArray) -> FloatArray:
-    """Return the spread of checked runs over the reference's on Fisher's scale, at least 1, from means of ρ."""
+    """Return the ratio of the checked to the reference runs' spread on Fisher's scale, at least 1, from means of ρ."""
     wider = np.maximum(1.0, shown_spread(observed_mean) / shown_spread(reference_mean))
     return np.where(np.abs(reference_mean) > _NEAR_ONE, wider, 1.0)
 
 
 def least_variance(intervals: float | None) -> tuple[float, str]:
-    """Return the variance that stands for a spread of 0, and its note; `intervals` is None for runs of equal work."""
+    """Return the variance that replaces a spread of 0, and its note; `intervals` is None for runs of equal work."""
     return (NO_SPREAD**2, EQUAL_WORK_NOTE) if intervals is None else (1 / (intervals - 3), NO_SPREAD_NOTE)
 
 
 def spreads(before: FloatArray, after: FloatArray, intervals: float | None, inflation: float = 1.0) -> Spreads:
-    """Return each side's variance between runs, the reference's for one checked run; its spread is inflated first."""
+    """Return both variances between runs: the reference's is inflated, and is also used for a single checked run."""
     first = before.var(axis=0, ddof=1) * inflation**2
     second = after.var(axis=0, ddof=1) if len(after) > 1 else first.copy()
     none = first < NO_SPREAD**2
@@ -376,7 +378,7 @@ def welch_errors(
 ) -> MeanErrors:
     """Return errors of means with Satterthwaite's degrees of freedom, from their squares on Fisher's scale.
 
-    What each adds to the error of ρ counts: near ±1 a large error of z adds little.
+    Each error is weighted by its effect on ρ: near ±1, a large error of z matters little.
     """
     first, second = (square / fisher_slope(from_fisher(mean)) ** 2 for mean, square in zip(means, squares, strict=True))
     return MeanErrors(np.sqrt(squares[0]), np.sqrt(squares[1]), _satterthwaite(first, second, *freedoms))

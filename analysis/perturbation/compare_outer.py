@@ -1,37 +1,37 @@
-"""Outer correlations of checked runs against those of reference runs: values that depend on one another.
+"""Comparison of outer correlations of checked runs with those of reference runs; the values are interdependent.
 
-Let z_ij = a + b_i + b_j + e_ij be the correlation of runs i and j on Fisher's scale. A checked run is held against all
-k reference runs, a reference run against the other k − 1, so that its value deviates from the mean by only
-(k − 2)/(k − 1) of b_i − b̄: the reference's spread is multiplied by (k − 1)/(k − 2). And each e_ij is in the values of
-both i and j, so that the mean of the reference varies by 2 σ²_e / (k(k − 1)). The spread between runs shows half of
-that; the other half is added. Without both, family-wise false alarms at 5 % are 6–11 % (5 metrics, k = 5 and 10,
-r = 3).
+Let z_ij = a + b_i + b_j + e_ij be the correlation of runs i and j on Fisher's scale. A checked run is compared with all
+k reference runs, a reference run with the other k − 1. So a reference run's value deviates from the mean by only
+(k − 2)/(k − 1) of b_i − b̄, and the reference's spread is multiplied by (k − 1)/(k − 2). Each e_ij is part of the
+values of both i and j, so the mean of the reference varies by 2 σ²_e / (k(k − 1)). The spread between runs shows half
+of this variance; the other half is added. Without both corrections, family-wise false alarms at 5 % are 6–11 %
+(5 metrics, k = 5 and 10, r = 3).
 
-*Did it change?* is tested as in `compare`. Where there is a change, four things differ:
+*Did it change?* is tested as in `compare`. If there is a change, four things differ:
 
-- **Level.** Runs that agree to .99 differ in ρ by thousandths; runs that share half of what they do differ by tenths,
-  on Fisher's scale too. Let a run be the program and noise of its own, a² its share in relation, so that
-  ρ_ij = ((1 + a_i²)(1 + a_j²))^−½. If that noise varies from run to run by the same *relation* in all, the spread of
-  the checked runs is `relative_spread` times the reference's, 1 to 3.5 times. Without it, a fall by exactly the
-  tolerance from .999 was called *perturbed* in 27 % of campaigns.
-- **Own spread.** The noise of checked runs may vary otherwise. If less, the upper confidence bound of their own spread
-  (level .95) takes the place of the model's. If more, an interval and a test show it that must hold too, as Welch's
-  must in `compare`: by a spread that is partly the reference's, by as many degrees of freedom as are borrowed from it,
-  and for the rest their own. Less is borrowed the less probable a ratio as large as that of both is, so that more
-  baseline runs do not hide checked runs that spread several times as wide.
-- **Tails.** Values are skewed towards low ones (two runs have no more in common than each has with the program), and
-  the reference's spread goes to another level by a model: half of the degrees of freedom are counted. The end of the
-  interval that is farther from 0, which shows a change to lie within the tolerance, is taken at α/2: by the first term
-  of Edgeworth's expansion (Hall, "The Bootstrap and Edgeworth Expansion", 1992, section 2.3) the mean of 3 to 10 values
-  of skewness −.5 passes a bound at 2.5 to 3.3 % in 5 % of cases.
+- **Level.** Between runs that agree to .99, ρ varies by thousandths; between runs that share half of what they do, ρ
+  varies by tenths, on Fisher's scale too. Model a run as the program plus its own noise, with a² the noise relative to
+  the program, so ρ_ij = ((1 + a_i²)(1 + a_j²))^−½. If the noise varies from run to run by the same *ratio* in both
+  groups, the spread of the checked runs is `relative_spread` times the reference's, 1 to 3.5 times. Without this
+  factor, a fall by exactly the tolerance from .999 was called *perturbed* in 27 % of campaigns.
+- **Own spread.** The noise of checked runs may vary differently. If it varies less, the upper confidence bound of their
+  own spread (level .95) replaces the model's spread. If it varies more, a second interval and a second test show it,
+  and must also hold, like Welch's in `compare`. Their spread is partly the reference's, with as many degrees of freedom
+  as are borrowed from it, and otherwise the checked runs' own. The less probable the ratio of both spreads is, the less
+  is borrowed, so more baseline runs do not hide checked runs that spread several times as wide.
+- **Tails.** Values are skewed towards low ones (two runs have no more in common than each has with the program), and a
+  model converts the reference's spread to another level: half of the degrees of freedom are counted. The end of the
+  interval that is farther from 0, which shows a change to lie within the tolerance, is computed at α/2: by the first
+  term of Edgeworth's expansion (Hall, "The Bootstrap and Edgeworth Expansion", 1992, section 2.3), the mean of 3 to 10
+  values of skewness −.5 passes a bound at 2.5 to 3.3 % in 5 % of cases.
 - **The reference's error.** Checked runs that share less with the program follow a reference run's b_i less than other
-  reference runs do: a deviation of b_i moves their mean by γ b_i, with γ = (ρ / slope) of the checked runs over that of
-  the reference, slope being dρ / dz. So the reference's mean errs by 2 b̄ and the checked one by γ b̄, and (2 − γ) b̄
-  remains, where without a change it is b̄: the reference's error counts that many times.
+  reference runs do: a deviation of b_i moves their mean by γ b_i. Here γ is ρ / slope of the checked runs divided by
+  ρ / slope of the reference, with slope = dρ / dz. So the reference's mean errs by 2 b̄, the checked mean by γ b̄, and
+  their difference by (2 − γ) b̄; without a change, by b̄. The reference's error is multiplied by 2 − γ.
 
 Error rates and power: `docs/evidence/calibration.md`. On the scale of signal to noise, ρ / (1 − ρ), acceptance is as
-good, but the spread of runs that agree to .99 is enormous there: intervals reached −2, and of falls from .99 to .5 four
-in ten were called *perturbed*.
+good, but the spread of runs that agree to .99 is enormous: intervals reached −2, and only four in ten falls from .99 to
+.5 were called *perturbed*.
 """
 
 from __future__ import annotations
@@ -65,36 +65,36 @@ from unperturbed.common.extras import LazyLibrary
 special = LazyLibrary("scipy.special")
 
 COUNTED = 0.5
-"""The share of its degrees of freedom that a spread is taken to have where there is a change."""
+"""Share of a spread's degrees of freedom that counts if there is a change."""
 
 _UNLIKELY = 0.05
-"""The probability with which the checked runs' own spread is so small that the model's is given up for its upper
-confidence bound, three to four times the spread of three runs."""
+"""Level at which the upper confidence bound of the checked runs' own spread replaces a wider spread of the model; for
+three runs, this bound is three to four times their spread."""
 
 _LEAST_SPREAD = 0.25
-"""The checked runs' spread in relation to the reference's, at least."""
+"""Minimum ratio of the checked runs' spread to the reference's."""
 
 _BORROWED = 1 / 3
 _MOST_BORROWED = 1.5
-"""The share of the reference's degrees of freedom that are added to the checked runs' own, and how many for each of
-these at most."""
+"""Share of the reference's degrees of freedom that is added to the checked runs' own, and the most that is added for
+each of these."""
 
 _IMPROBABLE = 0.05
-"""Of a ratio of both spreads less probable than that, fewer degrees of freedom are borrowed, in proportion."""
+"""If the ratio of both spreads is less probable than this, proportionally fewer degrees of freedom are borrowed."""
 
 _FAR_LEVEL = 0.5
-"""The level of the interval's far end, in relation to that of the near one."""
+"""Level of the interval's far end, relative to that of the near end."""
 
 _LEAST_NOISE = 0.1
-"""What a run adds may vary by 1 / `_LEAST_NOISE` times more in relation to its own noise than in relation to that and
-what `fisher` adds."""
+"""A run's noise may vary at most 1 / `_LEAST_NOISE` times as much relative to itself as relative to its sum with the
+noise that `fisher` adds."""
 
 
 def relative_spread(reference_mean: FloatArray, observed_mean: FloatArray) -> FloatArray:
-    """Return the spread of checked runs over that of reference runs, from means of ρ, shape (m,); see the module.
+    """Return the ratio of the checked runs' spread to the reference runs', from means of ρ, shape (m,); see the module.
 
     `reference_mean`, `observed_mean`: Mean ρ of reference runs with one another, and of checked runs with them.
-    Result: At least 1, which it is without a change, and where reference runs do not correlate.
+    Result: At least 1; exactly 1 without a change, and if the reference runs do not correlate.
     """
     within = np.clip(reference_mean, 1e-3, 1 - 1e-9)
     across = np.clip(observed_mean, 1e-3, 1 - 1e-9)
@@ -107,7 +107,7 @@ def relative_spread(reference_mean: FloatArray, observed_mean: FloatArray) -> Fl
 
 
 def _per_relative_noise(rho: FloatArray, noise: FloatArray) -> FloatArray:
-    """Return the change of z for a unit of the logarithm of one run's noise; ln ρ = −½ ln(1 + a²) + …."""
+    """Return the derivative of z with respect to the logarithm of one run's noise; ln ρ = −½ ln(1 + a²) + …."""
     return np.asarray(fisher_slope(rho) * rho * noise / (1 + noise), np.float64)
 
 
@@ -118,8 +118,8 @@ def compare_outer_runs(
 
     `reference`, `observed`: array of float64, shape (k, m) and (r, m). Mean ρ of each of k ≥ 3 reference runs with the
     others, and of each checked run with all reference runs.
-    `pair_variance`: array of float64, shape (m,). From the function of this name.
-    `alpha`: Level of the interval's near bound, one-sided; the far one is taken at half of it.
+    `pair_variance`: array of float64, shape (m,). From the function `pair_variance`.
+    `alpha`: One-sided level of the interval's near bound; the far bound has half this level.
     """
     k, r = len(reference), len(observed)
     before, after = fisher(reference), fisher(observed)
@@ -134,14 +134,14 @@ def compare_outer_runs(
 
 
 def outer_spreads(before: FloatArray, after: FloatArray, intervals: float | None) -> Spreads:
-    """Return each side's variance between runs, from Fisher's z of outer values of k ≥ 3 and r runs, (runs, m)."""
+    """Return each side's variance between runs, from Fisher's z of outer values of k ≥ 3 and r runs, each (runs, m)."""
     k = len(before)
     return spreads(before, after, intervals, inflation=(k - 1) / (k - 2))
 
 
 @dataclass(frozen=True)
 class OuterErrors:
-    """Errors of both means where there is a change, by one way or several: the wider interval holds."""
+    """Errors of both means if there is a change, by one or more methods: the widest interval counts."""
 
     near: tuple[MeanErrors, ...]  # Of the interval's end on the side of 0, and of the test of the tolerance
     far: tuple[MeanErrors, ...]  # Of the other end
@@ -154,17 +154,17 @@ def outer_errors(
     runs: tuple[float | FloatArray, float | FloatArray],
     freedoms: tuple[float | FloatArray, float | FloatArray],
 ) -> OuterErrors:
-    """Return the errors of both means where there is a change, by the model of level and by the runs' own spread.
+    """Return the errors of both means if there is a change, by the model of the level and by the runs' own spread.
 
-    `means`: On Fisher's scale, of reference and checked runs, shape (m,).
+    `means`: Means of reference and checked runs on Fisher's scale, shape (m,).
     `shared`: Variance of the reference's mean that its runs' spread does not show, shape (m,).
-    `runs`: By how many runs a spread is divided to be that of a mean, of the reference and the checked ones.
-    `freedoms`: Degrees of freedom of both spreads; with 0 of the checked runs' they have no spread of their own.
+    `runs`: Numbers of reference and checked runs by which a run's variance is divided to give that of a mean.
+    `freedoms`: Degrees of freedom of both spreads; 0 for checked runs without a spread of their own.
     """
     (k, r), (of_reference, of_checked) = runs, freedoms
     several = np.asarray(of_checked, np.float64) > 0
     own_freedom = np.maximum(of_checked, 1)
-    # The error within a run, which stands for a spread that is not known, is about the same at all levels.
+    # The error within a run, which replaces an unknown spread, is about the same at all levels.
     relative = np.where(spread.none, 1.0, relative_spread(*map(from_fisher, means)))
     most = spread.observed * own_freedom / special.chdtri(own_freedom, 1 - _UNLIKELY)
     at_most = np.maximum(_LEAST_SPREAD, np.sqrt(most / spread.reference))
@@ -188,7 +188,7 @@ def outer_errors(
 
 
 def _either(where: NDArray[np.bool_], errors: MeanErrors, otherwise: MeanErrors) -> MeanErrors:
-    """Return the errors by one way where it can be taken, by another elsewhere."""
+    """Return `errors` where the condition holds, `otherwise` elsewhere."""
     return MeanErrors(*(np.where(where, *both) for both in zip(_fields(errors), _fields(otherwise), strict=True)))
 
 
@@ -199,7 +199,7 @@ def _fields(errors: MeanErrors) -> tuple[FloatArray, FloatArray, FloatArray]:
 def outer_bounds(
     means: tuple[FloatArray, FloatArray], errors: OuterErrors, alpha: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the interval: the end on the side of 0 by the near errors, the other by the far ones and at α/2."""
+    """Return the interval: the end on the side of 0 from the near errors, the other end from the far errors at α/2."""
     near_low, near_high = widest_bounds(*means, errors.near, alpha)
     far_low, far_high = widest_bounds(*means, errors.far, _FAR_LEVEL * alpha)
     falls = means[1] < means[0]
@@ -207,12 +207,12 @@ def outer_bounds(
 
 
 def _counts(reference_mean: FloatArray, observed_mean: FloatArray) -> FloatArray:
-    """Return how many times the squared error of the reference's mean counts; see the module."""
+    """Return the factor that multiplies the squared error of the reference's mean; see the module's docstring."""
     return np.asarray((2 - following(reference_mean, observed_mean)) ** 2, np.float64)
 
 
 def following(reference_mean: FloatArray, observed_mean: FloatArray) -> FloatArray:
-    """Return γ of the module, 0 to 1: how far the checked runs' mean follows a reference run that deviates."""
+    """Return γ of the module's docstring, 0 to 1: how far the checked runs' mean follows a deviating reference run."""
 
     def moved(mean: FloatArray) -> FloatArray:
         rho = from_fisher(mean)
@@ -224,20 +224,20 @@ def following(reference_mean: FloatArray, observed_mean: FloatArray) -> FloatArr
 
 
 def reference_outer_rho(matrix: FloatArray) -> FloatArray:
-    """Return each reference run's mean ρ, aligned to each other one as a checked run would be, (runs, pairs)."""
+    """Return each reference run's mean ρ with the other reference runs, aligned like a checked run, (runs, pairs)."""
     return from_fisher(matrix.sum(axis=0) / (len(matrix) - 1))
 
 
 @dataclass(frozen=True)
 class VarianceComponents:
-    """Variance components of s_ij = a + b_i + b_j + e_ij: of a run's b, and of two runs' e; shape (pairs,)."""
+    """Variance components of s_ij = a + b_i + b_j + e_ij: b of a run and e of a pair of runs; shape (pairs,)."""
 
     run: FloatArray
     pair: FloatArray
 
 
 def variance_components(matrix: FloatArray) -> VarianceComponents:
-    """Estimate the components of a matrix of 4 runs or more by least squares; both directions of two are averaged."""
+    """Estimate the components from 4 or more runs by least squares; both directions of a pair are averaged."""
     k = len(matrix)
     pairs = (matrix + matrix.transpose(1, 0, 2)) / 2
     mean = pairs.sum(axis=(0, 1)) / (k * (k - 1))
@@ -245,35 +245,35 @@ def variance_components(matrix: FloatArray) -> VarianceComponents:
     residual = pairs - mean - effect[:, None] - effect[None, :]
     residual[np.arange(k), np.arange(k)] = 0
     both = (residual**2).sum(axis=(0, 1)) / (k * (k - 3))
-    # effect_i holds b_i − b̄ and the mean of k − 1 of the e, taken k − 1 of k − 2 times; its square's expectation is
+    # effect_i is b_i − b̄ plus (k − 1)/(k − 2) times the mean of k − 1 of the e; the expectation of its square is
     # solved for σ²_b.
     run = (effect**2).sum(axis=0) / (k - 1) - both / (k - 2)
     return VarianceComponents(np.maximum(run, 0.0), np.asarray(both, np.float64))
 
 
 def pair_variance(matrix: FloatArray) -> FloatArray:
-    """Return how much variance of `outer_matrix` belongs to two runs together and to neither alone, shape (pairs,)."""
+    """Return the variance of `outer_matrix` that belongs to pairs of runs and to no single run, shape (pairs,)."""
     return variance_components(matrix).pair
 
 
 _KNOWN = 1e9
-"""Degrees of freedom of a variance that is as good as known, where all runs are equal but for rounding."""
+"""Degrees of freedom of a variance that is practically known: all runs are equal except for rounding."""
 
 
 def compare_with_one_run(
     matrix: FloatArray, observed_z: FloatArray, *, intervals: int | None, alpha: float
 ) -> Comparison:
-    """Compare outer correlations with one run, of whatever configuration, with those of baseline runs with each other.
+    """Compare outer correlations of checked runs with one other run to those between baseline runs.
 
-    `matrix`: array of float64, shape (k, k, m). K ≥ 4 Fisher's z between baseline runs, from `outer_matrix`.
-    `observed_z`: float64, shape (r, m). Fisher's z of r checked runs, each against the one run.
+    `matrix`: array of float64, shape (k, k, m). Fisher's z between k ≥ 4 baseline runs, from `outer_matrix`.
+    `observed_z`: float64, shape (r, m). Fisher's z of r checked runs, each with the one run.
 
-    In the model z_ij = a + b_i + b_j + e_ij of the module, the mean over r runs against one has the variance σ²_b +
-    (σ²_b + σ²_e)/r, and the baseline's mean over its pairs 4 σ²_b/k + 2 σ²_e/(k(k − 1)). Degrees of freedom by
-    Satterthwaite from those of the two parts, k − 1 and k(k − 3)/2. The one run's b does not average out, however many
-    runs are held against it: more runs do not help much. False alarms at 5 %, measured: 4–5 % with 10 baseline runs;
-    down to nothing with 5 or 6 where most of the variation belongs to pairs of runs, as a part of a variance cannot be
-    estimated below 0.
+    In the model z_ij = a + b_i + b_j + e_ij of the module, the mean of r runs with the one run has the variance σ²_b +
+    (σ²_b + σ²_e)/r, and the baseline's mean over its pairs has 4 σ²_b/k + 2 σ²_e/(k(k − 1)). The degrees of freedom are
+    Satterthwaite's, from those of the two components, k − 1 and k(k − 3)/2. The one run's b does not average out over
+    the checked runs, so more runs do not help much. Measured false alarms at 5 %: 4–5 % with 10 baseline runs; down to
+    0 with 5 or 6 if most of the variation belongs to pairs of runs, because a variance component cannot be estimated
+    below 0.
     """
     k, r = len(matrix), len(observed_z)
     parts = variance_components(matrix)
@@ -283,14 +283,14 @@ def compare_with_one_run(
     means = matrix.sum(axis=(0, 1)) / (k * (k - 1)), observed_z.mean(axis=0)
     of_reference = 4 * parts.run / k + 2 * parts.pair / (k * (k - 1))
     of_observed = parts.run + (parts.run + parts.pair) / r
-    # What is estimated is S = σ²_b + σ²_e/(k − 2) and σ²_e: the variance in terms of these, and how well it is known.
+    # The estimates are S = σ²_b + σ²_e/(k − 2) and σ²_e: write the variance in these, with its degrees of freedom.
     of_run = 1 + 1 / r + 4 / k
     of_both = 1 / r + 2 / (k * (k - 1)) - of_run / (k - 2)
     spread = parts.run + parts.pair / (k - 2)
     variance = of_reference + of_observed
     known = (of_run * spread) ** 2 / (k - 1) + (of_both * parts.pair) ** 2 / (k * (k - 3) / 2)
     freedom = np.minimum(_KNOWN, variance**2 / np.maximum(known, np.finfo(np.float64).tiny))
-    # The error within a run, which stands for a spread that is not known, is about the same at all levels.
+    # The error within a run, which replaces an unknown spread, is about the same at all levels.
     relative = np.where(none, 1.0, relative_spread(*map(from_fisher, means)))
     errors = np.sqrt(of_reference), relative * np.sqrt(of_observed)
     at_level = OuterErrors((MeanErrors(*errors, COUNTED * freedom),), (MeanErrors(*errors, freedom),))

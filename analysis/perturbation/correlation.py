@@ -1,4 +1,4 @@
-"""Spearman's coefficient, fast, and Fisher's scale, on which its changes are measured."""
+"""Fast computation of Spearman's coefficients, and Fisher's transformation of them."""
 
 from __future__ import annotations
 
@@ -15,22 +15,23 @@ FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
 
 _SHRINKAGE = 1e-3
-"""Coefficients are multiplied by one minus this before Fisher's transformation, which sends ±1 to infinity.
+"""Coefficients are multiplied by one minus this before Fisher's transformation, which maps ±1 to ±∞.
 
-One fixed number, so that the scale is the same for runs of different length and for every campaign. 1e-3 is 1 / (2n)
-for 500 intervals, the usual continuity correction; it bounds |z| at 3.8. All shrink alike, so none are made equal that
-differed (as clipping would, and would then see no spread between runs), and `from_fisher` undoes it.
+The number is fixed: the scale is the same for runs of different length and for every campaign. 1e-3 is 1 / (2n) for
+500 intervals, the usual continuity correction; it bounds |z| at 3.8. All coefficients shrink by the same factor, so
+different ones stay different (clipping would make them equal, without spread between runs), and `from_fisher` reverses
+the shrinkage.
 """
 
 
 _VALUE_S = 0.05e-6
-"""Seconds that ranking takes a value; only the choice of workers depends on it."""
+"""Seconds to rank one value; only the choice of workers depends on it."""
 
 
 def standard_ranks(values: ArrayLike) -> FloatArray:
-    """Rank each column (ties share their mean rank) and scale it to mean 0 and length 1, NaN where it is constant.
+    """Rank each column (ties share their mean rank) and scale it to mean 0 and length 1; constant columns are NaN.
 
-    The scalar product of two columns is their Spearman coefficient. Values are finite, shape (intervals, metrics).
+    The scalar product of two columns is their Spearman coefficient. Values must be finite, (intervals, metrics).
     """
     columns = np.ascontiguousarray(np.asarray(values, np.float64).T)
     ranks = np.empty_like(columns)
@@ -43,7 +44,7 @@ def standard_ranks(values: ArrayLike) -> FloatArray:
 
 
 def _rank(values: FloatArray, into: FloatArray) -> None:
-    """Write the ranks of a column, from 0, ties sharing their mean; a third of the time of scipy's `rankdata`."""
+    """Write the ranks of a column, from 0; ties share their mean. Takes a third of the time of scipy's `rankdata`."""
     order = np.argsort(values)
     ascending = values[order]
     first = np.flatnonzero(np.concatenate(([True], ascending[1:] != ascending[:-1])))
@@ -57,7 +58,7 @@ def _rank(values: FloatArray, into: FloatArray) -> None:
 def correlate_ranks(x: FloatArray, y: FloatArray) -> FloatArray:
     """Return Spearman's coefficients of each column of x with each column of y, both from `standard_ranks`.
 
-    The last bit does not depend on the number of threads of BLAS, which workers have fewer of.
+    To the last bit, the result does not depend on the number of BLAS threads, which is lower in workers.
     """
     if x is y:
         return np.asarray(np.clip(x.T @ x, -1, 1), np.float64)
@@ -68,7 +69,7 @@ def correlate_ranks(x: FloatArray, y: FloatArray) -> FloatArray:
 def correlate_runs(
     values: Sequence[FloatArray], metrics: Sequence[str], pairs: Sequence[tuple[str, str]]
 ) -> list[FloatArray]:
-    """Return Spearman's coefficients of pairs of metrics within each run, shape (pairs,), by several workers."""
+    """Return Spearman's coefficients of pairs of metrics within each run, shape (pairs,), using several workers."""
     workers = choose_workers(kernels=False, seconds=sum(run.size for run in values) * _VALUE_S)
     parts = workers.chunks(len(values))
     with closing(workers.map(_correlate_part, (values, tuple(metrics), tuple(pairs)), parts)) as in_order:
@@ -85,7 +86,7 @@ def _correlate_part(
 
 
 def pair_columns(metrics: Sequence[str], pairs: Sequence[tuple[str, str]]) -> tuple[list[int], list[int]]:
-    """Return the columns of the first and of the second metric of each pair."""
+    """Return the column indices of the first and of the second metric of each pair."""
     column = {metric: at for at, metric in enumerate(metrics)}
     return [column[first] for first, _ in pairs], [column[second] for _, second in pairs]
 
@@ -95,22 +96,23 @@ def correlate_along(  # noqa: PLR0912  one loop, compiled as a whole
 ) -> FloatArray:
     """Return Spearman's coefficient of each metric of one run with the same metric of another run, aligned to it.
 
-    `starts`: int64, shape (n + 1,). Where each of the first run's n intervals begins on the warp path; then the path's
-    length.
+    `starts`: int64, shape (n + 1,). Index on the warp path where each of the first run's n intervals begins; then the
+    path's length.
     `y_index`: int64, shape (elements,). The path's intervals of the other run.
-    `ranks`: float64, shape (metrics, n). Of the first run, as `standard_ranks` returns them, transposed.
-    `other`: float64, shape (metrics, m). The other run's values. Where several of its intervals meet one of the first
-    run, their mean counts.
-    `ascending`: int64, shape (metrics, m). What sorts each row of `other`.
-    Result: float64, shape (metrics,). NaN where a metric is constant along the path.
+    `ranks`: float64, shape (metrics, n). Transposed result of `standard_ranks` for the first run.
+    `other`: float64, shape (metrics, m). The other run's values. If several of its intervals are aligned to one
+    interval of the first run, their mean is used.
+    `ascending`: int64, shape (metrics, m). Indices that sort each row of `other`.
+    Result: float64, shape (metrics,). NaN if a metric is constant along the path.
 
-    Compiled by `compiled_correlate_along`; the same as `standard_ranks` of the resampled values, up to rounding.
+    `compiled_correlate_along` compiles it. Up to rounding, the result is that of `standard_ranks` of the resampled
+    values.
     """
     metrics, n = ranks.shape
     rho, order, values = np.empty(metrics), np.empty(n, np.int64), np.empty(n)
     exact, exact_values = np.empty(n + 2, np.int64), np.empty(n + 2)
     means, mean_values = np.empty(n, np.int64), np.empty(n)
-    # From first_of[j] on, alone[j] intervals of the first run meet j and no other. The other intervals get means.
+    # From first_of[j] on, alone[j] intervals of the first run are aligned only to j. The other intervals get means.
     first_of, alone, apart = np.zeros(other.shape[1], np.int64), np.zeros(other.shape[1], np.int64), 0
     for i in range(n - 1, -1, -1):
         if starts[i + 1] - starts[i] > 1:
@@ -130,7 +132,7 @@ def correlate_along(  # noqa: PLR0912  one loop, compiled as a whole
         by_value = np.argsort(mean_values[:apart])
         right = 0
         for j in ascending[metric]:
-            # Two are written whether they count or not: mostly 0 to 2 are there, and guessing wrong takes longer.
+            # Always write two elements: alone[j] is mostly 0 to 2, and a mispredicted branch takes longer.
             i, value = first_of[j], other[metric, j]
             exact[right], exact[right + 1] = i, i + 1
             exact_values[right], exact_values[right + 1] = value, value
@@ -161,12 +163,12 @@ def correlate_along(  # noqa: PLR0912  one loop, compiled as a whole
             squares += rank * rank * (last + 1 - at)
             at = last + 1
         found = product / np.sqrt(squares) if squares > 0 else np.nan
-        rho[metric] = 1.0 if found > 1 else -1.0 if found < -1 else found  # a NaN stays one
+        rho[metric] = 1.0 if found > 1 else -1.0 if found < -1 else found  # NaN stays NaN
     return rho
 
 
 def compiled_correlate_along() -> Callable[..., FloatArray]:
-    """Return `correlate_along`, compiled."""
+    """Return the compiled `correlate_along`."""
     from unperturbed.analysis.compiling import compiled  # noqa: PLC0415  loads the compiler
 
     numbers, indices = "const float64[:, ::1]", "const int64[::1]"
@@ -175,22 +177,22 @@ def compiled_correlate_along() -> Callable[..., FloatArray]:
 
 
 def fisher(rho: ArrayLike) -> FloatArray:
-    """Return Fisher's z of coefficients: atanh of ρ, shrunk by 0.1 % so that ±1 stays finite."""
+    """Return Fisher's z of coefficients: atanh of ρ, shrunk by 0.1 % to keep ±1 finite."""
     return np.asarray(np.arctanh(np.asarray(rho, np.float64) * (1 - _SHRINKAGE)), np.float64)
 
 
 def from_fisher(z: ArrayLike) -> FloatArray:
-    """Return the coefficients that `fisher` takes to z, within ±1."""
+    """Return the coefficients of Fisher's z, within ±1: the inverse of `fisher`."""
     return np.asarray(np.clip(np.tanh(np.asarray(z, np.float64)) / (1 - _SHRINKAGE), -1, 1), np.float64)
 
 
 def fisher_slope(rho: ArrayLike) -> FloatArray:
-    """Return the change of Fisher's z for a unit of ρ, at coefficients."""
+    """Return the slope dz/dρ of Fisher's transformation at each coefficient."""
     shrunk = np.asarray(rho, np.float64) * (1 - _SHRINKAGE)
     return np.asarray((1 - _SHRINKAGE) / (1 - shrunk**2), np.float64)
 
 
 def shown_spread(rho: ArrayLike) -> FloatArray:
-    """Return the share of the spread of atanh ρ that `fisher`, which shrinks, shows near ±1: 0.5 at .999."""
+    """Return the share of the spread of atanh ρ that remains after the shrinkage of `fisher`: 0.5 at .999."""
     gap = np.maximum(1 - np.abs(np.asarray(rho, np.float64)), 1e-9)
     return np.asarray(gap / (gap + _SHRINKAGE), np.float64)

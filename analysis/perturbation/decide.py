@@ -1,9 +1,9 @@
-"""From comparisons to verdicts: family-wise correction, the four verdicts, checks joined, origins by sham builds.
+"""Verdicts from comparisons: family-wise correction, classification, combined checks, origins by sham builds.
 
-Instrumentation moves code, and a program whose code lies elsewhere misses its caches elsewhere: Mytkowicz et al.,
-"Producing wrong data without doing anything obviously wrong" (2009). One binary is one sample of layout. A *sham* build
-has the same rewriting with inert instructions in place of the counting: what it shows against the baseline is layout
-(and the instructions' mere presence), what the counting build shows against the sham is the counting.
+Instrumentation moves code, and code at other addresses has other cache misses: Mytkowicz et al., "Producing wrong data
+without doing anything obviously wrong" (2009). One binary is one sample of the layout. A *sham* build is rewritten in
+the same way, with inert instructions instead of counting ones. A change from the baseline to the sham is caused by the
+layout (and by the presence of the instructions); a change from the sham to the counting build, by the counting.
 """
 
 from __future__ import annotations
@@ -40,32 +40,33 @@ _ORIGINS: Mapping[tuple[bool, bool], OriginName] = {
 def classify_change(
     p_corrected: float, p_beyond_corrected: float, low: float, high: float, *, alpha: float, tolerance: float
 ) -> VerdictName:
-    """Compare the interval of one change with the tolerance, and name the verdict.
+    """Return the verdict on one change, from its corrected p-values, its interval and the tolerance.
 
-    Every verdict by the variation between runs is decided here, and nowhere else.
+    All verdicts by the variation between runs are decided here.
 
     `low`, `high`: Confidence interval of the change of ρ, one-sided at α each.
-    `tolerance`: |Δρ| that counts as no perturbation; with 0, any change that is shown is *perturbed*.
-    Result: *unperturbed*: the interval lies inside ± tolerance, whether or not a change is shown. Each change is tested
+    `tolerance`: Largest |Δρ| that counts as no perturbation; with 0, any change that is shown is *perturbed*.
+    Result: *unperturbed*: the interval lies within ± tolerance, whether or not a change is shown. Each change is tested
     at α by itself: a configuration is unperturbed only if all changes are (intersection–union), so testing more pairs
-    never makes acceptance easier. *perturbed*: beyond the tolerance, significantly family-wise, and the interval lies
-    outside of it: where the checked runs spread wider than the reference's, the interval shows it and the p-value does
-    not. *shifted*: likewise, for no change in place of the tolerance. *undecided*: none of these.
+    never makes acceptance easier. *perturbed*: the change exceeds the tolerance significantly (family-wise), and the
+    interval lies outside the tolerance. The interval is needed because the p-value does not account for checked runs
+    that spread wider than the reference's. *shifted*: the same with 0 instead of the tolerance. *undecided*: none of
+    these.
     """
     if -tolerance < low and high < tolerance:
         return "unperturbed"
-    if not p_corrected <= alpha or low <= 0 <= high:  # a p-value that is not a number shows nothing
+    if not p_corrected <= alpha or low <= 0 <= high:  # a p-value of NaN shows no change
         return "undecided"
     beyond = p_beyond_corrected <= alpha and (low > tolerance or high < -tolerance)
     return "perturbed" if beyond else "shifted"
 
 
 def decide(changes: Sequence[Change], *, alpha: float) -> tuple[Change, ...]:
-    """Correct the p-values of a family of changes; add verdict, power and runs needed."""
+    """Correct the p-values of a family of changes; add verdicts, smallest visible changes and runs needed."""
     if not changes:
         return ()
     p = [change.p for change in changes]
-    # With tolerance 0 both questions are one, and its hypotheses are points.
+    # With tolerance 0, both tests ask the same question, with point hypotheses.
     beyond = [change.p_beyond for change in changes]
     of_beyond = holm(beyond) if changes[0].tolerance == 0 else holm_of_intervals(beyond)
     corrected = zip(changes, holm(p).tolist(), of_beyond.tolist(), benjamini_hochberg(p).tolist(), strict=True)
@@ -80,37 +81,37 @@ def decide(changes: Sequence[Change], *, alpha: float) -> tuple[Change, ...]:
 
 
 def combine_checks(configuration: str, *checks: Verdict) -> Verdict:
-    """Join the verdicts of several checks and passes of one configuration.
+    """Combine the verdicts of several checks and passes of one configuration.
 
-    p-values are corrected over the changes of all.
+    p-values are corrected over all changes together.
 
     Parameters
     ----------
     configuration : str
-        Name of the joint verdict.
+        Configuration that the combined verdict names.
     checks : Verdict
-        At least one, as `Baseline.inner` and `Baseline.outer` gave them, with the same α and tolerance; the first gives
-        the reference, the first that knows it the overhead.
+        At least one verdict of `Baseline.inner` or `Baseline.outer`, all with the same α and tolerance. The reference
+        is that of the first verdict; the overhead is that of the first verdict that has one.
 
     Raises
     ------
     DataError
-        The checks were made at different α or tolerance, or some by the paper's rule and others not.
+        The checks differ in α or tolerance, or only some of them use the paper's rule.
     """
     first = checks[0]
     for other in checks[1:]:
         if (first.alpha, first.tolerance) != (other.alpha, other.tolerance):
             raise DataError(
-                f"configuration {configuration!r}: one check was made at α {first.alpha} and tolerance "
-                f"{first.tolerance}, another at {other.alpha} and {other.tolerance}; make both with one baseline"
+                f"configuration {configuration!r}: one check has α {first.alpha} and tolerance {first.tolerance}, "
+                f"another α {other.alpha} and tolerance {other.tolerance}: use one baseline for both"
             )
         if first.method != other.method and "paper" in (first.method, other.method):
             raise DataError(
-                f"configuration {configuration!r}: one check was made by {first.method}, another by {other.method}; "
-                "make both by one method"
+                f"configuration {configuration!r}: one check has method {first.method}, another has {other.method}: "
+                "use one method for both"
             )
     changes = tuple(change for check in checks for change in check.changes)
-    if first.method != "paper":  # whose rule knows no family
+    if first.method != "paper":  # the paper's rule has no family-wise correction
         changes = decide(changes, alpha=first.alpha)
     lost = tuple(dict.fromkeys(entry for check in checks for entry in check.lost))
     return replace(
@@ -128,12 +129,12 @@ def combine_checks(configuration: str, *checks: Verdict) -> Verdict:
 
 
 def origin_of_change(layout: VerdictName, counting: VerdictName) -> OriginName:
-    """Name the origin of a change: an effect that is not shown may be there too, but too small."""
+    """Return the origin of a change; an effect that is not shown may still exist, but too small to show."""
     return _ORIGINS[layout in SHOWN, counting in SHOWN]
 
 
 def with_origins(verdict: Verdict, layout: Verdict, counting: Verdict) -> Verdict:
-    """Mark each change of a configuration that is shown with its origin: counting, layout or both."""
+    """Add the origin (counting, layout, both or unclear) to each shown change of a configuration."""
     of_layout, of_counting = _by_pair(layout), _by_pair(counting)
     return replace(
         verdict,
@@ -180,29 +181,29 @@ def _decided(change: Change, *, alpha: float, family: int) -> Change:
 
 
 def _relative_spread(change: Change, *means: float) -> float:
-    """Return the spread of checked runs over the reference's where there is a change."""
+    """Return the ratio of the checked runs' spread to the reference's if there is a change."""
     of_check = relative_spread if change.check in ("outer", "across") else wider_below_one
     return float(of_check(*(from_fisher(np.array([mean])) for mean in means))[0])
 
 
 def compare_as_paper(reference: FloatArray, observed: FloatArray) -> Comparison:
-    """Compare by the paper's own rule: a deviation counts if it is larger than any among the baseline runs.
+    """Compare by the paper's own rule: a deviation counts if it exceeds every deviation among baseline runs.
 
     Mytkowicz et al., "Understanding Measurement Perturbation in Trace-based Data", section 3.3: "If the deviation […]
     is smaller than the deviation observed due to non-determinism, then the deviation is not significant; if it is
     larger, then it is significant." The paper does not say how the deviation among baselines is measured; here it is
-    the largest distance of a baseline run from their mean.
+    the largest distance of a baseline run from the baseline's mean.
 
-    It is offered to reproduce the paper, and is not a basis for a decision: of k exchangeable baseline runs and one
-    that is checked the last is the farthest out in one case of k + 1, for each pair by itself. With 10 baseline runs
-    and 66 independent pairs an unperturbed configuration is called perturbed in 99.8 % of cases. And "not perturbed"
-    is what it says of anything that noise could hide.
+    Use this rule to reproduce the paper, not to decide: of k exchangeable baseline runs and one checked run, the
+    checked run is the farthest out in one of k + 1 cases, for each pair separately. With 10 baseline runs and 66
+    independent pairs, an unperturbed configuration is called perturbed in 99.8 % of cases. The rule also calls any
+    change "not perturbed" that noise could hide.
 
-    `reference`, `observed`: array of float64, shape (k, m) and (r, m). Spearman's ρ, one row a run. The paper checks
-    one run; of several the mean is taken.
-    Result: `effect` is the change of the mean ρ; `low` and `high` lie as far from it as any baseline run from the
-    baseline's mean; `p` is the share of such deviations, the checked one counted in, that are as large: never below
-    1/(k + 1). No standard error exists (NaN).
+    `reference`, `observed`: array of float64, shape (k, m) and (r, m). Spearman's ρ, one row for each run. The paper
+    checks one run; for several runs, their mean is used.
+    Result: `effect` is the change of the mean ρ; `low` and `high` are as far from it as the farthest baseline run
+    is from the baseline's mean; `p` is the share of deviations, including the checked one, that are at least as large
+    as the effect: never below 1/(k + 1). There is no standard error (NaN).
     """
     middle = reference.mean(axis=0)
     effect = observed.mean(axis=0) - middle
@@ -223,7 +224,7 @@ def compare_as_paper(reference: FloatArray, observed: FloatArray) -> Comparison:
 
 
 def decide_as_paper(changes: Sequence[Change]) -> tuple[Change, ...]:
-    """Classify each change as *perturbed* or *unperturbed*: the paper has nothing between, and no families of tests."""
+    """Classify each change as *perturbed* or *unperturbed*: the paper's rule has no other verdict and no correction."""
     return tuple(
         replace(
             change,

@@ -1,4 +1,4 @@
-"""Verdicts in words: signs, sentences and tables, for terminal, page and notebook alike."""
+"""Text of verdicts: signs, sentences and tables, for the terminal, pages and notebooks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ VERDICT_SIGNS: Mapping[VerdictName, str] = {
     "undecided": UNDECIDED,
     "unperturbed": GOOD,
 }
-"""A sign beside each verdict's colour and word, so that colour is never the only one. The most serious comes first."""
+"""Sign of each verdict, shown with its colour and word, for readers who do not see colours; most serious first."""
 
 VERDICT_TONES: Mapping[VerdictName, Tone] = {
     "perturbed": "bad",
@@ -43,7 +43,7 @@ VERDICT_TONES: Mapping[VerdictName, Tone] = {
     "undecided": "undecided",
     "unperturbed": "good",
 }
-"""The colour of each verdict."""
+"""Colour of each verdict."""
 
 VERDICT_MEANINGS: Mapping[VerdictName, str] = {
     "perturbed": "shown to have changed by more than the tolerance",
@@ -53,15 +53,15 @@ VERDICT_MEANINGS: Mapping[VerdictName, str] = {
 }
 
 _ORIGINS: Mapping[OriginName, str] = {
-    "layout": "; not caused by the counting: its sham shows it too",
-    "counting": "; caused by the counting: its sham does not show it",
-    "both": "; caused by the counting and by the rewritten code: its sham shows a change too",
+    "layout": "; not caused by the counting: the sham build shows this change too",
+    "counting": "; caused by the counting: the sham build does not show this change",
+    "both": "; caused by the counting and by the rewritten code: the sham build shows a change too",
     "unclear": "",
 }
 
 
 def verdict_cell(verdict: VerdictName) -> Cell:
-    """Return a verdict with its sign and colour."""
+    """Return a table cell with a verdict, its sign and its colour."""
     return Cell(f"{VERDICT_SIGNS[verdict]} {verdict}", VERDICT_TONES[verdict])
 
 
@@ -81,16 +81,16 @@ def verdict_headline(verdict: Verdict) -> str:
 def verdict_table(
     verdicts: Sequence[Verdict], caption: str = "", *, totals: Mapping[str, VerdictName] | None = None
 ) -> Table:
-    """Return one row per configuration: its verdict, the overhead of measuring, and its number of changes by verdict.
+    """Return one row per configuration: verdict, overhead of measuring, and number of changes by verdict.
 
     Parameters
     ----------
     verdicts : sequence of Verdict
-        One a configuration.
+        One for each configuration.
     caption : str, default ""
-        What the table holds.
+        Caption of the table.
     totals : mapping of str to VerdictName, optional
-        The verdict on the totals of each configuration, for a column of its own.
+        Verdict on the totals of each configuration, shown in a separate column.
 
     Returns
     -------
@@ -101,8 +101,8 @@ def verdict_table(
     columns = (
         Column("configuration"),
         Column("verdict"),
-        Column("instructions", "right", "instructions that measuring added to a run"),
-        *([Column("totals", "right", "the most serious verdict on the totals of runs")] if totals else []),
+        Column("instructions", "right", "instructions that measuring adds to a run"),
+        *([Column("totals", "right", "most serious verdict on totals of whole runs")] if totals else []),
         *(Column(VERDICT_SIGNS[name], "right", f"pairs and metrics that are {name}") for name in names),
     )
     rows: list[list[Cell | str]] = []
@@ -126,8 +126,8 @@ _CHANGE_COLUMNS = (
     Column("configuration"),
     Column(
         "check",
-        meaning="inner: two metrics of one run; outer: one metric in two aligned runs; software: as inner, with a "
-        "software metric; across: as outer, two metrics",
+        meaning="inner: two metrics of one run; outer: one metric in two aligned runs; software: like inner, with a "
+        "software metric; across: like outer, with two metrics",
     ),
     Column("verdict"),
     Column("ρ before", meaning="mean over the reference runs"),
@@ -138,30 +138,30 @@ _CHANGE_COLUMNS = (
         meaning="confidence interval of this change, not corrected for the number of comparisons; sorted by its "
         "lower end",
     ),
-    Column("p", meaning="p-value: how often chance alone would show such a change", detail=True),
-    Column("p corrected", meaning="the same, corrected for multiple comparisons", detail=True),
+    Column("p", meaning="p-value: how often chance alone would show a change this large", detail=True),
+    Column("p corrected", meaning="p-value, corrected for multiple comparisons", detail=True),
     Column(
         "p beyond",
-        meaning="how often a change within the tolerance would look like this; corrected too",
+        meaning="how often a change within the tolerance would look this large, corrected for multiple comparisons",
         detail=True,
     ),
     Column(
         "p, false discoveries",
-        meaning="p, corrected so that on average at most a share α of the findings is false",
+        meaning="p-value, corrected to limit the average share of false findings to α",
         detail=True,
     ),
     Column("smallest visible", meaning="smallest change that these runs would show with a power of 80 %", detail=True),
-    Column("runs needed", meaning="runs per configuration that would probably decide; – when decided or out of reach"),
+    Column("runs needed", meaning="runs per configuration that would probably decide; – if decided or out of reach"),
 )
 
 
 def baseline_table(baseline: Baseline) -> Table:
-    """Return a row for each pair of metrics of a baseline: how they go together, from run to run."""
+    """Return a table with one row for each pair of metrics of a baseline: their correlation over the runs."""
     columns = (
         Column("pair"),
         Column("ρ", "right", "mean over the runs"),
-        Column("least", "right", "of a run"),
-        Column("most", "right", "of a run"),
+        Column("lowest", "right", "smallest ρ of a run"),
+        Column("highest", "right", "largest ρ of a run"),
     )
     rows = [
         [pair_name(*pair), *(correlation(value) for value in (mean_rho(rhos), min(rhos), max(rhos)))]
@@ -172,19 +172,19 @@ def baseline_table(baseline: Baseline) -> Table:
 
 
 def change_table(changes: Iterable[tuple[str, Change]], caption: str = "") -> Table:
-    """Return one row a change, with every number that decides it.
+    """Return a table with one row for each change and every number that decides it.
 
     Parameters
     ----------
     changes : iterable of tuple of str and Change
-        Each with the configuration that it was found in.
+        Each change with its configuration.
     caption : str, default ""
-        What the table holds.
+        Caption of the table.
 
     Returns
     -------
     Table
-        Rows in the order of the changes; each cell has a key by which a page sorts it.
+        Rows in the order of the changes; pages sort by the key of each cell.
     """
     return Table(_CHANGE_COLUMNS, [_change_row(configuration, change) for configuration, change in changes], caption)
 
@@ -216,14 +216,14 @@ def change_sentence(change: Change, alpha: float) -> str:
     Parameters
     ----------
     change : Change
-        What changed.
+        The change to describe.
     alpha : float
         Level of each bound of the interval.
 
     Returns
     -------
     str
-        A sentence without its full stop.
+        A sentence without the final full stop.
     """
     before, after = mean_rho(change.reference), mean_rho(change.observed)
     direction = "fell" if after < before else "rose"
@@ -242,7 +242,7 @@ def change_sentence(change: Change, alpha: float) -> str:
 
 
 def decisive_change(verdict: Verdict) -> str:
-    """Return sentences on the most serious change and on open ones, or what was left out; no last full stop."""
+    """Return sentences on the most serious and on open changes, or on what was excluded; no final full stop."""
     if not verdict.changes:
         return "; ".join(reason for _, reason in verdict.excluded)
     from unperturbed.analysis.perturbation.verdict import ranked_changes  # noqa: PLC0415  it uses this module
@@ -263,22 +263,22 @@ def decisive_change(verdict: Verdict) -> str:
 
 
 def _corrected_away(change: Change, family: int) -> str:
-    """Return why a change whose interval excludes 0 is undecided; empty for any other."""
+    """Explain why a change is undecided although its interval excludes 0; empty for other changes."""
     if change.verdict != "undecided" or change.low <= 0 <= change.high:
         return ""
     among = f"{family} comparisons" if family else "all comparisons"
-    return f"; among {among} it may be chance (corrected p {p_value(change.p_corrected)})"
+    return f"; among {among}, this change may be due to chance (corrected p {p_value(change.p_corrected)})"
 
 
 def runs_advice(changes: Iterable[Change], runs: int | None = None) -> tuple[str, ...]:
-    """Return how many runs would decide open changes, and how many no runs would; a sentence each, none without any.
+    """Return sentences on the runs that would decide open changes, and on changes out of reach; empty without any.
 
     Parameters
     ----------
     changes : iterable of Change
-        Of one configuration.
+        Changes of one configuration.
     runs : int, optional
-        How many it has.
+        Number of runs that the configuration has.
     """
     open_changes = [change for change in changes if change.is_open]
     needed = [change.runs_to_decide for change in open_changes if change.runs_to_decide is not None]
@@ -288,7 +288,7 @@ def runs_advice(changes: Iterable[Change], runs: int | None = None) -> tuple[str
         decided = (
             f"{len(needed)} of {len(open_changes)} open changes"
             if beyond
-            else "it"
+            else "the open change"
             if len(needed) == 1
             else f"all {len(needed)} open changes"
         )
@@ -296,23 +296,23 @@ def runs_advice(changes: Iterable[Change], runs: int | None = None) -> tuple[str
         said.append(f"About {max(needed)} runs per configuration{have} would probably decide {decided}.")
     if beyond:
         said.append(
-            f"More than 200 runs would be needed to decide {counted(beyond, 'change')}: quiet the host, lengthen the "
-            "program's run, or accept a wider tolerance."
+            f"More than 200 runs would be needed to decide {counted(beyond, 'change')}: reduce the load on the host, "
+            "lengthen the program's run, or accept a wider tolerance."
         )
     return tuple(said)
 
 
 def overhead_words(overhead: Overhead) -> list[tuple[str, str]]:
-    """Return the overhead of measuring, as (quantity, amount)."""
+    """Return the overhead of measuring, as pairs of quantity and amount."""
     return [(quantity, percent(getattr(overhead, quantity))) for quantity in ("instructions", "cycles", "time")]
 
 
 def mean_rho(rhos: Iterable[float]) -> float:
-    """Return the mean of correlations on Fisher's scale, as a correlation; NaN when there are none."""
+    """Return the mean of correlations on Fisher's scale, as a correlation; NaN if there are none."""
     values = np.fromiter(rhos, np.float64)
     values = values[np.isfinite(values)]
     if not values.size:
         return float("nan")
-    # A correlation of exactly ±1 would be infinite on Fisher's scale; this bound only matters below what the page
-    # shows.
+    # A correlation of exactly ±1 would be infinite on Fisher's scale; the bound changes only digits that pages do not
+    # show.
     return float(np.tanh(np.mean(np.arctanh(np.clip(values, -0.999999, 0.999999)))))

@@ -1,4 +1,4 @@
-"""Outer correlations: a metric of one run against a metric of another run, after alignment."""
+"""Outer correlations: a metric of one run with a metric of another run, after alignment."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from unperturbed.collectors.data import Trace
 
 @dataclass(frozen=True)
 class OuterSettings:
-    """How outer correlations are computed."""
+    """Settings for the computation of outer correlations."""
 
-    # Metrics (of one run, of the other); twice the same name for a metric against itself. Of two names, both ways are
-    # taken and averaged on Fisher's scale: neither run is special.
+    # A metric of one run and a metric of the other; the same name twice for a metric with itself. For two names, both
+    # directions are averaged on Fisher's scale, so neither run is special.
     pairs: tuple[tuple[str, str], ...]
-    align_on: tuple[str, ...] = ("IPC",)  # As for `unperturbed.analysis.alignment.align_as_paper`
-    anchor: str | None = None  # By which the verdicts were calibrated
-    # Correlate over the elements of the warp path, as section 2.3 reads literally. Then an interval that meets many
-    # counts many times, and the correlation of the aligning metric is flattered more. By default the other run's
-    # values are brought to the reference's intervals first (the mean where several meet one), and each interval
-    # counts once.
+    align_on: tuple[str, ...] = ("IPC",)  # See `align_as_paper`; the verdicts were calibrated with it
+    anchor: str | None = None  # See `align_as_paper`
+    # Correlate over the elements of the warp path, the literal meaning of section 2.3. Then an interval that is aligned
+    # to many counts many times, and the correlation of the aligning metric is inflated more. By default, the other
+    # run's values are first resampled to the reference's intervals (the mean if several are aligned to one), and each
+    # interval counts once.
     literal: bool = False
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Return the names that occur in the pairs."""
+        """Return the names of all metrics in the pairs."""
         return tuple(dict.fromkeys(name for pair in self.pairs for name in pair))
 
     def align(self, reference: Trace, other: Trace) -> WarpPath:
@@ -48,7 +48,7 @@ class OuterSettings:
         return align_as_paper(reference, other, on=self.align_on, anchor=self.anchor)
 
     def correlate(self, path: WarpPath, reference: FloatArray, other: FloatArray) -> FloatArray:
-        """Correlate two runs' `metrics`, (intervals, metrics), along a path; Fisher's z, shape (pairs,)."""
+        """Return Fisher's z of the pairs, (pairs,), from two runs' values, (intervals, metrics), along a path."""
         if self.literal:
             first, second = standard_ranks(reference[path.x_index]), standard_ranks(other[path.y_index])
         else:
@@ -72,9 +72,9 @@ def outer_correlations(
     Parameters
     ----------
     reference, other : Trace
-        Any two runs of the same work; neither need be a baseline.
+        Any two runs of the same work; neither needs to be a baseline run.
     metrics : sequence of str
-        Names, present in both.
+        Names of metrics of both runs.
     align_on : sequence of str, default ('IPC',)
         Metrics that the runs are aligned on.
     anchor : str, optional
@@ -85,13 +85,13 @@ def outer_correlations(
     Returns
     -------
     array of float64, shape (metrics,)
-        Spearman's ρ; NaN where a metric is constant.
+        Spearman's ρ; NaN if a metric is constant.
 
     Notes
     -----
     Mytkowicz et al., "Understanding Measurement Perturbation in Trace-based Data", section 2.3. ρ is near 1 only for a
-    metric that varies with the work: one that is mostly noise correlates weakly between two unperturbed runs too, which
-    is why the verdict compares with the baseline's own outer correlations and not with 1.
+    metric that varies with the work. A metric that is mostly noise correlates weakly even between two unperturbed runs,
+    so the verdict compares with the baseline's own outer correlations, not with 1.
     """
     settings = OuterSettings(tuple((name, name) for name in metrics), tuple(align_on), anchor, literal)
     return from_fisher(
@@ -102,12 +102,12 @@ def outer_correlations(
 
 
 class _Values:
-    """A run's values as each of its alignments needs them, prepared once."""
+    """Values of a run, prepared once for all of its alignments."""
 
     def __init__(self, trace: Trace, settings: OuterSettings) -> None:
         self.rows = np.asarray(trace.values(settings.metrics), np.float64)  # (intervals, metrics)
         self.columns = np.ascontiguousarray(self.rows.T)  # (metrics, intervals)
-        self.ascending = np.argsort(self.columns, axis=1)  # what sorts each of these
+        self.ascending = np.argsort(self.columns, axis=1)  # indices that sort each row of `columns`
         self.ranks = np.ascontiguousarray(standard_ranks(self.rows).T)  # (metrics, intervals)
         self.prepared = PreparedRun.of(trace, on=settings.align_on, anchor=settings.anchor)
 
@@ -126,7 +126,7 @@ def _correlation(settings: OuterSettings) -> Callable[[WarpPath, _Values, _Value
 
 
 def outer_matrix(traces: Sequence[Trace], settings: OuterSettings) -> FloatArray:
-    """Return Fisher's z of each run j aligned to each other i, shape (runs, runs, pairs) by [i, j]; [i, i] is 0."""
+    """Return Fisher's z of each run j aligned to each other run i, at [i, j], (runs, runs, pairs); [i, i] is 0."""
     values = [_Values(trace, settings) for trace in traces]
     pairs = [(i, j) for i in range(len(traces)) for j in range(i)]
     z = np.zeros((len(traces), len(traces), len(settings.pairs)))
@@ -136,7 +136,7 @@ def outer_matrix(traces: Sequence[Trace], settings: OuterSettings) -> FloatArray
 
 
 def checked_outer_z(reference: Sequence[Trace], traces: Sequence[Trace], settings: OuterSettings) -> FloatArray:
-    """Return Fisher's z of each checked run against each reference run, shape (reference runs, checked runs, pairs)."""
+    """Return Fisher's z of each checked run with each reference run, shape (reference runs, checked runs, pairs)."""
     values, checked = ([_Values(trace, settings) for trace in group] for group in (reference, traces))
     pairs = [(i, at) for at in range(len(traces)) for i in range(len(reference))]
     z = np.empty((len(reference), len(traces), len(settings.pairs)))
@@ -146,17 +146,17 @@ def checked_outer_z(reference: Sequence[Trace], traces: Sequence[Trace], setting
 
 
 _CELLS_FOR_THREADS = 1 << 20
-"""Of smaller matrices Python needs more time than the kernels: threads would wait for its lock."""
+"""Minimum number of cells to use threads: with fewer, threads would mostly wait for Python's lock."""
 _CELL_S, _PAIR_S = 0.35e-9, 300e-6
-"""Seconds that a cell takes, and a pair of runs beside its cells; only the choice of workers depends on them."""
+"""Seconds for a cell, and for a pair of runs in addition to its cells; only the choice of workers depends on them."""
 
 _Pairs = Sequence[tuple[int, int]]
 _Runs = tuple[OuterSettings, Sequence[_Values], Sequence[_Values], bool]
-"""Settings, first runs, second runs, and whether both ways of a pair are wanted."""
+"""Settings, first runs, second runs, and whether to compute both directions of a pair."""
 
 
 def _over_pairs(runs: _Runs, pairs: _Pairs) -> list[tuple[FloatArray, ...]]:
-    """Return the correlations of all pairs of a first run and a second run, in order, by several workers."""
+    """Return the correlations of all pairs of a first run and a second run, in order, using several workers."""
     if not pairs:
         return []
     settings, first, second, _ = runs
@@ -173,14 +173,14 @@ def _over_pairs(runs: _Runs, pairs: _Pairs) -> list[tuple[FloatArray, ...]]:
 
 
 def _cells(first: _Values, second: _Values) -> float:
-    """Return about how many cells an alignment of two runs computes."""
+    """Estimate the number of cells that an alignment of two runs computes."""
     milestones = first.prepared.milestones
     segments = 1 if milestones is None else 1 + min(len(milestones.intervals), len(first.rows) // 2)
     return len(first.rows) * len(second.rows) / segments
 
 
 def _correlations(runs: _Runs, pairs: _Pairs) -> list[tuple[FloatArray, ...]]:
-    """Return Fisher's z of pairs of runs, the second aligned to the first; then the reverse, where both are wanted."""
+    """Return Fisher's z of pairs of runs, the second aligned to the first, and on request the reverse."""
     settings, first, second, both_ways = runs
     correlate = _correlation(settings)
     found: list[tuple[FloatArray, ...]] = []

@@ -1,14 +1,13 @@
-"""Compare runs within rounds, where runs are cut at equal work.
+"""Comparison of runs within rounds, for runs that are cut at equal work.
 
-A campaign makes its runs in rounds (blocks). In each, the environment has another size, the same for all
-configurations. Runs of equal work are deterministic: what differs between two runs of a configuration is what the round
-varies, and a run of another configuration in the same round shares it. The difference within a round then varies less
-than the runs do.
+A campaign makes its runs in rounds (blocks). Each round has its own environment size, the same for all configurations.
+Runs of equal work are deterministic: two runs of a configuration differ only by what the round varies, and the runs of
+other configurations share this within the round. So differences within a round vary less than the runs do.
 
-How much less is not known beforehand, and a comparison within r rounds has only r − 1 degrees of freedom. So both
-designs are computed, each at half of the level, and for each coefficient the one with the shorter interval is taken
-(Bonferroni): as far as Student's t holds for both, no error rate exceeds α, whatever the runs share. Where rounds
-belong to few classes it does not quite (`experiments/calibration/rounds.py`).
+How much less is unknown in advance, and a comparison within r rounds has only r − 1 degrees of freedom. So both designs
+are computed, each at half of the level, and each coefficient uses the design with the shorter interval (Bonferroni). As
+far as Student's t holds for both designs, no error rate exceeds α, whatever the runs share. If rounds belong to few
+classes, Student's t does not quite hold (`experiments/calibration/rounds.py`).
 """
 
 from __future__ import annotations
@@ -24,18 +23,18 @@ from unperturbed.analysis.perturbation.correlation import FloatArray, IntArray, 
 from unperturbed.collectors.data import Trace
 
 DESIGNS = 2
-"""Comparisons that are computed, within rounds and of all runs."""
+"""Number of comparisons that are computed: within rounds, and of all runs."""
 
 MOST_SHARED = 1 / 16
-"""The variance of a difference within a round in relation to that of independent runs, at least: where few rounds agree
-wholly, another may still differ, as the size of the environment often matters by a few classes."""
+"""Minimum ratio of the variance of a difference within a round to that of independent runs. Even if a few rounds agree
+exactly, another round may differ: environment sizes often fall into a few classes."""
 
 FEWEST_ROUNDS = 5
-"""With fewer, Student's t at half of the level costs more than what rounds share gains."""
+"""Minimum number of rounds to compare within: with fewer, Student's t at half of the level loses too much power."""
 
 
 def find_partners(reference: Sequence[Trace], checked: Sequence[Trace]) -> IntArray | None:
-    """Return the reference run that shares the round of each checked run, or None if not all have one of their own."""
+    """Return the index of the reference run in each checked run's round; None without enough unique pairs."""
     rounds = {_round_of(trace): at for at, trace in enumerate(reference)}
     wanted = [_round_of(trace) for trace in checked]
     one_each = len(rounds) == len(reference) and len(set(wanted)) == len(wanted)
@@ -45,7 +44,7 @@ def find_partners(reference: Sequence[Trace], checked: Sequence[Trace]) -> IntAr
 
 
 def _round_of(trace: Trace) -> tuple[object, ...]:
-    """Return a run's round and what it varies; for a trace of another tool both are None."""
+    """Return a run's round and environment size; for a trace of another tool, both are None."""
     return trace.attributes.get("block"), trace.attributes.get("environment_pad_bytes")
 
 
@@ -54,11 +53,11 @@ def compare_within_rounds(
 ) -> Comparison:
     """Compare coefficients of checked runs with those of the reference runs of the same rounds.
 
-    `reference`, `observed`: array of float64, shape (k, m) and (r, m). Spearman's ρ, one row a run.
-    `partners`: int64, shape (r,). The reference run of each checked run's round.
+    `reference`, `observed`: array of float64, shape (k, m) and (r, m). Spearman's ρ, one row for each run.
+    `partners`: int64, shape (r,). Index of the reference run in each checked run's round.
 
-    Student's t of the differences on Fisher's scale, at the level of all reference runs. How that level errs matters
-    by what the same difference means at another level.
+    Student's t of the differences on Fisher's scale, at the level of all reference runs. An error of that level matters
+    because the same difference of z is a different difference of ρ at another level.
     """
     before, after = fisher(reference), fisher(observed)
     level, change = before.mean(axis=0), (after - before[partners]).mean(axis=0)
@@ -74,16 +73,17 @@ def compare_outer_within_rounds(
 
     `reference`: float64, shape (k, k, m). Fisher's z between reference runs, from `outer_matrix`.
     `observed`: float64, shape (k, r, m). Fisher's z of each checked run with each reference run.
-    `partners`: int64, shape (r,). The reference run of each checked run's round.
-    `shared`: float64, shape (m,). The variance that belongs to two runs together, from `pair_variance`.
+    `partners`: int64, shape (r,). Index of the reference run in each checked run's round.
+    `shared`: float64, shape (m,). Variance that belongs to pairs of runs, from `pair_variance`.
 
-    Both runs of a round are held against the other k − 1 reference runs. What two rounds' partners share as a pair is
-    in both differences, which therefore do not vary by it. Nor do they show how the reference's mean errs where checked
-    runs follow a reference run less than others do (`compare_outer`, "the reference's error").
+    Both runs of a round are compared with the other k − 1 reference runs. What the reference runs of two rounds share
+    as a pair is part of both differences, so the differences do not vary by it. Nor do the differences show the error
+    of the reference's mean if checked runs follow a reference run less than other reference runs do (`compare_outer`,
+    "the reference's error").
     """
     k = len(reference)
     rows = np.arange(len(partners))
-    before = reference.sum(axis=0) / (k - 1)  # that of a run with itself is 0
+    before = reference.sum(axis=0) / (k - 1)  # z of a run with itself is 0
     after = (observed.sum(axis=0) - observed[partners, rows]) / (k - 1)
     level = before.mean(axis=0)
     follows = following(level, level + (after - before[partners]).mean(axis=0))
@@ -92,7 +92,7 @@ def compare_outer_within_rounds(
 
 
 def _paired(level: FloatArray, before: FloatArray, after: FloatArray, left_out: FloatArray, alpha: float) -> Comparison:
-    """Compare values on Fisher's scale, shape (r, m); differences do not show the variance `left_out` of their mean."""
+    """Compare paired values on Fisher's scale, (r, m); `left_out` is variance that their differences do not show."""
     r = len(before)
     independent = before.var(axis=0, ddof=1) + after.var(axis=0, ddof=1)
     variance = np.maximum((after - before).var(axis=0, ddof=1), np.maximum(MOST_SHARED * independent, NO_SPREAD**2))
@@ -105,7 +105,7 @@ def _paired(level: FloatArray, before: FloatArray, after: FloatArray, left_out: 
 
 
 def shorter(of_all: Comparison, within: Comparison) -> Comparison:
-    """Return for each coefficient the comparison with the shorter interval; both were made at α / `DESIGNS`."""
+    """Return, for each coefficient, the comparison with the shorter interval; both have level α / `DESIGNS`."""
     taken = within.high - within.low < of_all.high - of_all.low
 
     def choose(one: FloatArray, other: FloatArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Stability of the baseline: drift over the campaign, outlier runs, and how many runs are advised."""
+"""Stability of the baseline: drift over the campaign, outlier runs, and the recommended number of runs."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from unperturbed.common.extras import LazyLibrary
 special = LazyLibrary("scipy.special")
 
 _NAMED = 3
-"""Drifting columns that are named, those with the smallest p; they often drift together."""
+"""Maximum number of drifting columns to name, smallest p first; columns often drift together."""
 
 
 @dataclass(frozen=True)
 class RunStatistics:
-    """Values of the baseline's runs that are tested for drift and outliers."""
+    """Values of the baseline runs, to test for drift and outliers."""
 
-    labels: tuple[str, ...]  # Of the columns
-    # (runs, columns): On a scale on which runs of one program vary alike: Fisher's z, or totals divided by their
-    # mean.
+    labels: tuple[str, ...]  # One for each column
+    # Shape (runs, columns), on a scale on which runs of one program vary alike: Fisher's z, or totals divided by
+    # their mean.
     values: FloatArray
-    correlations: int  # How many of the first columns are Fisher's z, shown as ρ
-    # least_rho, least_ratio: Of smaller differences of ρ, and of totals as ratios to their mean, nothing is said.
-    # What hardly varies, as in simulated runs, has significant trends in its last digits.
+    correlations: int  # Number of leading columns with Fisher's z, shown as ρ
+    # least_rho, least_ratio: Smaller differences of ρ, and of totals as ratios to their mean, are not reported:
+    # values that barely vary, as in simulated runs, have significant trends in their last digits.
     least_rho: float = 0.0
     least_ratio: float = 0.001
 
     def to_display(self, column: int, value: float) -> float:
-        """Return a value on the scale that a reader knows: ρ, or a ratio."""
+        """Convert a value to the scale of reports: ρ, or a ratio."""
         return float(from_fisher(value)) if column < self.correlations else float(value)
 
     def relevant(self, one: FloatArray, other: FloatArray) -> NDArray[np.bool_]:
-        """Return which differences of values, shape (…, columns), are large enough to be reported."""
+        """Return which differences of values, shape (…, columns), are large enough to report."""
         of_rho = np.abs(from_fisher(one) - from_fisher(other)) >= self.least_rho
         of_ratio = np.abs(one - other) >= self.least_ratio
         return np.where(np.arange(one.shape[-1]) < self.correlations, of_rho, of_ratio)
@@ -46,16 +46,16 @@ class RunStatistics:
 
 @dataclass(frozen=True)
 class Drift:
-    """A correlation or a level that moved with the order of the runs.
+    """Correlation or total that drifts with the order of the runs.
 
     Attributes
     ----------
     label : str
-        The pair, or the metric whose total is meant.
+        The correlation of a pair, or the total of a metric.
     first, last : float
-        The straight line's value at the first and at the last run: ρ, or the total as a ratio to its mean.
+        Value of the fitted line at the first and at the last run: ρ, or the total as a ratio to its mean.
     p_corrected : float
-        Family-wise over all that was looked at.
+        Corrected family-wise over all correlations and totals.
     """
 
     label: str
@@ -65,27 +65,27 @@ class Drift:
 
     def __str__(self) -> str:
         return (
-            f"{self.label} goes from {self.first:.3f} in the first run to {self.last:.3f} in the last (p "
-            f"{self.p_corrected:.2g}, corrected)"
+            f"{self.label} changes from {self.first:.3f} in the first run to {self.last:.3f} in the last run "
+            f"(corrected p {self.p_corrected:.2g})"
         )
 
 
 @dataclass(frozen=True)
 class OutlierRun:
-    """A run with a correlation or a total far from those of all other runs.
+    """Run with a correlation or a total far from those of all other runs.
 
     Attributes
     ----------
     run : str
-        Its name.
+        Name of the run.
     label : str
-        Where it stands apart most.
+        The correlation or total that differs most.
     value : float
-        There.
+        Its value in this run.
     others : float
-        Mean of the other runs.
+        Its mean over the other runs.
     p_corrected : float
-        Family-wise over runs and everything that was looked at.
+        Corrected family-wise over runs, correlations and totals.
     """
 
     run: str
@@ -97,23 +97,23 @@ class OutlierRun:
 
 @dataclass(frozen=True)
 class Stability:
-    """Results on the baseline's steadiness.
+    """Stability of a baseline.
 
     Attributes
     ----------
     runs : int
-        How many there are.
+        Number of baseline runs.
     drift : tuple of Drift
-        What was found at level α.
+        Drifts that are significant at level α.
     outliers : tuple of OutlierRun
-        Runs far from all others, each found family-wise.
+        Runs far from all others, significant family-wise.
     disturbed : tuple of tuple of str
-        Runs on a disturbed host, and what disturbed it.
+        Runs on a disturbed host, each with the cause.
     advised : int or None
-        Runs a configuration with which a change of 0 would probably be shown to lie within the tolerance for every
-        pair; None when that is out of reach.
+        Runs per configuration that would probably show a change of 0 to lie within the tolerance for every pair; None
+        if more than 200.
     widest : str
-        The pair that needs most.
+        The pair that needs the most runs.
     """
 
     runs: int
@@ -125,32 +125,32 @@ class Stability:
 
     @property
     def steady(self) -> bool:
-        """Return whether nothing speaks against the baseline."""
+        """Return whether the baseline has no drift, no outliers and no disturbed runs."""
         return not (self.drift or self.outliers or self.disturbed)
 
     def sentences(self) -> tuple[str, ...]:
-        """Return the findings, one sentence each; none when the baseline is steady and large enough."""
+        """Return the findings, one sentence each; empty if the baseline is steady."""
         found = []
         if self.drift:
             named = "; ".join(map(str, self.drift[:_NAMED]))
             more = f"; and {len(self.drift) - _NAMED} more" if len(self.drift) > _NAMED else ""
-            found.append(f"The baseline drifts: {named}{more}. Check what changed on the host meanwhile.")
+            found.append(f"The baseline drifts: {named}{more}. Check what changed on the host during the campaign.")
         found += [
-            f"Baseline run {one.run} is an outlier: {one.label} is {one.value:.3f}, in the others {one.others:.3f} "
-            f"(p {one.p_corrected:.2g}, corrected). Check it, and leave it out if something disturbed it."
+            f"Baseline run {one.run} is an outlier: {one.label} is {one.value:.3f}, in the other runs {one.others:.3f} "
+            f"(corrected p {one.p_corrected:.2g}). Check this run, and leave it out if something disturbed it."
             for one in self.outliers
         ]
         found += [f"Baseline run {run} was made on a disturbed host: {why}." for run, why in self.disturbed]
         return tuple(found)
 
     def advice(self) -> str:
-        """Return a sentence on how many runs would show an unchanged program to be unperturbed."""
+        """Return a sentence on the number of runs that would show an unchanged program to be unperturbed."""
         widest = f" ({self.widest} varies most)" if self.widest else ""
-        shown = "To show an unchanged program unperturbed, "
+        shown = "To show that an unchanged program is unperturbed, "
         if self.advised is None:
             return (
-                f"{shown}more than 200 runs per configuration would be needed{widest}: a longer interval or a wider "
-                "tolerance helps."
+                f"{shown}more than 200 runs per configuration would be needed{widest}: use a longer interval or a "
+                "wider tolerance."
             )
         return f"{shown}about {self.advised} runs per configuration are recommended{widest}."
 
@@ -167,9 +167,9 @@ def assess_stability(
     alpha: float,
     tolerance: float,
 ) -> Stability:
-    """Assess how steady a baseline is, by each run's ρ, shape (k, pairs), and its totals, shape (k, metrics).
+    """Assess a baseline's stability from each run's ρ, shape (k, pairs), and totals, shape (k, metrics).
 
-    `tolerance`: |Δρ| that counts as no perturbation; a tenth of it is the least difference that is reported.
+    `tolerance`: Largest |Δρ| that counts as no perturbation; differences below a tenth of it are not reported.
     """
     means = totals.mean(axis=0)
     columns = RunStatistics(
@@ -192,7 +192,7 @@ def assess_stability(
 
 
 def find_drift(columns: RunStatistics, order: Sequence[float], *, alpha: float) -> tuple[Drift, ...]:
-    """Find columns that move with the order of the runs: Student's t of a line's slope, k − 2 degrees of freedom."""
+    """Find columns that drift with the order of the runs: Student's t of a line's slope, k − 2 degrees of freedom."""
     values = columns.values
     k = len(values)
     when = np.asarray(order, np.float64) - np.mean(order)
@@ -216,11 +216,11 @@ def find_drift(columns: RunStatistics, order: Sequence[float], *, alpha: float) 
 
 
 def find_outliers(columns: RunStatistics, runs: Sequence[str], *, alpha: float) -> tuple[OutlierRun, ...]:
-    """Find runs that differ from all others in some column, one entry a run: where it differs most.
+    """Find runs that differ from all others in a column; report each run once, for the column that differs most.
 
-    Each run against the others by Student's t, k − 2 degrees of freedom (the externally studentised residual; its
-    maximum is Grubbs' test), corrected by Bonferroni over runs and columns, for a baseline of normally distributed
-    runs.
+    Each run is compared with the others by Student's t with k − 2 degrees of freedom (the externally studentised
+    residual; its maximum is Grubbs' test), corrected by Bonferroni over runs and columns. Runs are assumed to be
+    normally distributed.
     """
     values = columns.values
     k = len(values)
@@ -244,9 +244,9 @@ def find_outliers(columns: RunStatistics, runs: Sequence[str], *, alpha: float) 
 
 
 def advised_runs(rho: FloatArray, labels: Sequence[str], *, alpha: float, tolerance: float) -> tuple[int | None, str]:
-    """Return the runs per configuration to show an unchanged program unperturbed, and the pair that needs most.
+    """Return the recommended runs per configuration for an unchanged program, and the pair that needs the most.
 
-    `rho`: float64, shape (runs, pairs). Of the baseline; 10 runs show the spread between runs to a quarter.
+    `rho`: float64, shape (runs, pairs). ρ of the baseline; 10 runs give the spread between runs to a quarter.
     """
     z = fisher(rho)
     k = len(z)

@@ -1,6 +1,6 @@
 """Results of a check: one `Change` per pair (inner) or metric (outer), one `Verdict` per configuration.
 
-Plain, frozen data with a JSON form, so that the terminal, the report and other programs read the same thing.
+Plain, frozen data with a JSON form: the terminal, the report and other programs read the same data.
 """
 
 from __future__ import annotations
@@ -24,86 +24,86 @@ if TYPE_CHECKING:
     from unperturbed.common.table import Table
 
 VerdictName = Literal["unperturbed", "perturbed", "shifted", "undecided"]
-"""*unperturbed*: shown to lie within the tolerance (an equivalence test). *perturbed*: shown to lie beyond it (a
-minimum-effect test). *shifted*: a change is shown, and neither that it lies within the tolerance nor that it lies
-beyond. *undecided*: nothing is shown. More runs decide the last two."""
+"""*unperturbed*: the change is shown to lie within the tolerance (an equivalence test). *perturbed*: the change is
+shown to lie beyond the tolerance (a minimum-effect test). *shifted*: a change is shown, which may lie within or beyond
+the tolerance. *undecided*: none of these is shown. More runs may decide the last two."""
 
 OPEN: tuple[VerdictName, ...] = ("shifted", "undecided")
 """Verdicts that more runs may decide."""
 
 SHOWN: tuple[VerdictName, ...] = ("perturbed", "shifted")
-"""Verdicts by which a change is shown."""
+"""Verdicts that show a change."""
 
 SEVERITY: tuple[VerdictName, ...] = ("perturbed", "shifted", "undecided", "unperturbed")
-"""The most serious verdict first: what was shown weighs more than what was not."""
+"""All verdicts, most serious first; verdicts that show a change come first."""
 
 CheckName = Literal["inner", "outer", "across", "software"]
 """*inner*: two metrics of one run. *outer*: a metric of one run with itself in another run, aligned. *across*: a
-metric of one run with another metric of another run, aligned. *software*: as inner, a pair that holds a software
-metric, against runs that count fewer."""
+metric of one run with another metric of another run, aligned. *software*: like inner, for a pair with a software
+metric; the reference runs count fewer software metrics."""
 
 MethodName = Literal["runs", "paper", "bootstrap"]
 """How a verdict was reached: by the variation between runs (see `compare`), by the paper's own rule
-(`decide.compare_as_paper`), or within single runs, where there are too few for the first (`bootstrap`: weaker)."""
+(`decide.compare_as_paper`), or, with too few runs, by the variation within runs (`bootstrap`; weaker evidence)."""
 
 OriginName = Literal["counting", "layout", "both", "unclear"]
-"""The origin of a change, by a sham build: see `layout`."""
+"""Origin of a change, from a comparison with a sham build; see `decide`."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """How one correlation changed between the reference runs and the checked runs.
+    """Change of one correlation between the reference runs and the checked runs.
 
     Attributes
     ----------
     check : CheckName
-        Which correlation, see `CheckName`.
+        Kind of correlation, see `CheckName`.
     first, second : str
-        The metrics; equal for an outer change. Of an *across* change, the first is the reference run's.
+        The two metrics; equal for an outer change. In an *across* change, `first` is the reference run's metric.
     reference, observed : tuple of float
-        Spearman's ρ of each reference run and each checked run, in run order. For an outer change a run's value is its
-        mean (on Fisher's scale) correlation with the other runs of the reference.
+        Spearman's ρ of each reference run and each checked run, in run order. For an outer change, a run's value is its
+        mean correlation (on Fisher's scale) with the other reference runs.
     reference_runs, observed_runs : tuple of str
-        The runs' names, same order.
+        Names of the runs, in the same order.
     effect : float
         Change of ρ, observed minus reference (means on Fisher's scale, shown as ρ).
     low, high : float
-        Confidence interval of the effect at level 1 − 2α: each one-sided bound holds with 1 − α, as equivalence testing
-        wants. Of an outer change the bound that is farther from 0 holds with 1 − α/2.
+        Confidence interval of the effect at level 1 − 2α: each one-sided bound has level 1 − α, as equivalence tests
+        need. For an outer change, the bound that is farther from 0 has level 1 − α/2.
     p : float
         Two-sided p-value of "no change".
     p_corrected : float
-        The same, family-wise over all changes of the verdict that holds it.
+        `p`, corrected family-wise over all changes of the verdict.
     p_beyond, p_beyond_corrected : float
-        Of "no change beyond the tolerance", as it is and family-wise.
+        p-value of "no change beyond the tolerance", uncorrected and corrected family-wise.
     p_discovery : float
-        As `p`, corrected for the false-discovery rate (Benjamini and Hochberg 1995): of the changes with at most α, α
-        are false on average. The view beside the family-wise one that decides: it finds more, and each finding is worth
-        less.
+        `p`, corrected for the false-discovery rate (Benjamini and Hochberg 1995): among the changes with a value of at
+        most α, on average a share α is false. It supplements the family-wise value, which decides: it finds more
+        changes, and each finding is less certain.
     smallest_visible : float
         The smallest |Δρ| that these runs would have shown with power 80 %.
     tolerance : float
-        |Δρ| that counts as no perturbation.
+        Largest |Δρ| that counts as no perturbation.
     verdict : VerdictName
         See `VerdictName`.
     runs_to_decide : int or None
-        For *shifted* and *undecided*, the runs of each configuration (of the reference too, when it has fewer) that
-        would probably show the change within the tolerance or beyond it; None when decided or out of reach.
+        For *shifted* and *undecided*, the runs per configuration (also of the reference, if it has fewer) that would
+        probably show the change within the tolerance or beyond it; None if decided or out of reach.
     aligned_on : bool
-        The metric was used to align the runs, so its outer correlation is flattered.
+        Whether the metric was used to align the runs, which inflates its outer correlation.
     note : str
-        What a reader must know besides, one sentence; empty mostly.
+        Remark for the reader, one sentence; mostly empty.
     standard_error : float
-        Of the change of means on Fisher's scale, from the spread of both kinds of run taken together; `freedom` are its
-        degrees of freedom.
+        Standard error of the change of means on Fisher's scale, from the pooled spread of reference and checked runs;
+        `freedom` is its degrees of freedom.
     more_runs_help : bool
-        Whether it falls with the number of runs as `compare.runs_to_decide` takes it.
+        Whether the standard error falls with the number of runs as `compare.runs_to_decide` assumes.
     against : str
         Configuration of the reference runs.
     origin : OriginName or None
-        What it comes from, where sham runs tell.
+        Origin of the change, if sham runs show it.
     designs : int
-        Comparisons that this was chosen from: of independent runs, and within rounds.
+        Number of comparisons that this one was chosen from: of independent runs, and within rounds.
     """
 
     check: CheckName
@@ -136,12 +136,12 @@ class Change:
 
     @property
     def label(self) -> str:
-        """Return the metrics' names as one label."""
+        """Return the names of both metrics as one label."""
         return self.first if self.first == self.second else f"{self.first} – {self.second}"
 
     @property
     def is_open(self) -> bool:
-        """Return whether it is neither shown to lie within the tolerance nor beyond it."""
+        """Return whether the change is *shifted* or *undecided*, so more runs may decide it."""
         return self.verdict in OPEN
 
 
@@ -152,7 +152,7 @@ class Overhead:
     Attributes
     ----------
     instructions, cycles, time : float, optional
-        Ratio of the means over runs, minus one: 0.03 is 3 % more. None when unknown.
+        Ratio of the means over runs, minus one: 0.03 is 3 % more. None if unknown.
     """
 
     instructions: float | None = None
@@ -162,34 +162,34 @@ class Overhead:
 
 @dataclass(frozen=True, repr=False)
 class Verdict(Framed, Result):
-    """The verdict on one configuration (or on one check of it).
+    """Verdict on one configuration, or on one check of a configuration.
 
     Attributes
     ----------
     configuration : str
         Name of the checked configuration.
     reference : str
-        Name of the one it is held against.
+        Name of the configuration that it is compared with.
     verdict : VerdictName
-        *unperturbed* only when every change is, and nothing was lost; else the most serious of its changes'.
+        *unperturbed* only if every change is, and nothing was lost; otherwise the most serious verdict of the changes.
     changes : tuple of Change
-        Every pair and metric that was checked.
+        Changes of all pairs and metrics that were checked.
     excluded : tuple of tuple of str
-        Pairs or metrics left out, name and reason (constant, correlated by construction, …).
+        Excluded pairs and metrics, each with the reason (constant, correlated by construction, …).
     lost : tuple of tuple of str
-        Those of them that the reference has and the checked runs cannot show. They keep a verdict from *unperturbed*.
+        Excluded metrics that vary in the reference but not in the checked runs; they rule out *unperturbed*.
     overhead : Overhead
-        What measuring added.
+        Overhead of measuring.
     alpha : float
         Level of the family of tests.
     tolerance : float
-        |Δρ| that counts as no perturbation.
+        Largest |Δρ| that counts as no perturbation.
     method : MethodName
-        How it was reached.
+        How the verdict was reached.
     notes : tuple of str
-        What a reader must know of that, one sentence each.
+        Remarks on the method, one sentence each.
     simulated : bool
-        A simulator counted hardware metrics of these runs, not a processor.
+        Whether a simulator, not a processor, counted the hardware metrics of these runs.
     """
 
     configuration: str
@@ -207,16 +207,16 @@ class Verdict(Framed, Result):
 
     @property
     def runs_to_decide(self) -> int | None:
-        """Return how many runs a configuration would probably decide all that is shifted or undecided.
+        """Return the runs per configuration that would probably decide all shifted and undecided changes.
 
-        None when nothing is, or it is out of reach.
+        None if there is no such change, or if one is out of reach.
         """
         needed = [change.runs_to_decide for change in self.changes if change.is_open]
         return None if None in needed else max((count for count in needed if count is not None), default=None)
 
     @property
     def smallest_visible(self) -> float:
-        """Return the smallest |Δρ| that every change would have shown with power 80 %; infinite without changes."""
+        """Return the smallest |Δρ| that every comparison would show with power 80 %; infinite without comparisons."""
         return max((change.smallest_visible for change in self.changes), default=float("inf"))
 
     def of(self, check: CheckName) -> tuple[Change, ...]:
@@ -230,11 +230,11 @@ class Verdict(Framed, Result):
         return describe.verdict_headline(self)
 
     def tables(self) -> tuple[Table, ...]:
-        """Return the changes as a table, the one that weighs most first."""
+        """Return the changes as a table, the most serious change first."""
         return (describe.change_table([(self.configuration, change) for change in ranked_changes(self.changes)]),)
 
     def to_frame(self) -> pl.DataFrame:
-        """Return one row a change, with a column for each of its fields."""
+        """Return a frame with one row for each change and one column for each field."""
         import polars as pl  # noqa: PLC0415  slow to load, and not every check makes a frame
 
         rows = [{"configuration": self.configuration, **asdict(change)} for change in self.changes]
@@ -242,7 +242,7 @@ class Verdict(Framed, Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the verdict as JSON types."""
-        # Changes are flat; `asdict` would copy each run's name and coefficient by itself, a hundred times as slowly.
+        # Changes are flat; `asdict` would copy each run's name and coefficient, which takes a hundred times as long.
         changes = tuple(dict(vars(change)) for change in self.changes)
         return {**vars(self), "changes": changes, "overhead": asdict(self.overhead)}
 
@@ -250,9 +250,9 @@ class Verdict(Framed, Result):
 
 
 def combine(verdicts: Iterable[VerdictName], *, lost: bool = False) -> VerdictName:
-    """Join verdicts to one: the most serious decides.
+    """Combine verdicts into one: the most serious decides.
 
-    *unperturbed* needs one at least, all of them, and nothing lost.
+    *unperturbed* requires at least one verdict, all of them *unperturbed*, and nothing lost.
     """
     found = {*verdicts, *(["undecided"] if lost else [])}
     return next((name for name in SEVERITY if name in found), "undecided")
@@ -260,7 +260,7 @@ def combine(verdicts: Iterable[VerdictName], *, lost: bool = False) -> VerdictNa
 
 @dataclass(frozen=True)
 class RunGroup:
-    """Runs of one configuration, and a coefficient of each: `rho` has shape (runs, changes)."""
+    """Runs of one configuration, with their coefficients `rho`, shape (runs, changes)."""
 
     configuration: str
     runs: tuple[str, ...]
@@ -279,7 +279,7 @@ def changes_from_comparison(
     note: Callable[[str], str] = lambda _: "",
     more_runs_help: bool = True,
 ) -> tuple[Change, ...]:
-    """Make the changes of a comparison; `decide` fills in the fields that depend on the family of changes."""
+    """Return the changes of a comparison; `decide` sets the fields that depend on the family of changes."""
     p_beyond = compared.p_beyond(tolerance)
     return tuple(
         Change(
@@ -316,7 +316,7 @@ _INSTRUCTIONS, _CYCLES = "PAPI_TOT_INS", "PAPI_TOT_CYC"
 
 
 def overhead(reference_traces: Sequence[Trace], traces: Sequence[Trace]) -> Overhead:
-    """Compare mean totals over runs: 0.03 is 3 % more than the reference; None for totals that were not counted.
+    """Return the relative change of mean totals: 0.03 is 3 % more than the reference; None for uncounted totals.
 
     Parameters
     ----------
@@ -326,8 +326,8 @@ def overhead(reference_traces: Sequence[Trace], traces: Sequence[Trace]) -> Over
     Returns
     -------
     Overhead
-        `instructions` from PAPI_TOT_INS, `cycles` from PAPI_TOT_CYC (simulated ones where the trace says so), `time`
-        from the first interval's begin to the last one's end; None for simulated runs, whose time is the simulator's.
+        `instructions` from PAPI_TOT_INS, `cycles` from PAPI_TOT_CYC (simulated in simulated traces), `time` from the
+        begin of the first interval to the end of the last; None for simulated runs, because it is the simulator's time.
     """
 
     def added(reference: float | None, observed: float | None) -> float | None:
@@ -353,12 +353,12 @@ def _mean_duration_ns(traces: Sequence[Trace]) -> float | None:
 
 
 def change_weight(change: Change) -> tuple[int, float]:
-    """Return the sort key of a change: its seriousness, then how large it is, or may still be if not shown."""
+    """Return the sort key of a change: its severity, then its size, or its largest possible size if not shown."""
     shown = change.verdict in SHOWN
     reach = abs(change.effect) if shown else max(abs(change.low), abs(change.high))
     return -SEVERITY.index(change.verdict), reach
 
 
 def ranked_changes(changes: Iterable[Change]) -> list[Change]:
-    """Sort changes, the one that weighs most first."""
+    """Sort changes, the most serious and largest first."""
     return sorted(changes, key=change_weight, reverse=True)

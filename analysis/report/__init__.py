@@ -1,7 +1,7 @@
-"""Reports: the page of a campaign and its JSON twin, and pages that show several analyses.
+"""Reports: a campaign's page and its JSON export, and the pages of alignments, partitions, nodes and traces.
 
-Diagnosis, structure and causal models have their pages in rooms of their own; what all pages share stands in
-`analysis.pages`. Pages of other analyses are loaded when they are asked for, as `unperturbed run` needs none of them.
+The pages of diagnosis, structure and causal models are in those packages; `analysis.pages` has the parts that all pages
+share. Pages of other analyses are loaded on first use, because `unperturbed run` does not need them.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ __all__ = [
     "write_report",
 ]
 
-# `unperturbed run` needs no page of another analysis.
+# Load on first use: `unperturbed run` does not need the pages of other analyses.
 __getattr__, __dir__ = lazy_names(
     __name__, former={"unperturbed.analysis.report.campaign.content": "Settings=ReportSettings"}
 )

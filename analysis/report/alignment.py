@@ -1,4 +1,4 @@
-"""Pages of alignments: the example of two runs, its figures, and the pages of paths, pairs and merged traces."""
+"""Pages of alignments, warp paths, pairwise distances and merged traces; the alignment example in reports."""
 
 from __future__ import annotations
 
@@ -33,42 +33,42 @@ if TYPE_CHECKING:
     from unperturbed.collectors.data import Trace
 
 _CAPTIONS = {
-    "alignment-path": "Horizontal or vertical pieces: one run waits while the other continues.",
-    "alignment-scores": "0 means that the aligned intervals hold the same milestone.",
+    "alignment-path": "In horizontal and vertical segments, one run waits while the other continues.",
+    "alignment-scores": "0 means that the aligned intervals contain the same milestone.",
 }
 
 _POINTS = 500
 _WARP_LINES = 70
 _LARGEST_SCORE = 12
-"""Scores above are drawn as one bar."""
+"""Larger scores share one bar."""
 
 
 @dataclass(frozen=True)
 class AlignmentExample:
-    """The alignment of two runs, to look at.
+    """Alignment of two runs, as shown in a report.
 
     Attributes
     ----------
     first, second : str
-        The runs.
+        Names of the runs.
     metric : str
-        The metric that they were aligned by.
+        The metric that the runs were aligned on.
     x, y : array_like, shape (n,) and (m,)
-        That metric in both runs.
+        Values of the metric in both runs.
     x_index, y_index : array_like
         Int, equal length: the warp path.
     milestone_scores : array_like
-        Int, ≥ 0: intervals by which the path misses a milestone, one for each step of the path that holds one; may be
-        empty.
+        Int, ≥ 0: number of intervals by which the path misses a milestone, one for each path step with a milestone;
+        may be empty.
     description : str
         One sentence: how the runs were aligned and why these two are shown.
     flat : sequence of tuple of int
-        (first interval, the one after the last) of each flat stretch of x, which is shaded.
+        (first interval, interval after the last) of each flat stretch of x, to be shaded.
 
     Raises
     ------
     DataError
-        A series is empty or holds a NaN; the path's two sides differ in length or point outside the series.
+        A series is empty or contains a NaN; the path's two sides differ in length or point outside the series.
     """
 
     first: str
@@ -88,44 +88,45 @@ class AlignmentExample:
         path_x, path_y = np.asarray(self.x_index), np.asarray(self.y_index)
         if path_x.shape != path_y.shape:
             raise DataError(
-                f"alignment of {self.first} and {self.second}: the path has {path_x.size} and {path_y.size} steps"
+                f"alignment of {self.first} and {self.second}: the path has {path_x.size} steps in the first run, but "
+                f"{path_y.size} in the second"
             )
         for side, series in ((self.first, np.asarray(self.x)), (self.second, np.asarray(self.y))):
             if not (series.size and np.isfinite(series).all()):
                 raise DataError(
-                    f"alignment of {self.first} and {self.second}: {side} has no interval, or a value that is not "
-                    "finite"
+                    f"alignment of {self.first} and {self.second}: {side} has no intervals or contains a value that is "
+                    "not finite"
                 )
         for side, series, path in (("first", np.asarray(self.x), path_x), ("second", np.asarray(self.y), path_y)):
             if path.size and (path.min() < 0 or path.max() >= series.size):
                 raise DataError(
-                    f"alignment of {self.first} and {self.second}: the path leaves the {side} run's {series.size} "
-                    "intervals"
+                    f"alignment of {self.first} and {self.second}: the path points outside the {side} run, which has "
+                    f"{series.size} intervals"
                 )
 
 
 def alignment_example(
     path: WarpPath, a: Trace, b: Trace, *, on: Sequence[str], anchor: str | None, about: str = "Aligned"
 ) -> AlignmentExample:
-    """Return what a page shows of the alignment of two runs.
+    """Return the alignment of two runs in the form that pages show.
 
     Parameters
     ----------
     path : WarpPath
-        The path; an `Alignment` shows its flat stretches too.
+        The path; the flat stretches of an `Alignment` are shaded.
     a, b : Trace
         The runs.
     on : sequence of str
-        Metrics that they were aligned on; the first is drawn.
+        Metrics that the runs were aligned on; the first is drawn.
     anchor : str or None
-        The counter that gave the anchors; the path is not scored by it.
+        The counter that supplied the anchors; scores do not use it.
     about : str, default "Aligned"
         Beginning of the sentence that describes the alignment.
 
     Returns
     -------
     AlignmentExample
-        Scored by the counter that happened most often.
+        With scores by the counter that has the most scored path steps.
     """
     scores = score_summaries(path, a, b, anchor=anchor)
     counter = max(scores, key=lambda name: scores[name].elements, default=None)
@@ -149,17 +150,17 @@ def alignment_example(
 
 
 def render_alignment(alignment: Alignment) -> str:
-    """Return a page with the signals joined by the path, the path, and the scores."""
+    """Return the page of an alignment: both signals, the warp path and the milestone scores."""
     example = alignment_example(alignment, *alignment.runs, on=alignment.on, anchor=alignment.anchor)
     warning = "; ".join(describe.notes(alignment))
     sections = [
         section("", "Both runs", alignment_block(example).to_html()),
-        section("", "How they were aligned", definitions(describe.facts(alignment), "provenance")),
+        section("", "How the runs were aligned", definitions(describe.facts(alignment), "provenance")),
     ]
     if alignment.scores:
-        sections.append(section("", "Judged by milestones", describe.scores_table(alignment.scores).to_html()))
+        sections.append(section("", "Milestone scores", describe.scores_table(alignment.scores).to_html()))
     return _page(
-        f"{example.first} and {example.second}, aligned",
+        f"Alignment of {example.first} and {example.second}",
         "Unperturbed: which intervals of two runs show the same work?",
         example.description,
         sections,
@@ -168,24 +169,24 @@ def render_alignment(alignment: Alignment) -> str:
 
 
 def render_path(path: WarpPath) -> str:
-    """Return a page with a warp path."""
+    """Return the page of a warp path."""
     sizes = int(path.x_index[-1]) + 1, int(path.y_index[-1]) + 1
     x, y = (np.zeros(size) for size in sizes)
     example = AlignmentExample("x", "y", "", x, y, path.x_index, path.y_index)
     shown = section("", "The warp path", frame(path_figure(example), _CAPTIONS["alignment-path"]))
-    return _page("Two series, aligned", "Unperturbed: dynamic time warping", f"{path.headline()}.", [shown])
+    return _page("Alignment of two series", "Unperturbed: dynamic time warping", f"{path.headline()}.", [shown])
 
 
 def render_pairwise(pairs: PairwiseAlignment) -> str:
-    """Return a page with the distances of all pairs of a set."""
+    """Return the page of a pairwise alignment: a table with the distance of each pair."""
     shown = section("", "Distances", describe.distances_table(pairs).to_html(sortable=True))
-    return _page("All pairs, aligned", "Unperturbed: dynamic time warping", f"{pairs.headline()}.", [shown])
+    return _page("Alignment of all pairs", "Unperturbed: dynamic time warping", f"{pairs.headline()}.", [shown])
 
 
 def render_merged(merged: MergedTrace) -> str:
-    """Return a page with the sources of a merged trace."""
+    """Return the page of a merged trace: a table of its sources."""
     shown = section("", "Where the metrics come from", describe.merge_table(merged).to_html())
-    return _page("Runs, merged", "Unperturbed: one trace with every metric", f"{merged.headline()}.", [shown])
+    return _page("Merged runs", "Unperturbed: one trace with every metric", f"{merged.headline()}.", [shown])
 
 
 def _page(title: str, kicker: str, answer: str, sections: list[Html], warning: str = "") -> str:
@@ -197,17 +198,17 @@ def _page(title: str, kicker: str, answer: str, sections: list[Html], warning: s
 def alignment_block(example: AlignmentExample) -> FigureBlock:
     """Return the figures of two aligned runs with their captions."""
     signals, *rest = alignment_figures(example)
-    flat = " Shaded: flat stretches, with noise only." if example.flat else ""
+    flat = " Shaded: flat stretches, which contain only noise." if example.flat else ""
     caption = (
         f"{plain_name(example.metric)} in {example.first} (top) and {example.second} (bottom), each scaled to the same "
-        f"height. Thin lines join aligned intervals; not all are drawn.{flat}"
+        f"height. Thin lines connect aligned intervals; not all are drawn.{flat}"
     )
     beside = [CaptionedFigure(figure, _CAPTIONS[figure.name], half_width=True) for figure in rest]
     return FigureBlock([CaptionedFigure(signals, caption), *beside])
 
 
 def alignment_figures(example: AlignmentExample) -> list[Figure]:
-    """Draw the signals with warp lines, the warp path, and the scores of the milestones when there are any.
+    """Draw the signals with warp lines, the warp path, and the milestone scores if there are any.
 
     After figures 4, 7 and 9 of Mytkowicz et al., "Aligning Traces for Performance Evaluation".
     """
@@ -216,7 +217,7 @@ def alignment_figures(example: AlignmentExample) -> list[Figure]:
 
 
 def _unit(series: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Scale to [0, 1], a constant series to 0.5."""
+    """Scale a series to [0, 1], or to 0.5 if it is constant."""
     low, high = float(np.nanmin(series)), float(np.nanmax(series))
     return (series - low) / (high - low) if high > low else np.full(series.shape, 0.5)
 
@@ -231,7 +232,7 @@ def _signals(example: AlignmentExample) -> Figure:
         warp_x += [int(i), int(j), None]
         warp_y += [*short([1.3 + x[i], y[j]], 3), None]
     thin = {"color": "@muted-line", "width": 1}
-    data = [scatter("lines", warp_x, warp_y, name="joined by the path", line=thin, hoverinfo="skip")]
+    data = [scatter("lines", warp_x, warp_y, name="aligned intervals", line=thin, hoverinfo="skip")]
     for name, series, offset, colour in ((example.first, x, 1.3, "@series-1"), (example.second, y, 0.0, "@series-2")):
         width = bucket_width(series.size, _POINTS)
         data.append(
@@ -244,7 +245,7 @@ def _signals(example: AlignmentExample) -> Figure:
                 hovertemplate="interval %{x:.0f}",
             )
         )
-    # The shade behind stretches of the upper run that are flat but for noise.
+    # Shade the stretches of the upper run that are flat except for noise.
     bands = [
         shaded((start, stop - 1), (1.25, 2.35), fillcolor="@muted-bar", opacity=0.35) for start, stop in example.flat
     ]
@@ -255,8 +256,8 @@ def _signals(example: AlignmentExample) -> Figure:
         "alignment-signals",
         data,
         figure,
-        f"{plain_name(example.metric)} of runs {example.first} and {example.second}, one above the other, joined "
-        "where they are aligned.",
+        f"{plain_name(example.metric)} of runs {example.first} and {example.second}, one above the other; lines "
+        "connect aligned intervals.",
     )
 
 
@@ -280,13 +281,13 @@ def path_figure(example: AlignmentExample) -> Figure:
         "alignment-path",
         data,
         figure,
-        "The warp path: which interval of one run is aligned with which of the other; a straight diagonal means equal "
-        "pace.",
+        "The warp path: the intervals of the second run that are aligned with each interval of the first. A straight "
+        "diagonal means equal pace.",
     )
 
 
 def score_shares(scores: NDArray[np.int64]) -> dict[int, float]:
-    """Return score to the share of the path's milestone steps that have it; all above the largest drawn are joined."""
+    """Return the share of path steps with each milestone score; scores above the largest drawn share one entry."""
     clipped = np.minimum(np.asarray(scores, dtype=np.int64), _LARGEST_SCORE + 1)
     counts = np.bincount(clipped)
     return {score: float(count / clipped.size) for score, count in enumerate(counts)}
@@ -304,10 +305,10 @@ def _scores(example: AlignmentExample) -> Figure:
             "textposition": "outside",
             "cliponaxis": False,
             "marker": {"color": ["@series-3", *["@muted-bar"] * (len(shares) - 1)]},
-            "hovertemplate": "%{y:.1f} % miss by %{x} intervals<extra></extra>",
+            "hovertemplate": "%{y:.1f} % of steps miss by %{x} intervals<extra></extra>",
         }
     ]
     figure = layout(330, margin={"l": 64, "r": 16, "t": 40, "b": 54}, showlegend=False)
-    figure["xaxis"] = axis("milestone missed by … intervals (0: none)", type="category", showgrid=False)
-    figure["yaxis"] = axis("share of path steps", ticksuffix=" %", rangemode="tozero")
-    return Figure("alignment-scores", data, figure, "How far the aligned intervals miss the milestones they share.")
+    figure["xaxis"] = axis("intervals by which a step misses its milestone", type="category", showgrid=False)
+    figure["yaxis"] = axis("share of steps with a milestone", ticksuffix=" %", rangemode="tozero")
+    return Figure("alignment-scores", data, figure, "Milestone scores: by how many intervals steps miss milestones.")

@@ -1,4 +1,4 @@
-"""The page of a campaign on nodes: verdicts over nodes, and a forest plot of each configuration, node by node."""
+"""The page of a campaign on several nodes: verdicts over all nodes, and a forest plot for each configuration."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 _ROW_PX = 22
 _MOST_CHANGES = 12
-"""Changes that the figure of a configuration shows, the most serious first."""
+"""Maximum number of changes in a configuration's figure, the most serious first."""
 
 _Row = tuple[int, Change]
 
 
 def render_nodes(verdicts: NodeVerdicts) -> str:
-    """Return the verdicts over nodes as one HTML document.
+    """Return the verdicts over all nodes as one HTML document.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def render_nodes(verdicts: NodeVerdicts) -> str:
     """
     first, *rest = verdicts.tables()
     said = [tag("p", sentence) for sentence in verdicts.sentences()]
-    header = page_header("Unperturbed: does it hold on every node?", verdicts.headline(), said)
+    header = page_header("Unperturbed: do the verdicts hold on every node?", verdicts.headline(), said)
     body = tag(
         "main",
         header,
@@ -54,16 +54,17 @@ def render_nodes(verdicts: NodeVerdicts) -> str:
 
 
 def _section(one: Combined, at: int) -> Html:
-    """Return the forest plot of one configuration, and how to read it."""
+    """Return the section of one configuration: its forest plot, and how to read the plot."""
     scopes = "these nodes" if one.type is None else "these nodes and this type of node"
     said = (
-        f"Each bar is the confidence interval of a change: one row per node, then {scopes}. The band is the tolerance."
+        f"Each bar is the confidence interval of a change: one row per node, then {scopes}. The shaded band is the "
+        "tolerance."
     )
     return section("", one.configuration, tag("p", said), frame(forest_of_nodes(one, f"nodes-{at}")))
 
 
 def forest_of_nodes(one: Combined, name: str) -> Figure:
-    """Draw the changes of a configuration, at least one, node by node, with the summaries below them."""
+    """Draw the changes of a configuration (at least one): a row for each node, and the summaries below."""
     rows, labels = _rows(one)
     tolerance = one.these.tolerance
     ends = [abs(end) for _, change in rows for end in interval_of(change)]
@@ -81,13 +82,13 @@ def forest_of_nodes(one: Combined, name: str) -> Figure:
         name,
         [points for points, _ in interval_points(rows, lambda row, _: labels[row])],
         figure,
-        f"Forest plot of {one.configuration}: its changes on each node with their intervals, and the verdicts over "
-        "nodes, against the band of the tolerance.",
+        f"Forest plot of {one.configuration}: changes with confidence intervals, on each node and over all nodes; the "
+        "shaded band is the tolerance.",
     )
 
 
 def _rows(one: Combined) -> tuple[list[_Row], list[str]]:
-    """Return what is drawn, each change with the number of its row, and the labels of all rows from the top."""
+    """Return the changes to draw, each with its row number, and the labels of all rows from the top."""
     rows: list[_Row] = []
     labels: list[str] = []
     for change in ranked_changes(one.these.changes)[:_MOST_CHANGES]:

@@ -1,4 +1,4 @@
-"""A page of its own for a partition: which metrics can be measured together, why that is believed, how it was found."""
+"""The page of a partition: which metrics can be measured together, the evidence, and how the search found them."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ _KIND_HEADS: Mapping[CostKind, str] = {
     "events": "events per run",
 }
 _WHAT_MAY_HELP = (
-    "more repetitions (--max-repetitions), a longer interval or a wider tolerance; on a host with real counters a "
+    "use more repetitions (--max-repetitions), a longer interval or a wider tolerance; with hardware counters, also a "
     "quieter host"
 )
 
 
 def picture_section(plan: Plan, beneath: Content, *, anchor: str | None, simulated: bool) -> Html:
-    """Return the plan as a picture: metrics down, subsets across, each metric with its cost."""
+    """Return the section with the plan as a table: one row per metric with its cost, one column per subset."""
     costs, kind, metrics = alone_costs(plan), cost_kind(plan), ordered_metrics(plan)
     most = max((getattr(cost, kind) or 0.0 for cost in costs.values()), default=0.0) if kind else 0.0
     held = {metric: at for at, subset in enumerate(plan.subsets) for metric in subset.metrics}
@@ -113,9 +113,9 @@ def picture_section(plan: Plan, beneath: Content, *, anchor: str | None, simulat
         tag(
             "p",
             "One row per metric, one column per subset: the metrics of a column are measured in the same runs. ",
-            ["plan.yaml has the subsets: run it by ", tag("code", "unperturbed run plan.yaml"), "."]
+            ["plan.yaml contains the subsets; to measure them, run ", tag("code", "unperturbed run plan.yaml"), "."]
             if plan.subsets
-            else "No subset is certified, so the table has no such column.",
+            else "No subset is certified, so the table has no subset columns.",
         ),
         tag("div", table("Which metrics are measured together", heads, rows, row_attributes=kinds), class_="partition"),
         beneath,
@@ -137,8 +137,8 @@ def _cost(cost: Cost | None, kind: CostKind | None, most: float) -> Cell:
 
 
 def _left_out(plan: Plan) -> list[tuple[VerdictName, list[str], str, str]]:
-    """Return what is in no subset: verdict, metrics, reason, advice; one entry a reason."""
-    helps = _WHAT_MAY_HELP if plan.complete else f"continuing the search; else {_WHAT_MAY_HELP}"
+    """Return the metrics that are not in a subset, grouped by reason: (verdict, metrics, reason, advice)."""
+    helps = _WHAT_MAY_HELP if plan.complete else f"continue the search; if that does not help, {_WHAT_MAY_HELP}"
     found: dict[tuple[VerdictName, str, str], list[str]] = {}
     for one in plan.unmeasurable:
         found.setdefault(("perturbed", one.reason, one.advice), []).append(one.metric)
@@ -148,7 +148,7 @@ def _left_out(plan: Plan) -> list[tuple[VerdictName, list[str], str, str]]:
 
 
 def left_out_section(plan: Plan, figure: Figure | None) -> Html | None:
-    """Return the metrics in no subset: the reason, a suggestion, what was found of them; None where there is none."""
+    """Return the section on metrics outside all subsets: reason, suggestion, changes; None if there are none."""
     listed = _left_out(plan)
     if not listed:
         return None
@@ -167,7 +167,8 @@ def left_out_section(plan: Plan, figure: Figure | None) -> Html | None:
         evidence.append(tag("h3", "Their measurements"))
         if len(figure.choices) > 1:
             evidence.append(choice(figure.group, "Metrics", [(name, name) for name in figure.choices], figure.chosen))
-        evidence.append(frame(figure, "Measured alone or as the uncertified subset. Click a point for its runs."))
+        said = "Changes of each metric, measured alone or in the uncertified subset. Click a point for its runs."
+        evidence.append(frame(figure, said))
     return section("left-out", "Left out, and why", tag("div", cards, class_="cards"), evidence)
 
 
@@ -176,14 +177,14 @@ def _sentence(text: str) -> str:
 
 
 def evidence_section(plan: Plan, found: Sequence[ConfigurationResult], figures: Sequence[Figure | None]) -> Html:
-    """Return what each certified subset rests on: its runs, its level, every change and their forest plot."""
+    """Return the section with the evidence for each certified subset: runs, level, changes and forest plot."""
     if not plan.subsets:
         said = "No subset is certified, so there is no evidence to show."
         return section("evidence", "Evidence", tag("p", said, class_="empty"))
     said = (
-        "Each line is the change of one correlation, with its confidence interval. A subset is certified when all "
-        "intervals lie within the shaded band, in fresh runs that the search did not use. The change that reaches "
-        "farthest is on top."
+        "Each line is the change of one correlation, with its confidence interval. A subset is certified if all "
+        "intervals lie within the shaded band, in fresh runs that the search did not use. The change whose interval "
+        "reaches farthest is on top."
     )
     kind = cost_kind(plan)
     cards = [
@@ -201,14 +202,16 @@ def _evidence(
         ("Metrics", ", ".join(subset.metrics)),
         ("Certifying runs", f"{len(subset.runs)}: {runs}" if runs else counted(subset.repetitions, "run")),
         *([("Node", subset.node)] if subset.node else []),
-        ("Level of each bound", number(subset.level, 3)),
-        *([("Changes shown small", f"{len(result.changes)}")] if result.changes else []),
+        ("α of each confidence bound", number(subset.level, 3)),
+        *([("Changes within the tolerance", f"{len(result.changes)}")] if result.changes else []),
         (_KIND_HEADS[kind].capitalize() if kind else "Cost", cost_words(subset.cost, kind)),
     ]
     swatch = tag("span", "", class_=f"swatch s{(place - 1) % _COLOURS + 1}")
     left = max((len(result.of(check)) for check in ("inner", "outer")), default=0) - FOREST_ROWS
     caption = (
-        f"The {FOREST_ROWS} changes of each kind that reach farthest are shown; plan.json has all. " if left > 0 else ""
+        f"Only the {FOREST_ROWS} changes of each kind that reach farthest are shown; plan.json has all. "
+        if left > 0
+        else ""
     )
     if any(change.aligned_on for change in result.changes):
         caption += "† The runs were aligned by this metric, which inflates its correlation across runs. "
@@ -221,20 +224,20 @@ def _evidence(
         else None,
         frame(figure, f"{caption}Click a point for its runs.")
         if figure
-        else tag("p", "The plan holds no changes of this subset."),
+        else tag("p", "The plan contains no changes for this subset."),
         id=f"evidence-{place}",
     )
 
 
 def search_section(plan: Plan, steps: Figure | None, runs: Figure) -> Html:
-    """Return how the plan came about: every candidate in order, and the runs used against the forecast."""
+    """Return the section on the search: every measurement in order, and the runs used compared with the forecast."""
     lead = tag("p", f"{forecast_words(plan)} The search used strategy {plan.strategy}, seed {plan.seed}.")
     if steps is None:
         return section("search", "How it was found", lead, tag("p", "Nothing was measured.", class_="empty"))
     caption = (
-        "Each column is a measurement, in order from left to right, and as wide as its number of runs. Filled rows "
-        "are its metrics. Pale columns are the search, solid ones the certification by fresh runs, which alone counts. "
-        "Rows are in the order of the plan above."
+        "Each column is one measurement, in order from left to right, and as wide as its number of runs. Filled rows "
+        "are its metrics. Pale columns belong to the search, solid columns to the certification, whose fresh runs are "
+        "the only evidence. Rows are in the same order as in the plan above."
     )
     names = {subset.metrics: subset.name for subset in plan.subsets}
     rows = [_measurement(made, taken, names) for made, taken in zip(plan.history, new_runs(plan), strict=True)]
@@ -251,14 +254,14 @@ def search_section(plan: Plan, steps: Figure | None, runs: Figure) -> Html:
 
 
 _HEADS: list[str | tuple[str, str]] = [
-    ("no.", "in the order in which they were made"),
-    ("why", "purpose of the measurement"),
-    "metrics held",
-    ("new runs", "runs that this measurement took"),
-    ("runs so far", "runs used, this measurement included"),
+    ("no.", "number of the measurement, in order of time"),
+    ("stage", "purpose of the measurement"),
+    "metrics",
+    ("new runs", "runs that this measurement needed"),
+    ("runs so far", "runs used, including this measurement"),
     "verdict",
     ("largest open change", "the largest change that is not shown to be within the tolerance"),
-    ("in the plan", "the subset of the plan that it certified"),
+    ("in the plan", "the subset of the plan that this measurement certified"),
 ]
 
 
@@ -280,16 +283,16 @@ def _measurement(measurement: Measurement, runs: int, names: Mapping[tuple[str, 
 
 
 def tolerance_words(plan: Plan) -> str:
-    """Return what a certificate promises."""
+    """Return what a certificate guarantees, in two sentences."""
     size = f"more than {correlation(plan.tolerance)}" if plan.tolerance is not None else "more than the tolerance"
     return (
         f"The probability that any certificate is wrong (its subset changes a correlation by {size}) is at most "
-        f"{number(plan.alpha, 3)}. Certificates hold for this program, input, interval and host."
+        f"{number(plan.alpha, 3)}. Certificates are valid for this program, input, interval and host."
     )
 
 
 _LISTED = 1000
-"""Changes whose runs a click can show."""
+"""Maximum number of changes with details that a click can show."""
 
 _PLACES = (
     ("plan", "The plan"),
@@ -307,9 +310,9 @@ def render_partition(content: ReportContent, plan: Plan) -> str:
     Parameters
     ----------
     content : ReportContent
-        What was measured and where, as for the report. Its verdicts play no part.
+        What was measured and where, as for the report; its verdicts are not used.
     plan : Plan
-        What was found; unfinished, and without a certified subset, too.
+        The plan; it may be unfinished or have no certified subset.
     """
     lone = [(each.metric, each.verdict, (each.metric,)) for each in plan.unmeasurable]
     others = [(", ".join(each.metrics), each.verdict, each.metrics) for each in plan.undecided]
@@ -318,7 +321,7 @@ def render_partition(content: ReportContent, plan: Plan) -> str:
     view = ReportView(content, certified, listed_changes([*certified, *refused], _LISTED))
     index = view.change_numbers
     simulated = content.source.simulated or any(map(is_simulated, view.described.values()))
-    # The picture comes first: people look before they read.
+    # The picture comes first, because people look before they read.
     beneath = [
         simulated_banner(content),
         headline_facts(content),
@@ -356,17 +359,17 @@ def render_partition(content: ReportContent, plan: Plan) -> str:
 
 
 def render_plan(plan: Plan) -> str:
-    """Return a plan as one HTML document, without what only its campaign knows: program, host, runs."""
+    """Return a plan as one HTML document, without the facts of its campaign: program, host, runs."""
     return render_partition(ReportContent("partition", (), CounterSource("not recorded")), plan)
 
 
 def write_partition(path: str | os.PathLike[str], content: ReportContent, plan: Plan) -> None:
-    """Write a plan's page. It appears whole or not at all; one that is there is replaced."""
+    """Write a plan's page atomically; an existing file is replaced."""
     write_page(path, render_partition(content, plan))
 
 
 def _result(content: ReportContent, name: str, verdict: Verdict | None, metrics: Sequence[str]) -> ConfigurationResult:
-    """Return a verdict as the report's figures and tables take it; without a verdict it has no changes."""
+    """Return a verdict in the form that the report's figures and tables need; without a verdict, it has no changes."""
     anchor = content.settings.anchor
     held = (*(() if anchor is None else (anchor,)), *metrics)
     named = replace(verdict or Verdict("", "baseline", "undecided", ()), configuration=name)

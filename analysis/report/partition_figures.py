@@ -1,4 +1,4 @@
-"""Figures of a search for a partition: each candidate with its metrics, verdict and runs; runs against forecast."""
+"""Figures of the search for a partition: every measurement, and the number of runs compared with the forecast."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _ROW_PX = 24
 _FEW, _WIDE = 12, 150
-"""Runs up to which each has a tick of its own, and up to which a run is wide enough for an edge around it."""
+"""Maximum number of runs for one tick per run, and for bars that are wide enough for an edge."""
 _BASELINE = "fresh baseline"
 _KINDS = {
     "unperturbed": ("✓", "@unperturbed-soft", "@unperturbed"),
@@ -37,8 +37,7 @@ _KINDS = {
     "certified": ("✓", "@unperturbed", "@card"),
     "not certified": ("✗", "@perturbed", "@card"),
 }
-"""Marks of a measurement's result: its sign, the colours of its ground, and of sign and edge. A certification is
-solid, a search's measurement is pale."""
+"""Result of a measurement → its sign, fill colour, and colour of sign and edge; measurements of the search are pale."""
 
 _PARTS = {
     "search": ("together", "alone", "search", "improve"),
@@ -48,7 +47,7 @@ _PARTS = {
 
 
 def steps_figure(plan: Plan, metrics: Sequence[str]) -> Figure | None:
-    """Draw the search from left to right: a column a measurement, as wide as its runs, filled by its metrics."""
+    """Draw the search from left to right: one column per measurement, as wide as its runs, filled for its metrics."""
     if not plan.history:
         return None
     row_of = {metric: row for row, metric in enumerate(metrics, 1)}
@@ -60,20 +59,20 @@ def steps_figure(plan: Plan, metrics: Sequence[str]) -> Figure | None:
         bars.setdefault(kind, []).extend((row, measurement.runs_used - runs, runs, said) for row in rows)
     narrow = plan.runs_used > _WIDE
     data = [_stages(plan), *(_bars(kind, bars[kind], narrow=narrow) for kind in _KINDS if kind in bars)]
-    names = ["why", *metrics]
+    names = ["stage", *metrics]
     figure = _rows_layout(_ROW_PX * len(names) + 140, [plot_text(name, 40) for name in names], gap=0.14)
     figure["xaxis"] = axis("runs used so far", range=[0, plan.runs_used], **_ticks(plan.runs_used))
     return Figure(
         "search-steps",
         data,
         figure,
-        "The search from left to right: one column per measurement, as wide as its runs, with its metrics and its "
-        "verdict. The table of all measurements shows the same.",
+        "The search from left to right: one column per measurement, as wide as its number of runs, with metrics and "
+        "verdict. The table of all measurements has the same data.",
     )
 
 
 def _rows_layout(height: int, names: Sequence[str], gap: float) -> dict[str, Any]:
-    """Return the layout of bars in rows with these names, the first on top."""
+    """Return the layout of a bar chart whose rows have these names, the first on top."""
     return layout(
         height,
         margin={"l": 40, "r": 20, "t": 66, "b": 50},
@@ -94,7 +93,7 @@ def _hover_text(measurement: Measurement, runs: int) -> str:
 
 
 def _bars(kind: str, bars: Sequence[tuple[int, int, int, str]], *, narrow: bool) -> dict[str, Any]:
-    """Return all bars of one kind; narrow ones have no edge, which would be all that is seen of them."""
+    """Return all bars with one result; narrow bars have no edge, because the edge would cover them."""
     sign, ground, colour = _KINDS[kind]
     pale = ground.endswith("-soft")
     look: dict[str, Any] = {"marker": {"color": ground, "line": {"color": colour, "width": 1}}}
@@ -114,7 +113,7 @@ def _bars(kind: str, bars: Sequence[tuple[int, int, int, str]], *, narrow: bool)
 
 
 def _stages(plan: Plan) -> dict[str, Any]:
-    """Return the top row: why was measured, one bar for each stretch of the same."""
+    """Return the top row: one bar for each stretch of consecutive measurements with the same stage."""
     stretches = []
     for stage, group in groupby(zip(plan.history, new_runs(plan), strict=True), key=lambda pair: pair[0].stage):
         made = list(group)
@@ -133,7 +132,7 @@ def _stages(plan: Plan) -> dict[str, Any]:
 
 
 def runs_figure(plan: Plan) -> Figure:
-    """Draw the runs used, by what they were for, below the range that was predicted."""
+    """Draw the runs used, divided by purpose, below the predicted range."""
     predicted = plan.forecast
     used = dict.fromkeys(_PARTS, 0)
     for measurement, runs in zip(plan.history, new_runs(plan), strict=True):
@@ -143,7 +142,7 @@ def runs_figure(plan: Plan) -> Figure:
             [0],
             [predicted.low],
             [max(predicted.high - predicted.low, 0)],
-            name="predicted: all metrics together … no two",
+            name="predicted, from all metrics together to no two together",
             marker={"color": "@muted-line"},
             hovertemplate=f"predicted: {predicted.low:,} to {predicted.high:,} runs<extra></extra>",
         ),
@@ -151,9 +150,9 @@ def runs_figure(plan: Plan) -> Figure:
             "markers",
             [predicted.expected],
             [0],
-            name="about five together",
+            name="predicted for about five together",
             marker={"symbol": "diamond", "size": 12, "color": "@ink"},
-            hovertemplate="predicted if about five metrics go together: %{x:,} runs<extra></extra>",
+            hovertemplate="predicted if about five metrics can be measured together: %{x:,} runs<extra></extra>",
         ),
     ]
     base = 0
@@ -183,5 +182,5 @@ def runs_figure(plan: Plan) -> Figure:
 
 
 def _ticks(runs: int) -> dict[str, Any]:
-    """Return the ticks of an axis that counts runs: whole numbers."""
+    """Return the tick settings of an axis that counts runs: whole numbers only."""
     return {"tickformat": ",", **({"dtick": 1} if runs <= _FEW else {})}

@@ -1,4 +1,4 @@
-"""Traces over time: their page, and the lines and panels that the report's signals are drawn by too."""
+"""Traces over time: their page, and the lines and panels that the report uses too."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def render_traces(traces: Sequence[Trace], metrics: Sequence[str], title: str) -
     Parameters
     ----------
     traces : sequence of Trace
-        The first six are drawn: more hide each other.
+        Only the first six are drawn, because more lines would hide each other.
     metrics : sequence of str
-        A panel each, twelve at most; a run that has not collected one is left out there.
+        At most twelve, each in its own panel; a panel omits runs that did not collect its metric.
     title : str
-        What the runs are.
+        Title of the page.
 
     Returns
     -------
@@ -56,15 +56,15 @@ def render_traces(traces: Sequence[Trace], metrics: Sequence[str], title: str) -
     Raises
     ------
     DataError
-        No run has one of the metrics, or there are too many.
+        No run has one of the metrics, or there are none or too many metrics.
     """
     drawn = traces[: len(SERIES)]
     if not 0 < len(metrics) <= _METRICS:
-        raise DataError(f"{counted(len(metrics), 'metric')} to plot: name 1 to {_METRICS}")
+        raise DataError(f"cannot plot {counted(len(metrics), 'metric')}: name 1 to {_METRICS}")
     for name in metrics:
         if not any(name in trace for trace in drawn):
             known = dict.fromkeys(one for trace in drawn for one in trace)
-            raise DataError(f"no run to plot has a metric {name!r}; they have {listing(known)}")
+            raise DataError(f"no plotted run has metric {name!r}: use {listing(known, 'or')}")
     width = bucket_width(max(map(len, drawn)), _POINTS)
     merged = f" Each point is the mean of {width} neighbouring intervals." if width > 1 else ""
     left_out = (
@@ -73,7 +73,7 @@ def render_traces(traces: Sequence[Trace], metrics: Sequence[str], title: str) -
     body = tag(
         "main",
         tag("h1", title),
-        frame(_figure(drawn, metrics), f"The value of each interval, run by run.{merged}{left_out}"),
+        frame(_figure(drawn, metrics), f"Values of each interval, one line per run.{merged}{left_out}"),
     )
     return document(title, body)
 
@@ -90,7 +90,7 @@ def _figure(traces: Sequence[Trace], metrics: Sequence[str]) -> Figure:
             number,
             name,
             _POINTS,
-            showlegend=row == 1,  # the legend names the run once
+            showlegend=row == 1,  # list each run once
             yaxis="y" if row == 1 else f"y{row}",
             line={"color": SERIES[number], "width": 1.4},
         )
@@ -104,7 +104,7 @@ def _figure(traces: Sequence[Trace], metrics: Sequence[str]) -> Figure:
 
 
 def run_line(trace: Trace, configuration: str, run: int, name: str, points: int, **settings: Any) -> dict[str, Any]:
-    """Return a metric of one of several runs; the times of each run are shared by its metrics."""
+    """Return the line of one metric in one run; all metrics of a run share its times."""
     return scatter(
         "lines",
         {"shared": run},
@@ -124,7 +124,7 @@ def panels_over_time(
     longest: float,
     ticks: Sequence[int],
 ) -> dict[str, Any]:
-    """Return the layout of panels one above another with one axis of seconds; `heights` and `gap` in pixels."""
+    """Return the layout of stacked panels with a common time axis; `heights` and `gap` in pixels."""
     domains = stacked(heights, gap)
     figure = layout(
         int(sum(heights) + gap * (len(heights) - 1) + 110),
@@ -142,21 +142,21 @@ def panels_over_time(
 
 
 def longest_seconds(traces: Iterable[Trace]) -> float:
-    """Return how long the longest of several runs took; 1 where none has an interval."""
+    """Return the duration of the longest run in seconds; 1 if no run has an interval."""
     return max((float(trace.end_ns[-1]) / 1e9 for trace in traces if len(trace)), default=1.0)
 
 
 def trace_name(trace: Trace, configuration: str, place: int) -> str:
-    """Return the name of the run that a trace is of."""
+    """Return the name of a trace's run."""
     return str(trace.attributes.get("run", f"{configuration} {place + 1}"))
 
 
 def mid_times(trace: Trace, points: int) -> list[float | None]:
-    """Return the middle of each interval in seconds, reduced to at most `points` points."""
+    """Return the midpoint of each interval in seconds, reduced to at most `points` values."""
     middle = (trace.begin_ns + trace.end_ns) / 2e9
     return short(bucket_means(middle, points), 5)
 
 
 def metric_title(metric: Metric) -> str:
-    """Return a metric's plain name, marked where it is simulated, safe for Plotly."""
+    """Return a metric's plain name, safe for Plotly and marked if the metric is simulated."""
     return f"{plot_text(plain_name(metric.name), 40)}{' (simulated)' if is_simulated(metric) else ''}"

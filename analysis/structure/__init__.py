@@ -1,8 +1,8 @@
-"""Which phases recur in a long trace, in which order, and how a second run differs: phase words.
+"""Phase words: the phases that recur in a long trace, their order, and how a second run differs.
 
-"Structural analysis of measurement paths": elements become a sequence of classes; a dictionary of reference fragments
-(words) and the decomposition of the sequence into fragments near to them are found together. Fragments are compared by
-insertions and deletions.
+The method is that of "Structural analysis of measurement paths". Elements become a sequence of classes. A dictionary of
+reference fragments (words) and the decomposition of the sequence into fragments near these words are found together.
+Fragments are compared by insertions and deletions.
 """
 
 from unperturbed.analysis.structure import describe

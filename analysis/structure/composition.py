@@ -1,4 +1,4 @@
-"""A run's composition: which words recur in its structural sequence, when, and how much of its time each takes."""
+"""Composition of a run: the words that recur in its structural sequence, when, and their shares of the time."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Span:
-    """A segment of a decomposition, in elements of the run.
+    """Segment of a decomposition, in elements of the run.
 
     Attributes
     ----------
     first, stop : int
-        Its first interval (or access), and the one behind its last.
+        The segment's first interval (or access), and the one after its last.
     word : int
-        Index into the dictionary; −1 where no word describes it.
+        Index into the dictionary; −1 if no word describes the segment.
     edits : int
-        Insertions and deletions between it and its word; its symbols where it has none.
+        Insertions and deletions between the segment and its word; without a word, its number of symbols.
     continues : bool, default False
-        Whether it is the rest of the word before it, which a stretch of no class has interrupted.
+        Whether the segment is the rest of the preceding word, which a stretch outside all classes interrupted.
     """
 
     first: int
@@ -49,26 +49,26 @@ class Span:
         return self.stop - self.first
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain data, ready for JSON."""
+        """Return the segment as plain data, ready for JSON."""
         return dict(vars(self))
 
 
 @dataclass(frozen=True, eq=False)
 class WordUse:
-    """The segments of a word in a run.
+    """Use of a word in a run: its segments.
 
     Attributes
     ----------
     word : Word
         The word; empty for all stretches that no word describes.
     letters : str
-        The same, a letter a class.
+        The word as text, with a letter for each class.
     durations : array of float64, shape (times,)
-        Of each of its segments, in the unit of the sequence's durations.
+        Duration of each segment, in the unit of the sequence's durations.
     share : float
-        Of the run's duration, from 0 to 1.
+        Share of the run's duration, from 0 to 1.
     edits : int
-        Insertions and deletions in all its segments.
+        Insertions and deletions in all segments of the word.
     """
 
     word: Word
@@ -79,11 +79,11 @@ class WordUse:
 
     @property
     def times(self) -> int:
-        """How often it occurs."""
+        """Number of the word's segments."""
         return len(self.durations)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain data, ready for JSON."""
+        """Return the use as plain data, ready for JSON."""
         known = {"letters": self.letters, "times": self.times, "share": self.share, "edits": self.edits}
         spread = np.quantile(self.durations, (0, 0.5, 1)).tolist() if self.times else [0.0, 0.0, 0.0]
         return known | dict(zip(("shortest", "median", "longest"), spread, strict=True))
@@ -91,14 +91,14 @@ class WordUse:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Composition(Result):
-    """A run as words.
+    """Composition of a run: its structural sequence and its words.
 
     Attributes
     ----------
     sequence : StructuralSequence
         The run.
     dictionary : Dictionary
-        Learned from it, with its decomposition and whether the model is adequate.
+        The words learned from the run, the run's decomposition, and whether the words are adequate.
     """
 
     _page: ClassVar[str] = "unperturbed.analysis.structure.page:render_structure"
@@ -113,24 +113,24 @@ class Composition(Result):
 
     @cached_property
     def uses(self) -> tuple[WordUse, ...]:
-        """Each word's segments, and last what has no word, if anything."""
+        """Each word's use, followed by the stretches without a word, if any."""
         return word_uses(self.sequence, self.dictionary.words, self.spans)
 
     @property
     def is_adequate(self) -> bool:
-        """Whether the words describe the run, (9), or there is nothing to model: a run that has one order alone."""
+        """Whether the words describe the run, (9), or the run has only one possible order and needs no model."""
         return self.sequence.is_plain or self.dictionary.is_adequate
 
     def headline(self) -> str:
-        """Return the run's elements, classes, words and verdict in a sentence or two."""
+        """Return one or two sentences with the run's elements, classes, words and verdict."""
         return describe.composition_sentence(self)
 
     def tables(self) -> Sequence[Table]:
-        """Return the table of words and the one of classes."""
+        """Return tables of the words and of the classes."""
         return [describe.words_table(self), describe.classes_table(self)]
 
     def to_frame(self) -> pl.DataFrame:
-        """Return the run's segments: first element, the one behind the last, word (null for none), letters, edits."""
+        """Return a data frame of the segments: first element, end (exclusive), word (null for none), letters, edits."""
         return frame_of_spans(self.spans, self.uses)
 
     def to_dict(self) -> dict[str, Any]:
@@ -167,13 +167,13 @@ def compose(
     sequence : StructuralSequence
         The run.
     method : {"description_length", "monotone"}, default "description_length"
-        As for `learn_dictionary`.
+        See `learn_dictionary`.
     adequate : float or callable, optional
-        As for `learn_dictionary`.
+        See `learn_dictionary`.
     longest : int, default 32
-        Symbols of a word, from 2 to 64.
+        Maximum number of symbols in a word, from 2 to 64.
     seed : int, default 0
-        Of all that is drawn at random.
+        Seed of all random draws.
 
     Returns
     -------
@@ -183,19 +183,19 @@ def compose(
     Raises
     ------
     ValueError
-        As `learn_dictionary`.
+        An error of `learn_dictionary`.
     """
     learned = learn_dictionary(sequence, method=method, adequate=adequate, longest=longest, seed=seed)
     return Composition(sequence, learned)
 
 
 def foreign_spans(sequence: StructuralSequence) -> tuple[Span, ...]:
-    """Return the stretches of a run that are of no class."""
+    """Return the stretches of a run that are outside all classes."""
     return tuple(Span(first, stop, -1, 1) for first, stop in sequence.foreign_stretches)
 
 
 def spans_of(sequence: StructuralSequence, found: Decomposition) -> tuple[Span, ...]:
-    """Return a decomposition's segments in elements of the run, cut where stretches of no class are in them."""
+    """Return a decomposition's segments in elements of the run, cut at stretches that are outside all classes."""
     bounds = np.append(sequence.starts, sequence.elements)[found.cuts].tolist()
     rows = zip(bounds[:-1], bounds[1:], found.words.tolist(), found.distances.tolist(), strict=True)
     parts: list[Span] = []
@@ -216,7 +216,7 @@ def spans_of(sequence: StructuralSequence, found: Decomposition) -> tuple[Span, 
 
 
 def word_uses(sequence: StructuralSequence, dictionary: Sequence[Word], spans: Sequence[Span]) -> tuple[WordUse, ...]:
-    """Return each word's segments among a run's spans, in the dictionary's order; last, stretches without a word."""
+    """Return each word's use among a run's spans, in the dictionary's order, then stretches without a word."""
     before = np.concatenate(([0.0], np.cumsum(sequence.durations)))
     bounds = np.append(sequence.starts, sequence.elements)
     whole = float(before[-1]) or 1.0
@@ -227,7 +227,7 @@ def word_uses(sequence: StructuralSequence, dictionary: Sequence[Word], spans: S
             continue
         ends = np.array([(span.first, span.stop) for span in own], np.int64).reshape(-1, 2)
         lasted = np.diff(before[np.searchsorted(bounds, ends)], axis=1)[:, 0]
-        # The parts of an interrupted segment are one.
+        # Count the parts of an interrupted segment as one segment.
         starts = np.flatnonzero([not span.continues for span in own])
         lasted = np.add.reduceat(lasted, starts) if len(starts) else lasted
         edits = sum(span.edits for span in own)
@@ -236,7 +236,7 @@ def word_uses(sequence: StructuralSequence, dictionary: Sequence[Word], spans: S
 
 
 def frame_of_spans(spans: Sequence[Span], uses: Sequence[WordUse]) -> pl.DataFrame:
-    """Return spans as a table: a row a segment."""
+    """Return a data frame with one row for each span."""
     import polars as pl  # noqa: PLC0415  only this needs it
 
     letters = [use.letters for use in uses if use.letters]

@@ -1,4 +1,4 @@
-"""Structure in words and tables, for the terminal, the page and notebooks alike."""
+"""Texts and tables of a run's structure, for the terminal, the HTML page and notebooks."""
 
 from __future__ import annotations
 
@@ -19,50 +19,50 @@ if TYPE_CHECKING:
     from unperturbed.analysis.structure.sequence import StructuralSequence
 
 _EDITS, _SHIFTS = 4, 3
-"""Habitual edits, and words whose share changes, that a sentence lists."""
+"""Maximum numbers of habitual edits, and of words whose share changes, in a sentence."""
 _SHIFT = 0.1
-"""Change of a word's share of the time that is reported."""
+"""Minimum change of a word's share of the time that is reported."""
 _LONGEST_WORD = 48
-"""Letters of a word that are shown."""
+"""Maximum number of a word's letters that are shown."""
 COLOURS = 6
-"""Words that have a colour of their own."""
+"""Number of words that have a colour of their own."""
 
 
 def composition_sentence(composition: Composition) -> str:
-    """Describe a run: its elements, classes and words, and whether these are adequate."""
+    """Describe a run's elements, classes and words, and whether the words are adequate."""
     sequence, dictionary = composition.sequence, composition.dictionary
     name = f"{sequence.name}: " if sequence.name else ""
     elements = _elements(sequence.elements, sequence)
     if sequence.is_plain:
         return f"{name}{elements} of {': '.join(_plain_classes(sequence))}."
     classes, symbols = counted(len(sequence.classes), "class", "classes"), counted(len(sequence), "symbol")
-    reduced = f"{name}{elements} of {classes} make a sequence of {symbols}"
+    reduced = f"{name}{elements} of {classes} form a sequence of {symbols}"
     if not dictionary.words:
         return f"{reduced}; nothing in it recurs more often than by chance."
     return f"{reduced}. {dictionary.headline()}"
 
 
 def _plain_classes(sequence: StructuralSequence) -> tuple[str, str]:
-    """Name the classes of a run that has one order alone, and explain why it has no words."""
+    """Name the classes of a run with only one possible order, and explain why the run has no words."""
     if len(sequence.occurring_classes) > 1:
-        why = "no other order is possible, so words add nothing beyond the duration of each"
-        return f"two classes, one after the other {len(sequence):,} times", why
+        why = "no other order is possible, so words add nothing to the durations"
+        return f"two classes that alternate in {len(sequence):,} stretches", why
     odd = counted(len(sequence.foreign_stretches), "stretch", "stretches")
-    return "one class", "there is a single phase" + (f", but for {odd} unlike it" if sequence.foreign_stretches else "")
+    return "one class", "there is a single phase" + (f", except in {odd}" if sequence.foreign_stretches else "")
 
 
 def difference_sentence(comparison: StructuralComparison) -> str:
-    """Describe how a second run differs from a first."""
+    """Describe how a second run differs in structure from the first."""
     first, second, adequacy = comparison.first, comparison.second.sequence, comparison.adequacy
     name = second.name or "the second run"
     if first.sequence.is_plain:
-        other = "the same" if adequacy.is_adequate else "other classes, or of more or fewer"
-        return f"The first run is of {_plain_classes(first.sequence)[0]}; {name} is of {other}."
+        other = "the same classes" if adequacy.is_adequate else "different classes"
+        return f"The first run has {_plain_classes(first.sequence)[0]}; {name} has {other}."
     if not first.dictionary.words:
-        return f"The first run has no words to describe {name} by; its own words reach J = {comparison.own_cost:g}."
+        return f"The first run has no words to describe {name}; the words of {name} give J = {comparison.own_cost:g}."
     parts = [
-        f"The first run's words {'describe' if adequacy.is_adequate else 'do not describe'} {name}: J, joints apart, "
-        f"is {adequacy.cost:g}, and up to {adequacy.bound:g} would be expected of the same structure"
+        f"The first run's words {'describe' if adequacy.is_adequate else 'do not describe'} {name}: J without merged "
+        f"symbols is {adequacy.cost:g}, and the same structure would give up to {adequacy.bound:g}"
     ]
     foreign = sum(map(len, comparison.foreign))
     if foreign > sum(stop - start for start, stop in first.sequence.foreign_stretches):
@@ -70,21 +70,21 @@ def difference_sentence(comparison: StructuralComparison) -> str:
     unmatched = sum(map(len, comparison.unmatched)) - foreign
     if unmatched > 0:
         further = "further " if foreign else ""
-        parts.append(f"none of the words describes {unmatched:,} {further}{plural(second.element)}")
+        parts.append(f"no word describes {unmatched:,} {further}{plural(second.element)}")
     return "; ".join([*parts, *_habitual_edits(comparison), *_shifts(comparison)]) + "."
 
 
 def _habitual_edits(comparison: StructuralComparison) -> list[str]:
-    """Describe what most segments of a word lack or have in addition."""
+    """Describe the symbols that most segments of a word lack or have in addition."""
     return [
-        f"{class_letter(one.symbol)} {'is missing' if one.missing else 'is added'} at place {one.place + 1} of word "
+        f"{class_letter(one.symbol)} {'is missing' if one.missing else 'is added'} at position {one.place + 1} of word "
         f"{one.word + 1} in {one.times:,} of {one.segments:,} segments"
         for one in comparison.habitual_edits[:_EDITS]
     ]
 
 
 def _shifts(comparison: StructuralComparison) -> list[str]:
-    """Describe which words take another share of the second run; J does not show that."""
+    """Describe the words whose shares differ between the two runs, which J does not show."""
     shares = {use.letters: use.share for use in comparison.uses}
     changes = [
         (abs(use.share - (after := shares.get(use.letters, 0.0))), number, use.share, after)
@@ -92,35 +92,35 @@ def _shifts(comparison: StructuralComparison) -> list[str]:
         if use.letters
     ]
     return [
-        f"word {number} takes {before:.0%} of the first run and {after:.0%} of this one"
+        f"word {number} takes {before:.0%} of the first run and {after:.0%} of the second run"
         for change, number, before, after in sorted(changes, key=lambda change: -change[0])[:_SHIFTS]
         if change >= _SHIFT
     ]
 
 
 def adequacy_sentence(adequacy: Adequacy, source: str) -> str:
-    """Explain why a model is adequate or not; `source` names the sequences that the bound was drawn from."""
+    """Explain why a model is adequate or not; `source` names the sequences from which the bound was computed."""
     verdict = "Adequate" if adequacy.is_adequate else "Not adequate"
-    bound = f"at the level {adequacy.level:g}, from {len(adequacy.null_costs):,} {source}"
+    bound = f"at level {adequacy.level:g}, from {len(adequacy.null_costs):,} {source}"
     if math.isnan(adequacy.level):
-        bound = "which was given"
+        bound = "set by the user"
     sign = "≤" if adequacy.cost <= adequacy.bound else ">"
     return f"{verdict}: J = {adequacy.cost:g} {sign} a(L) = {adequacy.bound:g}, {bound}."
 
 
 def words_table(composition: Composition, comparison: StructuralComparison | None = None) -> Table:
-    """Return a row a word, and last one for what has none: how often and how long it occurs, also in a second run."""
+    """Return a table of words, and of stretches without one: occurrences and durations, also in a second run."""
     unit = composition.sequence.unit
     unit = plural(composition.sequence.element) if unit in ("intervals", "elements", "given") else unit
     numbers = [
-        ("times", "segments of this word"),
+        ("times", "number of segments of this word"),
         ("of time", "share of the run"),
-        ("duration", "of a segment: the median, the shortest and the longest"),
+        ("duration", "median duration of a segment, with the shortest and the longest"),
         ("edits", "insertions and deletions in all segments"),
     ]
     if comparison is not None:
-        numbers += [("2nd: times", "segments of this word in the second run"), *numbers[1:]]
-    columns = [Column("word"), Column("classes", meaning="a letter is a class")]
+        numbers += [("2nd: times", "number of segments of this word in the second run"), *numbers[1:]]
+    columns = [Column("word"), Column("classes", meaning="each letter is a class")]
     columns += [Column(head, "right", meaning) for head, meaning in numbers]
     used = [composition.uses] if comparison is None else [composition.uses, comparison.uses]
     runs = [{use.letters: use for use in uses} for uses in used]
@@ -133,7 +133,7 @@ def words_table(composition: Composition, comparison: StructuralComparison | Non
         rows.append([head, shorten_word(letters)])
         for uses in runs:
             rows[-1] += _numbers(uses.get(letters))
-    return Table(columns, rows, f"Words of the run: a letter is a class, durations are in {unit}")
+    return Table(columns, rows, f"Words of the run: each letter is a class, durations are in {unit}")
 
 
 def _numbers(use: WordUse | None) -> list[Cell | str]:
@@ -148,7 +148,7 @@ def _numbers(use: WordUse | None) -> list[Cell | str]:
 
 
 def classes_table(composition: Composition, comparison: StructuralComparison | None = None) -> Table:
-    """Return the classes of a run, with their share of it and of a second run."""
+    """Return a table of a run's classes, with their shares of the run and of a second run."""
     sequence = composition.sequence
     sequences = [sequence] if comparison is None else [sequence, comparison.second.sequence]
     shares = [one.class_shares for one in sequences]
@@ -164,24 +164,22 @@ def classes_table(composition: Composition, comparison: StructuralComparison | N
 
 
 def unmatched_table(comparison: StructuralComparison) -> Table:
-    """Return the stretches of the second run that no word of the first describes, the longest first."""
+    """Return a table of the second run's stretches that no word of the first run describes, the longest first."""
     element = comparison.second.sequence.element
-    heads = (f"from {element}", f"to before {element}", plural(element))
+    heads = (f"first {element}", "end (exclusive)", plural(element))
     longest = sorted(comparison.unmatched, key=len, reverse=True)
     rows = [[Cell(f"{number:,}", key=number) for number in (span.first, span.stop, len(span))] for span in longest]
-    caption = (
-        "Stretches of the second run that are shorter symbol by symbol than by any word of the first, the longest first"
-    )
+    caption = "Stretches of the second run that no word of the first run describes in fewer bits, the longest first"
     return Table([Column(head, "right") for head in heads], rows, caption)
 
 
 def shorten_word(letters: str) -> str:
-    """Return a word's letters, the first of them with an ellipsis where there are many."""
+    """Return a word's letters; of a long word, the first letters and an ellipsis."""
     return letters if len(letters) <= _LONGEST_WORD else f"{letters[: _LONGEST_WORD - 1]}…"
 
 
 def word_series(shares: Sequence[float]) -> list[int]:
-    """Return the colour of each word: 1 and so on for those with the largest shares of the run, 0 for all others."""
+    """Return each word's colour: 1, 2, … for words with the largest shares of the run, 0 for all others."""
     ranks = [0] * len(shares)
     largest = sorted(range(len(shares)), key=lambda number: -shares[number])[:COLOURS]
     for rank, number in enumerate(largest, 1):
@@ -190,7 +188,7 @@ def word_series(shares: Sequence[float]) -> list[int]:
 
 
 def plural(element: str) -> str:
-    """Return the plural of an element's name."""
+    """Return the plural form of an element's name."""
     return f"{element}es" if element.endswith("s") else f"{element}s"
 
 

@@ -1,12 +1,12 @@
-"""How a second run differs in structure from a first: the second under the first one's words, beside its own.
+"""Comparison of two runs' structure: the second run is described with the first run's words.
 
-Section 3 of "Structural analysis of measurement paths" calls a model adequate when J ≤ a(L), equation (9), and leaves
-a(L) open. For another run of the same program there is an answer: the cost of the first run's own segments, drawn at
-random until they are as long as the second run. Where a word begins with the class that the segment before it ends in,
-collapsing runs has made one symbol of both; that is not an edit here.
+Section 3 of "Structural analysis of measurement paths" calls a model adequate if J ≤ a(L), equation (9), but does not
+define a(L). For two runs of the same program, it can be computed: it is the cost of the first run's segments, drawn at
+random until they are as long as the second run. If a word begins with the class that ends the segment before it, both
+became one symbol when runs were collapsed; this is not an edit here.
 
-Where two runs begin the same word are anchors for their alignment (Mytkowicz et al., "Aligning Traces for Performance
-Evaluation", section 5.3), for programs that count no milestones.
+The intervals at which two runs begin the same word are anchors for their alignment (Mytkowicz et al., "Aligning Traces
+for Performance Evaluation", section 5.3), for programs without milestones.
 """
 
 from __future__ import annotations
@@ -45,31 +45,31 @@ if TYPE_CHECKING:
     import polars as pl
 
 _MOSTLY = 0.5
-"""Share of a word's segments, beyond that of the first run's, from which an edit is habitual."""
+"""Minimum increase, over the first run, in the share of a word's segments that have a habitual edit."""
 _DRAWS = 1000
 _LEVEL = 0.05
 _SUPPORTED = 3
-"""Segments from which a word belongs to the run, and not to those segments alone."""
+"""Minimum number of segments from which a word is considered typical of the run."""
 _FOREIGN_SHARE = 0.01
-"""Share of the second run's elements in no class of the first that makes it another structure."""
+"""Share of the second run's elements outside all classes of the first from which its structure differs."""
 
 
 @dataclass(frozen=True)
 class HabitualEdit:
-    """A symbol that most of a word's segments in the second run lack, or have in addition.
+    """Symbol that most of a word's segments in the second run lack, or have in addition.
 
     Attributes
     ----------
     word : int
         Index into the first run's dictionary.
     place : int
-        In the word, from 0: of the symbol that is missing, or of the one before which the other is added.
+        Position in the word, from 0, of the missing symbol, or of the symbol before which one is added.
     symbol : int
-        Class of what is missing or added.
+        Class of the missing or added symbol.
     missing : bool
-        Whether segments lack it; otherwise they have it in addition.
+        Whether segments lack the symbol; otherwise they have it in addition.
     times, segments : int
-        Segments with this edit, and all of the word.
+        Number of segments with this edit, and of all segments of the word.
     """
 
     word: int
@@ -80,30 +80,30 @@ class HabitualEdit:
     segments: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain data, ready for JSON."""
+        """Return the edit as plain data, ready for JSON."""
         return dict(vars(self))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StructuralComparison(Result):
-    """A second run compared with a first.
+    """Comparison of a second run's structure with a first run's.
 
     Attributes
     ----------
     first, second : Composition
-        Each with its own words. The second's elements are classified as the first's.
+        The two runs, each with its own words. The second run's elements are classified by the first run's classes.
     under_first : Decomposition
-        The second over the first one's words, by the shortest description; stretches that no word describes have the
-        word −1.
+        The second run over the first run's words, by the shortest description; stretches that no word describes have
+        the word −1.
     bits : DescriptionLength
-        Of that, without those of the first one's words, which are known.
+        Bits of this decomposition, without those of the first run's words, which are known.
     adequacy : Adequacy
-        Whether the first one's words describe the second: J of (6) for them, joints apart, against what as long a run
-        of the first's segments would cost. Never where a hundredth of the second run or more is of no class of the
-        first, beyond what the first has of that itself. Where the first run is of one class, or of two that alternate,
-        words say nothing: it is whether the second is of the same classes.
+        Whether the first run's words describe the second run: J of (6) without merged symbols, compared with the cost
+        of an equally long run of the first run's segments. They do not if at least a hundredth more of the second run
+        than of the first is outside the first run's classes. If the first run has one class, or two that alternate,
+        words add nothing; then the question is whether the second run has the same classes.
     foreign : tuple of Span
-        Stretches of the second run that are far from all classes of the first, however long: each is a single symbol.
+        Stretches of the second run that are far from all classes of the first; each is a single symbol, however long.
     """
 
     _page: ClassVar[str] = "unperturbed.analysis.structure.page:render_comparison"
@@ -117,32 +117,32 @@ class StructuralComparison(Result):
 
     @property
     def own_cost(self) -> float:
-        """J of the second run under its own words."""
+        """J of the second run with its own words."""
         return self.second.dictionary.adequacy.cost
 
     @property
     def is_adequate(self) -> bool:
-        """Whether the first one's words describe the second."""
+        """Whether the first run's words describe the second run."""
         return self.adequacy.is_adequate
 
     @cached_property
     def spans(self) -> tuple[Span, ...]:
-        """The second run's segments under the first one's words, in elements of the run; outliers have no word."""
+        """The second run's segments with the first run's words, in elements of the run; outliers have no word."""
         return spans_of(self.second.sequence, self.under_first)
 
     @cached_property
     def uses(self) -> tuple[WordUse, ...]:
-        """The segments of the first one's words in the second run, and last what has no word, if anything."""
+        """The uses of the first run's words in the second run, followed by the stretches without a word, if any."""
         return word_uses(self.second.sequence, self.under_first.dictionary, self.spans)
 
     @property
     def unmatched(self) -> tuple[Span, ...]:
-        """Stretches of the second run that are shorter symbol by symbol than by any of the first one's words."""
+        """Stretches of the second run that no word of the first run describes in fewer bits."""
         return tuple(span for span in self.spans if span.word < 0)
 
     @cached_property
     def habitual_edits(self) -> tuple[HabitualEdit, ...]:
-        """Symbols that most segments of a word lack or add, unlike those of the first run."""
+        """Symbols that most of a word's segments lack or have in addition, but not in the first run."""
         before = {key: times / many for key, times, many in _edits_by_position(self.first.dictionary.decomposition)}
         return tuple(
             HabitualEdit(*key, times, many)
@@ -151,11 +151,11 @@ class StructuralComparison(Result):
         )
 
     def headline(self) -> str:
-        """Return how the second run differs, in a sentence."""
+        """Return a sentence on how the second run differs."""
         return describe.difference_sentence(self)
 
     def tables(self) -> Sequence[Table]:
-        """Return the table of words in both runs, stretches that none describes, and the classes of both."""
+        """Return tables of the words in both runs, of stretches without a word, and of both runs' classes."""
         return [
             describe.words_table(self.first, self),
             *([describe.unmatched_table(self)] if self.unmatched else []),
@@ -163,7 +163,7 @@ class StructuralComparison(Result):
         ]
 
     def to_frame(self) -> pl.DataFrame:
-        """Return the second run's segments under the first one's words, as `Composition.to_frame`."""
+        """Return the second run's segments with the first run's words, like `Composition.to_frame`."""
         return frame_of_spans(self.spans, self.uses)
 
     def to_dict(self) -> dict[str, Any]:
@@ -188,16 +188,16 @@ def compare_structure(
     Parameters
     ----------
     first, second : Composition
-        Of runs whose elements were classified alike: `structural_sequence(…, classes=first.sequence.classes)`.
+        Runs whose elements have the same classes: `structural_sequence(…, classes=first.sequence.classes)`.
     seed : int, default 0
-        Of the draws for the bound.
+        Seed of the draws for the bound.
     level : float, default 0.05
-        Share of runs with the first's structure that are called inadequate, from 0 to 1.
+        Share, from 0 to 1, of runs with the first run's structure that would be called inadequate.
 
     Returns
     -------
     StructuralComparison
-        The second run under the first one's words.
+        The second run with the first run's words.
 
     Raises
     ------
@@ -206,17 +206,18 @@ def compare_structure(
     """
     if first.sequence.classes is not second.sequence.classes:
         raise ValueError(
-            "the runs' elements were classified differently; give the second sequence classes=first.sequence.classes"
+            "the runs' elements were classified differently: classify the second run with "
+            "classes=first.sequence.classes"
         )
     if not 0 < level < 1:
-        raise ValueError(f"level is {level}; give a share between 0 and 1")
+        raise ValueError(f"level is {level}: use a share between 0 and 1")
     words = first.dictionary.words
     encoded = encode(second.sequence, words)
     under_first, bits = shortest_decomposition(encoded)
     known = DescriptionLength(0.0, bits.indices, bits.edits, bits.stretches)
     cost = float(_segment_edits(decompose(second.sequence, words)).sum())
     draws = simulate_run_costs(decompose(first.sequence, words), len(second.sequence), seed=seed)
-    bound = float(np.floor(np.quantile(draws, 1 - level, method="higher")))  # J is a whole number
+    bound = float(np.floor(np.quantile(draws, 1 - level, method="higher")))  # J is an integer
     foreign = foreign_spans(second.sequence)
     further = sum(map(len, foreign)) - sum(map(len, foreign_spans(first.sequence)))
     same_classes = further / max(1, second.sequence.elements) < _FOREIGN_SHARE
@@ -229,20 +230,20 @@ def compare_structure(
 
 
 def phase_anchors(comparison: StructuralComparison, *, most_edits: int = 0) -> tuple[tuple[int, int], ...]:
-    """Return intervals of two runs at which both begin the same word.
+    """Return the intervals of two runs at which both begin the same word.
 
     Parameters
     ----------
     comparison : StructuralComparison
-        Of the runs.
+        Comparison of the runs.
     most_edits : int, default 0
-        Insertions and deletions of a segment whose beginning is trusted.
+        Maximum number of insertions and deletions of a segment whose beginning is trusted.
 
     Returns
     -------
     tuple of tuple of int
-        Pairs of an interval of the first run and one of the second, in order from either side, as `anchored_dtw` takes
-        them. The runs' sequences of words are matched with the fewest insertions and deletions; stretches without a
+        Pairs of an interval of the first run and an interval of the second, both in increasing order, as `anchored_dtw`
+        requires. The runs' sequences of words are matched with the fewest insertions and deletions; stretches without a
         word are not anchors.
     """
     first, second = comparison.first.spans, comparison.spans
@@ -257,7 +258,7 @@ def phase_anchors(comparison: StructuralComparison, *, most_edits: int = 0) -> t
 
 
 def _segment_edits(found: Decomposition) -> NDArray[np.float64]:
-    """Return the edits of each segment but for a first symbol shared with the one before: shape (segments,)."""
+    """Return each segment's number of edits, except for a first symbol merged with the segment before: (segments,)."""
     edits = found.distances.astype(np.float64)
     codes, words = found.sequence.codes.tolist(), [word.tolist() for word in found.sequence.words]
     for number, (first, last) in enumerate(pairwise(found.cuts.tolist())):
@@ -268,7 +269,7 @@ def _segment_edits(found: Decomposition) -> NDArray[np.float64]:
 
 
 def _edits_by_position(found: Decomposition) -> list[tuple[tuple[int, int, int, bool], int, int]]:
-    """Return each edit (word, position in it, symbol, whether it is missing), how often, and segments of the word."""
+    """Return each edit (word, position, symbol, whether missing), its count, and the word's number of segments."""
     times: Counter[tuple[int, int, int, bool]] = Counter()
     codes, words = found.sequence.codes.tolist(), [word.tolist() for word in found.sequence.words]
     symbols = [operator.index(symbol) for symbol in found.sequence.alphabet]  # type: ignore[arg-type]
@@ -280,7 +281,7 @@ def _edits_by_position(found: Decomposition) -> list[tuple[tuple[int, int, int, 
         for edit in Indel.editops(word, segment):
             missing = edit.tag == "delete"
             if missing and edit.src_pos == 0 and first and codes[first - 1] == word[0]:
-                continue  # it is in the run before, as runs are collapsed
+                continue  # the symbol is merged with the segment before, because runs are collapsed
             symbol = symbols[word[edit.src_pos] if missing else segment[edit.dest_pos]]
             times[chosen, edit.src_pos, symbol, missing] += 1
     many = np.bincount(found.words[found.words >= 0], minlength=len(words)).tolist()
@@ -290,10 +291,10 @@ def _edits_by_position(found: Decomposition) -> list[tuple[tuple[int, int, int, 
 def simulate_run_costs(
     found: Decomposition, symbols: int, *, seed: int = 0, draws: int = _DRAWS
 ) -> NDArray[np.float64]:
-    """Simulate the costs J of (6) of further runs with a run's structure under its words: shape (draws,), in order.
+    """Simulate the costs J of (6) of further runs with the structure of a run and its words: shape (draws,), sorted.
 
-    Segments are drawn with replacement from segments that were drawn with replacement: a run with few segments does
-    not show either what such runs cost on average. One edit that was not seen is added to those that were.
+    Segments are drawn with replacement from segments that were drawn with replacement, because a run with few segments
+    is uncertain about the average cost as well. One segment with a further edit is added to the observed ones.
     """
     if not symbols or not len(found):
         return np.zeros(draws)
@@ -316,12 +317,12 @@ def simulate_run_costs(
 
 
 def _unbiased_costs(found: Decomposition) -> NDArray[np.float64]:
-    """Return the costs of segments under words that were not learned from them: shape (segments,).
+    """Return the costs of segments as if their words had not been learned from them: shape (segments,).
 
-    A word is, symbol by symbol, what most of its m segments have; so each of them is nearer to it than a further one
-    would be, by about (m + 1) / (m − 1), as the residuals of a mean of m are. A word that only one or two segments
-    support was made for them, and they cost nothing; instead, such a segment counts what it would cost without the
-    word, at the next best one or as so many symbols.
+    Symbol by symbol, a word is the majority of its m segments; so each of them is nearer to the word than a new segment
+    would be, by about (m + 1) / (m − 1), like the residuals of a mean of m values. Words with only one or two segments
+    were made for these segments, which then cost nothing. Instead, such a segment has the cost without its word: its
+    distance to the nearest other word, or its number of symbols.
     """
     costs = _segment_edits(found)
     support = np.bincount(found.words[found.words >= 0], minlength=len(found.dictionary))

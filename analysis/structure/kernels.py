@@ -1,17 +1,16 @@
 """Compiled loops of a decomposition: each segment's distance to each word, and the cheapest path through the sequence.
 
-ρ(segment, y) = |segment| + |y| − 2 · LCS. From each start the segment grows by a symbol at a time, and the LCS with it:
-V holds a bit for each symbol of the word, 1 at first, and a new symbol with the mask M of its places in the word makes
-it
+ρ(segment, y) = |segment| + |y| − 2 · LCS. From each start, the segment and its LCS grow one symbol at a time. V has a
+bit for each symbol of the word, initially 1. A new symbol, with the mask M of its positions in the word, updates V:
 
     V = (V + (V & M)) | (V & ~M),
 
 where a carry out of the word's last bit means that the LCS has grown (Hyyrö, "Bit-parallel LCS-length computation
-revisited", 2004). Words are at the upper end of their 64-bit blocks, so that this carry is the overflow; longer words
-take several blocks.
+revisited", 2004). Words are at the upper end of their 64-bit blocks, so this carry is the overflow; longer words take
+several blocks.
 
-Where runs are collapsed, a word whose first symbol equals the one before the segment has lost it to that run.
-Decompositions may take such a word without it: its first bit is not set then.
+When runs of equal symbols are collapsed, a word whose first symbol equals the symbol before the segment has lost its
+first symbol to that run. Decompositions may use the word without this symbol; then the symbol's bit is not set.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ from unperturbed.analysis.compiling import compilable
 
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _FEW, _FULL = 4, 8
-"""Words from which on a lane of vectors for each is faster than one after another, and lanes of a vector."""
+"""Number of words from which a vector lane for each word is faster than one word at a time; lanes of a vector."""
 _SLACK = 1e-9
-"""Rounding of sums of prices, relative to that of all."""
+"""Rounding error of sums of prices, relative to the total."""
 
 
 def word_masks(codes: Any, joined: Any, lengths: Any) -> Any:
-    """Return the arrays of `WordMasks` for a sequence and the symbols of words of these lengths, one after another."""
+    """Return the arrays of `WordMasks` for a sequence and words, given as concatenated symbols and their lengths."""
     size = 0
     for symbol in codes:
         size = max(size, symbol + 1)
@@ -39,7 +38,7 @@ def word_masks(codes: Any, joined: Any, lengths: Any) -> Any:
     column_of = np.zeros(size, np.int32)
     for symbol in joined:
         column_of[symbol] = 1
-    # Symbols that words have get a column each, all others the last one.
+    # Each symbol that occurs in a word gets its own column; all others share the last column.
     columns = np.int32(column_of.sum())
     used = np.int32(0)
     for symbol in range(size):
@@ -64,7 +63,7 @@ def word_masks(codes: Any, joined: Any, lengths: Any) -> Any:
 
 @compilable
 def _reset_lcs(blocks: Any, length: int) -> None:
-    """Set V for a word of this length, or of its last symbols: ones at the upper end of its blocks."""
+    """Initialise V for the last `length` symbols of a word: ones at the upper end of its blocks."""
     blocks[:] = _ALL
     blocks[0] = _ones(length - 64 * (len(blocks) - 1))
 
@@ -76,8 +75,8 @@ def _ones(length: int) -> Any:
 
 @compilable
 def _extend_lcs(blocks: Any, masks: Any, symbol: int) -> Any:
-    """Append a symbol to the segment; return 1 where its LCS with the word grows, else 0."""
-    # An addition over several blocks: a carry comes of the block's own sum, or of the carry added to it.
+    """Append a symbol to the segment; return 1 if its LCS with the word grows, else 0."""
+    # Addition over several blocks: a carry comes from the block's own sum, or from adding the previous carry.
     carry = np.uint64(0)
     for block in range(len(blocks)):
         before = blocks[block]
@@ -91,7 +90,7 @@ def _extend_lcs(blocks: Any, masks: Any, symbol: int) -> Any:
 
 @compilable
 def _has_lost_first_symbol(codes: Any, start: int, first: int) -> Any:
-    """Tell whether a word that begins with this symbol has lost it to the run before the segment."""
+    """Return whether a word has lost its first symbol, `first`, to the run before the segment."""
     return start > 0 and codes[start - 1] == first
 
 
@@ -108,10 +107,10 @@ def _relax(
     stretch: float,
     found: Any,
 ) -> None:
-    """Try a word for all segments from a start, and keep the ends that become cheaper.
+    """Try a word for all segments from a start, and update the ends that become cheaper.
 
-    `before` are the costs of all symbols before each position as stretches, infinite for no bound; `found` the arrays
-    that the search fills: costs, segments, starts, words.
+    `before`: Cost of all symbols before each position as stretches; infinite without a bound. `found`: The arrays that
+    the search fills: costs, segments, starts, words.
     """
     costs, segments, starts, chosen = found
     base, more = costs[start], segments[start] + 1
@@ -120,7 +119,7 @@ def _relax(
     blocks = np.empty(0 if one_block else len(masks), np.uint64)
     if not one_block:
         _reset_lcs(blocks, length)
-    # Views that begin at the start: an index that may be negative would be wrapped, at a test each.
+    # Views from `start` on: an index that may be negative would need a test for wrapping.
     costs, segments = costs[start + 1 :], segments[start + 1 :]
     as_stretch = base + stretch - before[start]
     distance, inserted = np.int64(length), np.int64(0)
@@ -139,8 +138,8 @@ def _relax(
             costs[at], segments[at] = cost, more
             starts[start + at + 1], chosen[start + at + 1] = start, word
         if bounded and not grown:
-            # Insertions never go away. Should the rest of the word match from here on, a stretch over the same symbols
-            # would be cheaper still; and beyond that each further symbol is one more insertion.
+            # Insertions are never undone. Even if the rest of the word matches from here on, a stretch over the same
+            # symbols is cheaper; after that, each further symbol is one more insertion.
             last = min(start + length + inserted, len(before) - 1)
             if base + price + edit_price * inserted > as_stretch + before[last]:
                 break
@@ -148,10 +147,10 @@ def _relax(
 
 @compilable
 def _lanes(masks: Any, lengths: Any, firsts: Any, prices: Any, reaches: Any, widest: int) -> Any:
-    """Return words of up to 64 symbols as lanes, those of the longest reach first, and empty lanes behind them.
+    """Return words of up to 64 symbols as vector lanes, the longest reach first, followed by empty lanes.
 
-    These are the number of each lane's word; its first symbol; its masks, shape (symbols, lanes); V, length and price
-    of the whole word; and how many lanes reach each length of a segment, in whole vectors.
+    The result has, for each lane, the number of its word, the word's first symbol, its masks (shape (symbols, lanes)),
+    its V, length and price; and, for each length of a segment, the number of lanes that reach it, in whole vectors.
     """
     words = len(lengths)
     order = np.argsort(-reaches, kind="mergesort")
@@ -172,9 +171,10 @@ def _lanes(masks: Any, lengths: Any, firsts: Any, prices: Any, reaches: Any, wid
 def _reaches(
     lengths: Any, prices: Any, edit_price: float, longest: int, stretch: float, symbol: float, merged_price: float
 ) -> Any:
-    """Return the longest segments for which words may cost less than a stretch, none of whose symbols costs more.
+    """Return, for each word, the length of the longest segment that may cost less with the word than as a stretch.
 
-    A segment with x insertions costs x of them at least, and as a stretch x symbols more.
+    A segment with x insertions costs at least x insertions with the word, and as a stretch at most x symbols more than
+    the word's own symbols. No symbol of a stretch costs more than `symbol`.
     """
     reaches = np.full(len(lengths), longest, np.int64)
     if symbol < edit_price:
@@ -189,9 +189,9 @@ def _reaches(
 def _extend_lanes(
     ones: Any, masks: Any, symbol: int, distances: Any, prices: Any, lanes: int, base: float, edit: float, limit: float
 ) -> Any:
-    """Append a symbol to the first lanes' segments, in whole vectors; tell whether one costs no more than a limit.
+    """Append a symbol to the first lanes' segments, in whole vectors; return whether any costs at most `limit`.
 
-    `base` is the cost of what is before the segments. Without a branch the loop is vectorised.
+    `base` is the cost of all symbols before the segments. The loop has no branch, so that it is vectorised.
     """
     reached = False
     for lane in range(_FULL * (lanes // _FULL)):
@@ -217,9 +217,9 @@ def _relax_lanes(
     merged: Any,
     found: Any,
 ) -> None:
-    """Try all words at once for the segments from a start: as `_relax` one after another.
+    """Try all words at once for the segments from a start, with the same result as `_relax` for each word.
 
-    `state` are arrays of the lanes for the present segment: V, distances and prices.
+    `state`: The lanes' arrays for the current segment: V, distances and prices.
     """
     costs, segments, starts, chosen = found
     order, firsts, places, full, whole, of_lanes, active = lanes
@@ -237,13 +237,13 @@ def _relax_lanes(
     for at in range(min(len(active), len(codes) - start)):
         end, count = start + at + 1, active[at]
         limit = costs[end]
-        if bounded:  # what costs more than a stretch is no part of the cheapest decomposition
+        if bounded:  # a segment that costs more than a stretch is not in the cheapest decomposition
             limit = min(limit, base + stretch + before[end] - before[start] + slack)
         if not _extend_lanes(ones, places, codes[start + at], distances, prices, count, base, edit_price, limit):
             continue
         for lane in range(min(count, len(order))):
             cost = base + (edit_price * distances[lane] + prices[lane])
-            # Lanes are not in the order of words: of equal costs the first word.
+            # Lanes are not in the order of words: choose the first word among equal costs.
             is_first = more < segments[end] or (starts[end] == start and 0 <= order[lane] < chosen[end])
             if cost < costs[end] or (cost == costs[end] and is_first):
                 costs[end], segments[end], starts[end], chosen[end] = cost, more, start, order[lane]
@@ -264,8 +264,9 @@ def cheapest(
 ) -> Any:
     """Return the cost, cuts and words of the cheapest decomposition of a sequence over words (see `WordMasks`).
 
-    Of equal costs the fewest segments, then the earliest start of each segment from the last one on, then the first
-    word. `merged_price` is added where a word has lost its first symbol to the run before; NaN where words never do.
+    Among equal costs, prefer the fewest segments, then the earliest start of each segment from the last one backwards,
+    then the first word. `merged_price` is added if a word has lost its first symbol to the run before it; NaN if words
+    cannot lose symbols.
     """
     size = len(codes)
     costs, segments = np.full(size + 1, np.inf), np.zeros(size + 1, np.int64)
@@ -283,8 +284,9 @@ def cheapest(
     widest = min(reaches.max(), size) if joined else 0
     lanes = _lanes(masks[:joined], lengths[:joined], firsts[:joined], prices[:joined], reaches, widest)
     state = (lanes[3].copy(), lanes[4].copy(), lanes[5].copy())
-    # When `start` is reached, costs[start] is final but for a stretch that ends there. `open_cost` is the least cost of
-    # all up to `start` with an open stretch at the end, which began at `opened`: stretches of any length in O(n).
+    # When `start` is reached, costs[start] is final except for a stretch that ends there. `open_cost` is the minimum
+    # cost of all symbols up to `start` with an open stretch at the end, which began at `opened`. So stretches of any
+    # length take O(n).
     for start in range(size + 1):
         more = segments[opened] + 1
         if open_cost < costs[start] or (open_cost == costs[start] and more < segments[start]):
@@ -315,7 +317,7 @@ def cheapest(
 def _stretch_costs(symbol_prices: Any, edit_price: Any) -> Any:
     """Return the costs of the symbols before each position as stretches: shape (n + 1,).
 
-    Infinite where a stretch bounds nothing, as a symbol of it may cost more than an insertion, or less than nothing.
+    They are infinite if a stretch gives no bound: if a symbol costs more than an insertion, or has a negative price.
     """
     before = np.zeros(len(symbol_prices) + 1, symbol_prices.dtype)
     for at in range(len(symbol_prices)):
@@ -330,7 +332,7 @@ def _stretch_costs(symbol_prices: Any, edit_price: Any) -> Any:
 def segment_distances(
     codes: Any, masks: Any, blocks: Any, lengths: Any, firsts: Any, cuts: Any, words: Any, merging: bool
 ) -> Any:
-    """Return each segment's distance to its word (its length without one), and which words lost their first symbol."""
+    """Return each segment's distance to its word (without a word, its length), and whether the word lost a symbol."""
     distances, merged = np.empty(len(words), np.int64), np.zeros(len(words), np.bool_)
     for segment in range(len(words)):
         first, last, word = cuts[segment], cuts[segment + 1], words[segment]

@@ -1,4 +1,4 @@
-"""The page of a run's structure: its words over time, the words, their adequacy, and how a second run differs."""
+"""HTML page of a run's structure: its words over time, the words, their adequacy, and how a second run differs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _POINTS = 1500
 _SIGNAL_PX, _STRIP_PX, _GAP_PX = 150, 34, 34
 _NO_WORD = "@perturbed"
 _FURTHER = "@muted-bar"
-"""Colour of words beyond those that have one of their own."""
+"""Colour of the words that do not have a colour of their own."""
 
 
 def render_structure(
@@ -44,16 +44,16 @@ def render_structure(
     *,
     signals: Sequence[Signal] = (),
 ) -> str:
-    """Return a run's structure as one HTML document, as self-contained as the report.
+    """Return a run's structure as one self-contained HTML document.
 
     Parameters
     ----------
     composition : Composition
         The run.
     comparison : StructuralComparison, optional
-        Of a second run with this one.
+        Comparison of a second run with this run.
     signals : sequence of tuple
-        The name and values, shape (elements,), of a metric of each run, drawn above the strips; none where there are no
+        Name and values, shape (elements,), of a metric of each run, drawn above the run's strip; empty if there are no
         numbers to draw.
 
     Returns
@@ -73,13 +73,13 @@ def render_structure(
         words = describe.words_table(composition, comparison).to_html()
     else:
         words = tag(
-            "p", "No word shortens the description of this sequence: nothing recurs in it beyond what chance gives."
+            "p", "No word shortens the description of this sequence: nothing in it recurs more often than by chance."
         )
     sections = [
         _section("strips", "Over time", _strips(composition, comparison, signals)),
         _section("words", "Words", [words]),
     ]
-    # The header describes a run that has one order alone completely.
+    # If only one order is possible, the header describes the run completely.
     if not composition.sequence.is_plain:
         if comparison is not None and comparison.unmatched:
             stretches = tag("div", describe.unmatched_table(comparison).to_html(), class_="tall")
@@ -89,7 +89,7 @@ def render_structure(
         if comparison is not None:
             source = "draws of the first run's segments"
             further = _adequacy(comparison.adequacy, source, "structure-adequacy-second")
-            sections.append(_section("difference", "Does it describe the second run?", further))
+            sections.append(_section("difference", "Do the words describe the second run?", further))
     sections.append(_section("classes", "Classes", [describe.classes_table(composition, comparison).to_html()]))
     return document(
         f"{title}: structure",
@@ -100,7 +100,7 @@ def render_structure(
 
 
 def render_comparison(comparison: StructuralComparison) -> str:
-    """Return the first run's structure, and how the second differs, as one HTML document."""
+    """Return the first run's structure, and how the second run differs, as one HTML document."""
     return render_structure(comparison.first, comparison)
 
 
@@ -118,36 +118,36 @@ def _strips(composition: Composition, comparison: StructuralComparison | None, s
     words = [describe.shorten_word(use.letters) for use in uses]
     element = composition.sequence.element
     caption = (
-        f"The strip below each signal shows the words of {rows[0].title} in colour, and stretches that none of them "
-        "describes in red. The words with the largest shares of the run have colours of their own. Place the "
-        f"pointer on a stretch for its word, its {describe.plural(element)} and its edits."
+        f"The strip below each signal shows the words of {rows[0].title} in colour, and stretches that no word "
+        "describes in red. The words with the largest shares of the run have colours of their own. Point at a stretch "
+        f"to see its word, its {describe.plural(element)} and its edits."
     )
     return [frame(strips(rows, words, word_colours([use.share for use in uses]), element), caption)]
 
 
 def _adequacy(adequacy: Adequacy, source: str, name: str = "") -> list[Html]:
     figure = adequacy_figure(adequacy, source, name)
-    drawn = [frame(figure, f"J, and what {source} cost. Dotted: the bound.")] if figure is not None else []
+    drawn = [frame(figure, f"Solid line: J. Dotted line: a(L). Bars: J of {source}.")] if figure is not None else []
     return [tag("p", describe.adequacy_sentence(adequacy, source)), *drawn]
 
 
 @dataclass(frozen=True, eq=False)
 class StripRow:
-    """A run as it is drawn."""
+    """Run to draw: a strip of its segments below a metric."""
 
     title: str  # Name of the run
-    spans: Sequence[Span]  # The strip
+    spans: Sequence[Span]  # Segments of the strip
     signal_name: str  # Name of the metric
-    signal: NDArray[np.float64]  # (elements,): Drawn above the strip; empty for none
+    signal: NDArray[np.float64]  # (elements,): Values of the metric; empty for none
 
 
 def word_colours(shares: Sequence[float]) -> list[str]:
-    """Return a colour for each word: its own for those that take the largest shares of the run, one for all others."""
+    """Return a colour for each word: its own for words with the largest shares of the run, a common one for others."""
     return [SERIES[rank - 1] if rank else _FURTHER for rank in describe.word_series(shares)]
 
 
 def strips(rows: Sequence[StripRow], words: Sequence[str], colours: Sequence[str], element: str) -> Figure:
-    """Draw runs one below another, each a signal over a strip of its segments."""
+    """Draw runs below each other, each as a signal above a strip of its segments."""
     heights: list[float] = []
     for row in rows:
         heights += [float(_SIGNAL_PX), float(_STRIP_PX)] if len(row.signal) else [float(_STRIP_PX)]
@@ -181,8 +181,8 @@ def strips(rows: Sequence[StripRow], words: Sequence[str], colours: Sequence[str
         "structure-strips",
         data,
         figure,
-        f"{' and '.join(row.title for row in rows)}: below each signal a strip, coloured by the word that describes "
-        "each stretch. The tables hold the numbers.",
+        f"{' and '.join(row.title for row in rows)}: below each signal, a strip coloured by the word that describes "
+        "each stretch. The tables list the numbers.",
     )
 
 
@@ -204,7 +204,7 @@ def _signal(row: StripRow, axis_name: str, element: str) -> dict[str, Any]:
 def _bars(
     row: StripRow, axis_name: str, words: Sequence[str], colours: Sequence[str], element: str, in_legend: set[int]
 ) -> list[dict[str, Any]]:
-    """Return a set of bars for each word of a run; a word is in the legend once."""
+    """Return a set of bars for each word of a run; each word is in the legend once."""
     bars = []
     for word in [*range(len(words)), -1]:
         own = [span for span in row.spans if span.word == word]
@@ -238,7 +238,7 @@ def _bars(
 
 
 def adequacy_figure(adequacy: Adequacy, source: str, name: str = "") -> Figure | None:
-    """Draw J beside the costs that its bound was drawn from; None where the bound was given."""
+    """Draw J with its bound and the costs from which the bound was computed; return None if the user set the bound."""
     if not len(adequacy.null_costs):
         return None
     counts, edges = np.histogram(adequacy.null_costs, min(40, max(5, len(adequacy.null_costs) // 5)))
@@ -273,5 +273,5 @@ def adequacy_figure(adequacy: Adequacy, source: str, name: str = "") -> Figure |
         name or "structure-adequacy",
         [bars],
         figure,
-        f"J is {adequacy.cost:g}, the bound a(L) {adequacy.bound:g}; bars show {source}.",
+        f"J is {adequacy.cost:g}, and its bound a(L) is {adequacy.bound:g}; bars show the J of {source}.",
     )

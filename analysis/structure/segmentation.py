@@ -1,11 +1,10 @@
-"""Decompose a sequence over a dictionary: cut it into segments that are as near as possible to its words.
+"""Decomposition of a sequence over a dictionary: segments that are as near as possible to the dictionary's words.
 
-"Structural analysis of measurement paths", section 3, equations (6)–(8). The sum in (6) runs over the decomposition's
-segments; the paper writes k, which is also the word.
+"Structural analysis of measurement paths", section 3, equations (6)–(8). The sum in (6) is over the segments of the
+decomposition; the paper writes k, which is also the index of a word.
 
-A first decomposition comes from the sequence alone, by one reading of section 1: "a variable-size window, which
-isolates the current fragment and evaluates the degree of its similarity to the preceding fragment in the sense of the
-given metrics".
+A first decomposition needs no dictionary. It interprets section 1: "a variable-size window, which isolates the current
+fragment and evaluates the degree of its similarity to the preceding fragment in the sense of the given metrics".
 """
 
 from __future__ import annotations
@@ -39,20 +38,20 @@ _DISTANCES = (f"{_WORDS}, const int64[::1], const int64[::1], boolean",)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Decomposition(Result):
-    """A sequence as segments, each with its word.
+    """Decomposition of a sequence into segments, each with its word.
 
     Attributes
     ----------
     cost : float
-        J of (6), the number of insertions and deletions; where `decompose` was given prices, what it minimised.
+        J of (6), the number of insertions and deletions; if `decompose` had prices, the minimised cost.
     cuts : array of int64, shape (segments + 1,)
-        Where segments begin, and the sequence's length.
+        Start of each segment, and the sequence's length.
     words : array of int64, shape (segments,)
         Index of each segment's word in `dictionary`; −1 for a stretch that no word describes.
     distances : array of int64, shape (segments,)
         ρ of (1) between each segment and its word, in insertions and deletions; the length of a stretch without a word.
     sequence : Encoded
-        What was decomposed.
+        The decomposed sequence, with the words.
     """
 
     cost: float
@@ -67,37 +66,37 @@ class Decomposition(Result):
 
     @cached_property
     def dictionary(self) -> tuple[Word, ...]:
-        """The words, as they were given."""
+        """The words that were given."""
         return tuple(self.sequence.decode(word) for word in self.sequence.words)
 
     @property
     def edits(self) -> int:
-        """Insertions and deletions in all, the symbols without a word among them: J of (6) for these segments."""
+        """Total insertions and deletions, including all symbols without a word: J of (6) for these segments."""
         return int(self.distances.sum())
 
     @property
     def model(self) -> tuple[Word, ...]:
-        """R(T) of (8): the words in their order, without stretches that have none."""
+        """R(T) of (8): the segments' words in order; stretches without a word are left out."""
         return tuple(self.dictionary[word] for word in self.words.tolist() if word >= 0)
 
     @cached_property
     def segments(self) -> tuple[Word, ...]:
-        """The sequence's segments."""
+        """The segments as sequences of symbols."""
         codes = self.sequence.codes
         return tuple(self.sequence.decode(codes[first:last]) for first, last in pairwise(self.cuts.tolist()))
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """Symbols of each segment: shape (segments,)."""
+        """Number of symbols in each segment: shape (segments,)."""
         return np.diff(self.cuts)
 
     def headline(self) -> str:
-        """Return the number of segments, of words and of edits."""
+        """Return one line with the numbers of segments, words and edits."""
         segments, words = counted(len(self), "segment"), counted(len(self.dictionary), "word")
         return f"{segments} over {words}, {counted(self.edits, 'edit')}"
 
     def tables(self) -> Sequence[Table]:
-        """Return the words: segments of each, and their insertions and deletions."""
+        """Return a table of the words: their numbers of segments, insertions and deletions."""
         columns = [Column("word"), Column("times", "right"), Column("edits", "right")]
         names = [word if isinstance(word, str) else " ".join(map(str, word)) for word in self.dictionary]
         rows = []
@@ -105,10 +104,10 @@ class Decomposition(Result):
             own = self.words == number
             if number >= 0 or own.any():
                 rows.append([name, f"{own.sum():,}", f"{self.distances[own].sum():,}"])
-        return [Table(columns, rows, "Words, and the segments that are near to them")]
+        return [Table(columns, rows, "Words, and the segments that are near them")]
 
     def to_frame(self) -> pl.DataFrame:
-        """Return a row a segment: its first symbol, the one behind its last, its word (null for none), edits."""
+        """Return a data frame of segments: first symbol, end (exclusive), word (null for none), edits."""
         import polars as pl  # noqa: PLC0415  only this needs it
 
         word = [number if number >= 0 else None for number in self.words.tolist()]
@@ -122,19 +121,19 @@ class Decomposition(Result):
 
 
 class WordMasks(NamedTuple):
-    """A sequence and words as bit masks: the first arguments of the compiled loops."""
+    """Sequence and words as bit masks: the first arguments of the compiled loops."""
 
-    codes: NDArray[np.int32]  # (n,): The sequence's symbols, those of no word all alike
+    codes: NDArray[np.int32]  # (n,): The sequence's symbols; symbols that no word contains have the same number
     # (all words' blocks, symbols): A bit for each symbol of a word, at the upper end of its blocks.
     bits: NDArray[np.uint64]
-    blocks: NDArray[np.int64]  # (words + 1,): Rows where words begin
-    # lengths, firsts: (words,): Of each word, and its first symbol.
+    blocks: NDArray[np.int64]  # (words + 1,): First row of each word
+    # lengths, firsts: (words,): Length and first symbol of each word.
     lengths: NDArray[np.int64]
     firsts: NDArray[np.int32]
 
     @classmethod
     def of(cls, codes: NDArray[np.int32], words: Sequence[NDArray[np.int32]]) -> WordMasks:
-        """Return the masks of encoded words, none of them empty."""
+        """Return the masks of a sequence and of words that are not empty."""
         joined = np.concatenate([*words, np.zeros(0, np.int32)])
         lengths = np.array([len(word) for word in words], np.int64)
         return cls(*compiled(_MODULE, "word_masks", _MASKS)(codes, joined, lengths))
@@ -142,7 +141,7 @@ class WordMasks(NamedTuple):
     def distances(
         self, cuts: NDArray[np.int64], words: NDArray[np.int64], *, merging: bool = False
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Return ρ between segments and their words, and which words lost their first symbol to the run before.
+        """Return ρ between segments and their words, and whether each word lost its first symbol to the run before.
 
         Both have the shape (segments,). With `merging`, a lost symbol is not a deletion.
         """
@@ -161,61 +160,59 @@ def decompose(
     stretch_price: float | None = None,
     symbol_prices: ArrayLike = 0.0,
 ) -> Decomposition:
-    """Cut a sequence into segments, none too long, whose distances to their nearest words add up to the least.
+    """Cut a sequence into segments of limited length with the smallest total distance to their nearest words.
 
     Parameters
     ----------
     sequence : str, iterable of hashable, array of shape (n,) or StructuralSequence
         Symbols are compared by value.
     words : iterable of str, iterable of hashable, array of shape (length,) or StructuralSequence
-        The dictionary; none of them empty. They may be longer than the sequence.
+        The dictionary. Words must not be empty; they may be longer than the sequence.
     longest : int, optional
-        Symbols of a segment. Twice the length of the longest word by default (section 3); at least 1.
+        Maximum number of symbols in a segment, at least 1. By default twice the length of the longest word (section 3).
     word_prices : array of float, shape (words,), optional
-        Added for each segment with this word. 0 by default, which is the paper's J.
+        Prices that are added for each segment with a word. The default, 0, gives the paper's J.
     edit_price : float, default 1.0
-        Of an insertion or a deletion. 1 is the paper's.
+        Price of an insertion or a deletion. The paper's is 1.
     stretch_price : float, optional
-        Of a stretch that no word describes. None by default: each segment has a word, as in the paper.
+        Price of a stretch that no word describes. By default, each segment has a word, as in the paper.
     symbol_prices : float or array of float, shape (n,), default 0.0
-        Of a symbol in such a stretch.
+        Price of each symbol in a stretch without a word.
 
     Returns
     -------
     Decomposition
-        Of equal costs the one with the fewest segments, of these the one whose last segment is the longest, then the
-        one before it, and so on; of equally near words the first. A word comes before a stretch without one. A sequence
-        without symbols has no segments and costs 0. Without words nothing is described: one stretch over all, at an
-        `edit_price` a symbol, since that many insertions make the sequence out of an empty model.
+        The cheapest decomposition. Among equal costs, the one with the fewest segments is chosen, then the one with the
+        longest last segment, then the longest one before it, and so on; among equally near words, the first word. Words
+        are preferred to stretches. A sequence without symbols has no segments and costs 0. Without words, the result is
+        one stretch that costs `edit_price` for each symbol, because insertions build it from an empty model.
 
     Raises
     ------
     DataError
         An empty word, or symbols that cannot be compared.
     ValueError
-        `longest` below 1, a price that is not finite, a negative `edit_price`, or another number of prices than of
-        words or symbols.
+        `longest` below 1, a price that is not finite, a negative `edit_price`, or a number of prices that differs from
+        the number of words or symbols.
 
     Notes
     -----
     Equations (6) and (7) of the paper, exactly: C(e) = min over 1 ≤ l ≤ longest and words k of C(e − l) + ρ(L[e − l :
-    e], y_k), with C(0) = 0. The minimum is over decompositions without a segment of more than `longest` symbols; one
-    with longer segments may cost less, as "xxxxxxab" over the word "ab" does: 6 in one segment, 8 in segments of up to
-    4. O(n · longest · words) steps for words of up to 64 symbols (of each further 64 as many again), and O(n) memory.
+    e], y_k), with C(0) = 0. The minimum is over decompositions whose segments have at most `longest` symbols. Longer
+    segments may cost less: "xxxxxxab" over the word "ab" costs 6 as one segment, but 8 in segments of up to 4 symbols.
+    O(n · longest · words) steps for words of up to 64 symbols (as many again for each further 64), and O(n) memory.
     """
     encoded = encode(sequence, words)
     size, count = len(encoded.codes), len(encoded.words)
     if longest is not None and longest < 1:
-        raise ValueError(f"longest is {longest}; give 1 symbol or more")
+        raise ValueError(f"longest is {longest}: use 1 symbol or more")
     if not (math.isfinite(edit_price) and edit_price >= 0):
-        raise ValueError(f"edit_price is {edit_price}; give a finite price of 0 or more")
+        raise ValueError(f"edit_price is {edit_price}: use a finite price of 0 or more")
     prices = _prices(0.0 if word_prices is None else word_prices, count, "word_prices", "word")
     of_symbols = _prices(symbol_prices, size, "symbol_prices", "symbol of the sequence")
     stretch = math.inf if stretch_price is None else stretch_price
     if stretch_price is not None and not math.isfinite(stretch_price):
-        raise ValueError(
-            f"stretch_price is {stretch_price}; give a finite price, or None for no stretches without a word"
-        )
+        raise ValueError(f"stretch_price is {stretch_price}: use a finite price, or None to give every segment a word")
     if not count and stretch_price is None:
         stretch, of_symbols = 0.0, np.full(size, float(edit_price))
     return decompose_encoded(encoded, longest, prices, float(edit_price), stretch, of_symbols)
@@ -231,10 +228,11 @@ def decompose_encoded(
     *,
     merged_price: float = math.nan,
 ) -> Decomposition:
-    """Decompose an encoded sequence at valid prices; a stretch price of infinity allows no stretch.
+    """Decompose an encoded sequence at valid prices; an infinite stretch price excludes stretches without a word.
 
-    With a `merged_price`, where the symbol before a segment is the first of its word, the segment is compared with the
-    rest of the word, which lost it when runs were collapsed, and the price is added. `distances` are ρ of (1) still.
+    With a `merged_price`, if the symbol before a segment equals the first symbol of its word, the word lost this symbol
+    when runs were collapsed: the segment is compared with the rest of the word, and the price is added. `distances`
+    remain ρ of (1).
     """
     masks = WordMasks.of(encoded.codes, encoded.words)
     allowed = longest if longest is not None else 2 * int(masks.lengths.max(initial=0))
@@ -247,32 +245,32 @@ def _prices(given: ArrayLike, count: int, name: str, of: str) -> NDArray[np.floa
     prices = np.asarray(given, np.float64)
     if prices.ndim and prices.shape != (count,):
         raise ValueError(
-            f"{name} has the shape {prices.shape}; give one number, or one for each {of}: shape ({count},)"
+            f"{name} has the shape {prices.shape}: give one number, or one for each {of}, shape ({count},)"
         )
     if not np.isfinite(prices).all():
-        raise ValueError(f"{name} has a price that is not finite: {prices[~np.isfinite(prices)].flat[0]}")
+        raise ValueError(f"{name} contains {prices[~np.isfinite(prices)].flat[0]}: use finite prices")
     return np.full(count, prices)
 
 
 def first_decomposition(
     sequence: AnySequence, *, theta: float = 0.3, shortest: int = 3, longest: int = 12
 ) -> NDArray[np.int64]:
-    """Cut a sequence where it stops being like what came just before.
+    """Cut a sequence into fragments at points where it stops being similar to the preceding fragment.
 
     Parameters
     ----------
     sequence : str, iterable of hashable, array of shape (n,) or StructuralSequence
         Symbols are compared by value.
     theta : float, default 0.3
-        θ, a ratio from 0 to 1: fragments are alike where ρ / (sum of their lengths) does not exceed it. 0: only equal
-        ones; 1: any.
+        θ, a ratio from 0 to 1: fragments are similar if ρ / (sum of their lengths) is at most θ. With 0, only equal
+        fragments are similar; with 1, all are.
     shortest, longest : int
-        Symbols of a fragment; 1 ≤ shortest ≤ longest. The last one may be shorter.
+        Minimum and maximum number of symbols in a fragment; 1 ≤ shortest ≤ longest. The last fragment may be shorter.
 
     Returns
     -------
     array of int64, shape (fragments + 1,)
-        Where fragments begin, and the sequence's length; [0] for an empty sequence.
+        Start of each fragment, and the sequence's length; [0] for an empty sequence.
 
     Raises
     ------
@@ -283,17 +281,18 @@ def first_decomposition(
 
     Notes
     -----
-    The window grows from `shortest` to `longest` symbols and ends where it is most like the preceding fragment. Where
-    that exceeds θ, the sequence has changed and a fragment without a forerunner begins: it ends where it is most like
-    the window of its own length behind it. Where that exceeds θ too, nothing recurs here, and it ends after `shortest`
-    symbols. Of equally good ends the first. O(n · longest³ / shortest) steps at most, most of them 64 at a time.
+    The window grows from `shortest` to `longest` symbols and ends where it is most similar to the preceding fragment.
+    If even this distance exceeds θ, the sequence has changed, and the window ends where it is most similar to the
+    following window of the same length. If this distance exceeds θ too, nothing recurs here, and the window ends after
+    `shortest` symbols. Among equally good ends, the first is chosen. O(n · longest³ / shortest) steps at most, usually
+    64 at a time.
     """
     if not 0 <= theta <= 1:
-        raise ValueError(f"theta is {theta}; give a ratio from 0 to 1")
+        raise ValueError(f"theta is {theta}: use a ratio from 0 to 1")
     if not 1 <= shortest <= longest:
         raise ValueError(
-            f"shortest is {shortest} and longest is {longest}; give 1 symbol or more for shortest, and at least as "
-            "many for longest"
+            f"shortest is {shortest} and longest is {longest}: use 1 symbol or more for `shortest`, and at least as "
+            "many for `longest`"
         )
     encoded = encode(sequence)
     symbols = comparable(encoded.codes, len(encoded.alphabet))
@@ -307,7 +306,7 @@ def first_decomposition(
 
 
 def _most_alike(symbols: Comparable, begin: int, preceding: Comparable, theta: float, lengths: tuple[int, int]) -> int:
-    """Return the end of the fragment that begins here."""
+    """Return the end of the fragment that begins at `begin`."""
     shortest, longest = lengths
     ends = range(begin + shortest, min(begin + longest, len(symbols)) + 1)
     to_preceding = [Indel.normalized_distance(symbols[begin:end], preceding) for end in ends]

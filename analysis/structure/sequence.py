@@ -1,7 +1,7 @@
-"""Reduce a run to its structural sequence: the classes of its elements, each run of equal ones collapsed to one symbol.
+"""Structural sequence of a run: the classes of its elements, with runs of equal classes collapsed to one symbol.
 
-Section 1 of "Structural analysis of measurement paths": transforming the elements into indexes of their classes gives
-long sequences of identical indexes, "more conveniently represented by a short sequence of unrepeating class indexes".
+Section 1 of "Structural analysis of measurement paths": replacing the elements with indexes of their classes gives long
+sequences of identical indexes, "more conveniently represented by a short sequence of unrepeating class indexes".
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ from unperturbed.errors import DataError
 
 @dataclass(frozen=True, eq=False)
 class StructuralSequence:
-    """The classes of a run's elements, without repetitions.
+    """Sequence of the classes of a run's elements, without repetitions.
 
     Attributes
     ----------
     symbols : array of int32, shape (n,)
-        Class of each run of elements; no two neighbours are equal.
+        Class of each stretch of equal elements; neighbours are never equal.
     durations : array of float64, shape (n,)
-        Of each run, in `unit`.
+        Duration of each stretch, in `unit`.
     starts : array of int64, shape (n,)
-        Index of each run's first element.
+        Index of each stretch's first element.
     classes : Classes
-        What the elements were classified by; give it to `structural_sequence` for a second run.
+        The classes of the elements; pass them to `structural_sequence` for a second run.
     elements : int
         Number of elements.
     unit : str
-        Of the durations.
+        Unit of the durations.
     mixed, outliers : array of int64, shape (any,)
-        Intervals in which one class gives way to the next; elements that are far from all classes. Two or more outliers
-        side by side have the symbol len(classes): what a program does once, as at its start, or what the run that the
-        classes were found in never did.
+        Indices of intervals in which one class changes to the next, and of elements that are far from all classes. Two
+        or more neighbouring outliers have the symbol len(classes): work that a program does once, such as at its start,
+        or that did not occur in the run in which the classes were found.
     name : str, default ""
-        Of the run.
+        Name of the run.
     element : str, default "interval"
-        What one element is called in texts and figures.
+        Name of an element in texts and figures.
     """
 
     symbols: NDArray[np.int32]
@@ -66,7 +66,7 @@ class StructuralSequence:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """Elements of each run: shape (n,)."""
+        """Number of elements in each stretch: shape (n,)."""
         return np.diff(np.append(self.starts, self.elements))
 
     @property
@@ -76,36 +76,36 @@ class StructuralSequence:
 
     @property
     def letters(self) -> str:
-        """The sequence with a letter for each class."""
+        """The sequence as text, with a letter for each class."""
         return letters_of(self.symbols.tolist())
 
     @property
     def is_plain(self) -> bool:
-        """Whether it has one symbol, or two that alternate as they must: no other order is possible."""
+        """Whether the sequence has one symbol, or two that alternate, so that no other order is possible."""
         return len(self) > 0 and len(np.unique(self.symbols)) <= 2
 
     @property
     def occurring_classes(self) -> frozenset[int]:
-        """The classes that occur."""
+        """The classes that occur in the sequence."""
         return frozenset(symbol for symbol in self.symbols.tolist() if symbol < len(self.classes))
 
     @property
     def foreign_stretches(self) -> tuple[tuple[int, int], ...]:
-        """First element, and the one behind the last, of each stretch of outliers."""
+        """First element of each stretch of outliers, and the element after its last."""
         ends = np.append(self.starts[1:], self.elements)
         foreign = np.flatnonzero(self.symbols >= len(self.classes))
         return tuple(zip(self.starts[foreign].tolist(), ends[foreign].tolist(), strict=True))
 
     @property
     def class_shares(self) -> FloatArray:
-        """Share of the duration of each class, and last of stretches of outliers: shape (classes + 1,)."""
+        """Each class's share of the duration, followed by the share of outlier stretches: shape (classes + 1,)."""
         totals = np.bincount(self.symbols, self.durations, len(self.classes) + 1)
         shares: FloatArray = totals / (totals.sum() or 1.0)
         return shares
 
 
 def letters_of(symbols: Iterable[Any]) -> str:
-    """Return symbols of a structural sequence, or of its words, as letters, one a class; text stays as it is."""
+    """Return symbols of a structural sequence or of its words as text, with a letter for each class."""
     return "".join(symbol if isinstance(symbol, str) else class_letter(operator.index(symbol)) for symbol in symbols)
 
 
@@ -130,40 +130,40 @@ def structural_sequence(
         A run's intervals, or its accesses: anything hashable, such as pages, modules, blocks; text is a sequence of
         characters.
     metrics : sequence of str, optional
-        Of a trace: the metrics that intervals are classified by. None takes all hardware metrics, simulated ones
-        included (else those of the operating system, else all). Of an array: names of its columns.
+        For a trace: the metrics by which intervals are classified. By default all hardware metrics, including simulated
+        ones (else those of the operating system, else all). For an array: names of its columns.
     classes : int, Quantiles, Ranges, MostUsed, mapping, callable or Classes, optional
-        * None finds classes of intervals by k-means, as many as take the fewest bits, 1 to 10 (`clustering`). Accesses
-          of up to 10 different kinds have a class each; of more, whole numbers go to k-means, and of others the nine
-          most used have a class each.
-        * A whole number of classes; fewer where the run has fewer different values.
+        * None finds 1 to 10 classes of intervals by k-means; their number is the one that takes the fewest bits
+          (`clustering`). Accesses of up to 10 different kinds have a class each. With more kinds, whole numbers are
+          classified by k-means; of other accesses, the nine most used kinds have a class each.
+        * A whole number of classes; there are fewer if the run has fewer different values.
         * `Quantiles(k)`, `Ranges(k)`: bands of one metric, or of addresses. `MostUsed(k)`: a class for each of the k −
           1 most used elements.
-        * A mapping from element to class, or a function. Of a trace it takes the values of `metrics`, a tuple where
-          there are several. Classes from 0 to 255 keep their numbers.
-        * `classes` of another sequence: this run is classified as that one. Stretches that are far from all classes,
-          and accesses that the other run's map lacks, have a symbol of their own.
+        * A mapping from element to class, or a function. For a trace, its argument is the value of the metric in
+          `metrics`, or a tuple of several values. Classes from 0 to 255 keep their numbers.
+        * `classes` of another sequence: this run is classified in the same way. Stretches that are far from all
+          classes, and accesses that the other run's map lacks, have a symbol of their own.
     per : str or None, default "auto"
-        Of a trace: name of a counter by which counters are divided, or `time`, so that intervals of different length
-        compare. `auto` takes instructions where the trace counts them, else time. None leaves counts as they are.
+        For a trace: name of a counter by which counters are divided, or `time`; then intervals of different lengths are
+        comparable. `auto` uses instructions if the trace counts them, else time. None does not divide.
     durations : str or array of shape (n,), optional
-        None counts elements. Of a trace: `time` for seconds, or the name of a counter. Or how long each element lasted.
+        Durations of the elements, each 1 by default. For a trace: `time` for seconds, or the name of a counter.
     smooth : bool, optional
-        With classes of metrics: whether a change of class has to pay, and intervals in which one class gives way to the
-        next are recognised (`labelling`). None does so for intervals, and classifies each access on its own.
+        For classes of metrics: whether a change of class has a cost, and intervals in which one class changes to the
+        next are recognised (`labelling`). The default is True for intervals; each access is classified on its own.
     dwell : int, default 1
-        A run of fewer elements joins a neighbour (`join_short_runs`).
+        Stretches of fewer elements are joined to a neighbour (`join_short_runs`).
     seed : int, default 0
-        Of k-means.
+        Seed of k-means.
     name : str, default ""
-        Of the run, for texts and figures.
+        Name of the run for texts and figures.
     element : str, default "interval"
-        What one element is called there.
+        Name of an element in texts and figures.
 
     Returns
     -------
     StructuralSequence
-        Of an empty source an empty one; of one class a single symbol.
+        The sequence: empty for an empty source, a single symbol for one class.
 
     Raises
     ------
@@ -173,11 +173,11 @@ def structural_sequence(
         A number of classes, or the dwell, is out of range.
     """
     if operator.index(dwell) < 1:
-        raise ValueError(f"dwell is {dwell}: give a number of elements, 1 or more")
+        raise ValueError(f"dwell is {dwell}: use a number of elements, 1 or more")
     metrics, per = _inherit_metrics(classes, metrics, per)
     is_map = callable(classes) or isinstance(classes, (Mapping, GivenClasses))
     if isinstance(source, Trace) and metrics is None and is_map:
-        raise DataError("a map classifies values of a trace's metrics: name these as `metrics`")
+        raise DataError("a map classifies values of a trace's metrics: name the metrics in `metrics`")
     elements = read_elements(source, metrics=metrics, per=per)
     found = classify(elements, classes, smooth=smooth, seed=seed)
     labels = found.labels
@@ -202,19 +202,19 @@ def structural_sequence(
 
 
 def most_discriminating_metric(source: Source, sequence: StructuralSequence) -> tuple[str, FloatArray] | None:
-    """Return the metric whose ranks differ most between the classes of a run's elements, and its values.
+    """Return the metric whose ranks differ most between a run's classes, and the metric's values.
 
     Parameters
     ----------
     source : Trace, array of shape (n,) or (n, metrics), or sequence
-        The run that the sequence was reduced from.
+        The run from which the sequence was computed.
     sequence : StructuralSequence
-        With the class of each element.
+        The sequence, which has the class of each element.
 
     Returns
     -------
     tuple of str and array of float64, shape (elements,), or None
-        The metric's name, and rates as they were classified; None where the elements are not numbers.
+        The metric's name, and the rates that were classified; None if the elements are not numbers.
     """
     classes = sequence.classes
     metrics, per = (classes.metrics, classes.per) if isinstance(classes, MetricClasses) else (None, AUTO)
@@ -235,25 +235,26 @@ def most_discriminating_metric(source: Source, sequence: StructuralSequence) -> 
 def _inherit_metrics(
     classes: ClassesRequest, metrics: Sequence[str] | None, per: str | None
 ) -> tuple[Sequence[str] | None, str | None]:
-    """Return metrics and divisor of another run's classes, where this run is classified by them."""
+    """Return metrics and divisor of another run's classes if this run is classified by them."""
     if not isinstance(classes, (MetricClasses, BandClasses)):
         return metrics, per
     if metrics is not None and tuple(metrics) != classes.metrics:
-        raise DataError(f"the classes are of {', '.join(classes.metrics)}: leave `metrics` out, or find classes anew")
+        raise DataError(f"the classes use metrics {', '.join(classes.metrics)}: omit `metrics`, or find new classes")
     if per not in (AUTO, classes.per):
-        raise DataError(f"the classes are of rates per {classes.per}: leave `per` out, or find classes anew")
+        raise DataError(f"the classes use rates per {classes.per}: omit `per`, or find new classes")
     return classes.metrics, classes.per
 
 
 def _durations(source: Source, requested: str | ArrayLike | None, count: int) -> tuple[FloatArray, str]:
-    """Return how long each element lasted, and the unit."""
+    """Return the duration of each element, and the unit of durations."""
     trace = source if isinstance(source, Trace) else None
     if requested is None:
         return np.ones(count), "intervals" if trace else "elements"
     if isinstance(requested, str):
         if trace is None:
             raise DataError(
-                f"durations is {requested!r}, but the elements are not a trace: give an array with a number for each"
+                f"durations is {requested!r}, but the elements are not a trace: give an array with a number for each "
+                "element"
             )
         if requested == TIME and TIME not in trace.metrics:
             return (trace.end_ns - trace.begin_ns) / 1e9, "s"
@@ -261,8 +262,8 @@ def _durations(source: Source, requested: str | ArrayLike | None, count: int) ->
     else:
         lasted, unit = np.asarray(requested, dtype=np.float64), "given"
     if lasted.shape != (count,):
-        raise DataError(f"durations have shape {lasted.shape}, and there are {count} elements: give a number for each")
+        raise DataError(f"durations have the shape {lasted.shape}: give one number for each of the {count} elements")
     wrong = np.flatnonzero(~(np.isfinite(lasted) & (lasted >= 0)))
     if len(wrong):
-        raise DataError(f"the duration of element {wrong[0]} is {lasted[wrong[0]]}: give finite numbers, 0 or more")
+        raise DataError(f"the duration of element {wrong[0]} is {lasted[wrong[0]]}: use finite numbers, 0 or more")
     return lasted, unit

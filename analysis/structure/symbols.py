@@ -1,9 +1,9 @@
-"""Symbols of sequences and words as numbers, indel distances of fragments, and their classes by the nearest prototype.
+"""Symbols as numbers, indel distances between fragments, and classes of fragments by the nearest prototype.
 
-Indel distance is the fewest insertions and deletions that turn one fragment into another: "Structural analysis of
-measurement paths", section 2, eq. (1). The paper's transformation of T2 into T1 inserts symbols of T2; what is meant is
-T1's. The least number is the same in either direction: |s| + |t| − 2·LCS(s, t). Prototypes are words, eq. (4), or
-medoids, the other kind that the paper names (section 1).
+The indel distance is the smallest number of insertions and deletions that turn one fragment into another: "Structural
+analysis of measurement paths", section 2, eq. (1). The paper's transformation of T2 into T1 inserts symbols of T2, but
+must mean symbols of T1. The number is the same in both directions: |s| + |t| − 2·LCS(s, t). Prototypes are words,
+eq. (4), or medoids, the other kind that the paper names (section 1).
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from rapidfuzz.process import cdist
 from unperturbed.errors import DataError
 
 Word: TypeAlias = str | tuple[Hashable, ...]
-"""A word as callers get it: text for a text, a tuple of symbols otherwise."""
+"""Word as returned to callers: text if the sequence is text, else a tuple of symbols."""
 
 
 @runtime_checkable
 class HasSymbols(Protocol):
-    """The part of a structural sequence that is used here: its symbols."""
+    """Protocol of objects with symbols, such as a structural sequence."""
 
     @property
     def symbols(self) -> NDArray[np.int32]:
@@ -34,25 +34,25 @@ class HasSymbols(Protocol):
 
 
 AnySequence: TypeAlias = str | Iterable[Hashable] | NDArray[Any] | HasSymbols
-"""Text, any hashable symbols, an array of shape (n,), or a `StructuralSequence`."""
+"""Sequence of symbols: text, any hashable symbols, an array of shape (n,), or a `StructuralSequence`."""
 
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """A sequence and words over one alphabet."""
+    """Sequence and words, encoded over one alphabet."""
 
-    codes: NDArray[np.int32]  # (n,): Number of each symbol in `alphabet`
-    words: tuple[NDArray[np.int32], ...]  # (length,): The same for each word, none of them empty
-    # The sequence's symbols in the order in which they appear, then those that only words have.
+    codes: NDArray[np.int32]  # (n,): Index of each symbol in `alphabet`
+    words: tuple[NDArray[np.int32], ...]  # (length,): The same for each word; no word is empty
+    # The sequence's symbols in order of first occurrence, then those that occur only in words.
     alphabet: tuple[Hashable, ...]
-    is_text: bool  # Whether the sequence came as text, so that words are returned as text
+    is_text: bool  # Whether the sequence was given as text; then words are returned as text
 
     def with_words(self, words: Iterable[Sequence[int]]) -> Encoded:
-        """Return the sequence with other words, given as numbers of symbols."""
+        """Return the sequence with different words, given as numbers of symbols."""
         return replace(self, words=tuple(np.array(word, np.int32) for word in words))
 
     def decode(self, codes: NDArray[np.int32]) -> Word:
-        """Return numbers of symbols as a word: text where the sequence was text, a tuple of symbols otherwise."""
+        """Return numbers of symbols as a word: text if the sequence was text, else a tuple of symbols."""
         symbols = tuple(self.alphabet[code] for code in codes.tolist())
         if self.is_text and all(_is_character(symbol) for symbol in symbols):
             return "".join(str(symbol) for symbol in symbols)
@@ -60,12 +60,12 @@ class Encoded:
 
 
 def encode(sequence: AnySequence, words: Iterable[AnySequence] = ()) -> Encoded:
-    """Number the symbols of a sequence and of words by value: 1 of a list is 1 of an int array.
+    """Number the symbols of a sequence and of words by value: 1 in a list equals 1 in an int array.
 
-    Words are text only where the sequence is text or all its symbols are single characters.
+    Words can be text only if the sequence is text or all its symbols are single characters.
     """
     if isinstance(words, str):
-        raise DataError(f"words is {words!r}, a single text; give a list of words")
+        raise DataError(f"words is the single text {words!r}: give a list of words")
     numbers: dict[Hashable, int] = {}
     codes = number_symbols(sequence, numbers, "the sequence")
     of_characters = all(_is_character(symbol) for symbol in numbers)
@@ -74,34 +74,34 @@ def encode(sequence: AnySequence, words: Iterable[AnySequence] = ()) -> Encoded:
         name = f"word {position}"
         if isinstance(word, str) and not of_characters:
             raise DataError(
-                f"{name} is the text {word!r}, but the sequence's symbols are not single characters; give a tuple of "
+                f"{name} is the text {word!r}, but the sequence's symbols are not single characters: give a tuple of "
                 "symbols"
             )
         numbered.append(number_symbols(word, numbers, name))
         if not len(numbered[-1]):
-            raise DataError(f"{name} is empty; give one symbol or more")
+            raise DataError(f"{name} is empty: give one or more symbols")
     return Encoded(codes, tuple(numbered), tuple(numbers), isinstance(sequence, str))
 
 
 def number_symbols(sequence: AnySequence, numbers: dict[Hashable, int], name: str) -> NDArray[np.int32]:
-    """Return numbers of a sequence's symbols, shape (n,); new ones join `numbers`. `name` is for error messages."""
+    """Return the numbers of a sequence's symbols, shape (n,); add new symbols to `numbers`. `name` is for errors."""
     given = sequence.symbols if isinstance(sequence, HasSymbols) else sequence
     if isinstance(given, np.ndarray) and given.ndim != 1:
-        raise DataError(f"{name} has the shape {given.shape}; give a one-dimensional array, one symbol per element")
-    # Python's own numbers: words return them.
+        raise DataError(f"{name} has the shape {given.shape}: give a one-dimensional array, one symbol per element")
+    # Use Python's own numbers, because words are returned with them.
     symbols: list[Hashable] = given.tolist() if isinstance(given, np.ndarray) else list(given)
     codes: list[int] = []
     try:
         for symbol in symbols:
             if isinstance(symbol, float) and math.isnan(symbol):
                 raise DataError(
-                    f"symbol {len(codes)} of {name} is NaN, which equals nothing; give unknown elements a class of "
-                    "their own"
+                    f"symbol {len(codes)} of {name} is NaN, which does not equal itself: give unknown elements a class "
+                    "of their own"
                 )
             codes.append(numbers.setdefault(symbol, len(numbers)))
     except TypeError as error:
         raise DataError(
-            f"symbol {len(codes)} of {name} is {symbols[len(codes)]!r}; give a hashable symbol, such as a number, a "
+            f"symbol {len(codes)} of {name} is {symbols[len(codes)]!r}: give a hashable symbol, such as a number, a "
             "text or a tuple"
         ) from error
     return np.array(codes, np.int32)
@@ -112,25 +112,26 @@ def _is_character(symbol: Hashable) -> bool:
 
 
 Comparable: TypeAlias = bytes | list[int]
-"""Numbers of symbols as rapidfuzz takes them."""
+"""Numbers of symbols in a form that rapidfuzz accepts."""
 
 _BYTE = 256
 _WORTH_THREADS = 100_000
-"""Pairs from which on starting threads pays."""
+"""Minimum number of pairs for which threads are worth starting."""
 
 
 def indel_distance(one: AnySequence, other: AnySequence) -> int:
-    """Return ρ of two sequences, eq. (1): fewest insertions and deletions that turn one into the other.
+    """Return the indel distance ρ of two sequences, eq. (1): the fewest edits that turn one into the other.
 
     Parameters
     ----------
     one, other : str, iterable of hashable, array of shape (n,) or StructuralSequence
-        May be empty: ρ is then the other's length.
+        The sequences. If one is empty, ρ is the other's length.
 
     Returns
     -------
     int
-        A metric: symmetric, 0 only for equal sequences, and it keeps the triangle inequality.
+        The number of insertions and deletions. It is a metric: symmetric, 0 only for equal sequences, and it satisfies
+        the triangle inequality.
 
     Raises
     ------
@@ -142,31 +143,32 @@ def indel_distance(one: AnySequence, other: AnySequence) -> int:
 
 
 def indel_distances(segments: Iterable[AnySequence], others: Iterable[AnySequence] | None = None) -> NDArray[np.int64]:
-    """Return ρ of each pair of segments, eq. (1).
+    """Return the indel distance ρ of each pair of segments, eq. (1).
 
     Parameters
     ----------
     segments : iterable of str, iterable of hashable, array of shape (length,) or StructuralSequence
         n segments. Symbols are compared by value. Segments may be empty.
     others : iterable of str, iterable of hashable, array of shape (length,) or StructuralSequence, optional
-        m segments to compare with. The segments themselves by default.
+        m segments to compare with. By default, the segments themselves.
 
     Returns
     -------
     array of int64, shape (n, m)
-        Insertions and deletions. Symmetric with a zero diagonal where segments are compared with themselves.
+        Numbers of insertions and deletions. The matrix is symmetric with a zero diagonal if segments are compared with
+        themselves.
 
     Raises
     ------
     DataError
-        A symbol that cannot be compared, or one text in place of several segments.
+        A symbol that cannot be compared, or a single text instead of several segments.
 
     Notes
     -----
-    Bit-parallel LCS of rapidfuzz, on all cores.
+    Uses rapidfuzz's bit-parallel LCS, on all cores.
     """
     if isinstance(segments, str) or isinstance(others, str):
-        raise DataError("segments is a single text; give a list of segments")
+        raise DataError("segments is a single text: give a list of segments")
     groups = [list(segments)] if others is None else [list(segments), list(others)]
     compared = _comparable(groups, ["segment", "other"][: len(groups)])
     rows, columns = compared[0], compared[-1]
@@ -177,24 +179,24 @@ def indel_distances(segments: Iterable[AnySequence], others: Iterable[AnySequenc
 
 
 def square(distances: ArrayLike) -> NDArray[np.float64]:
-    """Return distances as a square matrix of float64, shape (d, d); anything empty is a matrix without rows."""
+    """Return distances as a square matrix of float64, shape (d, d); empty input gives an empty matrix."""
     matrix = np.asarray(distances, dtype=np.float64)
     if matrix.size == 0 and matrix.ndim < 3:
         return np.empty((0, 0))
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise DataError(
-            f"distances have the shape {matrix.shape}; give a square matrix, a row and a column for each segment"
+            f"distances have the shape {matrix.shape}: give a square matrix with a row and a column for each segment"
         )
     return matrix
 
 
 def comparable(codes: NDArray[np.int32], symbols: int) -> Comparable:
-    """Return numbers below `symbols` in the form that rapidfuzz compares fastest, and exactly: not by hashes."""
+    """Return numbers below `symbols` in the form that rapidfuzz compares fastest, and exactly instead of by hashes."""
     return codes.astype(np.uint8).tobytes() if symbols <= _BYTE else codes.tolist()
 
 
 def _comparable(groups: list[list[AnySequence]], names: list[str]) -> list[list[Comparable]]:
-    """Return sequences as numbers over one alphabet."""
+    """Return sequences as numbers of symbols over one alphabet."""
     numbers: dict[Hashable, int] = {}
     coded = [
         [number_symbols(sequence, numbers, f"{name} {position}") for position, sequence in enumerate(group)]
@@ -204,20 +206,20 @@ def _comparable(groups: list[list[AnySequence]], names: list[str]) -> list[list[
 
 
 def nearest_prototype(distances: ArrayLike, members: ArrayLike) -> NDArray[np.int64]:
-    """Give each segment the class of its nearest prototype, eq. (4).
+    """Assign each segment to the class of its nearest prototype, eq. (4).
 
     Parameters
     ----------
     distances : array of float, shape (d, d)
-        Of all segments; see `indel_distances`.
+        Distances between all segments; see `indel_distances`.
     members : array of int, shape (k,)
-        Rows of the prototypes, such as `Kernel.members`; one or more where there are segments, none twice.
+        Rows of the prototypes, such as `Kernel.members`, without duplicates; at least one if there are segments.
 
     Returns
     -------
     array of int64, shape (d,)
-        For each segment the position of its prototype in `members`. Each prototype has its own class, also where
-        another one is at distance 0. Of several nearest ones the first in `members`.
+        For each segment, the position of its prototype in `members`. Each prototype has its own class, even if another
+        prototype is at distance 0. Among equally near prototypes, the first in `members` is chosen.
 
     Raises
     ------
@@ -227,34 +229,34 @@ def nearest_prototype(distances: ArrayLike, members: ArrayLike) -> NDArray[np.in
     matrix, chosen = square(distances), np.asarray(members, dtype=np.int64).reshape(-1)
     outside = chosen[(chosen < 0) | (chosen >= len(matrix))]
     if len(outside):
-        raise DataError(f"member {outside[0]} is not a row of the distances, which has {len(matrix)}")
+        raise DataError(f"member {outside[0]} is not a row of the distances, which have {len(matrix)} rows")
     if len(np.unique(chosen)) < len(chosen):
-        raise DataError("a member is given twice; give each row once")
+        raise DataError("members contain a row twice: give each row once")
     if not len(matrix):
         return np.empty(0, np.int64)
     if not len(chosen):
-        raise DataError("no members; give the row of at least one prototype")
+        raise DataError("members are empty: give the row of at least one prototype")
     labels: NDArray[np.int64] = matrix[:, chosen].argmin(axis=1)
     labels[chosen] = np.arange(len(chosen))
     return labels
 
 
 def medoids(distances: ArrayLike, labels: ArrayLike) -> NDArray[np.int64]:
-    """Return the row of each class's medoid, the segment nearest to all others of its class on average (section 1).
+    """Return the row of each class's medoid, the segment that is on average nearest to its class (section 1).
 
-    `labels` as of `nearest_prototype`, shape (d,). Of several medoids the lowest.
+    `labels`, shape (d,), are the result of `nearest_prototype`. Among several medoids, the lowest row is returned.
     """
     matrix, classes = square(distances), np.asarray(labels)
     if classes.shape != (len(matrix),):
-        raise DataError(f"labels have the shape {classes.shape}; give one for each of the {len(matrix)} segments")
+        raise DataError(f"labels have the shape {classes.shape}: give one for each of the {len(matrix)} segments")
     if not len(matrix):
         return np.empty(0, np.int64)
     if classes.min() < 0:
-        raise DataError(f"label {classes.min()} of segment {classes.argmin()} is below 0; number classes from 0")
+        raise DataError(f"label {classes.min()} of segment {classes.argmin()} is negative: number classes from 0")
     found = np.empty(int(classes.max()) + 1, np.int64)
     for number in range(len(found)):
         rows = np.flatnonzero(classes == number)
         if not len(rows):
-            raise DataError(f"class {number} has no segments; number classes from 0 without gaps")
+            raise DataError(f"class {number} has no segments: number classes from 0 without gaps")
         found[number] = rows[matrix[np.ix_(rows, rows)].sum(axis=1).argmin()]
     return found

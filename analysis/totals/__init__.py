@@ -1,4 +1,4 @@
-"""Verdicts on totals: instructions, misses, time of whole runs, against a relative tolerance."""
+"""Verdicts on totals of whole runs (instructions, misses, time), with a relative tolerance."""
 
 from unperturbed.analysis.totals.verdict import TotalChange, check_totals
 

@@ -1,10 +1,10 @@
-"""Compare totals of runs: by how much a metric's total changed, how certainly, and how many runs would decide it.
+"""Comparison of run totals: change of each metric's total, its uncertainty, and the runs that would decide it.
 
-Totals are compared as logarithms: costs multiply, and run times are skewed. The three questions are those of
-correlations (`perturbation/compare.py`): did it change, did it stay within the tolerance, did it go beyond. Two designs
-are computed, as in `perturbation/rounds.py`, each at half of the level, and the one with the shorter interval is taken:
-Student's t of independent runs, and Student's t of the differences within rounds, where what a round varies (the size
-of the environment, the host's load) cancels out.
+Totals are compared as logarithms, because costs multiply and run times are skewed. The three questions are those for
+correlations (`perturbation/compare.py`): did the total change, did it stay within the tolerance, did it exceed the
+tolerance. As in `perturbation/rounds.py`, two designs are computed, each at half of the level, and the one with the
+shorter interval is used: Student's t of independent runs, and Student's t of the differences within rounds. Effects of
+the round (environment size, load of the host) cancel out of these differences.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ special = LazyLibrary("scipy.special")
 FloatArray = NDArray[np.float64]
 
 MAXIMUM_RUNS = 1000
-"""More runs a configuration than this are out of reach."""
+"""Maximum number of runs per configuration to plan for; more are out of reach."""
 
 _EQUAL = 1e-12
-"""Standard deviations of logarithms below this are rounding."""
+"""Standard deviations of logarithms below this are due to rounding."""
 
 
 @dataclass(frozen=True)
 class TotalsComparison:
-    """How m totals changed between two groups of runs, as logarithms of ratios; every array has shape (m,)."""
+    """Change of m totals between two groups of runs, as logarithms of ratios; every array has shape (m,)."""
 
-    effect: FloatArray  # Mean logarithm of the checked runs less that of the reference
-    error: FloatArray  # Standard error of the effect; 0 where all runs of each side are equal
-    freedom: FloatArray  # Its degrees of freedom
+    effect: FloatArray  # Mean logarithm of the checked runs minus that of the reference runs
+    error: FloatArray  # Standard error of the effect; 0 if all runs of each side are equal
+    freedom: FloatArray  # Degrees of freedom of the error
     # low, high: Bounds of the effect, one-sided at α each.
     low: FloatArray
     high: FloatArray
-    p: FloatArray  # Two-sided, of "no change"
-    designs: int  # Comparisons that each was chosen from
+    p: FloatArray  # Two-sided p-value of "no change"
+    designs: int  # Number of comparisons that each was chosen from
 
     def p_beyond(self, bound: FloatArray) -> FloatArray:
         """Return the p-value of "no change beyond ± `bound`", shape (m,): both tails of a minimum-effect test."""
@@ -55,9 +55,9 @@ def compare_totals(
 ) -> TotalsComparison:
     """Compare positive totals of k reference runs and r checked runs, shapes (k, m) and (r, m).
 
-    `partners`: shape (r,). The reference run of each checked run's round; None where they share none.
+    `partners`: shape (r,). Index of the reference run in each checked run's round; None if they share no rounds.
 
-    One checked run is taken to spread as the reference's do.
+    A single checked run is assumed to have the spread of the reference runs.
     """
     before, after = np.log(reference), np.log(observed)
     if partners is None or len(partners) < FEWEST_ROUNDS:
@@ -79,7 +79,7 @@ def smallest_visible(error: float, freedom: float, *, alpha: float, family: int)
 
 
 def holm_beyond(p_beyond: FloatArray, designs: FloatArray) -> FloatArray:
-    """Correct p-values of "no change beyond the tolerance" over a family; each is `designs` times that of its design.
+    """Correct p-values of "no change beyond the tolerance" over a family; each was multiplied by `designs`.
 
     The p-value of the chosen design decides whether a hypothesis leaves the family (`holm_of_intervals`). Multiplied by
     the number of designs, p-values are not uniform at the interval's end, and too many hypotheses would leave.
@@ -90,9 +90,9 @@ def holm_beyond(p_beyond: FloatArray, designs: FloatArray) -> FloatArray:
 def runs_to_decide(
     effect: float, deviation: float, bound: float, fewest: int, *, alpha: float, family: int
 ) -> int | None:
-    """Return the runs of each side with which a change probably lies within ± `bound` or beyond it, for a verdict.
+    """Return the runs of each side that would probably show a change to lie within ± `bound` or beyond it.
 
-    `deviation`: standard deviation of one run's logarithm. Result: None if more than `MAXIMUM_RUNS`.
+    `deviation`: Standard deviation of one run's logarithm. Result: None if more than `MAXIMUM_RUNS` are needed.
     """
     runs = np.arange(max(fewest, 2), MAXIMUM_RUNS + 1, dtype=np.float64)
     error, freedom = deviation * np.sqrt(2 / runs), 2 * runs - 2
@@ -106,7 +106,7 @@ def runs_to_decide(
 
 
 def _independent(before: FloatArray, after: FloatArray, alpha: float, designs: int) -> TotalsComparison:
-    """Compare by the spread of both groups pooled; the bounds are the wider of these and Welch's.
+    """Compare by the pooled spread of both groups; the bounds are the wider of the pooled ones and Welch's.
 
     With few checked runs Welch's tail is too heavy for a test, and the pooled interval is too short where the checked
     runs spread wider.
@@ -132,7 +132,7 @@ def _within_rounds(before: FloatArray, after: FloatArray, alpha: float) -> Total
 
 
 def mean_comparison(effect: float, error: float, freedom: float, *, alpha: float, designs: int) -> TotalsComparison:
-    """Return the comparison of one mean change whose error is known from its parts, at α over `designs`."""
+    """Return the comparison of one mean change with a given standard error, at level α / `designs`."""
     mean, spread, degrees = np.array([effect]), np.array([error]), np.array([freedom])
     return _comparison(mean, spread, degrees, alpha / designs, designs)
 
@@ -148,7 +148,7 @@ def _comparison(
 
 
 def _tail(distance: FloatArray, error: FloatArray, freedom: FloatArray) -> FloatArray:
-    """Return the probability that Student's t exceeds a distance; without an error that is certain."""
+    """Return the probability that Student's t exceeds a distance; 0 or 1 if the error is 0 (½ at distance 0)."""
     exact = np.where(distance > 0, 0.0, np.where(distance < 0, 1.0, 0.5))
     with np.errstate(divide="ignore", invalid="ignore"):
         tail = special.stdtr(freedom, -distance / error)

@@ -1,4 +1,4 @@
-"""Totals in words and tables: one row a metric, and a sentence on what changed."""
+"""Text of totals: a table with one row for each metric, and a sentence on the changes."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ _TIME_NAMES = {"time_s": "time", "cpu_s": "CPU time"}
 
 
 def total_name(change: TotalChange) -> str:
-    """Return what a total is called: a metric's plain name, time, CPU time."""
+    """Return the name of a total for readers: a metric's plain name, time, or CPU time."""
     return _TIME_NAMES.get(change.metric) or plain_name(change.metric)
 
 
 def total_table(changes: Mapping[str, Sequence[TotalChange]], alpha: float, caption: str = "") -> Table:
-    """Return one row a metric of a configuration: its total in both, the change with its interval, the verdict.
+    """Return a table with one row for each total of a configuration: both means, change, interval and verdict.
 
     Parameters
     ----------
     changes : mapping of str to sequence of TotalChange
-        Of each configuration.
+        Changes of each configuration.
     alpha : float
         Level of the intervals.
     caption : str, default ""
-        What the table holds.
+        Caption of the table.
     """
     level = number(100 * (1 - 2 * alpha), 3)
     two = set(changes) == {"B"}
@@ -40,8 +40,8 @@ def total_table(changes: Mapping[str, Sequence[TotalChange]], alpha: float, capt
         Column("A" if two else "baseline", "right", whole=True),
         Column("B" if two else "here", "right", whole=True),
         Column("change", "right", whole=True),
-        Column(f"{level} % interval", "right", "from the variation between runs, or within rounds", whole=True),
-        Column("tolerance", "right", "the verdict, and the relative change that counts as none", whole=True),
+        Column(f"{level} % interval", "right", "confidence interval, from all runs or within rounds", whole=True),
+        Column("tolerance", "right", "verdict, and largest relative change that counts as none", whole=True),
     ]
     rows: list[list[Cell | str]] = [
         [
@@ -57,7 +57,7 @@ def total_table(changes: Mapping[str, Sequence[TotalChange]], alpha: float, capt
         for change in found
     ]
     simulated = any(change.simulated for found in changes.values() for change in found)
-    return Table(tuple(columns), rows, f"{caption}{'; all but times are simulated' if simulated else ''}")
+    return Table(tuple(columns), rows, f"{caption}{'; all totals except times are simulated' if simulated else ''}")
 
 
 def _verdict(change: TotalChange) -> Cell:
@@ -68,9 +68,9 @@ def _verdict(change: TotalChange) -> Cell:
 def totals_sentence(
     name: str, changes: Sequence[TotalChange], reference: str, correlations: VerdictName | None = None
 ) -> str:
-    """Return what changed in one sentence: "B has 2.1 % more instructions (2.0 to 2.2) than A; …".
+    """Return one sentence on the changes: "B has 2.1 % more instructions (2.0 to 2.2) than A; …".
 
-    `correlations`: the verdict on correlations, for the end of the sentence.
+    `correlations`: Verdict on correlations, for the end of the sentence.
     """
     parts = [_moved(change) for change in changes if change.verdict in ("perturbed", "shifted")]
     equal = [total_name(change) for change in changes if change.equal]
@@ -80,7 +80,7 @@ def totals_sentence(
         by_tolerance.setdefault(change.tolerance, []).append(total_name(change))
     said = [f"{name} has {listing(parts)} than {reference}"] if parts else []
     if equal:
-        said.append(f"{listing(equal)} {_are(equal)} equal to the last count")
+        said.append(f"{listing(equal)} {_are(equal)} exactly equal")
     said += [
         f"{listing(names)} {_are(names)} the same within {number(100 * tolerance)} %"
         for tolerance, names in by_tolerance.items()
@@ -109,7 +109,7 @@ def _moved(change: TotalChange) -> str:
 
 
 def _short(value: float, metric: str) -> str:
-    """Write a total with four digits: `608.6 M`, `0.1672 s`; the space is unbreakable."""
+    """Format a total with four digits: `608.6 M`, `0.1672 s`, with a no-break space."""
     if metric in TIMES:
         return f"{number(value, 4)}\u00a0s"
     for unit, size in _UNITS.items():

@@ -25,51 +25,51 @@ from unperturbed.collectors.data import Trace
 from unperturbed.common.wording import percent
 
 TIMES = ("time_s", "cpu_s")
-"""Wall-clock and CPU time of a run, as totals are named; of simulated runs that of a native run beside each."""
+"""Names of the totals for wall-clock and CPU time; for a simulated run, times of the native run beside it."""
 
 TOLERANCES: Mapping[str, float] = {"default": 0.01, "time": 0.02}
-"""Relative changes that count as none: of any total, and of times."""
+"""Largest relative changes that count as none: `time` for both times, `default` for other totals."""
 
 _FEWEST = 2
 
 
 @dataclass(frozen=True)
 class TotalChange:
-    """How the total of one metric over a run changed between reference runs and checked runs.
+    """Change of one metric's total over a run between reference runs and checked runs.
 
     Attributes
     ----------
     metric : str
         The metric's name; `time_s` and `cpu_s` are wall-clock and CPU time in seconds.
     reference, observed : tuple of float
-        Total of each reference run and each checked run, in run order.
+        Totals of the reference runs and of the checked runs, in run order.
     reference_runs, observed_runs : tuple of str
-        The runs' names, same order.
+        Names of the runs, in the same order.
     change : float
         Relative change of the geometric mean: 0.03 is 3 % more.
     low, high : float
-        Confidence interval of the change at level 1 − 2α: each one-sided bound holds with 1 − α.
+        Confidence interval of the change at level 1 − 2α: each one-sided bound has level 1 − α.
     p, p_corrected : float
-        Two-sided, of "no change"; and family-wise over the totals of the configuration (Holm).
+        Two-sided p-value of "no change", uncorrected and corrected family-wise over the configuration's totals (Holm).
     p_beyond, p_beyond_corrected : float
-        Of "no change beyond the tolerance", as it is and family-wise.
+        p-value of "no change beyond the tolerance", uncorrected and corrected family-wise.
     smallest_visible : float
         The smallest relative change that these runs would have shown with power 80 %.
     tolerance : float
-        Relative change that counts as none: from 1 / (1 + tolerance) to 1 + tolerance.
+        Largest relative change that counts as none: a ratio from 1 / (1 + tolerance) to 1 + tolerance.
     verdict : VerdictName
         As for correlations.
     runs_to_decide : int or None
-        For *shifted* and *undecided*, the runs of each configuration that would probably decide; None when decided or
-        out of reach.
+        For *shifted* and *undecided*, the runs per configuration that would probably decide; None if decided or out of
+        reach.
     standard_error, freedom : float
-        Of the change of mean logarithms, with its degrees of freedom.
+        Standard error of the change of mean logarithms, with its degrees of freedom.
     designs : int
-        Comparisons that this was chosen from: independent runs, and runs within rounds.
+        Number of comparisons that this was chosen from: independent runs, and runs within rounds.
     simulated : bool
-        A simulator counted it.
+        Whether a simulator counted the metric.
     note : str
-        What a reader must know besides, one sentence; empty mostly.
+        Remark for the reader, one sentence; mostly empty.
     """
 
     metric: str
@@ -96,22 +96,22 @@ class TotalChange:
 
     @property
     def before(self) -> float:
-        """Return the mean of the reference runs."""
+        """Return the mean total of the reference runs."""
         return float(np.mean(self.reference))
 
     @property
     def after(self) -> float:
-        """Return the mean of the checked runs."""
+        """Return the mean total of the checked runs."""
         return float(np.mean(self.observed))
 
     @property
     def equal(self) -> bool:
-        """Return whether all runs of both have the same total, to the last count."""
+        """Return whether all runs on both sides have exactly the same total."""
         return len({*self.reference, *self.observed}) == 1
 
     @property
     def interval(self) -> str:
-        """Return the interval in words: one number where both ends are written alike."""
+        """Return the interval as text: one number if both bounds are written alike."""
         if not math.isfinite(self.high):
             return "–"
         low, high = percent(self.low), percent(self.high)
@@ -123,7 +123,7 @@ class TotalChange:
 
 
 def tolerance_of(metric: str, tolerances: Mapping[str, float]) -> float:
-    """Return the relative change of a metric's total that counts as none: its own, that of times, or the default."""
+    """Return the tolerance of a metric's total: the metric's own, that of times, or the default."""
     fallback = "time" if metric in TIMES else "default"
     return tolerances.get(metric, tolerances.get(fallback, TOLERANCES[fallback]))
 
@@ -142,18 +142,18 @@ def check_totals(
     ----------
     reference, observed : sequence of Trace
         Runs of the reference and of the configuration. Runs of one round (their attribute `block`) are compared with
-        each other where five rounds have runs of both.
+        each other if at least five rounds have runs of both.
     metrics : sequence of str
         Metrics of all runs, or `time_s` and `cpu_s`. A metric that some run lacks is left out.
     alpha : float, default 0.05
         Family-wise level over these metrics.
     tolerances : mapping of str to float
-        Relative change that counts as none, by metric; `default` for all others, `time` for both times.
+        Largest relative change that counts as none, by metric; `default` for all others, `time` for both times.
 
     Returns
     -------
     tuple of TotalChange
-        One a metric. Empty where the reference has fewer than two runs, or the configuration none.
+        One for each metric. Empty if the reference has fewer than two runs, or the configuration none.
     """
     return decide_totals(compare_runs(reference, observed, metrics, alpha=alpha, tolerances=tolerances), alpha=alpha)
 
@@ -166,7 +166,7 @@ def compare_runs(
     alpha: float,
     tolerances: Mapping[str, float],
 ) -> tuple[TotalChange, ...]:
-    """Return the changes of totals as `check_totals`, without what depends on the family of all changes."""
+    """Return the changes of totals like `check_totals`, without the fields that depend on the family of changes."""
     if len(reference) < _FEWEST or not observed:
         return ()
     totals = {metric: (_totals(reference, metric), _totals(observed, metric)) for metric in metrics}
@@ -224,9 +224,9 @@ def decide_totals(changes: Sequence[TotalChange], *, alpha: float) -> tuple[Tota
 
 
 def joint_verdict(changes: Sequence[TotalChange]) -> VerdictName:
-    """Return the most serious verdict on totals, but for times that are undecided.
+    """Return the most serious verdict on totals, without undecided times.
 
-    On most hosts times vary too much to be decided by tens of runs, and would leave every configuration undecided.
+    On most hosts, times vary too much to be decided by tens of runs, and would leave every configuration undecided.
     """
     return combine(change.verdict for change in changes if change.metric not in TIMES or change.verdict != "undecided")
 
@@ -234,7 +234,7 @@ def joint_verdict(changes: Sequence[TotalChange]) -> VerdictName:
 def combine_totals(by_node: Mapping[str, Sequence[TotalChange]], *, alpha: float) -> tuple[TotalChange, ...]:
     """Return the mean change of each total over nodes, with its verdict on these nodes.
 
-    Each node has one share, as for correlations (`analysis/nodes`). `reference` and `observed` are the nodes' means.
+    All nodes have the same weight. `reference` and `observed` are the nodes' means.
     """
     changes = {node: {change.metric: change for change in found} for node, found in by_node.items()}
     common = [metric for metric in next(iter(changes.values()), {}) if all(metric in own for own in changes.values())]
@@ -281,7 +281,7 @@ def _over_nodes(changes: Mapping[str, TotalChange], alpha: float) -> TotalChange
 
 
 def total_of(trace: Trace, metric: str) -> float | None:
-    """Return the total of a metric over a run, or a time of it; None where the run has neither."""
+    """Return the total of a metric over a run, or a time of the run; None if the run lacks it."""
     if metric in TIMES:
         value = trace.attributes.get(metric)
         return None if value is None else float(value)
@@ -289,13 +289,13 @@ def total_of(trace: Trace, metric: str) -> float | None:
 
 
 def _totals(runs: Sequence[Trace], metric: str) -> tuple[float, ...]:
-    """Return the total of each run; empty where one has none."""
+    """Return the total of each run; empty if a run lacks it."""
     found = [total_of(trace, metric) for trace in runs]
     return () if None in found else tuple(total for total in found if total is not None)
 
 
 def _decided(change: TotalChange, *, alpha: float, family: int) -> TotalChange:
-    """Add what depends on the family's size."""
+    """Add the fields that depend on the size of the family."""
     if change.equal:
         return replace(change, verdict="unperturbed", smallest_visible=0.0)
     bound = math.log1p(change.tolerance)
@@ -314,6 +314,6 @@ def _decided(change: TotalChange, *, alpha: float, family: int) -> TotalChange:
 
 
 def _without_ratio(change: TotalChange) -> TotalChange:
-    """Return a change of a total that is 0 in some runs, and not in all."""
-    why = "0 in some runs, so no relative change can be computed"
+    """Return the change without a ratio, for a total that is 0 in some runs but not in all."""
+    why = "the total is 0 in some runs, so no relative change can be computed"
     return replace(change, change=math.nan, low=-1.0, high=math.inf, p=1.0, p_beyond=1.0, note=why)

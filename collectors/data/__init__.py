@@ -1,4 +1,4 @@
-"""Data that all parts exchange: traces, tables of sweeps, and metrics derived from others."""
+"""Data that all parts of the tool exchange: traces and tables of sweeps."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = [
     "write_sweep",
 ]
 
-# polars, which tables need, stays out of processes that only read traces' descriptions.
+# Processes that only read traces' descriptions do not load polars, which tables need.
 __getattr__, __dir__ = lazy_names(
     __name__,
     former={

@@ -1,8 +1,8 @@
-"""Files that are read back: Parquet with a seal, from exactly the file that was named, and JSON of an expected shape.
+"""Safe reading of files: Parquet with a seal (a digest of the file), and checks of the shape of JSON.
 
-Parquet's pages have no checksum, and one changed byte in them can end the process that decodes them: its reader
-allocates more memory than there is. The seal is a digest of the whole file, in the file's own metadata; it is checked
-before anything is decoded. A file without a seal, which another tool wrote, is first decoded in a process apart.
+Parquet pages have no checksum, and one changed byte can kill the process that decodes them: the reader tries to
+allocate more memory than the host has. The seal is a digest of the whole file in the file's own metadata; it is checked
+before anything is decoded. A file without a seal, from another tool, is first decoded in a separate process.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ for path in [None] if "content" in sys.argv else given.split(bytes(1)):
         pass
     print(hashlib.blake2b(content, digest_size=16).hexdigest(), flush=True)
 """
-"""Decodes files and prints a digest of each as soon as it is through: the first without one has ended the process."""
+"""Program that decodes files and prints each file's digest afterwards: the first file without a digest crashed it."""
 
 _harmless: set[str] = set()
-"""Digests of files without a seal that were decoded in a process apart."""
+"""Digests of files without a seal that a separate process has decoded."""
 
 
 def is_whole_parquet(path: Path) -> bool:
-    """Return whether a file is there and begins and ends as a Parquet file; what lies between is not read."""
+    """Return whether a file exists and begins and ends like a Parquet file; nothing in between is read."""
     try:
         with path.open("rb") as file:
             if file.read(len(_MAGIC)) != _MAGIC:
@@ -60,15 +60,15 @@ def is_whole_parquet(path: Path) -> bool:
 
 
 def read_parquet_file(path: Path) -> tuple[pl.DataFrame, Mapping[str, str]]:
-    """Read a Parquet file: its columns, and what its writer noted beside them.
+    """Read a Parquet file: its columns and its metadata.
 
-    polars takes a path as a glob: of `x[1]/trace.parquet` it reads `x1/trace.parquet`. An open file is taken as it is.
+    polars treats a path as a glob: for `x[1]/trace.parquet` it reads `x1/trace.parquet`. An open file avoids this.
     """
     return decode_parquet(_content(path), path)
 
 
 def decode_parquet(content: bytes, path: Path) -> tuple[pl.DataFrame, Mapping[str, str]]:
-    """Decode a Parquet file: its columns, and what its writer noted beside them."""
+    """Decode the content of a Parquet file: its columns and its metadata."""
     import polars as pl  # noqa: PLC0415
 
     with _decodable(content, path) as file:
@@ -79,7 +79,7 @@ def decode_parquet(content: bytes, path: Path) -> tuple[pl.DataFrame, Mapping[st
 
 
 def read_parquet_head(path: Path) -> tuple[Mapping[str, pl.DataType], Mapping[str, str]]:
-    """Read names and types of a Parquet file's columns, and what its writer noted beside them; check its seal."""
+    """Check a Parquet file's seal; read its metadata and the names and types of its columns."""
     import polars as pl  # noqa: PLC0415
 
     with _decodable(_content(path), path) as file:
@@ -98,39 +98,39 @@ def _content(path: Path) -> bytes:
 
 @contextmanager
 def _decodable(content: bytes, path: Path) -> Iterator[io.BytesIO]:
-    """Yield a file that is as it was written, and does not end the process that decodes it; refuse any other."""
+    """Yield a file that is undamaged and safe to decode; refuse any other."""
     import polars as pl  # noqa: PLC0415
 
     if not (content.startswith(_MAGIC) and content.endswith(_MAGIC)):
-        raise DataError(f"{path}: not a readable Parquet file: it is cut off, or of another format")
+        raise DataError(f"{path}: not a readable Parquet file: it is truncated or has a different format")
     at = _place_of_seal(content)
     if at is not None:
         end = at + len(_UNSEALED)
         if content[at:end] != _seal(content[:at] + _UNSEALED + content[end:]):
-            raise DataError(f"{path}: the file is damaged: its content is not what was written")
+            raise DataError(f"{path}: the file is damaged: its content has changed since it was written")
     elif not _is_harmless(content):
-        raise DataError(f"{path}: not a readable Parquet file (its reader crashes on it)")
+        raise DataError(f"{path}: not a readable Parquet file (the Parquet reader crashes on this file)")
     try:
         yield io.BytesIO(content)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, UnicodeDecodeError) as error:
-        # A panic of the reader is a BaseException, which nothing else would catch.
+        # A panic of the Parquet reader is a BaseException, which no other handler catches.
         reason = str(error).strip().partition("\n")[0]
         raise DataError(f"{path}: not a readable Parquet file ({reason})") from None
 
 
 def encode_parquet(frame: pl.DataFrame, key: str, described: Mapping[str, Any]) -> bytes:
-    """Return a Parquet file with a seal."""
+    """Return the content of a Parquet file with a seal."""
     file = io.BytesIO()
     text = json.dumps({"seal": "", **described} | {"seal": _UNSEALED.decode()})
     frame.write_parquet(file, metadata={key: text})
     content = file.getvalue()
     at = _place_of_seal(content)
-    assert at is not None, "it was just written"
+    assert at is not None, "the seal was just written"
     return content[:at] + _seal(content) + content[at + len(_UNSEALED) :]
 
 
 def _place_of_seal(content: bytes) -> int | None:
-    """Return the place of the digest in the metadata at the file's end."""
+    """Return the offset of the seal's digest in the metadata at the end of the file."""
     footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
     at = content.find(_SEAL_BEGIN, max(0, footer))
     return None if at < 0 else at + len(_SEAL_BEGIN)
@@ -141,15 +141,15 @@ def _seal(content: bytes) -> bytes:
 
 
 def try_parquet_files(paths: Sequence[Path]) -> None:
-    """Decode all files without a seal in one process apart: starting one takes longer than decoding most files."""
+    """Decode all files without a seal in one separate process: starting it takes longer than decoding most files."""
     foreign = [os.fsencode(path.absolute()) for path in paths if is_whole_parquet(path) and not _has_seal(path)]
     while foreign:
         tried = _probe(bytes(1).join(foreign))
-        foreign = foreign[tried + 1 :]  # the next one has ended the process
+        foreign = foreign[tried + 1 :]  # the next file crashed the process
 
 
 def _probe(given: bytes, *what: str) -> int:
-    """Decode files, or a content, in a process apart; return how many it came through before it ended."""
+    """Decode files, or one file's content, in a separate process; return how many it decoded before it ended."""
     done = supervision.run([sys.executable, "-I", "-c", _PROBE, *what], input=given, capture_output=True)
     digests = done.stdout.decode().split()
     _harmless.update(digests)
@@ -157,7 +157,7 @@ def _probe(given: bytes, *what: str) -> int:
 
 
 def _has_seal(path: Path) -> bool:
-    """Return whether a file has a seal, by its metadata alone."""
+    """Return whether a file has a seal; read only the file's metadata."""
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - 8))
@@ -167,7 +167,7 @@ def _has_seal(path: Path) -> bool:
 
 
 def _is_harmless(content: bytes) -> bool:
-    """Return whether the process that decodes a file survives it."""
+    """Return whether a file can be decoded without crashing the process that decodes it."""
     digest = hashlib.blake2b(content, digest_size=16).hexdigest()
     if digest not in _harmless:
         _probe(content, "content")
@@ -175,18 +175,18 @@ def _is_harmless(content: bytes) -> bool:
 
 
 Shape = type | list[Any] | dict[Any, Any]
-"""A JSON type (`float` takes any finite number), a list of one shape, a dictionary with at least these keys, or, as
-`{str: shape}`, one with any keys."""
+"""Expected shape of a JSON value: a type (`float` accepts any finite number), a list of one shape, a dictionary with at
+least these keys, or `{str: shape}`, a dictionary with any keys."""
 
 _NAMES = {
-    **{str: "a text", int: "a whole number", float: "a number"},
-    **{bool: "true or false", list: "a list", dict: "a table"},
+    **{str: "text", int: "an integer", float: "a number"},
+    **{bool: "true or false", list: "a list", dict: "a mapping"},
 }
 _SHOWN = 40
 
 
 def misfit(value: Any, shape: Shape, name: str) -> str:
-    """Return what is wrong with a value that `json.loads` returned; '' when it has the shape."""
+    """Return how a value from `json.loads` differs from the expected shape; empty if it does not."""
     kind = shape if isinstance(shape, type) else type(shape)
     if not _is_of(value, kind):
         shown = repr(value)
@@ -198,7 +198,7 @@ def misfit(value: Any, shape: Shape, name: str) -> str:
         wanted: dict[Any, Any] = dict.fromkeys(value, shape[str]) if str in shape else shape
         missing = next((key for key in wanted if key not in value), None)
         if missing is not None:
-            return f"{name} has no {missing!r}"
+            return f"{name} has no key {missing!r}"
         parts = ((value[key], inner, f"{name}.{key}") for key, inner in wanted.items())
     return next(filter(None, (misfit(*part) for part in parts)), "")
 

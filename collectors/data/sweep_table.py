@@ -1,6 +1,6 @@
-"""The table of a sweep: a row for each point and repetition, a column for each parameter, time and metric's total.
+"""Table of a sweep: one row for each point and repetition, one column for each parameter, time and metric's total.
 
-`table.parquet` has all of it; `table.csv` and `table.json` have the same for other tools.
+`table.parquet` contains everything; `table.csv` and `table.json` together contain the same for other tools.
 """
 
 from __future__ import annotations
@@ -39,20 +39,21 @@ class Column:
     Attributes
     ----------
     name : str
-        The parameter's or the metric's name, as the spec gives it; `time_s`, `cpu_s`.
+        The name of the parameter or metric in the spec; or `time_s` or `cpu_s`.
     kind : ColumnKind
-        Where it comes from. `simulated` is never shown as hardware, and simulated cycles are not time: they are
-        a formula of other events.
+        The origin of the values. `simulated` values are never shown as hardware counts, and simulated cycles are not
+        time: they are computed from other events.
     unit : str, default ""
-        Of the values; empty where there is none.
+        The unit of the values; empty if there is none.
     source : str, default ""
-        What gave the values (`spec`, `wait4`, `callgrind`, `papi`, `perf_event`, `formula`, …).
+        The source of the values (`spec`, `wait4`, `callgrind`, `papi`, `perf_event`, `formula`, …).
     meaning : str, default ""
-        One line for people.
+        A description in one line.
     semantics : Semantics, default "counter"
-        A counter's value is the run's total, a gauge's its value at the end of the run.
+        A counter's value is the run's total; a gauge's value is the value at the end of the run.
     components : tuple of str, default ()
-        Elementary events that a metric is computed from. Two columns that share one are related by construction.
+        Elementary events that a metric is computed from. Two columns with a common component are related by
+        construction.
     """
 
     name: str
@@ -69,33 +70,33 @@ class Column:
 
 
 def write_sweep(folder: Path, frame: pl.DataFrame, columns: Sequence[Column], facts: Mapping[str, Any]) -> None:
-    """Write a sweep's table into its campaign's folder, as Parquet, CSV and JSON; each appears whole or not at all.
+    """Write a sweep's table as Parquet, CSV and JSON into the campaign's folder; replace each file atomically.
 
     Parameters
     ----------
     folder : Path
-        Of the campaign.
+        The campaign's folder.
     frame : polars.DataFrame
-        The rows; its columns are whole numbers (Int64), numbers (Float64) or text.
+        The rows; each column is of type Int64, Float64 or String.
     columns : sequence of Column
-        What each column is, in the frame's order.
+        Descriptions of the columns, in the frame's order.
     facts : mapping of str to object
-        What is known about the sweep as a whole; JSON types only.
+        Facts about the whole sweep; JSON types only.
 
     Raises
     ------
     DataError
-        The columns that are described are not those of the frame, or one of them has another type.
+        The described columns are not those of the frame, or a column has a different type.
     """
     if [column.name for column in columns] != frame.columns:
         raise DataError(
-            f"the description names the columns {', '.join(column.name for column in columns)}; the table has "
+            f"the description has the columns {', '.join(column.name for column in columns)}, but the table has "
             f"{', '.join(frame.columns)}"
         )
     held = {dtype: name for name, dtype in _TYPES.items()}
     odd = [f"{name} ({dtype})" for name, dtype in frame.schema.items() if type(dtype) not in held]
     if odd:
-        raise DataError(f"columns must hold integers, floats or text, not {', '.join(odd)}")
+        raise DataError(f"columns must contain integers, floats or text, not {', '.join(odd)}")
     described = {
         "format": _FORMAT,
         "rows": frame.height,
@@ -121,14 +122,14 @@ def read_sweep(path: str | os.PathLike[str]) -> tuple[pl.DataFrame, Mapping[str,
     Returns
     -------
     frame : polars.DataFrame
-        One row a point and repetition. Empty cells are null: a derived metric that is divided by zero.
+        One row for each point and repetition. Empty cells are null, such as a derived metric after division by zero.
     columns : mapping of str to Column
-        Read-only, by name, in the frame's order.
+        Descriptions of the columns by name, read-only, in the frame's order.
 
     Raises
     ------
     DataError
-        There is no table, or the file is none.
+        The table does not exist, or the file is not the table of a sweep.
     """
     frame, described = _read(Path(path))
     return frame, MappingProxyType({entry["name"]: _column(entry) for entry in described["columns"]})
@@ -140,9 +141,9 @@ def _column(entry: Mapping[str, Any]) -> Column:
 
 
 def read_sweep_facts(path: str | os.PathLike[str]) -> Mapping[str, Any]:
-    """Return the facts of a sweep as a whole: name, program, host, runs of each row, failures, completeness.
+    """Return the facts about a whole sweep: name, program, host, runs of each row, failures, completeness.
 
-    `path` and errors are those of `read_sweep`.
+    `path` and errors are as for `read_sweep`.
     """
     return MappingProxyType(_read(Path(path))[1]["facts"])
 
@@ -150,7 +151,7 @@ def read_sweep_facts(path: str | os.PathLike[str]) -> Mapping[str, Any]:
 def _read(path: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
     source = path / TABLE if path.is_dir() else path
     if not source.is_file():
-        what = "the folder has no table; a sweep writes it: unperturbed run SPEC" if path.is_dir() else "no such table"
+        what = "the folder has no table; to write it: unperturbed run SPEC" if path.is_dir() else "no such table"
         raise DataError(f"{path}: {what}")
     try:
         frame, described = (_read_csv if source.suffix == ".csv" else _read_parquet)(source)
@@ -159,8 +160,8 @@ def _read(path: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
     names = [entry["name"] for entry in described["columns"]]
     if frame.height != described["rows"] or frame.columns != names:
         raise DataError(
-            f"{source}: the table has {frame.height} rows of {', '.join(frame.columns)}, its description has "
-            f"{described['rows']} of {', '.join(names)}; write both again: unperturbed run SPEC"
+            f"{source}: the table has {frame.height} rows with columns {', '.join(frame.columns)}, but its description "
+            f"has {described['rows']} rows with columns {', '.join(names)}; to write both again: unperturbed run SPEC"
         )
     return frame, described
 
@@ -169,7 +170,7 @@ def _read_parquet(source: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
     frame, metadata = read_parquet_file(source)
     text = metadata.get(_METADATA_KEY)
     if text is None:
-        raise DataError(f"{source}: a Parquet file, but not the table of a sweep (no description of its columns)")
+        raise DataError(f"{source}: not the table of a sweep (the file's metadata does not describe its columns)")
     return frame, _described(source, text)
 
 
@@ -177,12 +178,12 @@ def _read_csv(source: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
     beside = source.with_suffix(".json")
     if not beside.is_file():
         raise DataError(
-            f"{source}: {beside.name}, the description of its columns, is missing beside it; name table.parquet, "
-            "which holds all"
+            f"{source}: {beside.name}, which describes the columns, is missing in the same folder; "
+            "use table.parquet, which includes the description"
         )
     described = _described(beside, beside.read_text(encoding="utf-8"))
     types = {entry["name"]: _TYPES[entry["type"]] for entry in described["columns"]}
-    with source.open("rb") as file:  # polars takes a path as a glob
+    with source.open("rb") as file:  # polars treats a path as a glob
         return pl.read_csv(file, schema_overrides=types), described
 
 
@@ -195,7 +196,7 @@ def _described(source: Path, text: str) -> dict[str, Any]:
     if newer:
         raise DataError(f"{source}: written by a newer version (format {described['format']}); update unperturbed")
     damaged = DataError(
-        f"{source}: the description of the sweep's table is damaged; write it again: unperturbed run SPEC"
+        f"{source}: the description of the sweep's table is damaged; to write it again: unperturbed run SPEC"
     )
     if misfit(described, _SHAPE, "it") or misfit(described["facts"].get("missing", []), _MISSING, "it"):
         raise damaged

@@ -1,6 +1,6 @@
-"""The trace: one row an interval, one column a metric, and what is known about each.
+"""Trace: one row for each interval, one column for each metric, with descriptions of the metrics.
 
-Of `collectors`, `analysis` imports `data` alone.
+`collectors.data` is the only part of `collectors` that `analysis` imports.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ Kind = Literal["hardware", "simulated", "software", "os", "derived"]
 Semantics = Literal["counter", "gauge"]
 
 INTERVAL_COLUMNS = ("begin_ns", "end_ns", "overruns")
-"""Columns of every trace beside its metrics: an interval's bounds, ns since the first record, and missed ticks."""
+"""Columns of every trace besides its metrics: the bounds of intervals [ns since the first record], and missed ticks."""
 
 METADATA_KEY = "unperturbed"
 _FORMAT = 1
 _NUMBERS = "order seconds time_s cpu_s wall_seconds missed_ticks unread_ticks sampled_threads skid_median skid_p99"
 _ATTRIBUTES: Mapping[str, Shape] = {**dict.fromkeys(_NUMBERS.split(), float), "implausible": [str], "notes": [str]}
-"""Attributes that this tool computes with, where a trace has them."""
+"""Optional attributes of a trace that the tool uses in computations, with their types."""
 
 _FILE = "trace.parquet"  # in a run's folder
 
@@ -48,22 +48,22 @@ class Metric:
     Attributes
     ----------
     name : str
-        The metric's name, as the spec gives it.
+        The metric's name in the spec.
     kind : Kind
-        Where it comes from. `simulated` is never shown as hardware.
+        The origin of the values. `simulated` values are never shown as hardware counts.
     unit : str, default "events"
-        Unit of one interval's value.
+        The unit of each interval's value.
     semantics : Semantics, default "counter"
-        A counter's row holds the events of that interval; a gauge's row holds the value at its end.
+        A counter's row is the number of events in the interval; a gauge's row is the value at the interval's end.
     source : str, default ""
-        The collector that read it (`callgrind`, `papi`, `perf_event`, `getrusage`, `instrumentation`, `formula`).
+        The source of the values (`callgrind`, `papi`, `perf_event`, `getrusage`, `instrumentation`, `formula`).
     meaning : str, default ""
-        One line for people.
+        A description in one line.
     components : tuple of str, default ()
-        Elementary events that the value is computed from. Two metrics that share one are correlated by construction,
-        so they never form an inner pair.
+        Elementary events that the value is computed from. Two metrics with a common component are correlated by
+        construction, so they never form an inner pair.
     scaled : bool, default False
-        The count was multiplexed and extrapolated from the share of time that it ran.
+        The event was multiplexed: its count was extrapolated from the fraction of time that it was counted.
     """
 
     name: str
@@ -82,15 +82,15 @@ class Metric:
         texts = (self.name, self.unit, self.source, self.meaning, *self.components)
         if not all(isinstance(text, str) for text in texts) or not isinstance(self.scaled, bool):
             fields = "name, unit, source, meaning and components"
-            raise DataError(f"metric {self.name!r}: {fields} must be text, and `scaled` true or false")
+            raise DataError(f"metric {self.name!r}: {fields} must be text, and `scaled` must be true or false")
         if self.name in INTERVAL_COLUMNS:
-            raise DataError(f"metric {self.name!r}: the name is taken by a column that every trace has; choose another")
+            raise DataError(f"metric {self.name!r}: every trace has a column with this name; choose another name")
         if not self.components:
             object.__setattr__(self, "components", (f"{self.source}:{self.name}",))
 
 
 class UnknownMetricError(DataError, KeyError):
-    """A metric that a trace does not have: a KeyError too, as of any mapping."""
+    """Error for a metric that a trace does not have: also a KeyError, as for any mapping."""
 
     __str__ = Exception.__str__
 
@@ -99,21 +99,21 @@ class UnknownMetricError(DataError, KeyError):
 class Trace:
     """Metrics of one run, interval by interval.
 
-    A trace behaves as a table: `trace["x"]` is a column, `trace[["x", "y"]]` a trace of these metrics, `trace[10:20]` a
-    trace of these intervals; `len` is the number of intervals, `in` and iteration are of names of metrics. NumPy takes
-    it as a matrix, and polars, pandas, pyarrow and DuckDB as a table (`__arrow_c_stream__`).
+    A trace behaves like a table: `trace["x"]` is a column, `trace[["x", "y"]]` a trace of these metrics, `trace[10:20]`
+    a trace of these intervals; `len` is the number of intervals; `in` and iteration use metric names. NumPy accepts
+    a trace as a matrix; polars, pandas, pyarrow and DuckDB accept it as a table (`__arrow_c_stream__`).
 
     Attributes
     ----------
     metrics : mapping of str to Metric
-        Read-only, by name, in column order.
+        Descriptions of the metrics by name, read-only, in column order.
     begin_ns, end_ns : array of int64, shape (intervals,)
-        Bounds of each interval, ns since the first record, on the clock that intervals are taken from
-        (`attributes["clock"]`): wall-clock time, or the process's CPU time.
+        Bounds of each interval, in ns since the first record, on the run's clock (`attributes["clock"]`): wall-clock
+        time, or the process's CPU time.
     overruns : array of int64, shape (intervals,)
-        Timer ticks that were missed inside the interval.
+        Timer ticks missed in each interval.
     attributes : mapping of str to object, optional
-        What is known about the run as a whole (configuration, source, clock, seed, …); JSON types only.
+        Facts about the whole run (configuration, source, clock, seed, …); JSON types only.
     """
 
     metrics: Mapping[str, Metric]
@@ -134,27 +134,28 @@ class Trace:
         overruns: Sequence[int] | NDArray[np.int64] | None = None,
         attributes: Mapping[str, Any] | None = None,
     ) -> Trace:
-        """Make a trace from one sequence a metric.
+        """Make a trace from one sequence for each metric.
 
         Parameters
         ----------
         metrics : iterable of Metric
-            In the order that the columns shall have.
+            Descriptions of the metrics, in column order.
         columns : mapping of str to sequence of float or array
-            One sequence of equal length for each metric; integers stay int64, all else becomes float64.
+            One sequence for each metric, all of equal length; integers become int64, all other numbers float64.
         begin_ns, end_ns : sequence of int or array of int64
-            Bounds of the intervals, ns since the first record.
+            Bounds of the intervals, in ns since the first record.
         overruns : sequence of int or array of int64, optional
-            Missed ticks an interval; none by default.
+            Missed ticks in each interval; 0 by default.
         attributes : mapping of str to object, optional
-            JSON-able facts about the run.
+            Facts about the run; JSON types only.
 
         Raises
         ------
         DataError
-            A column is missing or of another length, two metrics share a name, an interval ends before it begins.
+            A column is missing or has a different length, two metrics share a name, or an interval ends before its
+            begin.
         """
-        import numpy as np  # noqa: PLC0415  a process that counts itself knows metrics, and shall not load it
+        import numpy as np  # noqa: PLC0415  a self-counting process uses metrics, but shall not load NumPy
 
         described = tuple(metrics)
         named = {metric.name: metric for metric in described}
@@ -167,7 +168,7 @@ class Trace:
         missed = np.zeros(len(begin), np.int64) if overruns is None else np.asarray(overruns, dtype=np.int64)
         if not len(begin) == len(end) == len(missed):
             numbers = f"{len(begin)} interval begins, {len(end)} ends and {len(missed)} overruns"
-            raise DataError(f"{numbers}: their numbers must be equal")
+            raise DataError(f"{numbers}: give the same number of each")
         backwards = np.flatnonzero(end < begin)
         if len(backwards):
             raise DataError(f"interval {backwards[0]} ends before it begins")
@@ -177,7 +178,7 @@ class Trace:
                 raise DataError(f"no column for metric {name!r}")
             column = np.asarray(columns[name])
             if column.shape != begin.shape:
-                raise DataError(f"metric {name!r} has shape {column.shape}, the trace has {len(begin)} intervals")
+                raise DataError(f"metric {name!r} has shape {column.shape}, but the trace has {len(begin)} intervals")
             arrays[name] = column.astype(np.int64 if np.issubdtype(column.dtype, np.integer) else np.float64)
         facts = MappingProxyType(dict(attributes or {}))
         return cls(MappingProxyType(named), begin, end, missed, MappingProxyType(arrays), facts)
@@ -197,16 +198,16 @@ class Trace:
     @overload
     def __getitem__(self, key: slice | list[str] | tuple[str, ...]) -> Trace: ...
     def __getitem__(self, key: str | slice | list[str] | tuple[str, ...]) -> NDArray[Any] | Trace:
-        """Return one metric's column, shape (intervals,); or the trace of some intervals, or of some metrics.
+        """Return one metric's column, shape (intervals,); or a trace of the selected intervals or metrics.
 
         Raises
         ------
         DataError
-            The trace has no such metric (then also a KeyError), or the key is none of these.
+            The trace has no such metric (then also a KeyError), or the key is not a name, list of names or slice.
         """
         if isinstance(key, str):
             if key not in self.columns:
-                known = did_you_mean(key, self.metrics) or f"it has {listing(self.metrics)}"
+                known = did_you_mean(key, self.metrics) or f"the trace has {listing(self.metrics)}"
                 raise UnknownMetricError(f"the trace has no metric {key!r}; {known}")
             return self.columns[key]
         if isinstance(key, slice):
@@ -220,7 +221,7 @@ class Trace:
         raise DataError(f"index a trace by a metric's name, a list of names or a slice of intervals, not {key!r}")
 
     def __eq__(self, other: object) -> bool:
-        """Return whether both hold the same: metrics, intervals, every value (NaN equals NaN) and attributes."""
+        """Return whether metrics, intervals, all values (NaN equals NaN) and attributes are equal."""
         import numpy as np  # noqa: PLC0415
 
         if not isinstance(other, Trace):
@@ -236,10 +237,10 @@ class Trace:
             and dict(self.attributes) == dict(other.attributes)
         )
 
-    __hash__ = None  # type: ignore[assignment]  # two that are equal hold arrays, which have no hash
+    __hash__ = None  # type: ignore[assignment]  # arrays have no hash
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        """Return all metrics as a matrix of shape (intervals, metrics); NumPy calls it."""
+        """Return all metrics as a matrix of shape (intervals, metrics), for NumPy."""
         import numpy as np  # noqa: PLC0415
 
         if copy is False:
@@ -251,11 +252,11 @@ class Trace:
         return list(self.metrics)
 
     def __dataframe__(self, *arguments: Any, **options: Any) -> Any:
-        """Return the table by the data frame interchange protocol, which older libraries call; pyarrow serves it."""
+        """Return the table through pyarrow's data frame interchange protocol, for older libraries."""
         return to_library(self.to_polars(), "pyarrow").__dataframe__(*arguments, **options)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Return the table as Arrow's stream; libraries of data frames call it."""
+        """Return the table as an Arrow stream, for data frame libraries."""
         return self.to_polars().__arrow_c_stream__(requested_schema)
 
     def __repr__(self) -> str:
@@ -270,15 +271,15 @@ class Trace:
         return self.overview().to_html()
 
     def overview(self) -> Table:
-        """Return a table of the metrics: a row each, with its total and what is usual in an interval."""
+        """Return a table of the metrics, each with its total and its smallest, median and largest interval value."""
         import numpy as np  # noqa: PLC0415
 
         columns = (
             Column("metric"),
             Column("kind"),
             Column("unit"),
-            Column("total", "right", "of a counter, over all intervals"),
-            *(Column(name, "right", "of an interval") for name in ("least", "median", "most")),
+            Column("total", "right", "sum of a counter over all intervals"),
+            *(Column(name, "right", "of the values in all intervals") for name in ("least", "median", "most")),
         )
         rows = []
         for name, metric in self.metrics.items():
@@ -287,8 +288,8 @@ class Trace:
             total = np.nansum(values) if metric.semantics == "counter" else None
             rows.append([name, metric.kind, metric.unit, *(number(value) for value in (total, *usual))])
         title, facts = repr(self)[1:-1], self.attributes
-        if facts.get("interval_event"):  # how well its counts ended the intervals
-            title += f"; an interval ends every {facts['interval_ns']:,} counts of {facts['interval_event']}, "
+        if facts.get("interval_event"):  # how exactly the event's counts ended the intervals
+            title += f"; each interval ends after {facts['interval_ns']:,} counts of {facts['interval_event']}, "
             title += f"median skid {facts['skid_median']:,.0f}"
         return Table(columns, rows, title)
 
@@ -297,21 +298,21 @@ class Trace:
         import numpy as np  # noqa: PLC0415
 
         if isinstance(names, str):
-            raise DataError(f"values({names!r}): give a list of names, as in values([{names!r}])")
+            raise DataError(f"values({names!r}): give a list of names: values([{names!r}])")
         return np.column_stack([self[name].astype(np.float64) for name in names])
 
     def names(self, *kinds: Kind) -> tuple[str, ...]:
-        """Return the names of the metrics of these kinds (of all, when none is given), in column order."""
+        """Return the names of the metrics of the given kinds, or of all metrics, in column order."""
         return tuple(name for name, metric in self.metrics.items() if not kinds or metric.kind in kinds)
 
     def to_polars(self) -> pl.DataFrame:
-        """Return a polars DataFrame: `begin_ns`, `end_ns`, `overruns`, then one column a metric."""
+        """Return a polars DataFrame: `begin_ns`, `end_ns`, `overruns`, then one column for each metric."""
         import polars as pl  # noqa: PLC0415  slow to load, and not every user of a trace needs it
 
         return pl.DataFrame({name: getattr(self, name) for name in INTERVAL_COLUMNS} | dict(self.columns))
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write a Parquet file. It appears whole or not at all."""
+        """Write the trace to a Parquet file, replacing the file atomically."""
         metrics = [asdict(metric) for metric in self.metrics.values()]
         described = {"format": _FORMAT, "metrics": metrics, "attributes": dict(self.attributes)}
         content = encode_parquet(self.to_polars(), METADATA_KEY, {**described, "digest": self._digest()})
@@ -320,33 +321,33 @@ class Trace:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Trace:
-        """Read what `write` wrote.
+        """Read a trace from a file that `write` wrote.
 
         Parameters
         ----------
         path : path-like
-            The file, or a run's folder, which holds a `trace.parquet`.
+            The file, or a run's folder that contains `trace.parquet`.
 
         Returns
         -------
         Trace
-            One row an interval.
+            The trace, one row for each interval.
 
         Raises
         ------
         DataError
-            The file is missing, is not a Parquet file, is damaged, or holds no trace.
+            The file is missing, is not a Parquet file, is damaged, or does not contain a trace.
         """
         source = Path(path)
         if (source / _FILE).is_file():
             source /= _FILE
         if not source.is_file():
-            no_run = f"not a run's folder (no {_FILE} in it); runs are in a campaign's folder runs/"
+            no_run = f"not a run's folder (it has no {_FILE}); a campaign's runs are in its folder runs/"
             raise DataError(f"{source}: {no_run if source.is_dir() else 'no such trace file'}")
         frame, metadata = read_parquet_file(source)
         text = metadata.get(METADATA_KEY)
         if text is None:
-            raise DataError(f"{source}: a Parquet file, but not a trace of this tool (no description of its metrics)")
+            raise DataError(f"{source}: not a trace of Unperturbed (the file's metadata does not describe its metrics)")
         try:
             metrics, attributes, digest = _parse_description(text)
             bounds = {name: _complete(frame, name) for name in INTERVAL_COLUMNS}
@@ -355,11 +356,11 @@ class Trace:
         except DataError as error:
             raise DataError(f"{source}: {error}") from None
         if digest not in (None, trace._digest()):
-            raise DataError(f"{source}: the file is damaged: its numbers are not those that were written")
+            raise DataError(f"{source}: the file is damaged: its values have changed since it was written")
         return trace
 
     def _digest(self) -> str:
-        """Return a digest of all numbers: Parquet pages have none, and a changed byte may give another count."""
+        """Return a digest of all values: Parquet pages have no checksum, and a changed byte may change a count."""
         content = hashlib.blake2b(digest_size=16)
         for name in INTERVAL_COLUMNS:
             content.update(getattr(self, name).tobytes())
@@ -369,33 +370,33 @@ class Trace:
 
 
 def _parse_description(text: str) -> tuple[list[Metric], dict[str, Any], str | None]:
-    """Return the metrics, attributes and digest in the metadata of a file."""
+    """Return the metrics, attributes and digest from a file's metadata."""
     try:
         described = json.loads(text)
         written, entries, attributes = described["format"], described["metrics"], dict(described["attributes"])
         if written > _FORMAT:
             raise DataError(f"written by a newer version (format {written}); update unperturbed")
         known = {name: shape for name, shape in _ATTRIBUTES.items() if attributes.get(name) is not None}
-        fault = misfit({name: attributes[name] for name in known}, known, "its description")
+        fault = misfit({name: attributes[name] for name in known}, known, "attributes")
         if fault:
             raise DataError(fault)
         metrics = [Metric(**{**entry, "components": tuple(entry["components"])}) for entry in entries]
-        return metrics, attributes, described.get("digest")  # early versions wrote none
+        return metrics, attributes, described.get("digest")  # early versions wrote no digest
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         if isinstance(error, DataError):
             raise
-        raise DataError(f"cannot read its description of the metrics ({error!r})") from None
+        raise DataError(f"cannot read the description of the metrics ({error!r})") from None
 
 
 def _complete(frame: pl.DataFrame, name: str) -> NDArray[Any]:
-    """Return a column of numbers without gaps."""
+    """Return a numeric column; refuse missing values."""
     if name not in frame.columns:
         raise DataError(f"no column {name!r}")
     column = frame[name]
     if name in INTERVAL_COLUMNS and not column.dtype.is_integer():
-        raise DataError(f"column {name!r} does not hold whole numbers ({column.dtype})")
+        raise DataError(f"column {name!r} must contain integers, not {column.dtype}")
     if not column.dtype.is_numeric():
-        raise DataError(f"column {name!r} holds no numbers ({column.dtype})")
+        raise DataError(f"column {name!r} must contain numbers, not {column.dtype}")
     if column.null_count():
         raise DataError(f"column {name!r} has no value in row {column.is_null().arg_max()} (from 0)")
     return column.to_numpy()
@@ -406,6 +407,6 @@ def require_traces(values: Iterable[object]) -> None:
     for value in values:
         if not isinstance(value, Trace):
             raise TypeError(
-                f"expected a Trace, not {type(value).__name__} {value!r:.60}: `Trace.read(folder_of_a_run)` reads "
-                "one, and `load(campaign)[configuration]` holds those of a configuration"
+                f"expected a Trace, not {type(value).__name__} {value!r:.60}: `Trace.read(folder_of_a_run)` "
+                "reads a trace, and `load(campaign)[configuration]` contains the traces of a configuration"
             )

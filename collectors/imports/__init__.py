@@ -1,4 +1,4 @@
-"""Traces that other tools recorded: one module a format, each with one record `ImportFormat`, found by itself."""
+"""Import of traces recorded by other tools: each module here that defines an `ImportFormat` is found automatically."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ __all__ = [
     "recognise",
 ]
 
-# polars, which reads the files, stays out of processes that only ask for names.
+# Processes that only need names do not load polars, which reads the files.
 __getattr__, __dir__ = lazy_names(__name__)

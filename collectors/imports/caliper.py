@@ -1,9 +1,10 @@
-"""Caliper: snapshots with a time, of a `.cali` file or of the JSON that `cali-query` makes of one.
+"""Caliper: snapshots with times, from a `.cali` file or from JSON that `cali-query` writes.
 
-A line of `.cali` is a node of the context tree (`__rec=node,id=…,attr=…,data=…,parent=…`) or a snapshot
-(`__rec=ctx,ref=…,attr=…,data=…`), whose nodes are before it; attributes are nodes themselves (Caliper's documentation;
-tests compare with its `caliper-reader`). JSON is an array of snapshots (`format json`), an object that holds it
-(`json(object)`), or columns and rows (`json-split`). A snapshot's counts are those since the one before, of its thread.
+A line in `.cali` is a node of the context tree (`__rec=node,id=…,attr=…,data=…,parent=…`) or a snapshot
+(`__rec=ctx,ref=…,attr=…,data=…`), whose nodes come before the snapshot; attributes are nodes too (see Caliper's
+documentation; tests compare with `caliper-reader`). JSON is an array of snapshots (`format json`), an object with such
+an array (`json(object)`), or columns and rows (`json-split`). A snapshot's counts are those since the previous snapshot
+of the same thread.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from unperturbed.collectors.imports.format import (
 from unperturbed.common.wording import counted, did_you_mean, first_of, listing
 
 _NAME, _TYPE, _PROPERTIES = "8", "9", "10"
-"""Ids of the attributes that describe attributes, which Caliper itself gives to every file."""
+"""Ids of the attributes that describe attributes; Caliper uses the same ids in every file."""
 _HIDDEN, _AGGREGATABLE = 128, 2048
 _PART = re.compile(r"((?:\\.|[^,=\\]|\\$)*)([,=]|$)", re.DOTALL)
 _NUMBERS = ("int", "uint", "double")
@@ -43,7 +44,7 @@ _NUMBERS = ("int", "uint", "double")
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A snapshot: the values of its attributes, numbers or text, and its place in the file."""
+    """Snapshot: the values of its attributes (numbers or text), and its position in the file."""
 
     values: Mapping[str, Any]
     line: int
@@ -52,7 +53,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """A node of the context tree."""
+    """Node of the context tree."""
 
     attribute: str
     data: str
@@ -60,7 +61,7 @@ class _Node:
 
 
 class _Tree:
-    """The context tree of a file: its nodes so far, and the attributes that some of them describe."""
+    """Context tree of a file: the nodes read so far, and the attributes that some of these nodes describe."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -69,20 +70,20 @@ class _Tree:
         self._expanded: dict[str, dict[str, Any]] = {}
 
     def add(self, record: Mapping[str, list[str]], number: int, cut: str) -> None:
-        """Take the node that a line describes."""
+        """Add the node that a line describes."""
         key, own, parent = ((record.get(name) or [""])[0] for name in ("id", "attr", "parent"))
         if not key.isdigit() or not own.isdigit() or not record.get("data") or cut:
-            refuse(self._path, f"this node is not whole{cut}", number)
+            refuse(self._path, f"incomplete node{cut}", number)
         made = _Node(own, record["data"][0], parent)
         if made.parent and (not made.parent.isdigit() or made.parent not in self._nodes):
             self.node(made.parent, number)
         if self._nodes.setdefault(key, made) != made:
-            refuse(self._path, f"node {key} has another description before: the file holds a second recording", number)
+            refuse(self._path, f"node {key} was already defined differently: the file contains two recordings", number)
 
     def node(self, key: str, number: int) -> _Node:
-        """Return a node that a line names."""
+        """Return the node that a line refers to."""
         if key not in self._nodes:
-            refuse(self._path, f"node {key} is described in no line before: lines are missing or out of order", number)
+            refuse(self._path, f"node {key} is not defined before this line: lines are missing or out of order", number)
         return self._nodes[key]
 
     def attribute(self, key: str, number: int) -> tuple[str, str, int]:
@@ -100,7 +101,7 @@ class _Tree:
         return self._attributes[key]
 
     def expand(self, key: str, number: int) -> dict[str, Any]:
-        """Return the attributes of a node and of those above it; the innermost value of each counts."""
+        """Return the attributes of a node and its ancestors; for each attribute, the innermost value."""
         above: list[str] = []
         while key and key not in self._expanded:
             above.append(key)
@@ -116,7 +117,7 @@ class _Tree:
 
 
 def read_cali(content: bytes, path: Path) -> tuple[list[Snapshot], set[str]]:
-    """Return the snapshots of a `.cali` file, and the names of attributes that are known to be sums."""
+    """Return the snapshots in a `.cali` file, and the names of the attributes that the file declares as sums."""
     snapshots: list[Snapshot] = []
     sums: set[str] = set()
     tree = _Tree(path)
@@ -125,14 +126,14 @@ def read_cali(content: bytes, path: Path) -> tuple[list[Snapshot], set[str]]:
         if not line.strip():
             continue
         record = _fields(line)
-        cut = ": the file is cut off" if number == len(lines) and not content.endswith(b"\n") else ""
+        cut = ": the file is truncated" if number == len(lines) and not content.endswith(b"\n") else ""
         kind = (record.get("__rec") or [""])[0]
         if kind == "node":
             tree.add(record, number, cut)
         elif kind == "ctx":
             ids, data = record.get("attr", []), record.get("data", [])
             if len(ids) != len(data) or cut or not (ids or "ref" in record):
-                refuse(path, f"this snapshot is not whole{cut}", number)
+                refuse(path, f"incomplete snapshot{cut}", number)
             values: dict[str, Any] = {}
             for key in record.get("ref", []):
                 values |= tree.expand(key, number)
@@ -144,25 +145,25 @@ def read_cali(content: bytes, path: Path) -> tuple[list[Snapshot], set[str]]:
                         sums.add(name)
             snapshots.append(Snapshot(values, number, "this snapshot"))
         elif kind != "globals":
-            refuse(path, f"this is not a record of Caliper (__rec=node, ctx or globals){cut}", number)
+            refuse(path, f"not a Caliper record (__rec=node, ctx or globals){cut}", number)
     return snapshots, sums
 
 
 def read_json(content: bytes, path: Path) -> list[Snapshot]:
-    """Return the snapshots of what `cali-query` wrote as JSON: json, json(object), json(split) or json-split."""
+    """Return the snapshots in JSON from `cali-query`: json, json(object), json(split) or json-split."""
     text = decode(content, path)
     try:
         held = json.loads(text)
     except json.JSONDecodeError as error:
-        cut = "it is cut off" if error.pos >= len(text.rstrip()) else error.msg
+        cut = "the file is truncated" if error.pos >= len(text.rstrip()) else error.msg
         refuse(path, f"not JSON: {cut}", error.lineno)
     except RecursionError:
-        refuse(path, "not JSON of Caliper: it is nested too deeply")
+        refuse(path, "not JSON from Caliper: nested too deeply")
     rows = held
     if isinstance(held, dict):
         rows = _split_rows(held, path) if "data" in held else held.get("records")
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        refuse(path, "no snapshots: Caliper writes them in an array, or as data and columns", 1)
+        refuse(path, "no snapshots found: expected an array of snapshots, or data and columns, as Caliper writes", 1)
     return [
         Snapshot({str(name): value for name, value in row.items() if value is not None}, 0, f"snapshot {at}")
         for at, row in enumerate(rows, 1)
@@ -170,31 +171,31 @@ def read_json(content: bytes, path: Path) -> list[Snapshot]:
 
 
 def _split_rows(held: Mapping[str, Any], path: Path) -> Sequence[Mapping[str, Any]]:
-    """Return the rows of json-split as mappings; values of the tree are places in `nodes`."""
+    """Return the rows of json-split as mappings; values from the tree are indices into `nodes`."""
     columns, data, nodes = held.get("columns"), held["data"], held.get("nodes", [])
     described = held.get("column_metadata", [])
     if not isinstance(columns, list) or not isinstance(data, list) or not isinstance(described, list):
-        refuse(path, "json-split has lists data, columns and column_metadata, and here one is missing", 1)
+        refuse(path, "incomplete json-split: data, columns and column_metadata must be lists", 1)
     direct = [not isinstance(entry, dict) or bool(entry.get("is_value", True)) for entry in described]
     direct += [True] * (len(columns) - len(direct))
     rows = []
     for at, row in enumerate(data, 1):
         if not isinstance(row, list) or len(row) != len(columns):
-            refuse(path, f"snapshot {at} does not have the {len(columns)} values of the columns")
+            refuse(path, f"snapshot {at} must have {len(columns)} values, one for each column")
         named = zip(columns, row, direct, strict=False)
         rows.append({str(name): _value(value, is_direct, nodes) for name, value, is_direct in named})
     return rows
 
 
 def _value(value: Any, direct: bool, nodes: Any) -> Any:
-    """Return a value of json-split; a place in the tree by its label."""
+    """Return a value of json-split; for an index into the tree, the node's label."""
     if direct or not isinstance(value, int) or not isinstance(nodes, list) or not 0 <= value < len(nodes):
         return value
     return nodes[value].get("label", value) if isinstance(nodes[value], dict) else value
 
 
 def _fields(line: str) -> dict[str, list[str]]:
-    """Return the fields of a line, `key=value=value,…`; a backslash makes the next sign an ordinary one."""
+    """Return the fields of a line, `key=value=value,…`; a backslash escapes the next character."""
     if "\\" not in line:
         return {parts[0]: parts[1:] for parts in (field.split("=") for field in line.strip().split(","))}
     found: dict[str, list[str]] = {}
@@ -213,17 +214,17 @@ def _number(text: str, path: Path, line: int) -> float | int:
     try:
         return int(text) if text.lstrip("-").isdigit() else float(text)
     except ValueError:
-        commas = ": decimals have commas, record with LC_ALL=C" if "," in text else ""
+        commas = ": decimal commas are not supported; record with LC_ALL=C" if "," in text else ""
         refuse(path, f"{text!r} is not a number{commas}", line)
 
 
 _OFFSETS = ("time.offset.ns", "time.offset")
 _DURATIONS = ("time.duration.ns", "sum#time.duration.ns", "time.duration", "sum#time.duration")
-"""Attributes that are times, the better ones first; those that do not end in ns are microseconds, Caliper's default."""
+"""Time attributes, the preferred ones first; without the suffix ns they are microseconds, Caliper's default."""
 _COUNTS = re.compile(r"(sum#)?(papi\.|libpfm\.|perf\.|topdown\.|rusage\.|io\.bytes|alloc\.|mem\.|count$|sum#)")
 _TIMES = re.compile(r"(sum#|avg#|min#|max#|inclusive#)*time\.|.*\.(duration|offset)(\.ns)?$")
 _PLACES = ("mpi.rank", "omp.thread.id", "pthread.id", "thread")
-"""Attributes that tell whose snapshot it is."""
+"""Attributes that identify the rank and thread of a snapshot."""
 _INTERVAL_MS = 20.0
 _JSON = re.compile(rb'\s*(\[\s*\{\s*"|\{\s*"(records|columns|globals|attributes)"\s*:)')
 _SPLIT = re.compile(rb'\s*\{\s*"data"\s*:\s*\[\s*\[')
@@ -234,7 +235,7 @@ _OWN = re.compile(
 
 @dataclass
 class _Stream:
-    """The snapshots of a rank or of all: their times, and each count with the place of its snapshot."""
+    """Snapshots of one rank or of all ranks: their times, and each count with the index of its snapshot."""
 
     times: list[int] = field(default_factory=list)
     counts: defaultdict[str, list[tuple[int, float]]] = field(default_factory=lambda: defaultdict(list))
@@ -251,7 +252,7 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
     is_cali = content.startswith(b"__rec=")
     snapshots, sums = read_cali(content, path) if is_cali else (read_json(content, path), set())
     if not snapshots:
-        refuse(path, "this file has no snapshot: it is cut off, or nothing was recorded")
+        refuse(path, "the file has no snapshots: it is truncated, or nothing was recorded")
     names = list(dict.fromkeys(name for snapshot in snapshots for name in snapshot.values))
     time = _time(names, path, options)
     metrics = _metrics(names, sums, path, options)
@@ -263,7 +264,7 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
             if name in snapshot.values:
                 stream.counts[name].append((len(stream.times) - 1, float(snapshot.values[name])))
     untimed = len(snapshots) - sum(len(stream.times) for stream in streams.values())
-    notes = [f"{counted(untimed, 'snapshot')} without {time} left out"] if untimed else []
+    notes = [f"left out {counted(untimed, 'snapshot')} without {time}"] if untimed else []
     traces = []
     for rank, stream in sorted(streams.items()):
         trace = _trace(stream, path, options, notes)
@@ -272,39 +273,41 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
 
 
 def _time(names: list[str], path: Path, options: Mapping[str, str]) -> str:
-    """Return the attribute that is the time: the one that `time=` names, else the first that is known."""
+    """Return the name of the time attribute: the value of `time=`, or else the first known time attribute."""
     known = [name for name in (*_OFFSETS, *_DURATIONS) if name in names]
     if "time" in options:
         chosen = options["time"]
         if chosen not in names:
-            refuse(path, f"time={chosen}: no snapshot has it; {did_you_mean(chosen, names) or first_of(names)}")
+            refuse(
+                path, f"time={chosen}: no snapshot has this attribute; {did_you_mean(chosen, names) or first_of(names)}"
+            )
         return chosen
     if not known:
         refuse(
             path,
-            "no snapshot has a time, so this is a profile of a whole run and no trace: record with "
-            f"CALI_CONFIG=event-trace, or name the attribute by time=…; the attributes are {first_of(names)}",
+            "no snapshot has a time: this is the profile of a whole run, not a trace. Record with "
+            f"CALI_CONFIG=event-trace, or name the time attribute with time=…; the attributes are {first_of(names)}",
         )
     return known[0]
 
 
 def _metrics(names: list[str], sums: set[str], path: Path, options: Mapping[str, str]) -> list[str]:
-    """Return the attributes that are counts: those that `metrics=` names, else all that are known to be."""
+    """Return the count attributes: those that `metrics=` names, or else all that are known to be counts."""
     if "metrics" in options:
         chosen = [name.strip() for name in options["metrics"].split(",")]
         if missing := [name for name in chosen if name not in names]:
             near = did_you_mean(missing[0], names) or first_of(names)
-            refuse(path, f"metrics={options['metrics']}: no snapshot has {missing[0]!r}; {near}")
+            refuse(path, f"metrics={options['metrics']}: no snapshot has attribute {missing[0]!r}; {near}")
         return chosen
     found = [name for name in names if (name in sums or _COUNTS.match(name)) and not _TIMES.match(name)]
     if not found:
         there = f"the attributes are {first_of(names)}"
-        refuse(path, f"no attribute is known to be a count: name them by metrics=A,B; {there}")
+        refuse(path, f"no attribute is known to be a count: name the count attributes with metrics=A,B; {there}")
     return found
 
 
 def _timed(snapshots: list[Snapshot], time: str, path: Path) -> Iterator[tuple[str, int, Snapshot]]:
-    """Yield the snapshots that have a time, with their place (rank/thread) and when they ended [ns]."""
+    """Yield the snapshots with a time, with rank and thread (joined by /) and the time of the snapshot's end [ns]."""
     factor = 1 if time.endswith(".ns") else 1000
     lengths = time not in _OFFSETS and "duration" in time
     last: dict[str, tuple[int, Snapshot]] = {}
@@ -318,13 +321,15 @@ def _timed(snapshots: list[Snapshot], time: str, path: Path) -> Iterator[tuple[s
                 if not isinstance(value, str) or name == time:
                     float(value)
         except (ValueError, OverflowError):
-            what = f"{time} is {snapshot.values[time]!r} in {snapshot.where}, which is not a number"
+            what = f"{snapshot.where} has a value that is not a number ({time} is {snapshot.values[time]!r})"
             refuse(path, what, snapshot.line)
         before = last.get(place)
         if lengths:
             at += before[0] if before else 0
         elif before and at < before[0]:
-            refuse(path, f"the time goes back in {snapshot.where}: snapshots are out of order", snapshot.line)
+            refuse(
+                path, f"{snapshot.where} is earlier than the previous one: snapshots are out of order", snapshot.line
+            )
         if before and before[1].values == snapshot.values and not lengths:
             refuse(path, f"{snapshot.where} appears twice", snapshot.line)
         last[place] = (at, snapshot)
@@ -340,7 +345,7 @@ def _trace(stream: _Stream, path: Path, options: Mapping[str, str], notes: list[
         start = 0
     else:
         length = interval_ns(asked, path, ", or interval=snapshots")
-        # Before the first snapshot's interval nothing is known; offsets may begin anywhere.
+        # Start with the first snapshot's interval: nothing is known about earlier times, and offsets may be large.
         start = first // length * length
         ends = np.append(np.arange(start + length, last, length), max(last, start + 1)).astype(np.int64)
     metrics, columns = [], {}
@@ -351,12 +356,14 @@ def _trace(stream: _Stream, path: Path, options: Mapping[str, str], notes: list[
         columns[metric.name] = sum_in_intervals(ends, times[list(places)], counts)
     clash = [metric.name for metric in metrics if sum(other.name == metric.name for other in metrics) > 1]
     if clash:
-        refuse(path, f"{clash[0]} exists by itself and as a sum: choose with metrics=…: {listing(stream.counts)}")
+        refuse(
+            path, f"{clash[0]} exists both as a count and as a sum: choose one with metrics=…: {listing(stream.counts)}"
+        )
     return without_part(make_trace(metrics, columns, from_ends(ends, start), path, notes=notes))
 
 
 def _metric(attribute: str) -> Metric:
-    """Return the metric of an attribute: `sum#papi.PAPI_TOT_INS` is PAPI_TOT_INS."""
+    """Return the metric for an attribute: for `sum#papi.PAPI_TOT_INS`, PAPI_TOT_INS."""
     name = attribute.removeprefix("sum#")
     counted_by = name.partition(".")[0]
     if counted_by in ("papi", "libpfm", "perf"):
@@ -367,14 +374,14 @@ def _metric(attribute: str) -> Metric:
 
 FORMAT = ImportFormat(
     "caliper",
-    "a recording of Caliper",
+    "a Caliper recording",
     (".cali", ".json"),
     _recognise,
     _read,
     {
-        "time": "the attribute that is the time (time.offset, else time.duration, added up)",
-        "metrics": "the attributes that are counts, separated by commas (all that are known to be)",
-        "interval": f"length of the intervals in ms, or snapshots: each snapshot ends one ({_INTERVAL_MS:g})",
-        "ranks": "sum: all ranks and threads are one run; runs: each rank is a run (sum)",
+        "time": "attribute with the time (default: time.offset, or else the running sum of time.duration)",
+        "metrics": "attributes with counts, separated by commas (default: all known count attributes)",
+        "interval": f"interval length in ms, or snapshots: each snapshot ends an interval (default: {_INTERVAL_MS:g})",
+        "ranks": "sum: one run with the sum of all ranks and threads; runs: one run per rank (default: sum)",
     },
 )

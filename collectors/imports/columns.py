@@ -1,6 +1,6 @@
-"""Tables with a row an interval and a column a metric: CSV with a line of names, and Apache Parquet.
+"""Tables with one row per interval and one column per metric: CSV with a header row, and Apache Parquet.
 
-A Parquet file that this tool wrote has a description of its metrics, which is taken over.
+If this tool wrote a Parquet file, the file describes its metrics; the import uses these descriptions.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
     import polars as pl
 
 _OPTIONS: Mapping[str, str] = {
-    "time": "the column with the end of each interval (time, timestamp, end_ns or the like)",
-    "begin": "the column with its beginning (the end of the row before)",
-    "unit": "unit of both: s, ms, us or ns (by the end of the name, else s)",
-    "run": "the column that identifies runs (run, if there is one; else a file is a run)",
-    "configuration": "the column with the configuration of each run (configuration, if there is one)",
-    "metrics": "columns that are metrics, separated by commas (all other numeric ones)",
-    "values": "counts: each row has the count of its interval; cumulative: counters run on from row to row (counts)",
-    "kind": "where counts with unknown names come from: hardware, simulated, os, software or derived (os)",
+    "time": "column with the end of each interval (default: time, timestamp, end_ns or similar)",
+    "begin": "column with the beginning of each interval (default: the end of the previous row's interval)",
+    "unit": "unit of both columns: s, ms, us or ns (default: the suffix of the time column's name, or else s)",
+    "run": "column that identifies runs (default: run if it exists; otherwise each file is one run)",
+    "configuration": "column with the configuration of each run (default: configuration if it exists)",
+    "metrics": "columns with metrics, separated by commas (default: all other numeric columns)",
+    "values": "counts: each row has the counts of its interval; cumulative: counts since the start (default: counts)",
+    "kind": "kind of metrics with unknown names: hardware, simulated, os, software or derived (default: os)",
 }
 
 _UNITS = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0}
@@ -56,25 +56,25 @@ _OF_EXPORTS = ("pass", "repetition", "interval", "start", "duration", *INTERVAL_
 
 @dataclass(frozen=True)
 class _Table:
-    """A table that holds runs."""
+    """Table with the intervals of one or more runs."""
 
     frame: pl.DataFrame
     path: Path
     options: Mapping[str, str]
-    line_of: Callable[[int], int]  # Line of a row, numbered from 0; 0 where the format has no lines
-    described: Mapping[str, Metric]  # Metrics that the file itself describes
+    line_of: Callable[[int], int]  # Line number of a row (rows count from 0); 0 if the format has no lines
+    described: Mapping[str, Metric]  # Metrics that the file describes
 
     def _refuse(self, row: int, what: str) -> NoReturn:
         refuse(self.path, what, self.line_of(int(row)))
 
     def traces(self) -> list[Trace]:
-        """Return the runs."""
+        """Return the traces of the table's runs."""
         import polars as pl  # noqa: PLC0415
 
         frame, path, options = self.frame, self.path, self.options
         roles = self._roles()
         if not len(frame):
-            refuse(path, "the table has no rows below its heading")
+            refuse(path, "the table has no rows below the header")
         names, left_out = self._metric_columns(roles)
         timed: list[str] = [role for role in ("time", "begin") if role in roles]
         times = {role: self._numbers(roles[role], whole=True) for role in timed}
@@ -95,12 +95,12 @@ class _Table:
         traces = []
         for key, here in groups.items():
             bounds, values = self._intervals(here, times, factor, columns, cumulative=cumulative)
-            trace = make_counted_trace(metrics, values, bounds, path, missing="not given", notes=left_out)
+            trace = make_counted_trace(metrics, values, bounds, path, missing="missing", notes=left_out)
             traces.append(with_attributes(trace, **dict(zip(marking, key, strict=False))))
         return traces
 
     def _roles(self) -> dict[str, str]:
-        """Return the column of each role that there is one for."""
+        """Return the column for each role (`time`, `begin`, `run`, `configuration`) that the table has a column for."""
         options, names = self.options, self.frame.columns
         roles = {role: options[role] for role in _ROLES if role in options}
         for role, name in roles.items():
@@ -111,7 +111,9 @@ class _Table:
             known = next((folded[name] for name in _TIMES if name in folded), None)
             if known is None:
                 columns = listing(names[:12])
-                refuse(self.path, f"which column is the time? Give it as time=COLUMN; the columns are {columns}", 1)
+                refuse(
+                    self.path, f"cannot find the time column: name it with time=COLUMN; the columns are {columns}", 1
+                )
             roles["time"] = known
             if known == "end_ns" and "begin_ns" in folded:
                 roles.setdefault("begin", "begin_ns")
@@ -121,7 +123,7 @@ class _Table:
         return roles
 
     def _metric_columns(self, roles: Mapping[str, str]) -> tuple[list[str], list[str]]:
-        """Return the columns that are metrics, and a sentence on those that are left out."""
+        """Return the metric columns, and a note about the columns that are left out."""
         columns = self.frame.columns
         if "metrics" in self.options:
             names = [name.strip() for name in self.options["metrics"].split(",") if name.strip()]
@@ -133,12 +135,12 @@ class _Table:
         names = [name for name in others if _is_numeric(self.frame[name])]
         texts = [name for name in others if name not in names]
         if not names:
-            self._refuse(0, f"no column but {listing(roles.values())} holds numbers: no metric to import")
-        what = "holds no numbers and is" if len(texts) == 1 else "hold no numbers and are"
-        return names, [f"{listing(texts)} {what} left out"] if texts else []
+            self._refuse(0, f"no metrics to import: no column except {listing(roles.values())} contains numbers")
+        what = "column" if len(texts) == 1 else "columns"
+        return names, [f"left out non-numeric {what} {listing(texts)}"] if texts else []
 
     def _numbers(self, name: str, *, whole: bool = False) -> NDArray[np.float64]:
-        """Return a column as float64, NaN where nothing is given, unless it must be `whole`."""
+        """Return a column as float64; missing values are NaN, or refused if the column must be `whole`."""
         import polars as pl  # noqa: PLC0415
 
         column = self.frame[name]
@@ -150,18 +152,18 @@ class _Table:
             numbers = column.cast(pl.Float64)
             empty = numbers.is_null() | numbers.is_nan().fill_null(value=True)
         else:
-            refuse(self.path, f"the column {name!r} holds {column.dtype}, not numbers")
+            refuse(self.path, f"column {name!r} has type {column.dtype}, expected numbers")
         wrong = numbers.is_null() & ~empty if not whole else numbers.is_null() | empty
         if wrong.any():
             row = int(np.flatnonzero(wrong.to_numpy())[0])
             value = column[row]
             what = "nothing" if value is None or str(value).strip() == "" else repr(str(value))
             place = f"row {row + 1}: " if not self.line_of(row) else ""
-            self._refuse(row, f"{place}the column {name!r} holds {what} here, not a number")
+            self._refuse(row, f"{place}column {name!r} contains {what}, expected a number")
         values = numbers.fill_null(float("nan")).to_numpy()
         infinite = np.flatnonzero(np.isinf(values))
         if len(infinite):
-            self._refuse(infinite[0], f"the column {name!r} holds an infinite number here")
+            self._refuse(infinite[0], f"column {name!r} contains an infinite number")
         return values
 
     def _intervals(
@@ -173,18 +175,22 @@ class _Table:
         *,
         cumulative: bool,
     ) -> tuple[tuple[IntArray, IntArray], dict[str, NDArray[np.float64]]]:
-        """Return bounds of the intervals of a run [ns], and each metric's values in them; `factor` is ns per unit."""
+        """Return the bounds of a run's intervals [ns], and each metric's values; `factor` is the time unit in ns."""
         time = times["time"][rows]
         wrong = np.flatnonzero(np.diff(time) <= 0)
         if len(wrong):
             at = int(wrong[0]) + 1
-            what = "stands twice" if time[at] == time[at - 1] else "goes back here: rows are out of order"
-            self._refuse(rows[at], f"the time of a run {what}; run=COLUMN separates the runs of one file")
+            what = "the same time as" if time[at] == time[at - 1] else "an earlier time than"
+            self._refuse(
+                rows[at],
+                f"this row has {what} the previous row of its run; if a file has several runs, "
+                "name the column that identifies them with run=COLUMN",
+            )
         for role, stamps in times.items():
             late = np.flatnonzero(np.abs(stamps[rows] * factor) > MOST)
             if len(late):
-                what = "holds a time here that does not fit 64 bits of nanoseconds"
-                self._refuse(rows[late[0]], f"the column of the {role} {what}")
+                what = "is too large for 64-bit nanoseconds; check unit="
+                self._refuse(rows[late[0]], f"the value in the {role} column {what}")
         ends = np.rint(time * factor).astype(np.int64)
         values = {name: column[rows] for name, column in columns.items()}
         if cumulative:
@@ -192,19 +198,21 @@ class _Table:
             for name, column in values.items():
                 if (column < 0).any():
                     at = int(np.flatnonzero(column < 0)[0]) + 1
-                    self._refuse(rows[at], f"{name} falls here: a cumulative counter never does")
+                    self._refuse(
+                        rows[at], f"{name} decreases, but cumulative counters never do: remove values=cumulative"
+                    )
             return (ends[:-1] - ends[0], ends[1:] - ends[0]), values
         if "begin" in times:
             begin = np.rint(times["begin"][rows] * factor).astype(np.int64)
             late = np.flatnonzero(begin > ends)
             if len(late):
-                self._refuse(rows[late[0]], "an interval ends before it begins")
+                self._refuse(rows[late[0]], "the interval ends before it begins")
             return (begin - begin[0], ends - begin[0]), values
         return from_ends(ends) if len(ends) else (ends, ends), values
 
 
 def _is_numeric(column: pl.Series) -> bool:
-    """Return whether a column's values are numbers, by the first of them that there is."""
+    """Return whether a column is numeric, judged by its first value that is not empty."""
     import polars as pl  # noqa: PLC0415
 
     if column.dtype != pl.String:
@@ -247,14 +255,14 @@ def _read_csv(content: bytes, path: Path, options: Mapping[str, str]) -> list[Tr
     lines = text.splitlines()
     first = next((at for at, line in enumerate(lines) if line.strip() and not line.startswith("#")), None)
     if first is None:
-        refuse(path, "no heading: the first line must name the columns")
+        refuse(path, "no header: the first line must name the columns")
     separator = _separator(lines[first])
     names = [name.strip() for name in next(csv.reader([lines[first]], delimiter=separator))]
     _check_names(names, path, first + 1)
     data = [number for number, line in enumerate(lines[first + 1 :], first + 1) if line.strip() and line[0] != "#"]
     heading = separator.join(f"column {at}" for at in range(len(names)))
     body = "\n".join((heading, *(lines[at] for at in data), ""))
-    # polars fills short rows with nulls, and takes fields too many for a fault without a line.
+    # polars fills short rows with nulls, and reports rows with too many fields without a line number.
     if '"' in body or body.count(separator) != (len(names) - 1) * (len(data) + 1):
         _refuse_ragged(lines, separator, len(names), path)
     file = BytesIO(body.encode())
@@ -262,7 +270,7 @@ def _read_csv(content: bytes, path: Path, options: Mapping[str, str]) -> list[Tr
         frame = pl.read_csv(file, separator=separator, infer_schema=False)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         _refuse_ragged(lines, separator, len(names), path)
-        refuse(path, f"no table can be read from it ({str(error).strip().partition(chr(10))[0]})")
+        refuse(path, f"cannot read a table from this file ({str(error).strip().partition(chr(10))[0]})")
     frame = frame.rename(dict(zip(frame.columns, names, strict=True)))
     if separator != ",":
         sample = frame.head(50)
@@ -274,9 +282,9 @@ def _read_csv(content: bytes, path: Path, options: Mapping[str, str]) -> list[Tr
 
 def _check_names(names: list[str], path: Path, line: int) -> None:
     if len(names) < 2:
-        refuse(path, "only one column: the heading must name a time and metrics", line)
+        refuse(path, "only one column: the header must name a time column and metrics", line)
     if all(_NUMBER.fullmatch(name) for name in names):
-        refuse(path, "numbers instead of names: give the table a heading", line)
+        refuse(path, "the header consists of numbers: add a line with the names of the columns", line)
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         refuse(path, f"two columns are named {twice!r}", line)
@@ -289,17 +297,17 @@ def _refuse_ragged(lines: list[str], separator: str, columns: int, path: Path) -
         fields = len(next(csv.reader([line], delimiter=separator)))
         if fields == columns:
             continue
-        cut_off = ": the file is cut off" if number == len(lines) and fields < columns else ""
-        commas = "; are its decimals commas? Then separate its columns by ;" if fields > columns else ""
+        cut_off = ": the file is truncated" if number == len(lines) and fields < columns else ""
+        commas = "; if numbers have decimal commas, separate the columns with semicolons" if fields > columns else ""
         advice = commas if separator == "," else ""
-        refuse(path, f"{fields} fields, and the heading names {columns} columns{cut_off}{advice}", number)
+        refuse(path, f"the line has {fields} fields, but the header names {columns} columns{cut_off}{advice}", number)
 
 
 CSV = ImportFormat("csv", "a table (CSV)", (".csv", ".tsv", ".txt"), _recognise_csv, _read_csv, _OPTIONS)
 
 
 _OWN = ("unperturbed", "unperturbed.campaign")
-"""Keys of the file's metadata under which this tool describes its metrics: a trace's and an exported campaign's."""
+"""Metadata keys under which this tool describes the metrics of a trace and of an exported campaign."""
 
 
 def _read_parquet(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]:
@@ -310,7 +318,7 @@ def _read_parquet(content: bytes, path: Path, options: Mapping[str, str]) -> lis
             for entry in json.loads(metadata[key])["metrics"] if key in metadata else ():
                 described[entry["name"]] = Metric(**{**entry, "components": tuple(entry["components"])})
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        refuse(path, f"its description of the metrics is damaged ({str(error) or type(error).__name__})")
+        refuse(path, f"the file's description of its metrics is damaged ({str(error) or type(error).__name__})")
     return _Table(frame, path, options, lambda _row: 0, described).traces()
 
 

@@ -1,4 +1,4 @@
-"""The record that an import format is, and what the readers of all formats share: notes, intervals, faults."""
+"""Class of import formats, and functions that all formats share: notes, intervals, errors."""
 
 from __future__ import annotations
 
@@ -21,35 +21,35 @@ from unperturbed.errors import DataError
 IntArray = NDArray[np.int64]
 
 TIMES = (".enabled_ns", ".running_ns")
-"""Ends of the names of columns that say how long a scaled count was wanted and counted: no metrics to check."""
+"""Suffixes of columns with the enabled and running time of a scaled event: these columns are not checked as metrics."""
 
 MOST = 2**62
-"""Times, counts and their differences are int64: 146 years of nanoseconds are enough."""
+"""Largest time or count: times, counts and their differences are int64, and 146 years of nanoseconds are enough."""
 _MOST_INTERVALS = 10_000_000
 
 _WHOLE = 0.95
-"""The last interval is a part of one where it is shorter than this share of the usual one."""
+"""The last interval is incomplete if it is shorter than this share of the median interval."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImportFormat:
-    """A file format of another tool that traces are read from.
+    """File format of another tool, for import.
 
     Attributes
     ----------
     name : str
-        What `unperturbed import` and `--from` call it.
+        Name of the format in `unperturbed import` and `--from`.
     title : str
-        The tool or the format as it stands in "this is TITLE": a noun phrase, with its article where it has one.
+        The tool or format in the sentence "this is TITLE": a noun phrase, with an article if necessary.
     suffixes : tuple of str
-        Usual ends of file names, as `.csv`.
+        Usual suffixes of file names, such as `.csv`.
     recognise : callable
-        Takes the first 4,096 bytes of a file; returns whether it is of this format.
+        Takes the first 4,096 bytes of a file; returns whether the file has this format.
     read : callable
-        Takes the file's content, its path for messages, and the options; returns a `Trace` a run. What the reader left
-        out or scaled is a list of sentences in the trace's `attributes["notes"]`.
+        Takes the file's content, its path for messages, and the options; returns one `Trace` per run. The trace's
+        `attributes["notes"]` lists, in sentences, what the reader left out or scaled.
     options : mapping of str to str, optional
-        Names of the options that `read` understands, each with its meaning in one line.
+        Names of the options of `read`, each with its meaning in one line.
     """
 
     name: str
@@ -65,31 +65,31 @@ class ImportFormat:
         Raises
         ------
         DataError
-            The message names the option that was meant, or all that there are.
+            The format does not have an option. The message suggests the option that was probably meant, or lists all.
         """
         for name in options:
             if name not in self.options:
                 known = did_you_mean(name, self.options, limit=1) or (
-                    f"it has {listing(self.options)}" if self.options else "it has none"
+                    f"its options are {listing(self.options)}" if self.options else "it has no options"
                 )
                 raise DataError(f"the format {self.name} has no option {name}=…; {known}")
 
 
 def refuse(path: Path, what: str, line: int = 0) -> NoReturn:
-    """Raise the error of a file: `FILE:LINE: WHAT`; without a line where the whole file is meant."""
+    """Raise an error about a file: `FILE:LINE: WHAT`, without `LINE` if it concerns the whole file."""
     raise DataError(f"{path}:{line}: {what}" if line else f"{path}: {what}")
 
 
 def decode(content: bytes, path: Path) -> str:
-    """Return the text of a file."""
+    """Decode a file's content as UTF-8."""
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        refuse(path, "this line is not text (UTF-8)", content.count(b"\n", 0, error.start) + 1)
+        refuse(path, "this line is not valid UTF-8", content.count(b"\n", 0, error.start) + 1)
 
 
 def known_kind(name: str) -> Kind | None:
-    """Return where counts of a name come from, by perf's, PAPI's and this tool's names; None for other names."""
+    """Return the kind of a metric with a name of perf's, PAPI's or this tool's; None for other names."""
     base = re.sub(r":[ukhGHpPIDWSe]+$", "", name)
     event = GENERIC.get(ALIASES.get(base, base))
     if event is not None:
@@ -100,29 +100,29 @@ def known_kind(name: str) -> Kind | None:
 
 
 def common_options(options: Mapping[str, str], path: Path, name: str, choices: Sequence[str], default: str) -> str:
-    """Return the value of an option that is one of some words."""
+    """Return the value of an option, which must be one of the choices."""
     value = options.get(name, default)
     if value not in choices:
         there_are = listing(choices, "or")
-        refuse(path, f"{name}={value}: {did_you_mean(value, choices, limit=1) or f'give {there_are}'}")
+        refuse(path, f"{name}={value}: {did_you_mean(value, choices, limit=1) or f'use {there_are}'}")
     return value
 
 
 def interval_ns(text: str, path: Path, otherwise: str = "") -> int:
-    """Return the length of intervals [ns] that the option `interval=MS` gives."""
+    """Return the interval length [ns] given by the option `interval=MS`."""
     try:
         length = round(float(text.removesuffix("ms")) * 1e6)
     except (ValueError, OverflowError):  # not a number, or infinite
         length = 0
     if length <= 0:
-        refuse(path, f"interval={text}: give a length in ms, as interval=20{otherwise}")
+        refuse(path, f"interval={text}: give a length in ms, such as interval=20{otherwise}")
     return length
 
 
 def from_ends(ends_ns: IntArray, first_begin_ns: int | None = None) -> tuple[IntArray, IntArray]:
-    """Return bounds of consecutive intervals, the first from 0 on; it is by default as long as the others usually are.
+    """Return the bounds of consecutive intervals, starting at 0; by default, the first has the median length.
 
-    `first_begin_ns`: When it began, on the clock of the ends.
+    `first_begin_ns`: Beginning of the first interval, on the clock of `ends_ns`.
     """
     if first_begin_ns is None:
         usual = int(np.median(np.diff(ends_ns))) if len(ends_ns) > 1 else 0
@@ -132,10 +132,10 @@ def from_ends(ends_ns: IntArray, first_begin_ns: int | None = None) -> tuple[Int
 
 
 def check_intervals(count: int, path: Path) -> None:
-    """Refuse more intervals than memory holds, before they are made: one wrong time is enough to ask for them."""
+    """Refuse too many intervals before memory is allocated for them: a single wrong time could request them."""
     if count > _MOST_INTERVALS:
         many = f"{count:,} intervals, more than {_MOST_INTERVALS:,}"
-        refuse(path, f"it would have {many}: give longer ones (interval=MS)")
+        refuse(path, f"the trace would have {many}: use longer intervals (interval=MS)")
 
 
 def sum_in_intervals(ends_ns: IntArray, times_ns: IntArray, counts: Sequence[float]) -> NDArray[Any]:
@@ -145,19 +145,19 @@ def sum_in_intervals(ends_ns: IntArray, times_ns: IntArray, counts: Sequence[flo
 
 
 def without_part(trace: Trace) -> Trace:
-    """Return a trace without its last interval where that is shorter than the others: the program ended in it."""
+    """Return a trace without its last interval if it is shorter than the others because the program ended."""
     if len(trace) < 3:
         return trace
     lengths = trace.end_ns - trace.begin_ns
     usual = float(np.median(lengths[:-1]))
     if lengths[-1] >= _WHOLE * usual:
         return trace
-    left_out = f"the last interval lasted {duration(lengths[-1] / 1e9)} of {duration(usual / 1e9)} and is left out"
+    left_out = f"left out the last interval: {duration(lengths[-1] / 1e9)} long instead of {duration(usual / 1e9)}"
     return with_attributes(trace[:-1], notes=[*trace.attributes.get("notes", ()), left_out])
 
 
 def with_attributes(trace: Trace, **attributes: Any) -> Trace:
-    """Return a trace with more attributes."""
+    """Return a trace with additional attributes."""
     return replace(trace, attributes={**trace.attributes, **attributes})
 
 
@@ -170,11 +170,11 @@ def make_trace(
     notes: Sequence[str] = (),
     attributes: Mapping[str, Any] = MappingProxyType({}),
 ) -> Trace:
-    """Return the trace of a run, refusing what cannot be one."""
+    """Return the trace of a run; refuse data without intervals or metrics."""
     if not len(bounds[0]):
-        refuse(path, "no interval has a count for every metric, so nothing is left to import")
+        refuse(path, "nothing to import: no interval has a count for every metric")
     if not metrics:
-        refuse(path, "none of the events was counted")
+        refuse(path, "nothing to import: none of the events was counted")
     try:
         return Trace.from_columns(
             metrics,
@@ -196,7 +196,7 @@ def make_counted_trace(
     missing: str,
     notes: Sequence[str] = (),
 ) -> Trace:
-    """Return the trace of a run without the metrics and intervals that `leave_out_uncounted` leaves out."""
+    """Return the trace of a run with only the metrics and intervals that `leave_out_uncounted` keeps."""
     chosen, kept, more = leave_out_uncounted(columns, missing)
     columns = {name: column[kept] for name, column in chosen.items()}
     counted_metrics = [metric for metric in metrics if metric.name in chosen]
@@ -204,7 +204,7 @@ def make_counted_trace(
 
 
 def _whole(values: NDArray[Any]) -> NDArray[Any]:
-    """Return counts as integers where all of them are whole."""
+    """Convert counts to integers if all of them are whole numbers."""
     if values.dtype.kind != "f":
         return values
     with np.errstate(invalid="ignore"):
@@ -215,25 +215,24 @@ def _whole(values: NDArray[Any]) -> NDArray[Any]:
 def leave_out_uncounted(
     columns: Mapping[str, NDArray[np.float64]], what: str = "not counted"
 ) -> tuple[dict[str, NDArray[np.float64]], NDArray[np.bool_], list[str]]:
-    """Leave out metrics without counts (NaN) in more than half of the intervals; then, intervals without all counts.
+    """Leave out metrics that are NaN in more than half of the intervals, and then intervals that lack a count.
 
-    Result: The metrics that are kept, for all intervals; the intervals in which all of them were counted; and what was
-    left out, a sentence each.
+    Result: The kept metrics for all intervals, a mask of the kept intervals, and one note for each omission.
     """
     notes: list[str] = []
     ever = {name: np.isnan(values) for name, values in columns.items() if not np.isnan(values).all()}
-    notes += [f"{name} was never counted and is left out" for name in columns if name not in ever]
+    notes += [f"left out {name}: never counted" for name in columns if name not in ever]
     if not ever:
         return {}, np.zeros(0, np.bool_), notes
     idle = np.logical_and.reduce(list(ever.values()))
     if idle.any():
-        notes.append(_left_out(idle, "nothing was counted"))
+        notes.append(_left_out(idle, "no event was counted"))
     chosen, kept = {}, ~idle
     for name, missing in ever.items():
         lacking = missing & ~idle
         if 2 * lacking.sum() > (~idle).sum():
             of = counted(int((~idle).sum()), "interval")
-            notes.append(f"{name} was {what} in {int(lacking.sum()):,} of {of} and is left out")
+            notes.append(f"left out {name}: {what} in {int(lacking.sum()):,} of {of}")
             continue
         chosen[name] = columns[name]
         kept &= ~missing
@@ -244,4 +243,4 @@ def leave_out_uncounted(
 
 def _left_out(which: NDArray[np.bool_], why: str) -> str:
     count = int(which.sum())
-    return f"{counted(count, 'interval')} in which {why} {'is' if count == 1 else 'are'} left out"
+    return f"left out {counted(count, 'interval')} in which {why}"

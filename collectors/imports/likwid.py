@@ -1,9 +1,9 @@
-"""LIKWID's timeline: `likwid-perfctr -t 20ms -g GROUP ./program 2> run.txt` (or with -o, since 5.2).
+"""LIKWID timeline: `likwid-perfctr -t 20ms -g GROUP ./program 2> run.txt` (or with -o, since 5.2).
 
-A row is `GID metrics threads time value…`, all threads of the first metric, then of the second; the heading begins with
-`# GID|MetricsCount|CpuCount|`, or with EventCount where a set of events was measured and no group (the script of
-likwid-perfctr 5.2.2, likwid's wiki, and RRZE-HPC/likwid #387). The rows go to stderr, which
-the program shares, so that some are torn or have other text between them (#387, #512): these are left out with a note.
+A row is `GID metrics threads time value…`: first all threads of the first metric, then of the second, and so on. The
+header begins with `# GID|MetricsCount|CpuCount|`, or with EventCount if a set of events was measured instead of a group
+(script of likwid-perfctr 5.2.2, LIKWID's wiki, and RRZE-HPC/likwid #387). The rows go to stderr, which the program
+also writes to, so some rows are garbled or mixed with other text (#387, #512): these are left out with a note.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _BLANK = re.compile(r"#\s*GID (Metrics|Event)Count CpuCount ")
 _ROW = re.compile(r"\s*\d+[\s,|]+\d+[\s,|]+\d+[\s,|]+\d")
 _UNIT = re.compile(r"\s*\[(?P<unit>[^\]]+)\]$")
 _MEANS = ("MHz", "%", "C", "")
-"""Units that are averaged over threads and not summed; metrics without a unit are ratios, such as CPI."""
-_LAST_S = 9.2e9  # the last time in nanoseconds of 64 bits
+"""Units of metrics that are averaged over threads, not summed; metrics without a unit are ratios, such as CPI."""
+_LAST_S = 9.2e9  # the largest time that fits 64-bit nanoseconds
 _MOST_RAGGED = 0.5
 _TOO_SHORT_NS = 100_000_000
 _BEFORE = 4  # fields of a row before its values
@@ -57,45 +57,53 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
     if not headings:
         blank = next((at for at, line in enumerate(lines, 1) if _BLANK.match(line)), 0)
         if blank:
-            refuse(path, "the names of the metrics have blanks in and between them: record with -o FILE.csv", blank)
-        refuse(path, "this file has no heading of LIKWID's timeline (# GID|MetricsCount|CpuCount|…)", 1)
+            refuse(
+                path,
+                "ambiguous header: metrics' names contain blanks and are separated by blanks; record with -o FILE.csv",
+                blank,
+            )
+        refuse(path, "the file has no header of a LIKWID timeline (# GID|MetricsCount|CpuCount|…)", 1)
     if not rows:
-        refuse(path, "the heading has no rows below it: did the program end within the first interval?", len(lines))
+        refuse(path, "no rows below the header: did the program end within the first interval?", len(lines))
     group = _group(rows, path, options)
     metrics = headings[min(int(group), len(headings)) - 1][_BEFORE:]
     times, values = _values(rows, ragged, group, metrics, path)
     notes = []
     if ragged:
-        torn = f"{counted(len(ragged), 'line')} (the first in line {min(ragged)}) of the timeline"
-        notes.append(f"{torn} are torn, or not LIKWID's, and left out")
+        torn = f"{counted(len(ragged), 'line')} of the timeline (first: line {min(ragged)})"
+        notes.append(f"left out {torn}: damaged, or not from LIKWID")
     order = np.diff(times) <= 0
     if order.any():
         whole = [number for number, fields in rows if fields[0] == group and number not in ragged]
         number = whole[int(np.flatnonzero(order)[0]) + 1]
-        refuse(path, "the time goes back here: rows are out of order, or this is a second recording", number)
+        refuse(
+            path,
+            "this row is not later than the previous row: rows are out of order, or from a second recording",
+            number,
+        )
     return [_trace(metrics, times, values, path, notes)]
 
 
 def _group(rows: Sequence[tuple[int, list[str]]], path: Path, options: Mapping[str, str]) -> str:
-    """Return the one group of the rows, or the one that is chosen."""
+    """Return the number of the rows' only group, or of the chosen group."""
     groups = list(dict.fromkeys(fields[0] for _, fields in rows))
     chosen = options.get("group", groups[0])
     if chosen not in groups:
-        refuse(path, f"group={chosen}: no row is of that group; the groups are {listing(groups)}")
+        refuse(path, f"group={chosen}: no row has this group; the groups are {listing(groups)}")
     if len(groups) > 1 and "group" not in options:
-        refuse(path, f"groups {listing(groups)} take turns in this recording: choose one with group=NUMBER", rows[0][0])
+        refuse(path, f"the recording multiplexes groups {listing(groups)}: choose one with group=NUMBER", rows[0][0])
     return chosen
 
 
 def _values(
     rows: Sequence[tuple[int, list[str]]], ragged: list[int], group: str, metrics: Sequence[str], path: Path
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return times [s] and values, shape (rows, metrics, threads); numbers of torn rows are added to `ragged`."""
+    """Return times [s] and values, shape (rows, metrics, threads); add line numbers of damaged rows to `ragged`."""
     heads = [tuple(fields[1:3]) for _, fields in rows if fields[0] == group]
     usual = max(set(heads), key=heads.count)
     threads = int(usual[1])
     if int(usual[0]) != len(metrics) or not threads:
-        refuse(path, f"the rows have {usual[0]} metrics, and the heading names {len(metrics)}", rows[0][0])
+        refuse(path, f"the rows have {usual[0]} metrics, but the header names {len(metrics)}", rows[0][0])
     times, values = [], []
     for number, fields in rows:
         if fields[0] != group:
@@ -109,14 +117,16 @@ def _values(
             values.append(numbers[1:])
     if len(times) < (1 - _MOST_RAGGED) * len(heads) or not times:
         longer = min(len(fields) for _, fields in rows) > _BEFORE + len(metrics) * threads
-        commas = "; are their decimals commas? Record with LC_ALL=C then" if longer else ""
-        torn = f"{len(heads) - len(times)} of {len(heads)} rows are torn: too few are left to trust{commas}"
+        commas = "; if numbers have decimal commas, record with LC_ALL=C" if longer else ""
+        torn = (
+            f"{len(heads) - len(times)} of {len(heads)} rows are damaged, which is too many to trust the rest{commas}"
+        )
         refuse(path, torn, min(ragged))
     return np.array(times), np.array(values).reshape(len(times), len(metrics), threads)
 
 
 def _numbers(words: Sequence[str]) -> list[float] | None:
-    """Return the numbers that words are; None where one of them is torn."""
+    """Convert words to numbers; return None if any word is damaged."""
     try:
         return [float("nan") if word == "-" else float(word) for word in words]
     except ValueError:
@@ -134,24 +144,24 @@ def _trace(
         event = match is None and re.fullmatch(r"[A-Z0-9_]+(:[A-Z0-9_]+)*", name) is not None and name != "CPI"
         mean = not event and unit in _MEANS
         columns[name] = values[:, at].mean(axis=1) if mean else values[:, at].sum(axis=1)
-        meaning = f"{'mean' if mean else 'sum'} over the threads, as LIKWID computed it"
+        meaning = f"{'mean' if mean else 'sum'} over the threads of LIKWID's values"
         unit, semantics = ("events", "counter") if event else (unit or "1", "gauge")
         described.append(Metric(name, "hardware", unit, semantics, "likwid", meaning))  # type: ignore[arg-type]
     ends = np.rint(times * 1e9).astype(np.int64)
     begin, end = from_ends(ends, 0)
     usual = int(np.quantile(end - begin, 0.25))
-    # Behind a row that is left out an interval did not begin where the last one ended.
+    # After an omitted row, an interval does not begin at the end of the previous kept row.
     begin = np.where(end - begin > 1.5 * usual, end - usual, begin)
     if len(ends) > 1 and np.median(np.diff(ends)) < _TOO_SHORT_NS:
-        notes = [*notes, "LIKWID itself calls its values invalid for intervals below 100 ms (likwid #272)"]
-    return without_part(make_counted_trace(described, columns, (begin, end), path, missing="not given", notes=notes))
+        notes = [*notes, "LIKWID's developers call its values invalid for intervals below 100 ms (likwid #272)"]
+    return without_part(make_counted_trace(described, columns, (begin, end), path, missing="missing", notes=notes))
 
 
 FORMAT = ImportFormat(
     "likwid",
-    "the timeline of likwid-perfctr",
+    "a likwid-perfctr timeline",
     (".txt", ".csv", ".log"),
     _recognise,
     _read,
-    {"group": "the number of the group, where several take turns"},
+    {"group": "number of the group to import, if the recording multiplexes several groups"},
 )

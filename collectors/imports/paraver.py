@@ -1,8 +1,8 @@
-"""Paraver: counters in the event records of a .prv, their names in the .pcf beside it, as Extrae writes them.
+"""Paraver: counters in the event records of a .prv file, with names from the .pcf file beside it, as Extrae writes.
 
-A record of events is `2:cpu:application:task:thread:time:type:value…`; a counter's value is its count since the record
-before, of the same thread (Paraver's "Trace generation" manual; Extrae's types of counters). Other records, states and
-communication, are passed over.
+An event record is `2:cpu:application:task:thread:time:type:value…`; a counter's value is its count since the previous
+record of the same thread (Paraver's "Trace generation" manual; Extrae's event types of counters). Other records (states
+and communication) are skipped.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ from unperturbed.collectors.imports.format import (
 from unperturbed.common.wording import counted, first_of
 
 _OPTIONS = {
-    "tasks": "sum: all tasks and threads are one run; runs: each task is a run (sum)",
-    "interval": "length of the intervals in ms; needed where several threads are summed (by the records' own times)",
+    "tasks": "sum: one run with the sum of all tasks and threads; runs: one run per task (default: sum)",
+    "interval": "interval length in ms; required to sum several threads (default: intervals between records)",
 }
 _HEADER = re.compile(r"#Paraver \(.*?\):(?P<length>\d+)(?P<unit>_ns|_us)?:")
 _UNITS = {"_ns": 1, "_us": 1000, None: 1000}
 _COUNTERS = (range(41_000_000, 46_000_000), range(71_000_001, 72_000_000))
-"""Event types of counters: Extrae's, and those that this tool's exports have for metrics that are not presets."""
+"""Event types of counters: Extrae's, and those that this tool's export uses for metrics that are not presets."""
 _THOUSANDTHS = "thousandths"
 
 
 @dataclass
 class _Events:
-    """The values of one event type of one task or of all, and when each was recorded [ns]."""
+    """Values of an event type in one task or in all tasks, and the time of each value [ns]."""
 
     times: list[int] = field(default_factory=list)
     values: list[int] = field(default_factory=list)
@@ -57,7 +57,7 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
     lines = decode(content, path).splitlines()
     header = _HEADER.match(lines[0]) if lines else None
     if header is None:
-        refuse(path, "this is not a heading of Paraver (#Paraver (date):duration:…)", 1)
+        refuse(path, "not a Paraver header (#Paraver (date):duration:…)", 1)
     factor = _UNITS[header["unit"]]
     apart = common_options(options, path, "tasks", ("sum", "runs"), "sum") == "runs"
     runs: defaultdict[tuple[str, ...], defaultdict[int, _Events]] = defaultdict(lambda: defaultdict(_Events))
@@ -68,19 +68,19 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
     for number, line in enumerate(lines[1:], 2):
         if not line.startswith("2:"):
             if line.strip() and line[0] not in "13c#":
-                refuse(path, "this is not a record of Paraver", number)
+                refuse(path, "not a Paraver record", number)
             continue
         fields, time, found = _events(line, factor)
         if not found:
-            cut = ": the trace is cut off" if number == len(lines) else ""
-            refuse(path, f"this record of events is not whole{cut}", number)
+            cut = ": the trace is truncated" if number == len(lines) else ""
+            refuse(path, f"incomplete event record{cut}", number)
         if time < last:
-            refuse(path, "the time goes back here: records are out of order", number)
+            refuse(path, "this record is earlier than the previous one: records are out of order", number)
         last = time
         task = tuple(fields[2:4]) if apart else ()
         thread = tuple(fields[2:5])
         if latest.get(thread) == line:
-            refuse(path, "this record appears twice, so its counts would be counted twice", number)
+            refuse(path, "duplicate record: its counts would be added twice", number)
         latest[thread] = line
         for kind, value in zip(found[::2], found[1::2], strict=True):
             if any(kind in types for types in _COUNTERS):
@@ -90,9 +90,9 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
             else:
                 others[kind] = None
     if not runs:
-        refuse(path, "no record holds a counter (event types 42000000 and on); record with counters")
+        refuse(path, "no record contains a counter (event types from 42000000 on): enable counters when recording")
     names = _names(path)
-    notes = [f"{counted(len(others), 'event type')} without counts left out"] if others else []
+    notes = [f"left out {counted(len(others), 'event type')} without counts"] if others else []
     traces = []
     for task, events in sorted(runs.items(), key=lambda item: [int(part) for part in item[0]]):
         trace = _trace(events, names, path, options, several=len(threads[task]) > 1, notes=notes)
@@ -101,7 +101,7 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
 
 
 def _events(line: str, factor: int) -> tuple[list[str], int, list[int]]:
-    """Return the fields of a record of events, its time [ns], and types and values; none if it is not whole."""
+    """Return an event record's fields, its time [ns], and its types and values (empty if the record is incomplete)."""
     fields = line.split(":")
     try:
         time, found = int(fields[5]) * factor, [int(word) for word in fields[6:]]
@@ -112,7 +112,7 @@ def _events(line: str, factor: int) -> tuple[list[str], int, list[int]]:
 
 
 def _names(path: Path) -> dict[int, str]:
-    """Return the names of event types, by the file beside the trace; none without it."""
+    """Return the names of event types from the .pcf file beside the trace; empty if there is no such file."""
     names: dict[int, str] = {}
     with suppress(OSError):
         inside = False
@@ -143,7 +143,7 @@ def _trace(
         check_intervals(last // length, path)
         ends = np.append(np.arange(length, last, length), last).astype(np.int64)
     elif several:
-        refuse(path, "several threads count at different times: give interval=MS, or tasks=runs for a run a task")
+        refuse(path, "several threads record at different times: set interval=MS, or tasks=runs for one run per task")
     else:
         ends = np.unique(np.concatenate(list(times.values())))
     metrics, columns = [], {}
@@ -154,13 +154,13 @@ def _trace(
         columns[metric.name] = sum_in_intervals(ends, times[kind], held.values) / divisor
     if missing:
         said = first_of([str(kind) for kind in missing])
-        notes = [*notes, f"the names of event types {said} are not known: put the .pcf of this trace beside it"]
+        notes = [*notes, f"no names for event types {said}: copy the trace's .pcf file to the same folder"]
     trace = make_trace(metrics, columns, from_ends(ends, 0), path, notes=notes)
-    return without_part(trace) if "interval" in options else trace  # a record's own interval is whole at any length
+    return without_part(trace) if "interval" in options else trace  # intervals between records are complete
 
 
 def _metric(kind: int, title: str) -> tuple[Metric, int]:
-    """Return the metric of an event type, and what its values are to be divided by."""
+    """Return the metric of an event type, and the divisor of its values."""
     name = title.split(maxsplit=1)[0] if title else f"event {kind}"
     inside = title[title.rindex("[") + 1 : -1] if title.endswith("]") else ""
     divisor = 1000 if inside.startswith(_THOUSANDTHS) else 1

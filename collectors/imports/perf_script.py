@@ -1,7 +1,7 @@
-"""`perf script`: samples of perf record as text, their periods summed into intervals.
+"""`perf script`: samples from perf record as text, with their periods summed over intervals.
 
-A sample's line is `command pid time: period event: address symbol`, as perf-script(1) prints it; lines of its
-call chain are passed over. A sample stands for as many events as its period says, so that a sum is an estimate.
+A sample's line is `command pid time: period event: address symbol`, as perf-script(1) prints it; lines of call chains
+are skipped. A sample stands for as many events as its period, so the sum is an estimate.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SAMPLE = re.compile(
 )
 _CHAIN = re.compile(r"\s+[0-9a-f]+ |\s*$|#")
 _INTERVAL_MS = 20.0
-_FEW = 2.0  # samples per interval and event below which a sum says little
+_FEW = 2.0  # samples per interval and event below which a sum is too imprecise
 
 
 def _recognise(head: bytes) -> bool:
@@ -54,27 +54,31 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
         found = _SAMPLE.match(line)
         if found is None:
             if not _CHAIN.match(line):
-                cut_off = ": the last line is cut off" if number == len(lines) else ""
-                refuse(path, f"this is not a sample of perf script{cut_off}", number)
+                cut_off = ": the last line is truncated" if number == len(lines) else ""
+                refuse(path, f"not a sample from perf script{cut_off}", number)
             continue
         seconds, _, fraction = found["time"].partition(".")
         time = int(seconds) * 10**9 + int(fraction.ljust(9, "0"))
         period = int(found["period"] or 1)
         if max(time, period) > MOST:
-            refuse(path, "the time or period of this sample does not fit 64 bits", number)
+            refuse(path, "this sample's time or period is too large for 64 bits", number)
         if times and time < times[-1]:
-            refuse(path, "the time goes back here: samples are out of order, or of a second recording", number)
+            refuse(
+                path,
+                "this sample is earlier than the previous one: samples are out of order, or from a second recording",
+                number,
+            )
         if line == before:
-            refuse(path, "this sample appears twice, so its period would be counted twice", number)
+            refuse(path, "duplicate sample: its period would be added twice", number)
         before = line
         without_period |= found["period"] is None
         times.append(time)
         periods.append(period)
         codes.append(events.setdefault(found["event"], len(events)))
     if not times:
-        refuse(path, "this file has no sample", 1)
+        refuse(path, "the file has no samples", 1)
     if without_period and max(periods) > 1:
-        refuse(path, "some samples have a period and some have none, so they cannot be summed")
+        refuse(path, "samples with and without a period cannot be summed: record all events with a period")
     place = (np.array(times, np.int64) - times[0]) // interval
     count = int(place[-1]) + 1
     check_intervals(count, path)
@@ -83,27 +87,27 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
     if without_period:
         metrics = [replace(metric, unit="samples", meaning="samples") for metric in metrics]
     else:
-        meaning = "an estimate: periods of samples, summed"
+        meaning = "estimate: sum of the samples' periods"
         metrics = [replace(metric, scaled=True, meaning=meaning) for metric in metrics]
     ends = interval * np.arange(1, count + 1, dtype=np.int64)
     ends[-1] = max(times[-1] - times[0], int(ends[-2]) + 1 if count > 1 else 1)
     columns = {name: table.reshape(count, len(events))[:, at] for name, at in events.items()}
     sampled = np.bincount(codes, minlength=len(events)) / count
     notes = [
-        f"{name} has {share:.2g} samples per interval: its sums are rough, and longer intervals (interval=…) are better"
+        f"{name} has {share:.2g} samples per interval, so its sums are imprecise: use longer intervals (interval=MS)"
         for name, share in zip(events, sampled.tolist(), strict=True)
         if share < _FEW
     ]
     if not content.endswith(b"\n"):
-        notes.append("the file ends within a line: it may be cut off")
+        notes.append("the file's last line has no end of line: the file may be truncated")
     return [without_part(make_trace(metrics, columns, from_ends(ends, 0), path, notes=notes))]
 
 
 FORMAT = ImportFormat(
     "perf-script",
-    "samples by perf script",
+    "perf script output",
     (".txt", ".script"),
     _recognise,
     _read,
-    {"interval": f"length of the intervals in ms ({_INTERVAL_MS:g})"},
+    {"interval": f"interval length in ms (default: {_INTERVAL_MS:g})"},
 )

@@ -1,7 +1,7 @@
-"""`perf stat -I MS` with `-x SEPARATOR` or `-j`: a row an event and interval, or one for each processor or thread.
+"""`perf stat -I MS` with `-x SEPARATOR` or `-j`: a row for each event and interval, or also each processor or thread.
 
-The form is that of perf-stat(1), "CSV FORMAT" and "JSON FORMAT". perf writes decimals by the locale, so that the
-separator of `-x,` and a decimal comma cannot be told apart; such a file is refused.
+perf-stat(1) describes the format, in "CSV FORMAT" and "JSON FORMAT". perf writes decimals according to the locale: the
+separator of `-x,` cannot be distinguished from a decimal comma, so such a file is refused.
 """
 
 from __future__ import annotations
@@ -41,29 +41,29 @@ _VALUE = re.compile(r"\d+([.,]\d+)?|<not (counted|supported)>")
 _TIME, _SUMMARY = "time", "summary"
 _NOT_COUNTED, _NOT_SUPPORTED = "<not counted>", "<not supported>"
 _PLACES = ("cpu", "thread", "core", "die", "cluster", "cache", "socket", "node")
-"""Keys of JSON rows that say which processor or thread a row counts."""
+"""Keys of JSON rows that identify the processor or thread of a row."""
 _MODIFIERS = re.compile(r":(?P<letters>[ukhGHpPIDWSe]+)$")
-_CLOCKS = {"duration_time": "wall time", "user_time": "CPU time in user space", "system_time": "in the kernel"}
+_CLOCKS = {"duration_time": "wall time", "user_time": "CPU time in user space", "system_time": "CPU time in the kernel"}
 _UNITS = {"msec": "ms", "": "events"}
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """The rows of one recording, each of one event in one interval and place."""
+    """Rows of one recording, each with one event in one interval and at one place (processor or thread)."""
 
-    lines: _Lines  # Numbers of the lines that hold a row each, from 1, in order: computed only for messages
+    lines: _Lines  # Line numbers of the rows, from 1, in order: computed only for messages
     path: Path
-    # `time`, `place` (empty without), `value`, `unit`, `event`, `running`, `share`: text; `goes on`: the row has
+    # `time`, `place` (may be empty), `value`, `unit`, `event`, `running`, `share`: text; `goes on`: whether the row has
     # further columns.
     frame: pl.DataFrame
 
     def refuse(self, left: pl.DataFrame, at: Any, what: str) -> NoReturn:
-        """Raise the error of a row, by its place in what is left of the frame."""
+        """Raise an error about a row, given by its index in the filtered frame `left`."""
         refuse(self.path, what, self.lines[int(left["row"][int(at)])])
 
 
 class _Lines:
-    """The numbers of the lines that hold rows; looked for when a message needs one."""
+    """Line numbers of a recording's rows, computed when a message needs one."""
 
     def __init__(self, content: bytes, first: int) -> None:
         self._content, self._first = content, first
@@ -96,14 +96,14 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
     for recording, line in _recordings(content):
         first = next((text for _, text in _Lines(recording, line)), None)
         if first is None:
-            refuse(path, "perf wrote a heading here without rows", line)
+            refuse(path, "no rows below perf's header", line)
         rows = _read_json(recording, path, line) if first.startswith(b"{") else _read_csv(recording, path, line)
         traces.append(_to_trace(rows, _started(recording)))
     return traces
 
 
 def _recordings(content: bytes) -> Iterator[tuple[bytes, int]]:
-    """Yield each recording of a file (`--append` puts several into one) and the number of its first line."""
+    """Yield each recording of a file (`perf stat --append` adds more) and the number of its first line."""
     begins = [0]
     while (at := content.find(b"\n" + _STARTED, begins[-1])) >= 0:
         begins.append(at + 1)
@@ -114,7 +114,7 @@ def _recordings(content: bytes) -> Iterator[tuple[bytes, int]]:
 
 
 def _started(recording: bytes) -> str | None:
-    """Return when a recording was started, ISO 8601; perf writes local time without its zone."""
+    """Return a recording's start time, ISO 8601; perf writes local time without a time zone."""
     if recording.startswith(_STARTED):
         text = " ".join(recording[len(_STARTED) :].partition(b"\n")[0].decode("ascii", "replace").split())
         with suppress(ValueError):
@@ -130,16 +130,16 @@ def _read_csv(recording: bytes, path: Path, first_line: int) -> _Rows:
     found = _FIRST.match(line)
     if found is None:
         if _WITHOUT_INTERVALS.match(line):
-            refuse(path, "no time at the beginning of the row: record with intervals (perf stat -I 20 -x, …)", number)
-        refuse(path, "this is not a row of perf stat -I with -x or -j", number)
+            refuse(path, "the row does not begin with a time: record with intervals (perf stat -I 20 -x, …)", number)
+        refuse(path, "not a row of perf stat -I with -x or -j", number)
     separator, decimal = found["separator"].decode("latin-1"), found["decimal"].decode()
     if separator == decimal:
-        alike = "the decimals have commas and so have the columns, which cannot be told apart"
-        refuse(path, f"{alike}: record with LC_ALL=C, or with -x ';'", number)
+        alike = "ambiguous row: commas are used both as decimal commas and to separate columns"
+        refuse(path, f"{alike}; record with LC_ALL=C, or with -x ';'", number)
     fields = [field.strip() for field in line.decode("utf-8", "replace").split(separator)]
     names = _columns(fields, path, number)
     wanted = [name for name in names if name in (_TIME, "place", "value", "unit", "event", "running", "share")]
-    # A heading of our own: polars would take the number of columns from a blank or a short first line.
+    # Add a header: otherwise polars would take the number of columns from an empty or short first line.
     heading = separator.join((*names, *(f"rest {at}" for at in range(len(fields) - len(names)))))
     file = BytesIO(heading.encode() + b"\n" + recording[recording.index(line) :])
     try:
@@ -153,7 +153,7 @@ def _read_csv(recording: bytes, path: Path, first_line: int) -> _Rows:
             encoding="utf8-lossy",
         )
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        refuse(path, f"the rows cannot be read ({str(error).strip().partition(chr(10))[0]})", number)
+        refuse(path, f"cannot read the rows ({str(error).strip().partition(chr(10))[0]})", number)
     rest = [name for name in frame.columns if name not in wanted]
     goes_on = pl.any_horizontal(pl.col(rest).is_not_null()) if rest else pl.lit(value=False)
     frame = frame.filter(pl.any_horizontal(pl.all().is_not_null())).select(*wanted, goes_on.alias("goes on"))
@@ -165,15 +165,15 @@ def _read_csv(recording: bytes, path: Path, first_line: int) -> _Rows:
 
 
 def _columns(fields: Sequence[str], path: Path, line: int) -> list[str]:
-    """Return what the columns are, by the first row."""
+    """Return the columns' names, inferred from the fields of the first row."""
     at = next((at for at, field in enumerate(fields[1:6], 1) if _VALUE.fullmatch(field)), 0)
     names = [_TIME]
     if at == 2:
         names.append("place")
-        if len(fields) > 3 and _VALUE.fullmatch(fields[3]):  # how many processors the row sums
+        if len(fields) > 3 and _VALUE.fullmatch(fields[3]):  # number of processors that the row sums
             names.append("processors")
     if at not in (1, 2):
-        refuse(path, "no count in this row: its columns are not those of perf stat -x", line)
+        refuse(path, "this row has no count: its columns are not those of perf stat -x", line)
     names += ["value", "unit", "event"]
     if len(fields) > len(names) and fields[len(names)].endswith("%"):
         names.append("variance")
@@ -216,11 +216,11 @@ def _refuse_json(lines: _Lines, path: Path) -> None:
             found = json.loads(line)
         except (ValueError, RecursionError) as error:
             if re.search(rb'"interval" : \d+,\d{9},', line):
-                refuse(path, "the decimals have commas, which JSON does not allow: record with LC_ALL=C", number)
-            refuse(path, f"this line is not a JSON object of perf stat -j ({error}): it is cut off or damaged", number)
+                refuse(path, "JSON does not allow decimal commas: record with LC_ALL=C", number)
+            refuse(path, f"truncated or damaged JSON from perf stat -j ({error})", number)
         if not isinstance(found, dict):
-            refuse(path, "this line is not a JSON object of perf stat -j", number)
-    refuse(path, "its rows are not those of perf stat -j", next(iter(lines))[0])
+            refuse(path, "this line is not a JSON object from perf stat -j", number)
+    refuse(path, "the rows are not from perf stat -j", next(iter(lines))[0])
 
 
 _LATEST_S = 4e9  # times are kept as int64 nanoseconds
@@ -233,7 +233,7 @@ def _to_trace(rows: _Rows, started: str | None) -> Trace:
     if frame.schema[_TIME] == pl.String:
         summary = pl.col(_TIME) == _SUMMARY
         frame = frame.filter(~summary.fill_null(value=False))
-    # Rows that only go on with a computed metric of the event before have no event.
+    # Rows that only add a computed metric to the previous event do not name an event.
     bare = pl.col("event").fill_null("") == ""
     frame = frame.filter(~(bare & (pl.col("value").fill_null("") == "") & pl.col("goes on")))
     frame = frame.with_columns(
@@ -246,10 +246,10 @@ def _to_trace(rows: _Rows, started: str | None) -> Trace:
     time = frame[_TIME].to_numpy()
     beyond = np.flatnonzero(~(np.abs(time) < _LATEST_S))
     if len(beyond):
-        rows.refuse(frame, beyond[0], "this time does not fit 64 bits of nanoseconds")
+        rows.refuse(frame, beyond[0], "this time is too large for 64-bit nanoseconds")
     steps = np.diff(time)
     if len(steps) and steps.min() < 0:
-        what = "the time goes back here: rows are out of order, or this is a second recording"
+        what = "this row is earlier than the previous row: rows are out of order, or from a second recording"
         rows.refuse(frame, np.argmax(steps < 0) + 1, what)
     interval = np.concatenate((np.zeros(1, np.int64), np.cumsum(steps > 0, dtype=np.int64)))
     events, event = _codes(frame["event"])
@@ -266,7 +266,7 @@ def _to_trace(rows: _Rows, started: str | None) -> Trace:
         values[name] = column[kept]
         if scaled:
             for what, times in (("enabled", enabled[name]), ("running", running[name])):
-                said = f"time in which {name} was {'wanted' if what == 'enabled' else 'on a counter'}"
+                said = f"time during which {name} was {'enabled' if what == 'enabled' else 'on a counter'}"
                 metrics.append(Metric(f"{name}.{what}_ns", "os", unit="ns", source="perf stat", meaning=said))
                 values[f"{name}.{what}_ns"] = np.rint(times[kept])
     attributes = {} if started is None else {"started": started}
@@ -275,11 +275,11 @@ def _to_trace(rows: _Rows, started: str | None) -> Trace:
 
 
 def _refuse_damaged(frame: pl.DataFrame, rows: _Rows) -> None:
-    """Refuse rows that lack a column, or have another thing in it."""
+    """Refuse rows with missing or malformed columns."""
     import polars as pl  # noqa: PLC0415
 
     if not len(frame):
-        refuse(rows.path, "no row has a count")
+        refuse(rows.path, "nothing to import: no row has a count")
     uncounted = pl.col("value").is_in([_NOT_COUNTED, _NOT_SUPPORTED])
     wrong = (
         pl.col(_TIME).is_null()
@@ -296,16 +296,16 @@ def _refuse_damaged(frame: pl.DataFrame, rows: _Rows) -> None:
     if row[_TIME] is None:
         what = "this row does not begin with a time in seconds"
     elif last:
-        what = "the last row is cut off; the recording is not complete"
+        what = "the last row is truncated: the recording is incomplete"
     elif row["event"] and row["count"] is not None:
-        what = "the columns after the event are not perf's: is the separator in the event's name? Record with -x ';'"
+        what = "unexpected columns after the event: if the event's name contains the separator, record with -x ';'"
     else:
-        what = "this is not a row of perf stat: a column is missing or is not a number"
+        what = "not a row of perf stat: a column is missing or is not a number"
     rows.refuse(found, 0, what)
 
 
 def _codes(texts: pl.Series) -> tuple[list[str], NDArray[np.int64]]:
-    """Return the different texts in the order of their first row, and each row's place among them."""
+    """Return the distinct texts in the order of their first rows, and for each row the index of its text."""
     import polars as pl  # noqa: PLC0415
 
     different = texts.unique(maintain_order=True)
@@ -320,7 +320,7 @@ def _pivot(
     event: NDArray[np.int64],
     events: Sequence[str],
 ) -> tuple[dict[str, NDArray[np.float64]], ...]:
-    """Return counts, times on a counter and times wanted by event, summed over processors or threads."""
+    """Return counts, running times and enabled times by event, summed over processors or threads."""
     places, place = _codes(frame["place"])
     cell = interval * len(events) + event
     size = (int(interval[-1]) + 1) * len(events)
@@ -332,7 +332,7 @@ def _pivot(
     if len(places) == 1 and len(cell) < size:
         missing = int(np.flatnonzero(np.bincount(cell, minlength=size) == 0)[0])
         at, name = missing // len(events), events[missing % len(events)]
-        cut_off = "; the recording is cut off" if at == interval[-1] else ""
+        cut_off = "; the recording is truncated" if at == interval[-1] else ""
         rows.refuse(frame, np.flatnonzero(interval == at)[-1], f"{name} has no row in this interval{cut_off}")
     counts = frame["count"].to_numpy()
     there = ~np.isnan(counts)
@@ -348,9 +348,9 @@ def _pivot(
 
 
 def describe_event(name: str, unit: str = "", *, source: str = "perf stat", scaled: bool = False) -> Metric:
-    """Return the metric of an event by perf's name of it; two names of one event share components.
+    """Return the metric for a perf event name; two names of the same event share components.
 
-    `unit`: As perf writes it; empty for counts.
+    `unit`: The unit that perf writes; empty for counts.
     """
     found = _MODIFIERS.search(name)
     letters = found["letters"] if found else ""
@@ -378,4 +378,4 @@ def _kind(name: str, base: str) -> Kind:
     return "os" if tracepoint or base in _CLOCKS else "hardware"
 
 
-FORMAT = ImportFormat("perf-stat", "perf stat -I", (".csv", ".json", ".txt"), _recognise, _read)
+FORMAT = ImportFormat("perf-stat", "perf stat -I output", (".csv", ".json", ".txt"), _recognise, _read)

@@ -1,6 +1,6 @@
-"""Counters of Perfetto traces: protobuf as Perfetto writes it, and JSON (Chrome's Trace Event Format, events of `C`).
+"""Counters of Perfetto traces: Perfetto's protobuf, and JSON (Chrome's Trace Event Format, events with phase `C`).
 
-Each process is a run. Field numbers are those of perfetto_trace.proto; nothing of Perfetto's own is needed.
+Each process is a run. Field numbers are those of perfetto_trace.proto; no Perfetto library is needed.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ from unperturbed.collectors.imports.format import (
 )
 
 _OPTIONS = {
-    "values": "what a counter's value is: gauge (its value then), cumulative (it runs on), counts (of the time until "
-    "the next value) (as the trace describes it, else gauge)",
-    "interval": "length of the intervals in ms (by the times of the counter with most values)",
+    "values": "meaning of counters' values: gauge (value at that time), cumulative (count since the start) or counts "
+    "(count until the next value) (default: as described in the trace, or else gauge)",
+    "interval": "interval length in ms (default: intervals between the values of the counter with most values)",
 }
 _PACKET, _TIMESTAMP, _TRACK_EVENT, _COMPRESSED, _CLOCK, _DEFAULTS, _TRACK = 1, 8, 11, 50, 58, 59, 60
 _SEQUENCE = 10
 _LAST_NS = 2**63 - 1
 _COUNTER_TYPE = 4
-_INCREMENTAL_CLOCKS = 64  # clocks from this number on are a sequence's own
+_INCREMENTAL_CLOCKS = 64  # clocks from this number on belong to one packet sequence
 _OWN_COUNTS = "an interval's count"
-"""The mark by which this tool's exports name counters whose values stand at the beginning of their intervals."""
+"""Text in this tool's exports that marks counters whose values are recorded at the beginning of their intervals."""
 
 
 class _CutOffError(Exception):
-    """A message ends beyond what holds it; the argument is the offset."""
+    """Error for a message that extends beyond its container; the argument is the offset."""
 
 
 @dataclass
 class _Counter:
-    """A counter and its values so far."""
+    """Counter and the values read so far."""
 
     name: str
     process: int
@@ -80,18 +80,18 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
         try:
             counters, names = _from_packets(content, path)
         except _CutOffError as error:
-            refuse(path, f"byte {error.args[0]:,}: a packet is cut off or damaged; the trace is not complete")
+            refuse(path, f"byte {error.args[0]:,}: truncated or damaged packet; the trace is incomplete")
     runs: defaultdict[int, list[_Counter]] = defaultdict(list)
     for counter in counters:
         if counter.times:
             runs[counter.process].append(counter)
     if not runs:
-        refuse(path, "this trace has no counters, only slices or other tracks")
+        refuse(path, "nothing to import: the trace has no counters, only slices or other tracks")
     named = [names.get(process) or None for process in runs]
     found = []
     for process, held in runs.items():
         trace = _trace(held, path, options)
-        # Names that several processes share tell no runs apart.
+        # Names that several processes share cannot distinguish runs.
         apart = names.get(process) and len(set(named)) == len(named)
         found.append(with_attributes(trace, run=names[process]) if apart else trace)
     return found
@@ -102,7 +102,7 @@ def _from_json(content: bytes, path: Path) -> tuple[list[_Counter], dict[int, st
         found = json.loads(content)
     except (ValueError, RecursionError) as error:
         line = getattr(error, "lineno", 1)
-        refuse(path, f"not JSON: it is cut off or damaged ({error})", line)
+        refuse(path, f"truncated or damaged JSON ({error})", line)
     events = found.get("traceEvents") if isinstance(found, dict) else found
     if not isinstance(events, list):
         refuse(path, "the JSON has no list of trace events", 1)
@@ -112,7 +112,7 @@ def _from_json(content: bytes, path: Path) -> tuple[list[_Counter], dict[int, st
     for place, event in enumerate(events):
         if not isinstance(event, dict):
             refuse(path, f"event {place} is not an object")
-        # Processes are numbers, which some tools write as text.
+        # Process ids are numbers, but some tools write them as text.
         process = numbers.setdefault(str(event.get("pid", 0)), len(numbers))
         if event.get("ph") == "M" and event.get("name") == "process_name" and isinstance(event.get("args"), dict):
             names[process] = str(event["args"].get("name", ""))
@@ -123,9 +123,9 @@ def _from_json(content: bytes, path: Path) -> tuple[list[_Counter], dict[int, st
             series = {str(key): float(value) for key, value in event["args"].items()}
             name = str(event["name"])
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            refuse(path, f"event {place}: a counter needs name, ts and args with numbers ({error!r})")
+            refuse(path, f"event {place}: a counter event must have name, ts, and args with numbers ({error!r})")
         if not -_LAST_NS <= time <= _LAST_NS:
-            refuse(path, f"event {place}: its time is beyond 292 years")
+            refuse(path, f"event {place}: the time is more than 292 years")
         for key, value in series.items():
             called = name if len(series) == 1 else f"{name}.{key}"
             counter = counters.setdefault((process, called), _Counter(called, process))
@@ -135,7 +135,7 @@ def _from_json(content: bytes, path: Path) -> tuple[list[_Counter], dict[int, st
 
 
 def _varint(content: bytes, at: int, offset: int = 0) -> tuple[int, int]:
-    """Return a number of variable length and the place behind it; `offset` is the place of `content` in the file."""
+    """Return a varint and the index after it; `offset` is the position of `content` in the file."""
     value = shift = 0
     while True:
         if at >= len(content) or shift > 63:
@@ -149,8 +149,8 @@ def _varint(content: bytes, at: int, offset: int = 0) -> tuple[int, int]:
 
 
 def _fields(content: bytes, offset: int = 0) -> Iterator[tuple[int, Any, int]]:
-    """Yield number, value and place of each field of a message: int, bytes, or the bytes of a fixed number."""
-    if not isinstance(content, bytes):  # a number where the schema has a message
+    """Yield number, value and file offset of each field of a message; values are int or bytes."""
+    if not isinstance(content, bytes):  # a number, although the schema requires a message
         raise _CutOffError(offset)
     at = 0
     while at < len(content):
@@ -172,12 +172,12 @@ def _fields(content: bytes, offset: int = 0) -> Iterator[tuple[int, Any, int]]:
 
 
 def _message(content: bytes, offset: int = 0) -> dict[int, Any]:
-    """Return the fields of a message by number; of a repeated one, the last."""
+    """Return the fields of a message by number; for a repeated field, the last value."""
     return {number: value for number, value, _ in _fields(content, offset)}
 
 
 def _packets(content: bytes, path: Path) -> Iterator[tuple[dict[int, Any], int]]:
-    """Yield the fields of each packet and its place; of a compressed one, the packets in it, all at its place."""
+    """Yield the fields and offset of each packet; packets inside a compressed packet have that packet's offset."""
     for number, packet, offset in _fields(content):
         if number != _PACKET or not isinstance(packet, bytes):
             raise _CutOffError(offset)
@@ -189,7 +189,7 @@ def _packets(content: bytes, path: Path) -> Iterator[tuple[dict[int, Any], int]]
             held = zlib.decompress(parts[_COMPRESSED])
             inner = [(_message(message), offset) for _, message, _ in _fields(held)]
         except (zlib.error, TypeError, _CutOffError):
-            refuse(path, f"byte {offset:,}: compressed packets are damaged; the trace is not complete")
+            refuse(path, f"byte {offset:,}: damaged compressed packets; the trace is incomplete")
         yield from inner
 
 
@@ -215,7 +215,7 @@ def _from_packets(content: bytes, path: Path) -> tuple[list[_Counter], dict[int,
         if event.get(9) != _COUNTER_TYPE:
             continue
         if _number(parts, _CLOCK, offset, clocks.get(sequence, 0)) >= _INCREMENTAL_CLOCKS:
-            refuse(path, f"byte {offset:,}: times are of a clock of the program's own; record with absolute timestamps")
+            refuse(path, f"byte {offset:,}: timestamps use an incremental clock: record with absolute timestamps")
         track = _number(event, 11, offset, tracks.get(sequence, 0))
         counter = counters.setdefault(track, _Counter(f"counter {track}", track))
         if 44 in event and (not isinstance(event[44], bytes) or len(event[44]) != struct.calcsize("<d")):
@@ -223,7 +223,7 @@ def _from_packets(content: bytes, path: Path) -> tuple[list[_Counter], dict[int,
         value = struct.unpack("<d", event[44])[0] if 44 in event else _signed(_number(event, 30, offset))
         time = _number(parts, _TIMESTAMP, offset)
         if time >> 63:
-            refuse(path, f"byte {offset:,}: time {time:,} is beyond 292 years; the packet is damaged")
+            refuse(path, f"byte {offset:,}: time {time:,} ns is more than 292 years; the packet is damaged")
         counter.times.append(time)
         counter.counts.append(value)
     for track, counter in counters.items():
@@ -238,7 +238,7 @@ def _from_packets(content: bytes, path: Path) -> tuple[list[_Counter], dict[int,
 
 
 def _number(parts: Mapping[int, Any], key: int, offset: int, default: int = 0) -> int:
-    """Return a field that the schema has as a number."""
+    """Return a field that is a number in the schema."""
     value = parts.get(key, default)
     if not isinstance(value, int):
         raise _CutOffError(offset)
@@ -246,7 +246,7 @@ def _number(parts: Mapping[int, Any], key: int, offset: int, default: int = 0) -
 
 
 def _text(parts: Mapping[int, Any], key: int, offset: int) -> str:
-    """Return a field that the schema has as a text."""
+    """Return a field that is text in the schema."""
     value = parts.get(key, b"")
     if not isinstance(value, bytes):
         raise _CutOffError(offset)
@@ -288,9 +288,9 @@ def _trace(counters: list[_Counter], path: Path, options: Mapping[str, str]) -> 
         first, last = min(int(moments.min()) for moments in times), max(int(moments.max()) for moments in times)
         axis = np.arange(first, last + 1, length).astype(np.int64)
     elif any(not np.isin(moments, axis).all() for moments in times):
-        notes.append(f"counters have values at different times: brought to the intervals of {counters[densest].name}")
+        notes.append(f"counters have values at different times: resampled to the intervals of {counters[densest].name}")
     if len(axis) < 2:
-        refuse(path, "every counter has at most one value, so no interval")
+        refuse(path, "nothing to import: every counter has at most one value, so there are no intervals")
     metrics, columns = [], {}
     for counter, moments in zip(counters, times, strict=True):
         meaning = said or counter.values
@@ -302,21 +302,21 @@ def _trace(counters: list[_Counter], path: Path, options: Mapping[str, str]) -> 
         semantics = "gauge" if meaning == "gauge" else "counter"
         metrics.append(Metric(counter.name, kind, counter.unit or "events", semantics, "perfetto"))  # type: ignore[arg-type]
     bounds = axis[:-1] - axis[0], axis[1:] - axis[0]
-    return make_counted_trace(metrics, columns, bounds, path, missing="without a value", notes=notes)
+    return make_counted_trace(metrics, columns, bounds, path, missing="not recorded", notes=notes)
 
 
 def _require_once(counter: _Counter, path: Path) -> None:
-    """Refuse a count that appears twice at one time: it would be added twice."""
+    """Refuse a count that appears twice at the same time: it would be added twice."""
     seen = Counter((time, count) for time, count in zip(counter.times, counter.counts, strict=True) if count)
     twice = next((time for (time, _), times in seen.items() if times > 1), None)
     if twice is not None:
-        refuse(path, f"{counter.name} has the same count twice at {twice:,} ns, so it would be added twice")
+        refuse(path, f"{counter.name} has the same count twice at {twice:,} ns: it would be added twice")
 
 
 def _in_intervals(
     times: NDArray[np.int64], values: NDArray[np.float64], axis: NDArray[np.int64], meaning: str
 ) -> NDArray[np.float64]:
-    """Return a counter's value in each interval of an axis."""
+    """Return a counter's value in each interval between the times of an axis."""
     order = np.argsort(times, kind="stable")
     times, values = times[order], values[order]
     if meaning == "cumulative":

@@ -1,4 +1,4 @@
-"""Reading of files of other tools: which format they have, and the traces in them."""
+"""Reading of other tools' files: recognition of their formats, and their traces."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 @cache
 def import_formats() -> Mapping[str, ImportFormat]:
-    """Return every import format by name, those of other distributions last."""
+    """Return every import format by name; formats of other packages come last."""
     return MappingProxyType(records_in(__name__.rpartition(".")[0], ImportFormat, group="unperturbed.imports"))
 
 
 def find_format(name: str) -> ImportFormat:
-    """Return the import format of a name.
+    """Return the import format with a name.
 
     Raises
     ------
     DataError
-        There is none; the message names the one that was meant, or all.
+        No format has this name; the message suggests the format that was probably meant, or lists all.
     """
     known = import_formats()
     if name in known:
@@ -44,13 +44,15 @@ def find_format(name: str) -> ImportFormat:
     path = Path(name)
     if path.exists():
         found = recognise(path)
-        advice = f"the format comes before the files; {name} is of {found.name}" if found else ""
-        raise DataError(f"unknown import format {name!r}; {advice or f'give one of {listing(known)} before it'}")
-    raise DataError(f"unknown import format {name!r}; {did_you_mean(name, known, limit=1) or f'use {listing(known)}'}")
+        advice = f"put the format before the files; {name} has format {found.name}" if found else ""
+        known_formats = f"put a format before the files: {listing(known, 'or')}"
+        raise DataError(f"{name!r} is a file, not an import format; {advice or known_formats}")
+    meant = did_you_mean(name, known, limit=1) or f"use {listing(known, 'or')}"
+    raise DataError(f"unknown import format {name!r}; {meant}")
 
 
 def recognise(path: Path) -> ImportFormat | None:
-    """Return the format that a file begins like; None where it is of none, or cannot be read."""
+    """Return the format that a file's beginning matches; None if no format matches or the file cannot be read."""
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD)
@@ -64,22 +66,22 @@ def _format_of(head: bytes) -> ImportFormat | None:
 
 
 def find_files(paths: Paths) -> list[Path]:
-    """Return the files that paths, patterns and folders name, those of a pattern or folder in natural order.
+    """Return the files given by paths, patterns and folders; files of a pattern or folder are in natural order.
 
     Parameters
     ----------
     paths : path-like or iterable of path-like
-        Files, folders, and patterns as `base/*.csv`.
+        Files, folders, and patterns such as `base/*.csv`.
 
     Returns
     -------
     list of Path
-        At least one, each once.
+        At least one file; no file twice.
 
     Raises
     ------
     DataError
-        A path or pattern names no file, or a file is named twice.
+        A path or pattern matches no file, or a file is given twice.
     """
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     found: list[Path] = []
@@ -91,44 +93,46 @@ def find_files(paths: Paths) -> list[Path]:
             inside = sorted(files, key=_natural)
         elif path.exists():
             if not path.is_file():
-                raise DataError(f"{text} is a pipe, a socket or a device: write its content to a file, and name that")
+                raise DataError(
+                    f"{text} is a pipe, a socket or a device: write its content to a file, and give that file"
+                )
             inside = [path]
         else:
             matching = map(Path, glob.glob(text))  # noqa: PTH207  Path.glob takes no absolute pattern
             inside = sorted((file for file in matching if file.is_file()), key=_natural)
         if not inside:
-            raise DataError(f"{text}: {'the folder has no files' if path.is_dir() else 'no such file'}")
+            raise DataError(f"{text}: {'the folder contains no files' if path.is_dir() else 'no such file'}")
         found += inside
     if not found:
-        raise DataError("no file to import: name at least one")
+        raise DataError("no file to import: give at least one file")
     if len(set(found)) < len(found):
         twice = next(file for file in found if found.count(file) > 1)
-        raise DataError(f"{twice} is given twice; each file is a run of its own")
+        raise DataError(f"{twice} is given twice: give each file once")
     return found
 
 
 def read_traces(paths: Paths, format: str | None = None, **mapping: str) -> list[Trace]:  # noqa: A002
-    """Read the traces that another tool recorded.
+    """Read traces that another tool recorded.
 
     Parameters
     ----------
     paths : path-like or iterable of path-like
-        Files, folders, and patterns as `base/*.csv`; those of a pattern or folder are read in natural order.
+        Files, folders, and patterns such as `base/*.csv`; the files of a pattern or folder are read in natural order.
     format : str, optional
-        The name of the format, as `perf-stat`. By default it is recognised by each file's beginning.
+        The name of the format, such as `perf-stat`. By default, each file's beginning determines its format.
     **mapping : str
-        Options of the format: which columns of a table are what, as `time="seconds", run="id"`.
+        Options of the format, such as the roles of a table's columns: `time="seconds", run="id"`.
 
     Returns
     -------
     list of Trace
-        A trace a run. Its attributes hold `run` (a name), `file`, `sha256` (of the file), `imported` (the format's
-        title) and `notes` (what was left out, a list of sentences).
+        One trace per run. Its attributes include `run` (a name), `file`, `sha256` (of the file), `imported` (the
+        format's title) and `notes` (a list of sentences about omitted data).
 
     Raises
     ------
     DataError
-        There is no such file, it is of another format, or it is damaged. The message has the file and the line.
+        A file does not exist, has a different format, or is damaged. The message has the file and the line.
     """
     chosen = None if format is None else find_format(format)
     files = find_files(paths)
@@ -143,51 +147,51 @@ def read_traces(paths: Paths, format: str | None = None, **mapping: str) -> list
 
 
 def read_perf_stat(paths: Paths) -> list[Trace]:
-    """Read what `perf stat -I MS -x, …` or `perf stat -I MS -j …` wrote.
+    """Read the output of `perf stat -I MS -x, …` or `perf stat -I MS -j …`.
 
     Parameters
     ----------
     paths : path-like or iterable of path-like
-        Files, folders, and patterns as `base/*.csv`.
+        Files, folders, and patterns such as `base/*.csv`.
 
     Returns
     -------
     list of Trace
-        A trace a recording, as `read_traces` describes.
+        One trace per recording, as `read_traces` describes.
 
     Raises
     ------
     DataError
-        As `read_traces`.
+        As for `read_traces`.
     """
     return read_traces(paths, "perf-stat")
 
 
 def _check_names(traces: Iterable[Trace], path: Path) -> None:
-    """Refuse names that no file can hold: JSON may spell half of a surrogate pair."""
+    """Refuse names that no file can contain: JSON can encode an unpaired surrogate."""
     names = {name for trace in traces for name in (*trace.metrics, str(trace.attributes.get("run", "")))}
     for name in sorted(names):
         if re.search("[\ud800-\udfff]", name):
             shown = f"{path}: the name {visible(name)!r}"
-            raise DataError(f"{shown} is not valid Unicode: it holds half of a surrogate pair")
+            raise DataError(f"{shown} is not valid Unicode: it contains an unpaired surrogate")
 
 
 def read_file(path: Path, chosen: ImportFormat | None, options: Mapping[str, str], name: str) -> list[Trace]:
-    """Read the runs of one file; its format is recognised if none is chosen."""
+    """Read the runs of one file; if no format is chosen, the file's beginning determines it."""
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise DataError(f"{path}: the file cannot be read: {error.strerror}") from None
+        raise DataError(f"{path}: cannot read the file: {error.strerror}") from None
     head = content[:_HEAD]
     if not content.strip():
         raise DataError(f"{path}: the file is empty")
     if chosen is None:
         chosen = _format_of(head)
         if chosen is None:
-            raise DataError(f"{path}:1: unrecognized format; name it: {listing(import_formats(), 'or')}")
+            raise DataError(f"{path}:1: unrecognised format; specify one: {listing(import_formats(), 'or')}")
     elif not chosen.recognise(head):
         if other := _format_of(head):
-            advice = f"`unperturbed import {other.name}` reads it"
+            advice = f"use `unperturbed import {other.name}`"
             raise DataError(f"{path}:1: this is {other.title}, not {chosen.title}; {advice}")
         for begin, what in _OTHER_FILES:
             if head.startswith(begin):
@@ -205,17 +209,17 @@ def read_file(path: Path, chosen: ImportFormat | None, options: Mapping[str, str
 
 
 _OTHER_FILES: Sequence[tuple[bytes, str]] = (
-    (b"SQLite format 3\0", "an SQLite database; `unperturbed check FOLDER` judges the campaign of a campaign.sqlite"),
-    (b"PERFILE2", "a recording of perf; `perf script` writes it as text, which `import perf-script` reads"),
-    (b"\x1f\x8b", "compressed by gzip; unpack it first"),
-    (b"\x28\xb5\x2f\xfd", "compressed by zstd; unpack it first"),
-    (b"\xfd7zXZ\0", "compressed by xz; unpack it first"),
-    (b"PK\x03\x04", "a ZIP archive; unpack it first"),
-    (b"\x7fELF", "a program (ELF); `unperturbed run -- PROGRAM` measures it"),
+    (b"SQLite format 3\0", "an SQLite database; to check a campaign, use `unperturbed check FOLDER`"),
+    (b"PERFILE2", "a perf recording; convert it with `perf script`, then use `unperturbed import perf-script`"),
+    (b"\x1f\x8b", "a gzip file; decompress it first"),
+    (b"\x28\xb5\x2f\xfd", "a zstd file; decompress it first"),
+    (b"\xfd7zXZ\0", "an xz file; decompress it first"),
+    (b"PK\x03\x04", "a ZIP archive; extract it first"),
+    (b"\x7fELF", "a program (ELF); to measure it, use `unperturbed run -- PROGRAM`"),
 )
 
 
 def _natural(path: Path) -> list[tuple[int, int, str]]:
-    """Return a key that sorts `run9` before `run10`."""
+    """Return a sort key that puts `run9` before `run10`."""
     parts = re.split(r"(\d+)", str(path))
     return [(int(part.isdigit()), int(part) if part.isdigit() else 0, part) for part in parts]

@@ -1,1 +1,1 @@
-"""From the record file of a run to its trace."""
+"""Conversion of a run's record file to its trace."""

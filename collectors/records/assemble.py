@@ -1,4 +1,4 @@
-"""Make the trace of a run from its records and, when simulated, its dumps."""
+"""Assembly of a run's trace from its records and, if simulated, from callgrind's dumps."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def assemble(
     attributes: Mapping[str, Any],
     whole: bool = False,
 ) -> Trace:
-    """Make the trace of one run; interval i lies between records i and i + 1.
+    """Make the trace of one run; interval i is between records i and i + 1.
 
-    `software`: In the order of the metrics' numbers; `milestone` describes one.
-    `derived`: Metrics computed from others; one whose parts this pass lacks is left out.
-    `dumps`: callgrind's dump files without their process number; not read unless simulated.
-    `attributes`: Kept with the trace; `clock` chooses the records' stamps. With `interval_event`, `interval_ns` is the
-    number of that metric's counts which end an interval.
-    `whole`: The run may be one interval, and must have been seen to its end.
+    `software`: The software metrics, ordered by their index in the run; `milestone` makes such a metric.
+    `derived`: Metrics computed from others; left out if this pass lacks one of the others.
+    `dumps`: Path of callgrind's dump files without the process id; read only for simulated metrics.
+    `attributes`: Attributes of the trace; `clock` selects the records' timestamps. With `interval_event`, `interval_ns`
+    is the number of counts of that event after which an interval ends.
+    `whole`: The run may consist of one interval, and must have been recorded to its end.
     """
     _check(records, software, whole=whole)
     rows = main_thread(records)
@@ -68,7 +68,7 @@ def assemble(
     for name in os_metrics:
         meaning = OS_METRICS[name] + (" of the simulator's process" if source is not None and source.simulated else "")
         if records.wall_ns and name in ("user_time_us", "system_time_us"):
-            meaning += " (told to others in ticks of 10 ms)"
+            meaning += " (an observer reads it in ticks of 10 ms)"
         group = next(group for group in OS_GROUPS if name in group.metrics)
         metrics.append(Metric(name, "os", source=group.source, meaning=meaning))
         columns[name] = deltas(rows["os"][:, records.os_columns.index(name)])
@@ -98,7 +98,7 @@ def assemble(
 
 
 def thread_traces(records: Records, collected: Pass, attributes: Mapping[str, Any]) -> dict[int, Trace]:
-    """Make a trace of each thread that had its own sampler: hardware metrics over its own intervals."""
+    """Make a trace of each thread with a sampler of its own: hardware metrics over the thread's own intervals."""
     found = {}
     for thread in threads(records):
         rows = of_thread(records, thread)
@@ -119,7 +119,7 @@ def thread_traces(records: Records, collected: Pass, attributes: Mapping[str, An
 
 
 def _paced(rows: NDArray[Any], collected: Pass, attributes: Mapping[str, Any]) -> tuple[NDArray[np.int64], int]:
-    """Return the count of the event that ends intervals at each record, and after how many counts it does so."""
+    """Return the interval event's count at each record, and the number of counts after which an interval ends."""
     index = [metric.name for metric in collected.metrics].index(attributes["interval_event"])
     return rows["hardware"][:, index], int(attributes["interval_ns"])
 
@@ -130,14 +130,14 @@ def _check_throttling(records: Records, counts: NDArray[np.int64], attributes: M
     if found:
         are = "are" if found == "has" else "may be"
         raise RunError(
-            f"the kernel {found} throttled {event}, which ends an interval every {period:,} counts, for interrupting "
-            f"too often: counts {are} missing. Use a longer interval, or raise kernel.perf_event_max_sample_rate, "
-            "which the kernel itself lowers when interrupts take long"
+            f"the kernel {found} throttled {event}, which ends an interval every {period:,} counts, because of too "
+            f"many interrupts: counts {are} missing. Use a longer interval, or raise "
+            "kernel.perf_event_max_sample_rate, which the kernel lowers by itself if interrupts take too long"
         )
 
 
 def _facts(records: Records, rows: NDArray[Any], missed: NDArray[np.int64]) -> dict[str, Any]:
-    """Return facts about the sampling itself, to be kept with the trace."""
+    """Return facts about the sampling, for the trace's attributes."""
     lengths = np.diff(rows["monotonic_ns"]) / 1e6
     facts: dict[str, Any] = {
         "wall_seconds": int(rows["monotonic_ns"][-1] - rows["monotonic_ns"][0]) / 1e9,
@@ -165,7 +165,7 @@ def _facts(records: Records, rows: NDArray[Any], missed: NDArray[np.int64]) -> d
 
 
 def derived_metric(name: str, expression: MetricExpression, known: Mapping[str, Metric]) -> Metric:
-    """Describe a metric that is computed from others."""
+    """Describe a metric computed from others."""
     parts = [known[part] for part in expression.names]
     simulated_part = any(part.kind == "simulated" or part.meaning.startswith("simulated") for part in parts)
     meaning = f"{'simulated: ' if simulated_part else ''}{expression.text}"
@@ -174,10 +174,10 @@ def derived_metric(name: str, expression: MetricExpression, known: Mapping[str, 
 
 
 def milestone(name: str, means: str = "compiled", *, semantics: Semantics = "counter") -> Metric:
-    """Describe a software metric by its collector, a key of `_MEANS`."""
+    """Describe a software metric; `means` is a key of `_MEANS`, the way of counting."""
     source, meaning = _MEANS[means]
     if semantics == "gauge":
-        meaning = "value of a variable of the program at the end of the interval"
+        meaning = "value of a program variable at the end of the interval"
     unit = "" if semantics == "gauge" else "events"
     return Metric(name, "software", unit=unit, semantics=semantics, source=source, meaning=meaning)
 
@@ -185,7 +185,7 @@ def milestone(name: str, means: str = "compiled", *, semantics: Semantics = "cou
 _MEANS: Mapping[str, tuple[str, str]] = {
     "compiled": ("instrumentation", "milestone compiled into the program"),
     "kernel": ("kernel probe", "hits of a probe, counted by the kernel"),
-    "preload": ("interposition", "calls of a library's function from elsewhere, counted on the way"),
+    "preload": ("interposition", "calls from outside a library to its function, counted by interposition"),
     "python": ("import hook", "entries of Python functions"),
 }
 
@@ -195,48 +195,49 @@ def _check(records: Records, software: Sequence[Metric], *, whole: bool) -> None
     counted = f"{', '.join(within)}: " if within else ""
     if records.state == "waiting":
         raise RunError(
-            "the sampler did not start in the measured program: check that the program that runs is the one that was "
-            "built and linked by {cc} or {cxx}, and that it gets the environment it was started with. The sampler "
-            "never starts in a set-uid program"
+            "the sampler did not start in the measured program: check that the executed program was built and linked "
+            "with {cc} or {cxx}, and that the environment is passed on to it. The sampler never starts in a set-uid "
+            "program"
         )
     if records.state == "failed":
         raise RunError(f"the sampler failed: {records.message}")
     if within and records.tables == 0:
         raise SpecError(
-            f"{counted}the program loaded none of the code that counts. Does it use a system library instead of the "
-            'one built here? Then set, in the spec, environment: {LD_LIBRARY_PATH: "{build}"}, or link it statically'
+            f"{counted}the program loaded no instrumented code. If it loads a system library instead of the library "
+            'built here, set environment: {LD_LIBRARY_PATH: "{build}"} in the spec, or link the library statically'
         )
     for mark, sentence in _FATAL.items():
         if mark in records.marks and (within or mark not in _SPOILS_SOFTWARE):
             raise RunError(f"{counted}{sentence}")
     if records.lost:
-        raise RunError(f"the record file was full: {records.lost} intervals lost. Use a longer interval")
+        raise RunError(f"the record file was full: {records.lost} intervals were lost. Use a longer interval")
     if records.unread > _UNREAD_SHARE * len(records.rows):
-        raise RunError(f"cannot read the counters at {records.unread} of {records.unread + len(records.rows)} ticks")
+        raise RunError(f"counters could not be read at {records.unread} of {records.unread + len(records.rows)} ticks")
     if whole and records.state != "finished":
         raise RunError(
-            "the program ended without its exit handlers (by _exit, in another program by exec, or from a second "
-            "thread), so its last counts were not read: let it end by exit or from main, or use sampler: outside"
+            "the program ended without running its exit handlers (through _exit, exec, or a second thread), so its "
+            "last counts were not read: let it end through exit or by returning from main, or use sampler: outside"
         )
     if np.count_nonzero(records.rows["thread"] == 0) < (2 if whole else 3):
         raise RunError("the program ended before the first interval: give it more work, or use a shorter interval")
 
 
 _UNREAD_SHARE = 0.05
-"""Counts are cumulative: where a reading fails two intervals become one, and no count is lost."""
+"""Tolerated share of failed readings: counts are cumulative, so a failed reading joins two intervals but loses none."""
 
 _SPOILS_SOFTWARE = Mark.EXEC | Mark.SHARED_FORK | Mark.UNSHARED
 _FATAL: Mapping[Mark, str] = {
-    Mark.EXEC: "the program replaced itself by another (exec), and its counters ended there. Measure that other "
-    "program itself",
-    Mark.SHARED_FORK: "a child made by a bare system call counted into the program's own counters; use sampler: inside",
-    Mark.UNSHARED: "counters of a part of the program could not be shared with the observer: it was not linked by {cc} "
-    "or {cxx}, or the linker moved them; use sampler: inside",
-    Mark.SIGNAL_TAKEN: "the program installed a handler of its own for the sampler's signal: choose another with "
+    Mark.EXEC: "the program replaced itself with another program (exec), which ended its counters. Measure that other "
+    "program directly",
+    Mark.SHARED_FORK: "a child process created by a direct system call incremented the program's own counters; use "
+    "sampler: inside",
+    Mark.UNSHARED: "counters of a part of the program could not be shared with the observer: that part was not linked "
+    "with {cc} or {cxx}, or the linker moved the counters; use sampler: inside",
+    Mark.SIGNAL_TAKEN: "the program installed its own handler for the sampler's signal: choose another signal with "
     "`signal:`, or use sampler: outside",
-    Mark.SIGNAL_BLOCKED: "the program blocked the sampler's signal: choose another with `signal:`, or use "
+    Mark.SIGNAL_BLOCKED: "the program blocked the sampler's signal: choose another signal with `signal:`, or use "
     "sampler: outside",
-    Mark.FROZEN: "the kernel stopped counting while the program went on, as it does when a set-uid program is "
-    "started: measure as the user whom that program becomes",
+    Mark.FROZEN: "the kernel stopped counting while the program was running, as it does when a set-uid program "
+    "starts: measure as the user that the set-uid program runs as",
 }
-"""Marks of a run whose counts cannot be believed."""
+"""Marks of runs with invalid counts, and the message for each."""

@@ -1,11 +1,11 @@
-"""Hardware counts of a run from its records: summed over threads, scaled where events took turns, checked.
+"""Hardware counts of a run from its records: summed over threads, scaled if multiplexed, and checked.
 
-Counts are checked against each other: a part is never larger than its whole, whatever the program. Wrong event tables,
-errata, speculative counts and multiplexing all show here first. Nothing is corrected, only reported.
+The checks compare counts: in every program, the count of a part is at most the count of the whole. They reveal wrong
+event tables, errata, speculative counts and multiplexing. Violations are reported, not corrected.
 
-Intervals by work: the kernel sets an event that ends intervals of N counts to overflow at N, 2 N, 3 N, … counts since
-it was enabled. Its own count in a record therefore shows both the periods that are over, and the counts since the last
-of them, which is the skid.
+Intervals by work: if an event ends intervals of N counts, the kernel makes the event overflow at N, 2 N, 3 N, … counts
+since it was enabled. The event's count in a record therefore shows how many periods have ended, and the number of
+counts since the end of the last one, the skid.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ if TYPE_CHECKING:
 
 
 _WHOLE = 0.999
-"""Share of time on the counters that counts as all of it: enabled and running time are read one after the other."""
+"""Least share of time on a counter that is treated as all the time: enabled and running time are read in sequence."""
 _FALL = 2**40
-"""A count that falls by so much was misread: a counter of 48 bits was read as it was set anew."""
+"""Decrease of a count that proves a misreading: a 48-bit counter was read while it was being reset."""
 
 
 def main_thread(records: Records) -> NDArray[Any]:
-    """Return the records of the main thread (outside: of the whole program), whose bounds are the trace's."""
+    """Return the main thread's records, which bound the trace's intervals; from an observer, the whole program's."""
     return of_thread(records, 0)
 
 
 def of_thread(records: Records, thread: int) -> NDArray[Any]:
-    """Return the records of one thread, in the order of time."""
+    """Return the records of one thread, in time order."""
     rows: NDArray[Any] = records.rows[records.rows["thread"] == thread]
     return rows
 
 
 def threads(records: Records) -> tuple[int, ...]:
-    """Return the numbers of the sampled threads that have an interval, the main thread's (0) first."""
+    """Return the numbers of the sampled threads that have at least one interval, the main thread's (0) first."""
     numbers, count = np.unique(records.rows["thread"], return_counts=True)
     return tuple(int(number) for number in numbers[count > 1])
 
@@ -52,9 +52,9 @@ def threads(records: Records) -> tuple[int, ...]:
 def hardware_columns(collected: Pass, records: Records) -> Iterator[tuple[Metric, NDArray[Any]]]:
     """Yield each hardware metric of a pass with its column over the main thread's intervals.
 
-    Counts of further threads are added: each thread is read at moments of its own, so its cumulative count is
-    interpolated linearly to the main thread's. A multiplexed count is scaled by enabled ÷ running time of its own
-    interval, NaN where the event never ran in it; the two times follow as columns of their own.
+    Counts of other threads are added: each thread is read at its own times, so its cumulative counts are interpolated
+    linearly at the main thread's times. A multiplexed count is scaled by the interval's ratio of enabled to running
+    time, and is NaN if the event was not counted in the interval; both times follow as separate columns.
     """
     rows = main_thread(records)
     for thread in threads(records):
@@ -63,7 +63,7 @@ def hardware_columns(collected: Pass, records: Records) -> Iterator[tuple[Metric
             gained = deltas(counts[:, index])
             if (gained < -_FALL).any():
                 fell = f"{metric.name} fell by {-int(gained.min()):,} between two readings"
-                raise RunError(f"{fell}, but a count never falls: the counter was misread")
+                raise RunError(f"{fell}, but counts never fall: the counter was misread; repeat the run")
     if not collected.multiplexed:
         _check_complete(records)
     for index, metric in enumerate(collected.metrics):
@@ -84,8 +84,8 @@ def _check_complete(records: Records) -> None:
         if hybrid := confinement():
             raise RunError(f"the events were counted only {share:.1%} of the time: {hybrid}")
         raise RunError(
-            f"the events were counted only {share:.1%} of the time: something else also uses the counters of this "
-            "host (another profiler, the NMI watchdog). Stop it, request fewer metrics, or set multiplex: true"
+            f"the events were counted only {share:.1%} of the time: another user of this host's counters (a profiler, "
+            "the NMI watchdog) is active. Stop it, request fewer metrics, or set multiplex: true"
         )
 
 
@@ -97,22 +97,22 @@ def _scaled(
         column = np.where(running_ns > 0, counts / share, np.where(enabled_ns > 0, np.nan, 0.0))
     whole = running_ns.sum() / max(1, enabled_ns.sum())
     scaled = bool((running_ns < enabled_ns).any())
-    meaning = f"{metric.meaning} (multiplexed: scaled from {whole:.0%} of the time)" if scaled else metric.meaning
+    meaning = f"{metric.meaning} (multiplexed: scaled up from {whole:.0%} of the time)" if scaled else metric.meaning
     yield replace(metric, scaled=scaled, meaning=meaning), column
     for name, times in (("enabled", enabled_ns), ("running", running_ns)):
-        described = f"time in which {metric.name} was {'wanted' if name == 'enabled' else 'on a counter'}"
+        described = f"time during which {metric.name} was {'enabled' if name == 'enabled' else 'on a counter'}"
         yield Metric(f"{metric.name}.{name}_ns", "os", unit="ns", source=metric.source, meaning=described), times
 
 
 def _interpolated(rows: NDArray[Any], index: int, moments_ns: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return a thread's counts between the given moments, shape (moments − 1,), linear between its records."""
+    """Return a thread's counts between given times, shape (times − 1,), interpolated linearly between its records."""
     counts = rows["hardware"][:, index].astype(np.float64)
     cumulative = np.interp(moments_ns, rows["monotonic_ns"], counts, left=0.0, right=counts[-1])
     return deltas(np.rint(cumulative).astype(np.int64))
 
 
 _SLACK = 0.01
-"""Counters of one reading are read one after the other, and small excesses over a whole run come from that."""
+"""Tolerated excess of a part over its whole: the counters of a reading are read in sequence, not at the same time."""
 
 
 def _cache_parts() -> Iterator[tuple[str, str]]:
@@ -143,11 +143,11 @@ _PARTS_OF = {
     "perf::page-faults": "perf::minor-faults perf::major-faults",
 }
 PARTS = (*_cache_parts(), *((part, whole) for whole, parts in _PARTS_OF.items() for part in parts.split()))
-"""Pairs of metrics: the first counts a part of the second."""
+"""Pairs of metrics: the first counts a part of what the second counts."""
 
 
 def implausible(columns: Mapping[str, NDArray[Any]]) -> list[str]:
-    """Return a sentence for each pair whose part exceeds its whole, over the run by more than 1 %; NaN is left out."""
+    """Return a sentence for each part that exceeds its whole by more than 1 % over the run; NaN is left out."""
     found = []
     for part, whole in PARTS:
         if part not in columns or whole not in columns:
@@ -156,20 +156,20 @@ def implausible(columns: Mapping[str, NDArray[Any]]) -> list[str]:
         smaller, larger = (float(columns[name][both].sum()) for name in (part, whole))
         if smaller > larger * (1 + _SLACK):
             share = float(np.mean(columns[part][both] > columns[whole][both]))
-            sums = f"{part} ({smaller:,.0f}) exceeds its whole, {whole} ({larger:,.0f})"
+            sums = f"the part {part} ({smaller:,.0f}) exceeds the whole {whole} ({larger:,.0f})"
             found.append(f"{sums}, in {share:.0%} of the intervals")
     return found
 
 
 _INNER = slice(1, -1)
-"""The first and the last record are the program's beginning and end: no overflow ended them."""
+"""Records taken at an overflow: all but the first and last, taken at the program's beginning and end."""
 
 
 def missed_overflows(counts: NDArray[np.int64], period: int) -> NDArray[np.int64]:
-    """Return how many overflows had no record of their own, shape (records − 1,).
+    """Return the number of overflows without a record of their own in each interval, shape (records − 1,).
 
-    `counts`: Cumulative count, at each record, of the event that ends intervals. The last interval ends with the
-    program: every overflow within it was missed.
+    `counts`: Cumulative count of the interval event at each record. The last interval ends with the program: every
+    overflow within the last interval was missed.
     """
     over = np.diff(counts // period)
     over[:-1] -= 1
@@ -177,18 +177,18 @@ def missed_overflows(counts: NDArray[np.int64], period: int) -> NDArray[np.int64
 
 
 def skids(counts: NDArray[np.int64], period: int) -> NDArray[np.int64]:
-    """Return how many counts after its overflow each record was read, shape (records − 2,)."""
+    """Return the number of counts between each overflow and the reading of its record, shape (records − 2,)."""
     skid: NDArray[np.int64] = counts[_INNER] % period
     return skid
 
 
 def throttling(records: Records, counts: NDArray[np.int64], period: int) -> Literal["", "has", "may have"]:
-    """Return whether the kernel stopped the event because it interrupted too often, so that counts are missing.
+    """Return whether the kernel throttled the event because of too many interrupts, which makes counts incomplete.
 
-    Inside the program the kernel says so itself, in the event's ring buffer. An event that threads inherit has none:
-    there the kernel's own rule is applied to the records. It stops an event that overflows more often within one of its
-    ticks than `kernel.perf_event_max_sample_rate` allows, and lets it go on at the next tick. Several threads may have
-    so many each, and an event that is scheduled anew goes on at once: by the rule, counts may be missing.
+    Inside the program, the kernel reports throttling in the event's ring buffer. An event inherited by threads has no
+    ring buffer: the kernel's rule is then applied to the records. The kernel stops an event until the next tick if it
+    overflows within a tick more often than `kernel.perf_event_max_sample_rate` allows. Each of several threads may
+    overflow that often, and a rescheduled event resumes immediately: the rule only shows that counts may be missing.
     """
     if Mark.THROTTLED in records.marks:
         return "has"
@@ -202,7 +202,7 @@ def throttling(records: Records, counts: NDArray[np.int64], period: int) -> Lite
 
 
 def describe_overflows(counts: NDArray[np.int64], period: int) -> dict[str, Any]:
-    """Return the attributes of a trace with intervals by work, in counts; NaN where no overflow ended an interval."""
+    """Return the skid attributes of a trace with intervals by work, in counts; NaN if no overflow ended an interval."""
     skid = skids(counts, period)
     median, p99 = np.quantile(skid, (0.5, 0.99)) if len(skid) else (np.nan, np.nan)
     return {"skid_median": float(median), "skid_p99": float(p99)}

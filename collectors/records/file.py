@@ -1,4 +1,4 @@
-"""The record file, made before a run and read after it; its layout is that of `runtime/common/unperturbed.h`."""
+"""Record file: created before a run and read after it; `runtime/common/unperturbed.h` defines the layout."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ if TYPE_CHECKING:
 _MAGIC = b"UNPREC04"
 _NAME_BYTES = 111
 _AS_WRITTEN = "owner nested lost unread tables threads interrupts observer_cpu sample_rate tick_ns"
-"""Numbers of the header that `Records` has under the same names."""
+"""Numbers of the header that `Records` contains under the same names."""
 _CLOCKS = {"monotonic": 0, "process-cpu": 1, "thread-cpu": 2, "work": 3, "event": 4}
 _STATES = ("waiting", "attached", "finished", "failed")
 
 SIGNAL = signal.SIGRTMIN + 4
-"""Not SIGPROF, which PAPI and profilers take; not one of the real-time signals that the C library or valgrind keeps."""
+"""Default signal of the sampler: PAPI and profilers use SIGPROF; libc and valgrind reserve some real-time signals."""
 
 OVERFLOW_SIGNAL = signal.SIGURG
-"""Of an event that ends intervals. Nobody dies of it, where one comes after the program became another (exec) and its
-handler is gone. It is not a real-time signal: each of those waits in a queue while the program blocks it, until
-the kernel sends the deadly SIGIO instead."""
+"""Signal of the event that ends intervals. By default it is ignored, so it is harmless after an exec has removed the
+handler. A real-time signal would be queued while the program blocks it, until the queue is full and the kernel sends
+SIGIO, which kills the program."""
 
 CHOOSE_PROCESSOR = -1
 NO_PINNING = -2
-"""Values of `Setup.observer_cpu` beside a processor's number."""
+"""Values of `Setup.observer_cpu` other than a processor number."""
 
 
 class Mark(IntFlag):
-    """Events that the runtime or the observer noticed in a run; `unperturbed.h` explains each."""
+    """Conditions that the runtime or the observer noticed in a run; `unperturbed.h` explains each."""
 
     EXEC = 1
     SHARED_FORK = 2
@@ -64,7 +64,7 @@ _NUMBERS = {"uint32_t": "<u4", "int32_t": "<i4", "uint64_t": "<u8", "int64_t": "
 
 
 def _fields_of(name: str) -> list[tuple[str, Any]]:
-    """Return the fields of a structure of `unperturbed.h` as numpy takes them; a last one of no length is left out."""
+    """Return the fields of a structure of `unperturbed.h` in NumPy's form, without a flexible array at the end."""
     fields: list[tuple[str, Any]] = []
     for field, kind, length in structure_fields(name):
         if kind == "char":
@@ -77,66 +77,66 @@ def _fields_of(name: str) -> list[tuple[str, Any]]:
 
 HEADER = np.dtype(_fields_of("header"))
 _FIXED = _fields_of("record")
-MOST_EVENTS: int = HEADER["event"].shape[0]  # hardware events that a record holds
+MOST_EVENTS: int = HEADER["event"].shape[0]  # most hardware events in a record
 _PROBES: int = HEADER["probe"].shape[0]
 
 
 @dataclass(frozen=True)
 class Probe:
-    """A probe that is registered with the kernel, which counts its hits (`kernel_probes.register_probes`)."""
+    """Probe registered with the kernel, which counts its hits (`kernel_probes.register_probes`)."""
 
-    metric: int  # Index of its software metric among all of the run
-    tracepoint: int  # Its number in the kernel
-    name: str  # For messages
+    metric: int  # Index of the probe's software metric among the run's software metrics
+    tracepoint: int  # The probe's tracepoint id in the kernel
+    name: str  # Name for messages
 
 
 @dataclass(frozen=True)
 class Setup:
-    """Instructions to a sampler for one run."""
+    """Settings of a sampler for one run."""
 
     source: str  # The name of a source, or `none`
-    # Length of an interval on `clock`; for the clock `work`, quanta of the simulator; for the clock `event`, counts
-    # of `interval_event`.
+    # Length of an interval on `clock`; for the clock `work`, in quanta of the simulator; for the clock `event`, in
+    # counts of `interval_event`.
     interval_ns: int
-    # `monotonic`; `process-cpu` or `thread-cpu`, which tick with the kernel's jiffy; `work`, which the simulator's
-    # quanta make; `event`, which ticks each time that an event has counted so many.
+    # `monotonic`; `process-cpu` or `thread-cpu`, with the resolution of the kernel's jiffy; `work`, in quanta of the
+    # simulator; `event`, which ticks each time that an event has counted `interval_ns`.
     clock: str
-    # Hardware events that are read (none for `simulated`: the simulator counts all of its own).
+    # Hardware events to read (empty if simulated: the simulator counts all its events).
     events: tuple[Event, ...] = ()
-    # Names from `OS_METRICS` that are wanted; every counter of their groups is recorded.
+    # Requested names from `OS_METRICS`; every counter of their groups is recorded.
     os_metrics: tuple[str, ...] = ()
     software: int = 0  # Number of software metrics
-    capacity: int = 65536  # Records that fit
-    # Only a program of this name is sampled; for a preloaded runtime, which the launcher and valgrind carry too.
+    capacity: int = 65536  # Maximum number of records
+    # Only a program of this name is sampled; for a preloaded runtime, which the launcher and valgrind also load.
     program: str = ""
     # `inside` the program by a signal, or `outside` by an observer process.
     sampler: Literal["inside", "outside"] = "inside"
-    threads: bool = False  # Inside: every thread has a sampler; else the main thread alone
-    children: bool = False  # Outside: child processes count too
-    # Stop, read, reset and start the counters at each record (003, section 3.1) instead of reading them as they run.
+    threads: bool = False  # Inside: every thread has a sampler; otherwise only the main thread
+    children: bool = False  # Outside: child processes are counted too
+    # Stop, read, reset and start the counters at each record (003, section 3.1) instead of reading them while running.
     reset: bool = False
-    multiplex: bool = False  # Events take turns; each record holds the time that each was enabled and running
+    multiplex: bool = False  # Events are multiplexed; each record has the enabled and running time of each event
     user_read: bool = False  # Read counters in user space where the kernel allows it
     alternate_stack: bool = False  # Inside: handle the signal on the program's alternate stack, if it has one
     signal: int = SIGNAL  # Number of the sampler's signal
     papi: str = ""  # PAPI library to try before the system's
-    # Processor of the observer; -1: the last one allowed, the program gets the others; -2: neither is pinned.
+    # Processor of the observer; -1: the last allowed processor, with the program on the others; -2: no pinning.
     observer_cpu: int = CHOOSE_PROCESSOR
-    # Of the kernel, one for each software metric that is counted so; of all threads, and outside of
-    # children if they are wanted.
+    # Kernel probes, one for each software metric that the kernel counts; in all threads and, with `children` and
+    # `outside`, in child processes.
     probes: tuple[Probe, ...] = ()
-    # On the clock `work`: how many basic blocks the first interval is shorter than the others.
+    # On the clock `work`: number of basic blocks by which the first interval is shorter than the others.
     early_blocks: int = 0
-    interval_event: str = ""  # On the clock `event`: the name of the one among `events` whose counts end intervals
+    interval_event: str = ""  # On the clock `event`: the name of the event, one of `events`, that ends intervals
 
     @property
     def interval_index(self) -> int:
-        """Return the place of the event that ends intervals among all events; 0 where there is none."""
+        """Return the index of the interval event in `events`; 0 if no event ends intervals."""
         return [event.name for event in self.events].index(self.interval_event) if self.clock == "event" else 0
 
     @property
     def os_groups(self) -> int:
-        """Return the set of groups of operating-system counters that a record holds."""
+        """Return the recorded groups of operating-system counters, as a bit set."""
         return sum(group.bit for group in OS_GROUPS if any(name in group.metrics for name in self.os_metrics))
 
     @property
@@ -146,7 +146,7 @@ class Setup:
 
     @property
     def options(self) -> int:
-        """Return the options as the runtime takes them: a bit for each, in the order of `unperturbed.h`."""
+        """Return the options as the runtime's bit set, in the order of `unperturbed.h`."""
         first = (self.sampler == "outside", self.threads, self.children, self.reset)
         more = (self.multiplex, self.user_read, self.alternate_stack)
         return sum(wanted << bit for bit, wanted in enumerate((*first, *more)))
@@ -161,47 +161,48 @@ class Setup:
 
 @dataclass(frozen=True)
 class Records:
-    """The content of a run's record file."""
+    """Content of a run's record file."""
 
-    # Structured array of the whole records of all threads, in the order in which they were begun; cumulative values.
+    # Structured array of the complete records of all threads, in the order of their beginning; cumulative values.
     rows: NDArray[Any]
-    # `waiting` (no program attached), `attached` (ended without its last record), `finished`, `failed`.
+    # `waiting` (no program attached), `attached` (ended without a last record), `finished`, `failed`.
     state: Literal["waiting", "attached", "finished", "failed"]
-    message: str  # Why it failed
-    owner: int  # Process id of the program that claimed the file; 0 for none
-    # nested, lost, unread: Ticks that came while another was handled; after the file was full; records without
-    # hardware counts.
+    message: str  # Why the sampler failed
+    owner: int  # Process id of the program that claimed the file; 0 if no program did
+    # nested, lost, unread: Number of ticks while another tick was handled; of ticks after the file was full; of
+    # ticks whose hardware counts could not be read.
     nested: int
     lost: int
     unread: int
-    tables: int  # Translation units with software counters that were loaded
-    threads: int  # Threads that were sampled
-    marks: Mark  # What was noticed
-    # Function call interrupts that the program's processors took while an observer watched, the kernel's own among
-    # them.
+    tables: int  # Number of loaded translation units with software counters
+    threads: int  # Number of sampled threads
+    marks: Mark  # Conditions noticed during the run
+    # Function call interrupts on the program's processors while an observer sampled, including the kernel's own.
     interrupts: int
-    # user_us, system_us, wall_ns: CPU time and duration of the program as its observer saw them; 0 inside.
+    # user_us, system_us, wall_ns: CPU time and duration of the program as measured by the observer; 0 if inside.
     user_us: int
     system_us: int
     wall_ns: int
     observer_cpu: int  # Processor that the observer kept for itself, or negative
     os_columns: tuple[str, ...]  # Names of the operating-system counters in each record
-    papi_version: str  # Of the PAPI library that was loaded, `7.0`; '' for none
-    # sample_rate, tick_ns: Where an observer watched an event that ended intervals: what the kernel throttled by.
+    papi_version: str  # Version of the loaded PAPI library, such as `7.0`; empty if none was loaded
+    # sample_rate, tick_ns: The kernel's throttling parameters, if an observer used an event to end intervals.
     sample_rate: int = 0
     tick_ns: int = 0
 
 
 def create_record_file(path: Path, setup: Setup) -> None:
-    """Create the record file at its full size, zero-filled: a full disk fails now, and no record waits for the disk."""
+    """Create the zero-filled record file at full size: a full disk is noticed now, and no record waits for the disk."""
     limits = {"hardware events": (setup.events, MOST_EVENTS), "kernel probes": (setup.probes, _PROBES)}
     for what, (asked, most) in limits.items():
         if len(asked) > most:
-            raise HostError(f"{len(asked)} {what} in one run exceed the limit of {most}: request fewer, or split them")
+            raise HostError(
+                f"{len(asked)} {what} in one run: the maximum is {most}; request fewer, or use several runs"
+            )
     if setup.probes and setup.source != NONE and find_source(setup.source).simulated:
         raise HostError(
-            f"{setup.probes[0].name}: kernel probes do not work under the simulator, which would take their "
-            "breakpoints for the program's own; use hardware or kernel counters, or leave it out"
+            f"{setup.probes[0].name}: kernel probes do not work under the simulator, which would treat their "
+            "breakpoints as part of the program; use hardware or kernel counters, or remove this metric"
         )
     header = np.zeros((), HEADER)
     values: dict[str, object] = {
@@ -234,13 +235,12 @@ def create_record_file(path: Path, setup: Setup) -> None:
     for index, probe in enumerate(setup.probes):
         header["probe"][index] = (probe.tracepoint, probe.metric, 0, probe.name.encode()[:_NAME_BYTES])
     needed = HEADER.itemsize + setup.capacity * setup.record.itemsize
-    # A power of two: configurations differ in the size of a record, and their programs' mappings shall not differ for
-    # that.
+    # A power of two: record sizes differ between configurations, but the programs' memory mappings must not.
     size = 1 << (needed - 1).bit_length()
     disk = os.statvfs(path.parent)
     space = f"a record file of {size / 1e6:.1f} MB in {path.parent}"
-    full = HostError(f"no space left for {space}: free some and run the same command again")
-    # Asked first: to try would fill the disk for a moment, for everybody.
+    full = HostError(f"no space left for {space}: free disk space and repeat the command")
+    # Check first: an attempt would briefly fill the disk for all users.
     if size > disk.f_bavail * disk.f_frsize:
         raise full
     with naming(path), path.open("wb") as file:
@@ -259,7 +259,7 @@ def create_record_file(path: Path, setup: Setup) -> None:
 
 
 def read_record_file(path: Path, setup: Setup) -> Records:
-    """Read the whole records of a run; those of a killed program too."""
+    """Read the complete records of a run, even of a killed program."""
     data = path.read_bytes()
     overwritten = "did the measured program overwrite it?"
     if len(data) < HEADER.itemsize or data[: len(_MAGIC)] != _MAGIC:
@@ -267,7 +267,7 @@ def read_record_file(path: Path, setup: Setup) -> Records:
     header = np.frombuffer(data, HEADER, 1)[0]
     needed = HEADER.itemsize + setup.capacity * setup.record.itemsize
     if len(data) < needed:
-        raise RunError(f"{path}: the record file is cut off after {len(data):,} bytes of {needed:,}; {overwritten}")
+        raise RunError(f"{path}: the record file has {len(data):,} bytes, expected {needed:,}; {overwritten}")
     asked = {
         "header_bytes": HEADER.itemsize,
         "record_bytes": setup.record.itemsize,

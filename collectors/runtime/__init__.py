@@ -1,7 +1,7 @@
-"""The C runtime, which runs inside the measured program or beside it: its files, its structures, and its own builds.
+"""C runtime, which runs inside the measured program or beside it: its files, structures and builds.
 
-A source of counts brings C text of its own; `runtime_files` adds one file over all sources that are installed.
-`load_counters` loads the sources as a library of this process.
+Each source of counts provides its own C file; `runtime_files` adds a generated file that lists all installed sources.
+`load_counters` loads the sources as a library into this process.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ def _files(*names: str) -> tuple[Path, ...]:
 
 
 INCLUDE = _FOLDER / "common"
-"""Where the headers of the contract are."""
+"""Folder of the headers that define the runtime's structures."""
 
 _COMMON = _files("common/record.c", "common/os.c", "common/probes.c", "common/overflow.c", "common/sources.c")
 _PROGRAM = _files("program/software.c", "program/sampler.c", "program/threads.c")
 BOUNDS = _files("program/module_first.c", "program/module_last.c")
-"""Linked first and last into each program and library with counters, so that these fill pages of their own."""
+"""Files linked first and last into each program and library with counters, so the counters have separate pages."""
 
 _OBSERVER = _files("observer/main.c", "observer/shared.c")
 _HEADERS = tuple(sorted(_FOLDER.glob("*/*.h")))
@@ -42,7 +42,7 @@ _FIELD = re.compile(r"(?:struct unperturbed_)?(\w+) (\w+)(?:\[(\w*)\])?;")
 
 
 def structure_fields(name: str) -> list[tuple[str, str, int]]:
-    """Return name, C type (or structure) and length of each field of a structure of the contract; 0 for no array."""
+    """Return name, C type and length (0 if not an array) of each field of a structure of `unperturbed.h`."""
     text = re.sub(r"/\*.*?\*/", "", (INCLUDE / "unperturbed.h").read_text(), flags=re.DOTALL)
     numbers = dict(re.findall(r"#define (\w+) (\d+)\n", text))
     body = text.partition(f"struct unperturbed_{name} {{")[2].partition("};")[0]
@@ -55,9 +55,9 @@ def runtime_files() -> tuple[Path, ...]:
 
 
 def _source_files() -> tuple[Path, ...]:
-    """Return the C text of all sources, and the file that finds one by its number.
+    """Return the C files of all sources, and the generated file that finds a source by its number.
 
-    A source of another distribution is wrapped, so that its text finds the contract without knowing where it lies.
+    The C file of another package's source is wrapped: the wrapper includes `sources.h`, whose path varies, before it.
     """
     files, sampled = [], []
     for source in find_sources().values():
@@ -92,7 +92,7 @@ const struct unperturbed_source *unperturbed_find_source(uint32_t number)
 
 
 def _generated(name: str, text: str) -> Path:
-    """Keep a generated C file in the user's cache; its name has its content, so that it never changes."""
+    """Keep a generated C file in the user's cache, under a name with a digest of its content."""
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     file = user_cache() / f"{name}_{digest}.c"
     if not is_own_file(file):
@@ -101,49 +101,49 @@ def _generated(name: str, text: str) -> Path:
 
 
 def build_preload(compiler: str) -> Path:
-    """Compile the runtime as a library for LD_PRELOAD into a program that was not built here; return its path."""
+    """Compile the runtime as a library to preload into programs that were not built here; return its path."""
     return _build(compiler, "preload.so", (*_FLAGS, "-shared"), runtime_files())
 
 
 def build_observer(compiler: str) -> Path:
-    """Compile the outside sampler, and return its path."""
+    """Compile the observer (the outside sampler), and return its path."""
     return _build(compiler, "observer", (*_FLAGS, "-rdynamic"), (*_OBSERVER, *_COMMON, *_source_files()))
 
 
 def build_counters(compiler: str) -> Path:
-    """Compile the sources alone as a shared library, for a process that counts itself, and return its path."""
+    """Compile only the sources as a shared library, for a self-counting process, and return its path."""
     own = _files("common/probes.c", "common/sources.c")
     return _build(compiler, "counters.so", (*_FLAGS, "-shared"), (*own, *_source_files()))
 
 
 def build_empty_program(compiler: str) -> Path:
-    """Compile a program that only carries the runtime, to find out what this host can count; return its path."""
+    """Compile an empty program with the runtime, for trials of what this host can count; return its path."""
     return _build(compiler, "empty", _FLAGS, (*runtime_files(), *_files("tools/empty.c")))
 
 
 def build_interposer(compiler: str, text: str) -> Path:
-    """Compile a library that counts calls of other libraries' functions, from its C text, and return its path."""
+    """Compile an interposer, which counts calls to other libraries' functions, from C text; return its path."""
     return _build(compiler, "interposer.so", (*_FLAGS, "-shared", "-Wl,-z,initfirst"), BOUNDS, text)
 
 
 def build_python_counter(compiler: str) -> Path:
-    """Compile the module that counts for Python programs, whatever their version, and return its path."""
+    """Compile the module with the counters of Python programs of any version, and return its path."""
     first, last = BOUNDS
     return _build(compiler, "python.so", (*_FLAGS, "-shared"), (first, *_files("program/python.c"), last))
 
 
 def build_trials(compiler: str) -> Path:
-    """Compile the program that tries single events and lists what PAPI knows; return its path."""
+    """Compile the program that tries single events and lists PAPI's events; return its path."""
     return _build(compiler, "trials", (*_FLAGS, "-rdynamic"), _files("tools/trials.c", "tools/papi.c"))
 
 
 def build_hit_cost(compiler: str) -> Path:
-    """Compile the program that measures what a hit of a kernel's probe costs; return its path."""
+    """Compile the program that measures the cost of a kernel probe's hit; return its path."""
     return _build(compiler, "hit-cost", _FLAGS, _files("tools/hit_cost.c", "common/probes.c"))
 
 
 def _build(compiler: str, name: str, flags: tuple[str, ...], sources: tuple[Path, ...], text: str = "") -> Path:
-    """Compile and link, cached by all content that matters; `text` is one more source, before the last."""
+    """Compile and link, unless cached for the same sources, compiler and flags; `text` is an additional source."""
     content = hashlib.sha256(repr((compiler, flags, text)).encode())
     for source in (*sources, *_HEADERS):
         content.update(source.read_bytes())
@@ -153,7 +153,7 @@ def _build(compiler: str, name: str, flags: tuple[str, ...], sources: tuple[Path
     files = list(map(str, sources))
     if text:
         files[-1:-1] = ["-x", "c", "-", "-x", "none"]
-    # A compiler that is killed leaves temporary files: the next process of this tool removes the folder.
+    # A killed compiler leaves temporary files: the tool's next process removes the folder.
     with scratch_folder("runtime", target.parent) as place:
         aside = place / target.name
         command = [*shlex.split(compiler), *flags, *files, "-o", str(aside), "-ldl", "-lrt"]
@@ -171,6 +171,6 @@ def _build(compiler: str, name: str, flags: tuple[str, ...], sources: tuple[Path
 
 @cache
 def load_counters(compiler: str = "cc") -> ctypes.PyDLL:
-    """Load the sources of the C runtime; compiled by `compiler` if that was not done before."""
-    # PyDLL: no other Python thread may run between the reading and what is to be counted.
+    """Load the C runtime's sources, after compiling them with `compiler` if necessary."""
+    # PyDLL keeps the GIL: no other Python thread may run between a reading and the measured code.
     return ctypes.PyDLL(str(build_counters(compiler)))

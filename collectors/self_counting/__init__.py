@@ -1,1 +1,1 @@
-"""Counters that a process reads of itself, and the hook for pyperf that uses them."""
+"""Counters with which a process measures itself, and the pyperf hook that uses them."""

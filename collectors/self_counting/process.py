@@ -1,7 +1,7 @@
-"""Counters that a process reads of itself: events of the calling thread, and the operating system's counters.
+"""Counters with which a process measures itself: events of the calling thread, and operating-system counters.
 
-Nothing here needs numpy: this is loaded into processes whose memory and time are measured. The structures are those of
-`runtime/common/unperturbed.h` and `runtime/common/sources.h`; a test compares them.
+This module does not use NumPy: it is loaded into processes whose memory and time are measured. The structures are those
+of `runtime/common/unperturbed.h` and `runtime/common/sources.h`; a test compares them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NO_PAPI = b"libpapi: not installed"
 
 
 def _fields_of(name: str) -> list[tuple[str, Any]]:
-    """Return the fields of a structure of `unperturbed.h` as ctypes takes them."""
+    """Return the fields of a structure of `unperturbed.h` in the form that ctypes expects."""
     fields: list[tuple[str, Any]] = []
     for field, kind, length in structure_fields(name):
         own = getattr(ctypes, f"c_{kind.removesuffix('_t')}", None) or _structures[kind]
@@ -40,13 +40,13 @@ def _fields_of(name: str) -> list[tuple[str, Any]]:
 
 
 class EventStructure(ctypes.Structure):
-    """`struct unperturbed_event`."""
+    """ctypes mirror of `struct unperturbed_event`."""
 
     _fields_ = _fields_of("event")
 
 
 class ProbeStructure(ctypes.Structure):
-    """`struct unperturbed_probe`."""
+    """ctypes mirror of `struct unperturbed_probe`."""
 
     _fields_ = _fields_of("probe")
 
@@ -55,25 +55,25 @@ _structures = {"event": EventStructure, "probe": ProbeStructure}
 
 
 class HeaderStructure(ctypes.Structure):
-    """`struct unperturbed_header`."""
+    """ctypes mirror of `struct unperturbed_header`."""
 
     _fields_ = _fields_of("header")
 
 
 EVENTS: int = HeaderStructure().event._length_
-"""The number of events that one source counts at once (UNPERTURBED_EVENTS)."""
+"""Maximum number of events that a source counts at once (UNPERTURBED_EVENTS)."""
 
 
 class RecordStructure(ctypes.Structure):
-    """`struct unperturbed_record` with room for the values of all events, and their times when multiplexed."""
+    """ctypes mirror of `struct unperturbed_record`, with room for all events' values and times."""
 
     _fields_ = (*_fields_of("record")[:-1], ("value", ctypes.c_int64 * (3 * EVENTS)))
 
 
 class SourceStructure(ctypes.Structure):
-    """`struct unperturbed_source`; its functions return 0 when they succeed."""
+    """ctypes mirror of `struct unperturbed_source`; its functions return 0 on success."""
 
-    # PYFUNCTYPE: no other Python thread may run between the reading and what is to be counted.
+    # PYFUNCTYPE keeps the GIL: no other Python thread may run between a reading and the measured code.
     _fields_ = (
         ("open", ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)),
         ("read", ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)),
@@ -84,7 +84,7 @@ class SourceStructure(ctypes.Structure):
 
 
 class CountersStructure(ctypes.Structure):
-    """`struct unperturbed_counters`."""
+    """ctypes mirror of `struct unperturbed_counters`."""
 
     _fields_ = (
         ("source", ctypes.POINTER(SourceStructure)),
@@ -101,13 +101,13 @@ class CountersStructure(ctypes.Structure):
 
 
 class ThreadCounters:
-    """Events of one source, counted for the calling thread between `begin` and `end`, as often as these are called.
+    """Events of one source, counted for the calling thread and summed over all pairs of `begin` and `end`.
 
-    `events`: Name to encoding; PAPI opens its events by name and leaves the encoding alone.
-    `children`: Processes and threads that the thread starts from now on count too (perf_event alone).
+    `events`: Encoding by name; PAPI opens its events by name and ignores the encoding.
+    `children`: Also count processes and threads that the thread starts from now on (perf_event only).
 
-    A pair is two readings of events that count all the time. Of the readings themselves, the end of the first and the
-    beginning of the second are counted: a few hundred instructions of Python and C.
+    A pair consists of two readings of events that count all the time. The pair includes the end of the first reading
+    and the beginning of the second: a few hundred instructions of Python and C.
     """
 
     def __init__(
@@ -115,9 +115,9 @@ class ThreadCounters:
     ) -> None:
         self.source = source
         self.totals = dict.fromkeys(events, 0)  # Sum of each event over all pairs of `begin` and `end`
-        # How long the events were enabled and on counters meanwhile; 0 for PAPI, which does not report it.
+        # How long the events were enabled and on counters during the pairs; 0 for PAPI, which does not report these.
         self.enabled_ns = self.running_ns = 0
-        self.unread = 0  # Pairs that could not be read, and are in no total
+        self.unread = 0  # Pairs that could not be read, not included in the totals
         self._events = dict(events)
         self._compiler = compiler
         self._children = children
@@ -128,7 +128,7 @@ class ThreadCounters:
     def open(self) -> None:
         """Open and start the events."""
         if len(self._events) > EVENTS:
-            raise HostError(f"{len(self._events)} events at once exceed the limit of {EVENTS}: request fewer")
+            raise HostError(f"cannot count {len(self._events)} events at once: request at most {EVENTS}")
         library = load_counters(self._compiler)
         header = self._header()
         counters = self._counters = CountersStructure()
@@ -148,13 +148,13 @@ class ThreadCounters:
                 os.close(fd)
             raise HostError(_refusal(header, self.source))
         if self._children and self._events:
-            # The runtime leaves the events of a process to its next exec; this one has had its own.
+            # The runtime enables a process's events at its next exec, but this process will not call exec.
             fcntl.ioctl(counters.fd[0], _ENABLE, _GROUP)
         source = counters.source.contents
         self._read, self._close = source.read, source.close
 
     def begin(self) -> None:
-        """Take the first reading of a pair: about 1 µs."""
+        """Take the first reading of a pair, in about 1 µs."""
         self._begun = self._read(self._counters_at, self._before_at)
 
     def end(self) -> None:
@@ -170,7 +170,7 @@ class ThreadCounters:
         self.running_ns += after.running_ns - before.running_ns
 
     def close(self) -> None:
-        """Stop counting; the totals stay."""
+        """Stop counting; keep the totals."""
         if self._counters.events:
             self._close(self._counters_at)
 
@@ -180,7 +180,7 @@ class ThreadCounters:
         self.enabled_ns = self.running_ns = self.unread = 0
 
     def runs(self) -> bool:
-        """Tell whether the events are on counters all the time, by a short trial; clears the totals."""
+        """Return whether a short trial counts the events all the time; clear the totals."""
         self.begin()
         until = time.perf_counter_ns() + _TRIAL_NS
         while time.perf_counter_ns() < until:
@@ -202,22 +202,22 @@ class ThreadCounters:
 
 
 def _papi(*, bundled: bool) -> bytes:
-    """Return the PAPI library that the user chose, or the one in python-papi's wheel; empty without it."""
+    """Return the path of the PAPI library that the user chose, or of the one in python-papi's wheel; may be empty."""
     from unperturbed.collectors.sources.papi import chosen_library, wheel_library  # noqa: PLC0415  rarely needed
 
     return os.fsencode(wheel_library() if bundled else chosen_library())
 
 
 def _refusal(header: HeaderStructure, source: str) -> str:
-    """Return why a source did not open its events, and what to do about the kernel's refusals."""
+    """Return why a source did not open its events and, if the kernel refused, what to do."""
     reason = str(header.message.decode(errors="replace"))
     if source != "perf_event":
         return reason
     if header.error in (errno.ENOENT, errno.EOPNOTSUPP, errno.ENODEV):
-        return f"{reason} (no PMU here, as in most virtual machines, or one without this event)"
+        return f"{reason} (this host has no PMU, like most virtual machines, or its PMU lacks this event)"
     if header.error in (errno.EACCES, errno.EPERM):
         level = Path("/proc/sys/kernel/perf_event_paranoid")
-        found = level.read_text().strip() if level.exists() else "not there"
+        found = level.read_text().strip() if level.exists() else "missing"
         return f"{reason} (perf_event_paranoid is {found}; allow counting with: sysctl kernel.perf_event_paranoid=1)"
     return reason
 
@@ -229,7 +229,7 @@ _FILES = {"schedstat": "/proc/self/schedstat", "procio": "/proc/self/io"}
 
 
 class ProcessCounters:
-    """The operating system's counters of this process, between `begin` and `end`, as often as these are called."""
+    """Operating-system counters of this process, summed over all pairs of `begin` and `end`."""
 
     def __init__(self, group: OsGroup, names: Sequence[str], *, children: bool = False) -> None:
         self.source = group.source
@@ -240,7 +240,7 @@ class ProcessCounters:
         self._before: list[int] = []
 
     def open(self) -> None:
-        """Open what is read."""
+        """Open the file in /proc that the counters are read from, if any."""
         if self.source not in _FILES:
             return
         try:
@@ -251,7 +251,7 @@ class ProcessCounters:
             raise HostError(f"{_FILES[self.source]}: {error.strerror}") from None
 
     def begin(self) -> None:
-        """Take the first reading of a pair: a few µs."""
+        """Take the first reading of a pair, in a few µs."""
         self._before = self._values()
 
     def end(self) -> None:
@@ -261,7 +261,7 @@ class ProcessCounters:
             self.totals[name] += after[position] - self._before[position]
 
     def close(self) -> None:
-        """Stop counting; the totals stay."""
+        """Stop counting; keep the totals."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
@@ -275,5 +275,5 @@ class ProcessCounters:
             return [int(word) for word in os.pread(self._file, 512, 0).split() if word.isdigit()]
         usages = [resource.getrusage(who) for who in self._whose]
         values = ([getattr(usage, name) for usage in usages] for name in _USAGE)
-        # Times are seconds in floating point.
+        # getrusage returns times as seconds in floating point.
         return [sum(round(value * 1e6) if isinstance(value, float) else value for value in each) for each in values]

@@ -1,8 +1,8 @@
-"""A hook for pyperf: `python -m pyperf … --hook unperturbed` records counters of each worker in its JSON.
+"""Hook for pyperf: `python -m pyperf … --hook unperturbed` records counters of each worker in pyperf's JSON.
 
-pyperf makes one hook for a worker's warm-up and one for its values, and calls `__enter__` and `__exit__` around each
-value, outside of what it times. Each value of `pyperf command` has a process of its own, and that process a hook: what
-those have counted goes to the worker's hook, because pyperf itself keeps only the last one's metadata.
+pyperf creates one hook for a worker's warm-up and one for its values, and calls `__enter__` and `__exit__` around each
+value, outside the timed part. Each value of `pyperf command` is measured in a separate process with its own hook: the
+counts of these hooks go to the worker's hook, because pyperf keeps only the last hook's metadata.
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ from unperturbed.collectors.sources.perf.sysfs import leader
 from unperturbed.common.wording import did_you_mean
 from unperturbed.errors import HostError, SpecError, UnperturbedError
 
-_NO_ROOM = "does not fit the counters together with those before it"
+_NO_ROOM = "too few counters to count this event together with the events listed before it"
 _SIMULATED = "callgrind::"
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """The requested metrics that this process can count."""
+    """Opened counters of the requested metrics, and the metrics that this process cannot count."""
 
     thread: tuple[ThreadCounters, ...]  # Opened counters of the calling thread
     process: tuple[ProcessCounters, ...]  # Opened counters of the operating system
-    refused: Mapping[str, str]  # Metrics that cannot be counted, and why
+    refused: Mapping[str, str]  # Each metric that cannot be counted, and why
 
 
 def choose(names: Sequence[str], *, compiler: str = "cc", children: bool = False) -> Chosen:
-    """Open each metric with the first source that can count it: PAPI, then perf_event, beside the system's counters.
+    """Open the operating-system counters, and each other metric with PAPI or else perf_event.
 
-    Nothing is multiplexed: of metrics that do not fit the counters together, those named first are counted.
-    `children`: The processes that this thread starts count too; PAPI is then left out.
+    Nothing is multiplexed: if the metrics do not all fit the counters, those named first are counted.
+    `children`: Also count processes that this thread starts; PAPI is then not used.
     """
     for name in names:
         if name.startswith(PREFIX):
-            with suppress(HostError):  # a name like this may be right on another host
+            with suppress(HostError):  # the name may be valid on another host
                 describe(name)
         elif name not in PRESETS and name not in OS_METRICS and not is_native(name):
             known = [*PRESETS, *OS_METRICS, *(PREFIX + event for event in (*GENERIC, *ALIASES))]
-            advice = did_you_mean(name, known) or "`unperturbed metrics` lists all"
+            advice = did_you_mean(name, known) or "`unperturbed metrics` lists all metrics"
             raise SpecError(f"unknown metric {name!r}; {advice}")
     left = [name for name in names if name not in OS_METRICS]
     if left:
@@ -76,10 +76,10 @@ _Candidates = tuple[dict[str, PerfCode], dict[str, str]]
 
 
 def _papi(names: Sequence[str], children: bool) -> _Candidates:
-    """Return the events that PAPI shall try; perf's own names go to perf_event, which records how long it counted."""
+    """Return the events that PAPI shall try; `perf::` names go to perf_event, which records how long it counted."""
     own = [name for name in names if not name.startswith((PREFIX, _SIMULATED))]
     if children:
-        return {}, dict.fromkeys(own, "not asked, for it would not count what other processes do")
+        return {}, dict.fromkeys(own, "not used, because it cannot count other processes")
     return dict.fromkeys(own, PerfCode(0, 0)), {}
 
 
@@ -88,7 +88,7 @@ def _perf_event(names: Sequence[str], _children: bool) -> _Candidates:
     refused: dict[str, str] = {}
     for name in names:
         if name.startswith(_SIMULATED):
-            refused[name] = "it has no simulated events; campaigns have"
+            refused[name] = "it has no simulated events; use a campaign"
             continue
         try:
             code = describe(name).code
@@ -98,14 +98,14 @@ def _perf_event(names: Sequence[str], _children: bool) -> _Candidates:
         if leader(code.as_event(name)) is None:
             events[name] = code
         else:
-            refused[name] = "a topdown event needs a group that perf::slots leads; campaigns have one"
+            refused[name] = "a topdown event must be in a group led by perf::slots; use a campaign"
     return events, refused
 
 
 def _as_many_as_fit(
     events: Mapping[str, PerfCode], source: str, *, compiler: str, children: bool
 ) -> tuple[list[ThreadCounters], dict[str, str]]:
-    """Open the events together if they fit, else as many as fit, in order; return why the rest cannot be counted."""
+    """Open as many events together as fit, in their order; return why the rest cannot be counted."""
 
     def attempt(some: Mapping[str, PerfCode], *, keep: bool = False) -> tuple[list[ThreadCounters], str]:
         counters = ThreadCounters(some, source, compiler=compiler, children=children)
@@ -124,7 +124,7 @@ def _as_many_as_fit(
     opened, reason = attempt(events, keep=True)
     if opened:
         return opened, {}
-    if reason.startswith(("libpapi: ", "PAPI_library_init: ")):  # it is not about an event
+    if reason.startswith(("libpapi: ", "PAPI_library_init: ")):  # not about an event
         return [], dict.fromkeys(events, reason)
     kept: dict[str, PerfCode] = {}
     refused: dict[str, str] = {}
@@ -143,7 +143,7 @@ def _as_many_as_fit(
 
 
 def _process(names: Sequence[str], *, children: bool) -> tuple[tuple[ProcessCounters, ...], dict[str, str]]:
-    """Open the operating system's counters group by group: a closed file of /proc costs its own group alone."""
+    """Open the operating-system counters group by group: an unreadable file in /proc affects only its group."""
     opened = []
     closed: dict[str, str] = {}
     for group in OS_GROUPS:
@@ -151,7 +151,7 @@ def _process(names: Sequence[str], *, children: bool) -> tuple[tuple[ProcessCoun
         if not wanted:
             continue
         if children and group.source == "schedstat":
-            closed |= dict.fromkeys(wanted, f"{group.source}: of the main thread alone, not of other processes")
+            closed |= dict.fromkeys(wanted, f"{group.source}: it counts only the main thread, not other processes")
             continue
         counters = ProcessCounters(group, wanted, children=children)
         try:
@@ -163,43 +163,43 @@ def _process(names: Sequence[str], *, children: bool) -> tuple[tuple[ProcessCoun
 
 
 METRICS_VARIABLE = "UNPERTURBED_METRICS"
-"""Names what to count, separated by commas; pyperf hands it on to its workers by `--inherit-environ`."""
+"""Variable with the metrics to count, separated by commas; `pyperf --inherit-environ` passes it on to the workers."""
 
 DEFAULT_METRICS = (
     *("PAPI_TOT_INS", "PAPI_TOT_CYC", "PAPI_BR_MSP", "PAPI_L1_DCM"),
     *("perf::task-clock", "perf::page-faults", "perf::context-switches"),
     *("minor_faults", "major_faults", "voluntary_switches", "involuntary_switches", "user_time_us", "system_time_us"),
 )
-"""Default metrics; those that the host lacks are left out."""
+"""Default metrics; metrics that the host cannot count are left out."""
 
 _PREFIX = "unperturbed_"
 _TALLIES_VARIABLE = "UNPERTURBED_PYPERF_TALLIES"
 _EMPTY_PAIRS = 15
 _WORKER = "PAPI and perf_event: the worker's main thread; the operating system's counters: the whole worker"
-_COMMAND = "the command, all that it starts and waits for, and the thread that starts it"
+_COMMAND = "the command, all processes that it starts and waits for, and the thread that starts the command"
 
 
 @dataclass
 class Tally:
     """Counts between `__enter__` and `__exit__`, and their source."""
 
-    scope: str  # Whose events these are
+    scope: str  # The threads or processes whose events are counted
     sources: dict[str, list[str]] = field(default_factory=dict)  # Each source, and the metrics that it counted
     refused: dict[str, str] = field(default_factory=dict)  # Metrics that could not be counted, each with the reason
-    # What a pair with nothing in between counts (median), where that is not zero.
+    # Nonzero counts of an empty pair, with nothing between `__enter__` and `__exit__` (median).
     empty: dict[str, int] = field(default_factory=dict)
     totals: dict[str, int] = field(default_factory=dict)  # Sum of each metric over all pairs
-    # pairs, unread: Of `__enter__` and `__exit__`; those of them that could not be read, and are in no total.
+    # pairs, unread: Number of pairs of `__enter__` and `__exit__`, and of those that could not be read, not in totals.
     pairs: int = 0
     unread: int = 0
-    # enabled_ns, running_ns: How long perf_event's counters were wanted, and counted.
+    # enabled_ns, running_ns: How long perf_event's events were enabled, and how long they were counted.
     enabled_ns: int = 0
     running_ns: int = 0
-    # CPU time of the worker's other threads meanwhile, which no counter of its main thread holds.
+    # CPU time of the worker's other threads during the pairs, not included in the counts of its main thread.
     other_threads_ns: int = 0
 
     def add(self, other: Tally) -> None:
-        """Add what another process counted in the same way."""
+        """Add the counts of another process with the same counters."""
         self.sources, self.refused, self.empty = other.sources, other.refused, other.empty
         for name, value in other.totals.items():
             self.totals[name] = self.totals.get(name, 0) + value
@@ -209,7 +209,7 @@ class Tally:
         self.running_ns += other.running_ns
 
     def metadata(self) -> dict[str, int | str]:
-        """Return the entries for pyperf's metadata, which takes numbers and single lines that are not empty."""
+        """Return the entries for pyperf's metadata, which accepts numbers and nonempty single lines."""
         entries: dict[str, int | str] = {**self.totals, "pairs": self.pairs, "scope": self.scope}
         entries["counted_by"] = "; ".join(f"{source}: {', '.join(names)}" for source, names in self.sources.items())
         entries["not_counted"] = _grouped(self.refused)
@@ -228,7 +228,7 @@ class Tally:
 
 
 def _grouped(refused: Mapping[str, str]) -> str:
-    """Return one line of all that was refused, each reason once."""
+    """Return one line with all refused metrics, each reason once."""
     names: dict[str, list[str]] = {}
     for name, reason in refused.items():
         names.setdefault(reason, []).append(name)
@@ -236,15 +236,15 @@ def _grouped(refused: Mapping[str, str]) -> str:
 
 
 class UnperturbedHook(HookBase):  # type: ignore[misc]  # pyperf has no types
-    """Counts what a pyperf worker, or the command that it measures, does between `__enter__` and `__exit__`.
+    """pyperf hook that counts events of a worker, or of the measured command, between `__enter__` and `__exit__`.
 
-    A pair of calls costs some 10 µs, none of it inside the time that pyperf takes. `unperturbed_empty_pair` is what the
-    counts hold of the hook itself.
+    A pair of calls takes about 10 µs, outside the time that pyperf measures. `unperturbed_empty_pair` is the hook's own
+    contribution to the counts.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        # Taken out, so that the measured command does not see it.
+        # Remove the variable: the measured command must not see it.
         report_to = os.environ.pop(_TALLIES_VARIABLE, None)
         self._report_to = None if report_to is None else Path(report_to)
         if self._report_to is None:
@@ -259,7 +259,7 @@ class UnperturbedHook(HookBase):  # type: ignore[misc]  # pyperf has no types
             raise HookError(str(error)) from None
         self._tallies: int | None = None
         if counts_commands and self._report_to is None:
-            # Opened only to meet mistakes here, where pyperf shows them. What it counts is not the command alone.
+            # Opened only to find errors here, where pyperf shows them: these counters count more than the command.
             self._counting.close()
             self._tallies = os.memfd_create("unperturbed-tallies")
             os.environ[_TALLIES_VARIABLE] = f"/proc/{os.getpid()}/fd/{self._tallies}"
@@ -273,7 +273,7 @@ class UnperturbedHook(HookBase):  # type: ignore[misc]  # pyperf has no types
             self._counting.end()
 
     def teardown(self, metadata: MutableMapping[str, Any]) -> None:
-        """Stop counting, and enter what was counted."""
+        """Stop counting, and add the counts to pyperf's metadata."""
         if self._tallies is None:
             self._counting.close()
             tally = self._counting.tally()
@@ -288,14 +288,14 @@ class UnperturbedHook(HookBase):  # type: ignore[misc]  # pyperf has no types
             with self._report_to.open("a") as file:
                 file.write(json.dumps(asdict(tally)) + "\n")
             return
-        # The hook of the warm-up left entries for the same worker.
+        # The warm-up's hook added entries for the same worker.
         for name in [name for name in metadata if name.startswith(_PREFIX)]:
             del metadata[name]
         metadata.update(tally.metadata())
 
 
 class _Counting:
-    """The opened counters of this process; the thread's start last and stop first, so they count no other readings."""
+    """Opened counters of this process; thread counters start last and stop first, to exclude other readings."""
 
     def __init__(self, names: Sequence[str], *, children: bool) -> None:
         self._chosen = choose(names, children=children)
@@ -341,7 +341,7 @@ class _Counting:
         return {name: total for counters in self._outward for name, total in counters.totals.items()}
 
     def _empty_pair(self) -> dict[str, int]:
-        """Return what a pair with nothing in between counts; all totals are zero again."""
+        """Return the counts of an empty pair (median), and reset all totals to zero."""
         self._pairs = self._other_threads_ns = 0
         seen = []
         for _ in range(_EMPTY_PAIRS):
@@ -354,13 +354,13 @@ class _Counting:
 
 
 def _check_passed_on() -> None:
-    """Refuse to count the defaults when the user named metrics to pyperf, and pyperf kept that from its worker."""
+    """Raise an error if the user set METRICS_VARIABLE, but pyperf did not pass it on to this worker."""
     if METRICS_VARIABLE in os.environ:
         return
     try:
         environment = Path(f"/proc/{os.getppid()}/environ").read_bytes()
-    except OSError:  # the parent is somebody else's: then it is not pyperf
+    except OSError:  # another user's process, therefore not pyperf
         return
     if any(entry.startswith(f"{METRICS_VARIABLE}=".encode()) for entry in environment.split(b"\0")):
-        lost = f"{METRICS_VARIABLE} is set, but pyperf does not hand it on to its workers"
+        lost = f"{METRICS_VARIABLE} is set, but pyperf does not pass it on to its workers"
         raise HookError(f"{lost}: add --inherit-environ={METRICS_VARIABLE}")

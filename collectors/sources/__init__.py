@@ -1,4 +1,4 @@
-"""Sources of hardware counts: each module or package here that defines a `Source` is one. See `source.Source`."""
+"""Sources of hardware counts. Each module or package here that defines a `source.Source` is found automatically."""
 
 from __future__ import annotations
 
@@ -54,29 +54,29 @@ __getattr__, __dir__ = lazy_names(
 
 @cache
 def find_sources() -> Mapping[str, Source]:
-    """Return every source by name, in the order in which `source: auto` tries them.
+    """Return every source by name, in the order in which `source: auto` tries the sources.
 
     Raises
     ------
     HostError
-        Two sources share a name or a number, or another distribution's source cannot be loaded.
+        Two sources share a name or a number, or another package's source cannot be loaded.
     """
     found = records_in(__name__, Source, group="unperturbed.sources")
     ordered = sorted(found.values(), key=lambda source: (source.order, source.name))
     numbers: dict[int, str] = {}
     for source in ordered:
         if (other := numbers.setdefault(source.number, source.name)) != source.name:
-            raise HostError(f"the sources {other} and {source.name} share the number {source.number}; rename one")
+            raise HostError(f"sources {other} and {source.name} share the number {source.number}; rename one of them")
     return MappingProxyType({source.name: source for source in ordered})
 
 
 def find_source(name: str) -> Source:
-    """Return the source of a name.
+    """Return the source with a name.
 
     Raises
     ------
     SpecError
-        There is no such source; the message lists those that there are.
+        No source has this name; the message lists all sources.
     """
     try:
         return find_sources()[name]
@@ -85,10 +85,10 @@ def find_source(name: str) -> Source:
 
 
 def source_names() -> tuple[str, ...]:
-    """Return hardware sources in the order in which `source: auto` prefers them, then the operating system's."""
+    """Return the names of hardware sources in `source: auto`'s order, then those of operating-system sources."""
     return (*find_sources(), *(group.source for group in OS_GROUPS))
 
 
 def source_number(name: str) -> int:
-    """Return a source's number in record files; `none` is 0."""
+    """Return a source's number in record files; 0 for `none`."""
     return 0 if name == NONE else find_source(name).number

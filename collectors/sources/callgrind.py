@@ -1,7 +1,7 @@
-"""Callgrind as a simulated PMU: which events stand for which preset, how it is called, how its dumps are read.
+"""Callgrind as a simulated PMU: formulas of metrics, the command line, and reading of dumps.
 
-Simulated counts are those of a stated machine (two cache levels, a branch predictor), not of the host's processor;
-every metric made here has kind `simulated` and says so in its meaning.
+Simulated counts are those of a specified machine (two cache levels, a branch predictor), not of the host's processor;
+every metric of this source has kind `simulated`, and a meaning that begins with "simulated".
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ _LL_MISSES = {"ILmr": 1, "DLmr": 1, "DLmw": 1}
 FORMULAS: Mapping[str, Mapping[str, int]] = MappingProxyType(
     {
         "PAPI_TOT_INS": {"Ir": 1},
-        # The cycle estimate that callgrind's own viewer shows: an instruction a cycle, 10 a mispredicted branch, 10 a
-        # first-level and 100 a last-level miss. A formula of the other events: it is never one side of an inner pair
-        # with them.
+        # The cycle estimate of callgrind's viewer, KCachegrind: 1 cycle per instruction, 10 per mispredicted branch, 10
+        # per first-level miss, 100 per last-level miss. It is computed from other events, so it never forms an inner
+        # pair with them.
         "PAPI_TOT_CYC": {"Ir": 1, **dict.fromkeys(("Bcm", "Bim", *_L1_MISSES), 10), **dict.fromkeys(_LL_MISSES, 100)},
         "PAPI_LD_INS": {"Dr": 1},
         "PAPI_SR_INS": {"Dw": 1},
@@ -87,7 +87,7 @@ FORMULAS: Mapping[str, Mapping[str, int]] = MappingProxyType(
         **{f"callgrind::{event}": {event: 1} for event in EVENTS},
     }
 )
-"""Each metric as a linear combination of callgrind's events. PAPI_TLB_DM has a pass of its own (`needs_page_cache`)."""
+"""Each metric as a linear combination of callgrind's events. PAPI_TLB_DM needs a separate pass (`needs_page_cache`)."""
 
 _DATA_CACHE_EVENTS = frozenset({"D1mr", "D1mw", "ILmr", "DLmr", "DLmw"})
 _PAGE_BYTES, _TLB_ENTRIES, _TLB_WAYS = 4096, 64, 4
@@ -95,7 +95,7 @@ _PAGE_BYTES, _TLB_ENTRIES, _TLB_WAYS = 4096, 64, 4
 
 @dataclass(frozen=True)
 class Cache:
-    """A simulated cache: its size in bytes, associativity and line size in bytes."""
+    """Simulated cache: size in bytes, associativity, and line size in bytes."""
 
     size: int
     ways: int
@@ -107,35 +107,35 @@ class Cache:
 
 @dataclass(frozen=True)
 class Machine:
-    """The machine that callgrind simulates. Always pinned: what it detects in a guest can be nonsense."""
+    """Machine that callgrind simulates; always specified, because autodetection can be wrong in virtual machines."""
 
     i1: Cache = Cache(32768, 8, 64)
     d1: Cache = Cache(32768, 8, 64)
     ll: Cache = Cache(1 << 20, 16, 64)
 
     def with_page_cache(self) -> Machine:
-        """Return the machine whose data cache is a data TLB: 64 entries, 4 ways, a "line" a page."""
+        """Return a machine whose data cache acts as a data TLB: 64 entries, 4 ways, page-sized lines."""
         return Machine(self.i1, Cache(_TLB_ENTRIES * _PAGE_BYTES, _TLB_WAYS, _PAGE_BYTES), self.ll)
 
 
 def needs_page_cache(name: str) -> bool:
-    """Tell whether a metric is counted in the pass whose data cache has page-sized lines."""
+    """Return whether a metric needs the pass whose data cache has page-sized lines."""
     return name == "PAPI_TLB_DM"
 
 
 def fits_page_cache(name: str) -> bool:
-    """Tell whether a metric means the same in that pass: nothing that its data cache changes."""
+    """Return whether a metric can be counted in the pass whose data cache has page-sized lines."""
     return needs_page_cache(name) or not _DATA_CACHE_EVENTS & set(FORMULAS[name])
 
 
 def metric(name: str) -> Metric:
     """Return the description of a simulated metric."""
     if name not in FORMULAS:
-        raise HostError(f"cannot simulate {name}: no event of callgrind stands for it")
+        raise HostError(f"cannot simulate {name}: callgrind has no corresponding event")
     terms = [event if factor == 1 else f"{factor} {event}" for event, factor in FORMULAS[name].items()]
     formula = " + ".join(terms).replace("+ -1 ", "− ")
     place = "page:" if needs_page_cache(name) else ""
-    # In the pass with page-sized lines, D1mr is another event than in the pass with cache lines.
+    # D1mr in the pass with page-sized lines is a different event from D1mr in the other pass.
     components = tuple(f"callgrind:{place}{event}" for event in FORMULAS[name])
     meaning = PRESETS.get(name) or EVENTS[name.removeprefix("callgrind::")]
     meaning = f"simulated: {meaning} ({formula})"
@@ -143,19 +143,19 @@ def metric(name: str) -> Metric:
 
 
 def missing_tool() -> str | None:
-    """Return why callgrind cannot be used on this host, or None when it can."""
+    """Return why callgrind cannot be used on this host, or None if it can."""
     if shutil.which("valgrind") is None:
         return "valgrind is not installed (on Debian: apt-get install valgrind)"
     return None
 
 
 def valgrind_command(machine: Machine, dumps: Path) -> list[str]:
-    """Return the command line that goes before the program's own; each process writes `<dumps>.<pid>`.
+    """Return the valgrind command to put before the program's command; each process writes `<dumps>.<pid>`.
 
-    Children are traced too: the program may be started by a script. The sampler reads the simulator's statistics from
-    its log, `valgrind.<pid>` beside these.
+    Children are traced too: a script may start the program. The sampler reads the simulator's statistics from the log
+    `valgrind.<pid>` in the same folder.
     """
-    # --vgdb would leave pipes in the temporary folder when it is killed.
+    # With --vgdb, a killed valgrind would leave pipes in the temporary folder.
     return [
         *("valgrind", "--quiet", "--tool=callgrind", "--vgdb=no", "--cache-sim=yes", "--branch-sim=yes"),
         *(f"--I1={machine.i1}", f"--D1={machine.d1}", f"--LL={machine.ll}"),
@@ -165,16 +165,16 @@ def valgrind_command(machine: Machine, dumps: Path) -> list[str]:
 
 
 QUANTUM_BLOCKS = 100_000
-"""Basic blocks after which valgrind looks for signals: the unit of the work clock."""
+"""Number of basic blocks after which valgrind checks for signals: the unit of the work clock."""
 
 
 def log_of(dumps: Path) -> Path:
-    """Return the simulator's log, without the process number at its end."""
+    """Return the path of the simulator's log, without the process id at the end."""
     return dumps.with_name("valgrind.")
 
 
 def complaints(log: Path) -> str:
-    """Return what the simulator said of the program in its log: lines `==pid== …`, without the statistics."""
+    """Return the simulator's messages about the program, lines `==pid== …` of its log, without the statistics."""
     with log.open("rb") as lines:
         lines.seek(max(0, log.stat().st_size - _LOG_BYTES))
         said = re.findall(rb"^==\d+==\s(.+)$", lines.read(), re.MULTILINE)
@@ -182,15 +182,15 @@ def complaints(log: Path) -> str:
 
 
 _LOG_BYTES = 1 << 16
-_MOST = 1 << 56  # no program executes so many; combined with the factors of a formula they fit 64 bits
+_MOST = 1 << 56  # no program reaches this count; multiplied by a formula's factors, it fits 64 bits
 
 _PART = re.compile(rb"^(desc: Trigger: Client Request: interval (\d+)|part: \d+|events: .*|totals: .*)$", re.MULTILINE)
 
 
 def read_dumps(path: Path, intervals: int) -> dict[str, NDArray[np.int64]]:
-    """Read each interval's events from a combined dump file: dump i is interval i's, dump 0 precedes record 0."""
+    """Read each interval's events from a combined dump file: dump i is for interval i, dump 0 precedes record 0."""
     if not path.is_file():
-        raise RunError(f"callgrind left no dump file {path.name}: it was killed, or the disk is full")
+        raise RunError(f"callgrind did not write its dump file {path.name}: it was killed, or the disk is full")
     order: list[str] = []
     rows: dict[int, list[int]] = {}
     label: int | None = None
@@ -207,16 +207,16 @@ def read_dumps(path: Path, intervals: int) -> dict[str, NDArray[np.int64]]:
                     order = line.decode().split()[1:]
                 elif label is not None:
                     rows[label] = [int(value) for value in line.split()[1:]]
-    except ValueError:  # also of an empty file, which cannot be mapped
+    except ValueError:  # also for an empty file, which cannot be mapped
         raise damaged from None
     missing = [number for number in range(1, intervals + 1) if number not in rows]
     if missing:
         raise RunError(
             f"callgrind's dump of interval {missing[0]} is missing ({len(missing)} of {intervals}): the program "
-            "became another one (exec), like a script that starts the real program; or it was killed, or the disk is "
-            "full. Instead of a script, measure the program that it becomes"
+            "replaced itself with another (exec), like a script that starts the real program; or it was killed, or "
+            "the disk is full. Measure the real program directly, not through a script"
         )
-    import numpy as np  # noqa: PLC0415  a process that counts itself shall not load it
+    import numpy as np  # noqa: PLC0415  a self-counting process shall not load it
 
     counts = np.zeros((intervals, len(order)), np.int64)
     for number in range(1, intervals + 1):
@@ -236,18 +236,18 @@ def combine(name: str, events: Mapping[str, NDArray[np.int64]]) -> NDArray[np.in
 
 
 _ALWAYS = ("PAPI_TOT_INS", "PAPI_TOT_CYC")
-"""In every run, for callgrind counts all its events anyway: what measuring added is then known."""
+"""Metrics of every run: callgrind counts all its events anyway, and these show the cost of the measurement."""
 
 
 def columns(collected: Pass, dumps: Path, intervals: int) -> Iterator[tuple[Metric, NDArray[Any]]]:
-    """Yield each metric of a pass, and instructions and cycles in any case, with its count of each interval."""
+    """Yield each metric of a pass, and always instructions and cycles, with the counts of each interval."""
     events = read_dumps(dumps, intervals)
     if absent := [event for event in EVENTS if event not in events]:
-        raise RunError(f"{dumps}: callgrind's dump is damaged: it has no {absent[0]}")
+        raise RunError(f"{dumps}: callgrind's dump is damaged: event {absent[0]} is missing")
     wanted = {described.name: described for described in collected.metrics}
     paged = any(map(needs_page_cache, wanted))
     for name in _ALWAYS:
-        # In a pass with page-sized lines the cycle estimate would be another machine's.
+        # With page-sized lines, the cycle estimate would be that of a different machine.
         if name not in wanted and (not paged or fits_page_cache(name)):
             wanted[name] = metric(name)
     for name, described in wanted.items():
@@ -255,21 +255,21 @@ def columns(collected: Pass, dumps: Path, intervals: int) -> Iterator[tuple[Metr
 
 
 def plan(names: Sequence[str], request: Request) -> Planned:
-    """Put metrics into passes: what needs a data cache with page-sized lines has a pass of its own."""
+    """Divide metrics into passes: metrics that need a data cache with page-sized lines go to a separate pass."""
     if request.sampler == "outside":
         return [], dict.fromkeys(names, "the simulator ends its intervals from inside the program: use sampler: inside")
     if problem := missing_tool():
         return [], dict.fromkeys(names, problem)
-    why = {name: "no event of callgrind stands for it" for name in names if name not in FORMULAS}
+    why = {name: "callgrind has no corresponding event" for name in names if name not in FORMULAS}
     possible = [name for name in names if name not in why]
     second, third = ([name for name in possible if name.startswith(f"PAPI_L{level}_")] for level in (2, 3))
     if second and third:
-        problem = f"only one last-level cache is simulated, and {second[0]} is requested too"
-        why |= dict.fromkeys(third, f"{problem}: request one of the two levels")
+        problem = f"callgrind simulates only one last-level cache, and {second[0]} is requested too"
+        why |= dict.fromkeys(third, f"{problem}: request only level 2 or only level 3")
         possible = [name for name in possible if name not in why]
     passes = []
     paged = [name for name in possible if fits_page_cache(name)] if any(map(needs_page_cache, possible)) else []
-    # What means the same in both is counted in both; a pass that would count nothing else is not made.
+    # Metrics with the same meaning in both passes are counted in both; a pass with only such metrics is omitted.
     main = [name for name in possible if not needs_page_cache(name)]
     if not set(main) <= set(paged):
         passes.append(Pass("simulated", "simulated", tuple(map(metric, main)), machine=request.machine))
@@ -287,18 +287,18 @@ def catalogue(_trials: Trials) -> SourceCatalogue:
         simulated = metric(name)
         way = SourceSupport("simulated", simulated.kind, simulated.unit, simulated.meaning, problem)
         entries.append(CatalogueEntry(name, "PAPI preset" if name in PRESETS else "simulator event", (way,)))
-    # A run simulates one last-level cache: it stands for level 2 or for level 3.
+    # A run simulates one last-level cache, as level 2 or level 3.
     together = [name for name in FORMULAS if not needs_page_cache(name) and not name.startswith("PAPI_L3_")]
-    note = "one last-level cache a run, as level 2 or as level 3; PAPI_TLB_DM has a run of its own"
+    note = "one last-level cache in each run, as level 2 or level 3; PAPI_TLB_DM needs a separate run"
     return SourceCatalogue(SourceState("simulated", "", problem, None if problem else len(together), note), entries)
 
 
 CALLGRIND = Source(
     name="simulated",
     title="simulated by callgrind",
-    sentence="The hardware metrics were computed by callgrind for a stated machine, not counted by a processor.",
+    sentence="Callgrind simulated the hardware metrics for a specified machine; no processor counted them.",
     order=30,
-    event=lambda _name: None,  # the simulator counts all its events by itself
+    event=lambda _name: None,  # the simulator counts all its events; the sampler opens none
     metric=metric,
     catalogue=catalogue,
     prefix="callgrind::",

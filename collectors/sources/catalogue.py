@@ -1,7 +1,7 @@
-"""The names that a spec may use: PAPI presets and operating-system counters, each with its meaning.
+"""Names that a spec may use: PAPI presets and operating-system counters, each with its meaning.
 
-A name listed here is known, not guaranteed: which source can count it on this host is found by trying
-(`unperturbed.collectors.passes`).
+A name listed here is known, but not every host can count it: trials show which source can (see
+`unperturbed.collectors.passes`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 
 def _cache_presets() -> dict[str, str]:
-    """Return the regular family PAPI_L{1,2,3}_{D,I,T}C{M,H,A,R,W} and its neighbours."""
+    """Return the cache presets: PAPI_L{1,2,3}_{D,I,T}C{M,H,A,R,W} and PAPI_L{1,2,3}_{LD,ST}M."""
     side = {"D": "data", "I": "instruction", "T": "total"}
     action = {"M": "misses", "H": "hits", "A": "accesses", "R": "reads", "W": "writes"}
     regular = {
@@ -46,7 +46,7 @@ PRESETS: Mapping[str, str] = MappingProxyType(
         "PAPI_BR_TKN": "conditional branches taken",
         "PAPI_BR_NTK": "conditional branches not taken",
         "PAPI_BR_MSP": "mispredicted branches",
-        "PAPI_BR_PRC": "conditional branches predicted rightly",
+        "PAPI_BR_PRC": "conditional branches predicted correctly",
         "PAPI_BTAC_M": "branch target address cache misses",
         "PAPI_LD_INS": "load instructions",
         "PAPI_SR_INS": "store instructions",
@@ -68,23 +68,23 @@ PRESETS: Mapping[str, str] = MappingProxyType(
         "PAPI_SYC_INS": "synchronisation instructions",
         "PAPI_RES_STL": "cycles stalled on any resource",
         "PAPI_STL_ICY": "cycles with no instruction issued",
-        "PAPI_FUL_ICY": "cycles with the most instructions issued",
+        "PAPI_FUL_ICY": "cycles with the maximum number of instructions issued",
         "PAPI_STL_CCY": "cycles with no instruction completed",
-        "PAPI_FUL_CCY": "cycles with the most instructions completed",
+        "PAPI_FUL_CCY": "cycles with the maximum number of instructions completed",
         "PAPI_MEM_SCY": "cycles stalled for memory accesses",
         "PAPI_MEM_RCY": "cycles stalled for memory reads",
         "PAPI_MEM_WCY": "cycles stalled for memory writes",
-        "PAPI_FP_STAL": "cycles the floating-point units stall",
-        "PAPI_FPU_IDL": "cycles the floating-point units are idle",
-        "PAPI_FXU_IDL": "cycles the integer units are idle",
-        "PAPI_LSU_IDL": "cycles the load/store units are idle",
-        "PAPI_BRU_IDL": "cycles the branch units are idle",
-        "PAPI_PRF_DM": "data prefetches that missed",
+        "PAPI_FP_STAL": "cycles in which the floating-point units stall",
+        "PAPI_FPU_IDL": "cycles in which the floating-point units are idle",
+        "PAPI_FXU_IDL": "cycles in which the integer units are idle",
+        "PAPI_LSU_IDL": "cycles in which the load/store units are idle",
+        "PAPI_BRU_IDL": "cycles in which the branch units are idle",
+        "PAPI_PRF_DM": "data prefetch misses",
         "PAPI_CA_SNP": "requests for a snoop",
         "PAPI_CA_SHR": "requests for exclusive access to a shared line",
         "PAPI_CA_CLN": "requests for exclusive access to a clean line",
-        "PAPI_CA_INV": "requests for a line's invalidation",
-        "PAPI_CA_ITV": "requests for a line's intervention",
+        "PAPI_CA_INV": "requests for cache line invalidation",
+        "PAPI_CA_ITV": "requests for cache line intervention",
         "PAPI_CSR_FAL": "failed conditional stores",
         "PAPI_CSR_SUC": "successful conditional stores",
         "PAPI_CSR_TOT": "conditional stores",
@@ -96,11 +96,11 @@ PRESETS: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True)
 class OsGroup:
-    """Counters that the operating system gives in one reading."""
+    """Operating-system counters that are read together."""
 
-    bit: int  # The group in the record file's set of groups
-    source: str  # Where they are read
-    metrics: Mapping[str, str]  # Each with its meaning, in the order in which a record holds them
+    bit: int  # The group's bit in the record file's set of groups
+    source: str  # The name of the counters' source
+    metrics: Mapping[str, str]  # Each counter with its meaning, in the order of their values in a record
 
 
 OS_GROUPS = (
@@ -109,14 +109,14 @@ OS_GROUPS = (
         "getrusage",
         MappingProxyType(
             {
-                "minor_faults": "page faults served without reading a disk",
-                "major_faults": "page faults that read a disk",
-                "voluntary_switches": "times the process gave up the processor",
-                "involuntary_switches": "times the processor was taken from the process",
-                "user_time_us": "CPU time in the program, microseconds",
-                "system_time_us": "CPU time in the kernel for the program, microseconds",
-                "blocks_read": "blocks of 512 bytes read from a disk",
-                "blocks_written": "blocks of 512 bytes written to a disk",
+                "minor_faults": "page faults served without reading from disk",
+                "major_faults": "page faults that read from disk",
+                "voluntary_switches": "context switches because the process waited",
+                "involuntary_switches": "context switches because the process was preempted",
+                "user_time_us": "CPU time in user mode, microseconds",
+                "system_time_us": "CPU time in the kernel for the process, microseconds",
+                "blocks_read": "blocks of 512 bytes read from disk",
+                "blocks_written": "blocks of 512 bytes written to disk",
             }
         ),
     ),
@@ -125,9 +125,9 @@ OS_GROUPS = (
         "schedstat",
         MappingProxyType(
             {
-                "sched_run_ns": "time the main thread ran on a processor, nanoseconds",
-                "sched_wait_ns": "time the main thread waited for a processor though it could run, nanoseconds",
-                "sched_slices": "times the main thread was put on a processor",
+                "sched_run_ns": "time for which the main thread ran, nanoseconds",
+                "sched_wait_ns": "time for which the main thread waited for a processor while runnable, nanoseconds",
+                "sched_slices": "number of time slices in which the main thread ran",
             }
         ),
     ),
@@ -136,31 +136,31 @@ OS_GROUPS = (
         "procio",
         MappingProxyType(
             {
-                "chars_read": "bytes that read(2) and its like returned",
-                "chars_written": "bytes that write(2) and its like took",
+                "chars_read": "bytes returned by read(2) and similar calls",
+                "chars_written": "bytes passed to write(2) and similar calls",
                 "read_calls": "read system calls",
                 "write_calls": "write system calls",
-                "bytes_read": "bytes fetched from a disk",
-                "bytes_written": "bytes sent towards a disk",
+                "bytes_read": "bytes read from disk",
+                "bytes_written": "bytes sent to disk",
             }
         ),
     ),
 )
-"""Operating-system counters by group: of the whole process but for the scheduler's."""
+"""Groups of operating-system counters; schedstat counts the main thread, the others count the whole process."""
 
 OS_METRICS: Mapping[str, str] = MappingProxyType(
     {name: meaning for group in OS_GROUPS for name, meaning in group.metrics.items()}
 )
-"""Counters that the operating system keeps for a process, each with its meaning."""
+"""Counters that the operating system maintains for a process, each with its meaning."""
 
 
 def is_native(name: str) -> bool:
-    """Tell whether a name is in a source's own form, `source::event`, such as `perf::page-faults`."""
+    """Return whether a name has a source's native form, `source::event`, such as `perf::page-faults`."""
     return "::" in name
 
 
 def preset_unit(name: str) -> str:
-    """Return the unit of one count of an event, as the end of its name in capitals gives it."""
+    """Return the unit of an event's counts, inferred from the end of its name in capitals."""
     return "cycles" if name.endswith(("_CYC", "CYCLES")) else "events"
 
 
@@ -187,4 +187,4 @@ PERF_WORDS: Mapping[str, str] = MappingProxyType(
         "cpu-clock": "perf::cpu-clock",
     }
 )
-"""Names in a spec for perf's common events."""
+"""perf's common event names, each with the corresponding metric in a spec."""

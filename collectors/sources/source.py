@@ -1,4 +1,4 @@
-"""The record that a source of hardware counts is: how its events are named, planned, listed and read."""
+"""Class of sources of hardware counts: how a source's events are named, planned, listed and read."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ if TYPE_CHECKING:
     from unperturbed.collectors.sources.callgrind import Machine
 
 NONE = "none"
-"""The source of a run without hardware events; number 0 in its record file."""
+"""Source of a run without hardware events; its number in record files is 0."""
 
 
 @dataclass(frozen=True)
 class Event:
-    """A hardware event that a sampler reads itself.
+    """Hardware event that a sampler opens and reads.
 
     Attributes
     ----------
     name : str
-        For messages; PAPI opens its events by it.
+        The name for messages; PAPI opens events by name.
     type, config, config1, config2 : int, default 0
-        As perf_event_open(2) takes them; a source of another kind may use them as it likes.
+        The arguments of perf_event_open(2); other sources may use them freely.
     kernel : bool, default False
-        Count in the kernel.
+        Whether to count in the kernel.
     user : bool, default True
-        Count in user space.
+        Whether to count in user space.
     follows : bool, default False
-        Open it in the group of the last event before it that does not follow, even where events take turns.
+        Whether to open the event in the group of the last previous event without `follows`, even if multiplexed.
     """
 
     name: str
@@ -48,28 +48,28 @@ class Event:
 
     @property
     def counted(self) -> tuple[int, int, int, int, bool, bool]:
-        """Return what it counts, whatever it is called."""
+        """Return what the event counts, regardless of its name."""
         return self.type, self.config, self.config1, self.config2, self.user, self.kernel
 
 
 @dataclass(frozen=True)
 class Pass:
-    """Events that one run counts.
+    """Metrics that one run counts together.
 
     Attributes
     ----------
     name : str
-        `main`, or what sets the pass apart (`page-cache`, `perf_event`, …).
+        `main`, or a name that distinguishes the pass (`page-cache`, `perf_event`, …).
     source : str
-        The name of its source, or `none` when no hardware metric was requested.
+        The name of the source, or `none` if no hardware metric was requested.
     metrics : tuple of Metric
-        The hardware (or simulated) metrics, in column order.
+        The hardware or simulated metrics, in column order.
     events : tuple of Event, default ()
-        What the sampler opens for them; none when simulated.
+        The events that the sampler opens for the metrics; empty if simulated.
     machine : Machine, optional
-        The simulated machine, when simulated.
+        The simulated machine, if simulated.
     multiplexed : bool, default False
-        The events take turns on the counters, and their counts are scaled.
+        Whether the events are multiplexed, and their counts scaled.
     """
 
     name: str
@@ -87,19 +87,19 @@ class Request:
     Attributes
     ----------
     machine : Machine
-        Caches of the simulated machine.
+        The simulated machine.
     compiler : str
         C compiler for the sampler that tries events.
     shared : frozenset of str, optional
-        Metrics that every pass holds (those that runs are aligned by).
+        Metrics in every pass (runs are aligned by these).
     sampler : {"inside", "outside"}, default "inside"
-        Where counts are read: in the program, or by an observer beside it.
+        Where counts are read: inside the program, or by an observer process.
     multiplex : bool, default False
-        Metrics that do not fit together share the counters in turns instead of going to several passes.
+        Whether metrics that do not fit together are multiplexed in one pass instead of being divided into passes.
     overflow : tuple of str and int, optional
-        The metric whose counts end intervals, and how many do.
+        The metric whose counts end intervals, and the number of counts in an interval.
     together : tuple of frozenset of str, default ()
-        Metrics that something is computed from interval by interval: each set is put into one pass where it fits.
+        Sets of metrics that a derived metric is computed from: each set is put into one pass if it fits.
     """
 
     machine: Machine
@@ -112,25 +112,25 @@ class Request:
 
 
 Planned = tuple[list[Pass], dict[str, str]]
-"""Passes, and for each metric that none of them holds the reason."""
+"""Planned passes, and for each metric in no pass, the reason."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The outcome of trying one event on this host.
+    """Result of trying one event on this host.
 
     Attributes
     ----------
     name : str
-        Of the event.
+        The event's name.
     reason : str
-        `ok`, or the library's own words.
+        `ok`, or the library's error message.
     code : int
-        The library's own number of the error, or the number of events that fit.
+        The library's error number, or the number of events that fit.
     description : str, default ""
-        What the event counts, as the library describes it.
+        The library's description of the event.
     unit : str, default ""
-        As the library gives it.
+        The unit that the library reports.
     """
 
     name: str
@@ -141,23 +141,23 @@ class Answer:
 
     @property
     def good(self) -> bool:
-        """Tell whether the event can be counted."""
+        """Return whether the event can be counted."""
         return self.reason == "ok"
 
 
 @dataclass(frozen=True, eq=False)
 class Trials:
-    """How a source finds out what this host can count.
+    """Means for a source to find out what this host can count.
 
     Attributes
     ----------
     root : Path
-        Where sysfs, procfs and tracefs are looked for.
+        The folder that contains `sys` and `proc`.
     compiler : str
         C compiler for the program that tries events.
     ask : callable
-        Takes questions of `runtime/tools/trials.c` and the path of a PAPI library; returns kind and `Answer` of each,
-        and why there are no more, empty when the program came to its end.
+        Takes questions for `runtime/tools/trials.c` and the path of a PAPI library; returns kind and `Answer` of each
+        question, and why further answers are missing, empty if the program finished.
     """
 
     root: Path
@@ -167,20 +167,20 @@ class Trials:
 
 @dataclass(frozen=True)
 class SourceSupport:
-    """How one source counts a metric, or why it cannot here.
+    """How a source counts a metric, or why the source cannot count it on this host.
 
     Attributes
     ----------
     source : str
-        Its name.
+        The source's name.
     kind : Kind
-        Of the metric when this source counts it.
+        The metric's kind if this source counts it.
     unit : str
-        Of one count.
+        The unit of the counts.
     meaning : str
-        One line for people.
+        A description in one line.
     problem : str, default ""
-        Why the source cannot count it on this host; empty when it can.
+        Why the source cannot count the metric on this host; empty if it can.
     """
 
     source: str
@@ -191,26 +191,26 @@ class SourceSupport:
 
     @property
     def available(self) -> bool:
-        """Tell whether the source counts the metric on this host."""
+        """Return whether the source can count the metric on this host."""
         return not self.problem
 
 
 @dataclass(frozen=True)
 class CatalogueEntry:
-    """A metric of the catalogue.
+    """Metric in the catalogue.
 
     Attributes
     ----------
     name : str
-        As a spec has it.
+        The metric's name in a spec.
     family : str
-        The group that it is listed in, such as `PAPI preset`, `software event`, `simulator event`.
+        The group under which the metric is listed, such as `PAPI preset`, `software event`, `simulator event`.
     ways : tuple of SourceSupport
-        How each source counts it, the preferred first; never empty.
+        How each source counts the metric, the preferred source first; never empty.
     aliases : tuple of str, default ()
         Other names of the same event.
     searched_only : bool, default False
-        It is listed only where a pattern selects it, for there are thousands.
+        Whether the metric is listed only if a pattern selects it, because there are thousands like it.
     """
 
     name: str
@@ -221,27 +221,27 @@ class CatalogueEntry:
 
     @property
     def best(self) -> SourceSupport:
-        """Return the way that `source: auto` takes; when none works, the first."""
+        """Return the source that `source: auto` uses; if none can count the metric, the first."""
         return next((way for way in self.ways if way.available), self.ways[0])
 
 
 @dataclass(frozen=True)
 class SourceState:
-    """A source on this host.
+    """State of a source on this host.
 
     Attributes
     ----------
     name : str
         The source's name.
     version : str, default ""
-        Of the library behind it; empty when it has none.
+        The version of the source's library; empty if it has none.
     problem : str, default ""
-        Why it counts nothing here; empty when it does.
+        Why the source can count nothing on this host; empty if it can.
     fits : int, optional
-        How many hardware (or simulated) metrics one run held when it was tried; None when nothing could be tried, or
-        nothing limits it.
+        How many hardware or simulated metrics fit one run, by trial; None if nothing could be tried or there is no
+        limit.
     note : str, default ""
-        One line on that number.
+        One line about `fits`.
     """
 
     name: str
@@ -253,18 +253,18 @@ class SourceState:
 
 @dataclass(frozen=True)
 class SourceCatalogue:
-    """The entry of a source in the catalogue of metrics.
+    """A source's part of the catalogue of metrics.
 
     Attributes
     ----------
     state : SourceState
-        Whether it counts here, and how much at once.
+        Whether the source can count on this host, and how many metrics at once.
     entries : sequence of CatalogueEntry
-        Each with this source's way alone; entries of one name are merged over the sources.
+        Entries with this source's support only; entries of the same name are merged across sources.
     tracepoints : mapping of str to int, optional
-        Subsystem to the number of its tracepoints.
+        Number of tracepoints of each subsystem.
     tracepoint_problem : str, default ""
-        Why tracepoints cannot be counted here; empty when they can.
+        Why tracepoints cannot be counted on this host; empty if they can.
     """
 
     state: SourceState
@@ -275,56 +275,56 @@ class SourceCatalogue:
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """A source of hardware counts.
+    """Source of hardware counts.
 
-    A module of `unperturbed.collectors.sources` that defines one is found by itself; another distribution adds one by
-    an entry point of the group `unperturbed.sources`.
+    Sources defined by modules of `unperturbed.collectors.sources` are found automatically; other packages add sources
+    through entry points of the group `unperturbed.sources`.
 
     Attributes
     ----------
     name : str
-        As a spec's `source:` and a trace's metrics have it.
+        The source's name in a spec's `source:` and in metrics of traces.
     title : str
-        Its name in sentences.
+        The source's name in sentences.
     order : int
-        Place among all sources for `source: auto`; the least is tried first.
+        The rank among all sources for `source: auto`; the source with the smallest is tried first.
     event : callable
-        Takes a metric's name; returns the `Event` that the sampler opens, or None when the source knows no such name.
+        Takes a metric's name; returns the `Event` that the sampler opens, or None if the source does not know the name.
     metric : callable
         Takes a name that `event` knows; returns its `Metric`.
     catalogue : callable
         Takes `Trials`; returns the `SourceCatalogue` of this host.
     refusal : callable, optional
-        Takes a name that `event` does not know; returns why, or None.
+        Takes a name that `event` does not know; returns the reason, or None.
     leader : callable, optional
-        Takes an `Event`; returns the one that must lead its group, or None where any may.
+        Takes an `Event`; returns the event that must lead its group, or None if no leader is required.
     sentence : str, default "Counted by {title} {place}."
-        What the report says of the numbers; `{place}` becomes how they were read.
+        The report's sentence about the counts; `{place}` is replaced by how they were read.
     prefix : str, default ""
-        Before every name of its own, such as `perf::`.
+        The prefix of all the source's own names, such as `perf::`.
     yields_to : tuple of str, default ()
-        Prefixes of other sources: that it cannot count their names is not news worth a note.
+        Prefixes of other sources: no note is written if this source cannot count their names.
     c_file : Path, optional
-        C text that defines `c_name`; compiled into every sampler. In this project it includes
-        `runtime/common/sources.h`; for another distribution that header is put before it. None where no sampler
-        reads the source.
+        The C file that defines `c_name`; compiled into every sampler. In this project, the file includes
+        `runtime/common/sources.h`; for another package, that header is put before the file. None if no sampler reads
+        the source.
     c_name : str, default ""
-        Of the source's `struct unperturbed_source` in C.
+        The name of the source's `struct unperturbed_source` in C.
     number : int, default 0
-        In record files; 0 takes one from the name.
+        The source's number in record files; if 0, it is computed from the name.
     timed : bool, default False
-        A record has how long each event was on a counter, so that multiplexed counts can be scaled.
+        Whether records contain how long each event was on a counter, which allows multiplexed counts to be scaled.
     simulated : bool, default False
-        Counts are those of a simulated machine.
+        Whether counts are those of a simulated machine.
     plan : callable, optional
-        Takes names and a `Request`; returns `Planned`. Without it events are tried by opening them.
+        Takes names and a `Request`; returns `Planned`. By default, events are tried by opening them.
     columns : callable, optional
-        Takes the pass, the source's own output file of the run and the number of intervals; yields each metric with its
-        counts. Without it counts are those in the records.
+        Takes the pass, the source's output file of the run, and the number of intervals; yields each metric with its
+        counts. By default, counts are taken from the records.
     library : callable, optional
-        Returns the library that the user chose, by its path or a name for the dynamic linker; empty for the system's.
+        Returns the library that the user chose, as a path or a name for the dynamic linker; empty for the system's.
     observer_library : callable, optional
-        Returns the library that the observer loads, empty for the system's.
+        Returns the library that the observer loads; empty for the system's.
     """
 
     name: str
@@ -349,10 +349,10 @@ class Source:
     observer_library: Callable[[], str] = str
 
     def __post_init__(self) -> None:
-        if self.number == 0:  # the high bit keeps it apart from those that are given
+        if self.number == 0:  # the high bit distinguishes it from explicit numbers
             object.__setattr__(self, "number", zlib.crc32(self.name.encode()) | 1 << 31)
 
     @property
     def sampled(self) -> bool:
-        """Tell whether a sampler reads it: inside the program or from an observer."""
+        """Return whether a sampler reads the source, inside the program or from an observer."""
         return self.c_file is not None

@@ -1,4 +1,4 @@
-"""Columns computed from others row by row: the whole language, on polars tables.
+"""Columns computed from other columns row by row: the full expression language, on polars tables.
 
 Lemeire et al., "Causal analysis for performance modeling of computer programs", section 7.3: "Derived variables,
 defined by the user, are calculated. The model can, for example, often be simplified by dividing variables with the most
@@ -8,9 +8,9 @@ influential variable."::
     log2(n) + max(a, b, 1)                     log log2 log10 exp sqrt abs floor ceil min max
     {"float": 4, "double": 8}[datatype]        a mapping of literals
     L2M if n > 100 else 0                      < <= > >= == != in, and or not
-    `perf::cache-misses` / `#op`               a name with other signs is put in backquotes
+    `perf::cache-misses` / `#op`               a name with other characters needs backquotes
 
-Numbers are float64 whatever the column's type, so that nothing wraps around; false and true count as 0 and 1. A missing
+Numbers are float64 whatever the column's type, so integers cannot overflow; false and true count as 0 and 1. A missing
 value or NaN makes the result missing.
 """
 
@@ -31,18 +31,18 @@ _ROWS_SHOWN = 5
 
 @dataclass(frozen=True, eq=False)
 class Undefined:
-    """Rows in which an expression has no value, although all columns that it uses have one.
+    """Rows in which an expression has no value, although all columns that the expression uses have a value.
 
     Attributes
     ----------
     why : str
         "division by 0", "log of a number that is not positive", …
     position : int
-        Where in the expression's text, from 1.
+        Position in the expression's text, from 1.
     rows : array of int64, shape (undefined,)
         Rows of the table, from 0.
     values : tuple
-        For each row, the value that has no result.
+        For each row, the operand for which the operation has no result.
     """
 
     why: str
@@ -59,34 +59,34 @@ class Undefined:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """The result of an expression."""
+    """The values of an expression, and the rows without a value."""
 
-    values: pl.Series  # Null in the rows of `undefined`, and where a column that the expression uses is missing
+    values: pl.Series  # Null in the rows of `undefined`, and where a column of the expression has no value
     undefined: tuple[Undefined, ...]  # Rows without a result, by reason
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnExpression:
-    """An expression over columns of known types, checked and translated; made by `parse_column_expression`."""
+    """A checked and translated expression over columns of known types; see `parse_column_expression`."""
 
-    text: str  # The expression as it was written
-    columns: tuple[str, ...]  # The columns that it uses, in order of first use
-    type: ResultType  # {"number", "truth", "text"}: The type of the result
+    text: str  # The original text of the expression
+    columns: tuple[str, ...]  # The columns that the expression uses, in order of first use
+    type: ResultType  # {"number", "truth", "text"}: Type of the result
     _translated: Translator
     _result: pl.Expr
 
     def evaluate(self, frame: pl.DataFrame) -> Evaluation:
-        """Return the value in each row of a table that has the columns.
+        """Return the value of the expression in each row of a table.
 
-        Rows without a result are null and listed in `undefined`; nothing is raised for them.
+        Rows without a result are null and listed in `undefined`; they raise no error.
         """
         work, checks = frame.select(self._translated.inputs), self._translated.checks
-        # One column a step: a nested expression would repeat shared parts, exponentially often.
+        # One column per step: a nested expression would repeat shared parts exponentially often.
         for step in self._translated.steps:
             work = work.with_columns(step)
         bad = {f"bad {number}": check.bad.fill_null(value=False) for number, check in enumerate(checks)}
         shown = {f"value {number}": check.value for number, check in enumerate(checks)}
-        # The first column has the table's height, to which checks of literals alone are then broadcast.
+        # The first column has the table's height; polars broadcasts checks that contain only literals to that height.
         result = work.select(pl.first().is_null().alias("height"), self._result.alias("result"), **bad, **shown)
         values = result["result"]
         undefined = []
@@ -95,7 +95,7 @@ class ColumnExpression:
             if len(rows):
                 found = result[f"value {number}"].gather(rows).to_list()
                 undefined.append(Undefined(check.why, check.position, rows.to_numpy().astype(np.int64), tuple(found)))
-                # Three-valued logic may have decided without it: (log(-1) > 0 or True) is true.
+                # Three-valued logic may have decided without this value: (log(-1) > 0 or True) is true.
                 values = pl.select(pl.when(~result[f"bad {number}"]).then(values)).to_series()
         if self.type == "number":
             values, overflown = self._without_overflow(frame, values)
@@ -111,16 +111,18 @@ class ColumnExpression:
         rows = bad.to_series().arg_true()
         if not len(rows):
             return values, []
-        fault = Undefined("no finite number", 1, rows.to_numpy().astype(np.int64), tuple(values.gather(rows).to_list()))
+        fault = Undefined(
+            "result not finite", 1, rows.to_numpy().astype(np.int64), tuple(values.gather(rows).to_list())
+        )
         return pl.select(pl.when(values.is_finite()).then(values)).to_series(), [fault]
 
 
 def parse_column_expression(text: str, schema: Mapping[str, pl.DataType]) -> ColumnExpression:
-    """Parse an expression over the columns of a schema (`frame.schema`)."""
+    """Parse an expression over columns with the given schema (`frame.schema`)."""
     translator = Translator(text, schema)
     term = translator.term(parse(text))
     if not translator.inputs:
-        raise ExpressionError(text, 1, "it uses no column")
+        raise ExpressionError(text, 1, "the expression uses no column")
     return ColumnExpression(text, tuple(translator.columns), term.type, translator, term.value)
 
 
@@ -142,8 +144,8 @@ def evaluate(text: str, frame: pl.DataFrame) -> pl.Series:
     Raises
     ------
     ExpressionError
-        As `parse_column_expression`; and where the expression has no value, as in a division by 0 or the logarithm of a
-        number that is not positive: with the rows.
+        The expression is wrong (see `parse_column_expression`), or has no value in some rows, for example because of a
+        division by 0 or the logarithm of a number that is not positive. The message lists the rows.
     """
     found = parse_column_expression(text, frame.schema).evaluate(frame)
     for one in found.undefined:

@@ -1,4 +1,4 @@
-"""Metrics computed from others interval by interval, `PAPI_TOT_INS / PAPI_TOT_CYC`: arithmetic, extremes, choices."""
+"""Metrics computed from other metrics interval by interval: arithmetic, min, max and conditional expressions."""
 
 from __future__ import annotations
 
@@ -50,35 +50,35 @@ _SIGNS: Mapping[type[ast.AST], str] = {
     ast.Invert: "~",
 }
 
-_ALLOWED = "an expression consists of metric names, numbers, + - * /, parentheses, min, max and `A if B > C else D`"
+_ALLOWED = "an expression may contain metric names, numbers, + - * /, parentheses, min, max and `A if B > C else D`"
 
 
 @dataclass(frozen=True)
 class MetricExpression:
-    """An arithmetic expression over metrics, made by `parse_metric_expression`."""
+    """An arithmetic expression over metrics; see `parse_metric_expression`."""
 
-    text: str  # The expression, blanks and line ends as single blanks
-    names: tuple[str, ...]  # The metrics that it needs, each once, in the order of first use
+    text: str  # The expression, with each run of white space replaced by one space
+    names: tuple[str, ...]  # The metrics that the expression needs, each once, in the order of first use
     _tree: ast.expr = field(repr=False, compare=False)
 
     def evaluate(self, columns: Mapping[str, ArrayLike]) -> NDArray[np.float64]:
-        """Compute the metric.
+        """Compute the metric in each interval.
 
-        `columns`: One array a metric, all of shape (intervals,). Further metrics are ignored.
+        `columns`: One array per metric, all of shape (intervals,). Additional metrics are ignored.
         Result: array of float64, shape (intervals,). Finite or NaN. **A division by zero is NaN**, and so is an
         overflow: an interval without cycles has no IPC. Zero would mislead rank statistics: such intervals would tie at
-        the lowest rank together with the zeros of every counter, a spurious correlation. Infinity would be a highest
-        rank, and no warp path allows it. So leave NaN intervals out of a correlation pair by pair, and fill them before
-        aligning on the metric.
+        the lowest rank with the zeros of every counter, which is a spurious correlation. Infinity would be the highest
+        rank, and warp paths do not allow infinity. So leave NaN intervals out of a correlation pair by pair, and fill
+        them before aligning on the metric.
         """
         import numpy as np  # noqa: PLC0415  reading a spec parses expressions, but evaluates none
 
         missing = [name for name in self.names if name not in columns]
         if missing:
-            raise DataError(f"`{self.text}` needs {', '.join(missing)}, which this trace does not hold")
+            raise DataError(f"the trace does not contain {', '.join(missing)}, needed for `{self.text}`")
         arrays = {name: np.asarray(columns[name], dtype=np.float64) for name in self.names}
         with np.errstate(all="ignore"):
-            # Each step is checked, as an undefined part has to make the whole undefined: 1 / (1 / 0) is not 0.
+            # Each step is checked, because an undefined part must make the whole undefined: 1 / (1 / 0) is not 0.
             value = _evaluate(self._tree, arrays, lambda part: np.where(np.isfinite(part), part, np.nan))
         return np.asarray(value, dtype=np.float64)
 
@@ -86,11 +86,11 @@ class MetricExpression:
 def parse_metric_expression(text: str) -> MetricExpression:
     """Parse an expression over metrics.
 
-    `text`: Metric names, numbers, ``+ - * /`` and parentheses; ``min(a, b)`` and ``max(a, b)``; ``a if b > c else d``,
-    with one comparison; the branch that is not chosen may be undefined. A name that is not a plain identifier is
-    put in quotes or backquotes: ``'perf::page-faults' / PAPI_TOT_INS``.
+    `text`: Metric names, numbers, ``+ - * /`` and parentheses; ``min(a, b)`` and ``max(a, b)``; ``a if b > c else d``
+    with one comparison; the branch that is not chosen may be undefined. A name that is not a plain identifier needs
+    quotes or backquotes: ``'perf::page-faults' / PAPI_TOT_INS``.
     """
-    text = " ".join(text.split())  # a folded YAML text may have line ends
+    text = " ".join(text.split())  # folded YAML text may contain line breaks
     if len(text) > _LONGEST:
         raise SpecError(f"the expression has {len(text):,} characters; the limit is {_LONGEST:,}")
     try:
@@ -101,20 +101,20 @@ def parse_metric_expression(text: str) -> MetricExpression:
     names: dict[str, None] = {}
     arithmetic = _checked(tree, text, names, depth=1)
     if not names:
-        raise SpecError(f"`{text}` names no metric, so it is the same in every interval")
+        raise SpecError(f"`{text}` contains no metric, so its value is the same in every interval")
     return MetricExpression(text, tuple(names), arithmetic)
 
 
 def _checked(node: ast.expr, text: str, names: dict[str, None], *, depth: int) -> ast.expr:
-    """Refuse every node that is not arithmetic; return the tree with metrics as `Name`, and collect these in order."""
+    """Reject nodes that are not allowed; return the tree with each metric as `Name`, and add the names to `names`."""
     if depth > DEEPEST:
-        raise SpecError(f"the expression is nested more than {DEEPEST} deep; write it with fewer terms")
+        raise SpecError(f"the expression is nested more than {DEEPEST} levels deep; use fewer terms")
     match node:
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
             node.left = _checked(left, text, names, depth=depth + 1)
             node.right = _checked(right, text, names, depth=depth + 1)
             if isinstance(op, ast.Div) and isinstance(right, ast.Constant) and right.value == 0:
-                raise SpecError("division by the number zero")
+                raise SpecError("the expression divides by the constant 0")
             return node
         case ast.UnaryOp(op=op, operand=operand) if type(op) in _UNARY:
             node.operand = _checked(operand, text, names, depth=depth + 1)
@@ -134,7 +134,7 @@ def _checked(node: ast.expr, text: str, names: dict[str, None], *, depth: int) -
             pass
         case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
             if abs(number) > _LARGEST or not math.isfinite(number):
-                raise SpecError("a number in the expression is too large")
+                raise SpecError(f"a number in the expression is too large; the limit is {_LARGEST:g}")
             return node
         case _:
             raise SpecError(f"{_describe(node, text)} is not allowed in an expression: {_ALLOWED}")
@@ -143,7 +143,7 @@ def _checked(node: ast.expr, text: str, names: dict[str, None], *, depth: int) -
 
 
 def _describe(node: ast.expr, text: str) -> str:
-    """Return what is written at a node: the sign of an operation, else its text."""
+    """Return the source text of a node in backquotes: only the operator for an operation."""
     if isinstance(node, ast.BinOp | ast.UnaryOp):
         return f"`{_SIGNS[type(node.op)]}`"
     part = text[node.col_offset : node.end_col_offset]
@@ -167,12 +167,12 @@ def _evaluate(node: ast.expr, arrays: Mapping[str, Any], defined: Callable[[Any]
             )
             return np.where(np.isnan(first) | np.isnan(second), np.nan, value)
         case ast.Call(func=ast.Name(id=function), args=arguments):
-            extreme = np.minimum if function == "min" else np.maximum  # NaN wherever one of them is
+            extreme = np.minimum if function == "min" else np.maximum  # NaN if either operand is NaN
             return reduce(extreme, [_evaluate(argument, arrays, defined) for argument in arguments])
         case ast.Name(id=name):
             return defined(arrays[name])
         case ast.Constant(value=number):
-            # An array, so that a division by a part that is zero is undefined, as everywhere, and no error.
-            return defined(float(number))  # type: ignore[arg-type]  # `_checked` lets numbers through alone
+            # An array, so that a division by zero gives NaN, not an error.
+            return defined(float(number))  # type: ignore[arg-type]  # `_checked` allows only numbers
         case _:
             raise AssertionError(f"{ast.dump(node)} passed the check")

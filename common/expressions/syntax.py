@@ -1,6 +1,6 @@
-"""From text to a syntax tree: quoting, literals, positions, and the message for what is wrong.
+"""Parser of expressions: quoting, literals, positions and error messages.
 
-The tree is Python's own (`ast`); the offsets of its nodes count characters of the text.
+The syntax tree is Python's (`ast`), but the offsets of its nodes count characters of the text, not bytes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Literal
 from unperturbed.errors import DataError
 
 DEEPEST = 100
-"""Levels of nesting that an expression may have."""
+"""Maximum nesting depth of an expression."""
 
 ResultType = Literal["number", "truth", "text"]
 Value = float | bool | str
@@ -27,7 +27,7 @@ _QUOTED = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|`(?P<name>[^`]*)`|(
 
 
 class ExpressionError(DataError):
-    """A wrong expression, or one without a value in some rows: with its text and the position in it, from 1."""
+    """An invalid expression, or an expression without a value in some rows; `position` counts characters from 1."""
 
     def __init__(self, text: str, position: int, why: str) -> None:
         shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
@@ -39,42 +39,42 @@ class ExpressionError(DataError):
 def parse(text: str, *, comments: bool = False) -> ast.expr:
     """Parse an expression.
 
-    `comments`: Ignore what follows a `#`; by default it is an error, as it is a name that lacks its backquotes.
-    Result: The tree. Offsets of its nodes count characters of `text`; use `name_at` for names.
+    `comments`: Ignore the text after a `#`. By default, `#` is an error: a name that contains # needs backquotes.
+    Result: The syntax tree. Offsets of its nodes count characters of `text`; use `name_at` for names.
     """
     if len(text) > _LONGEST:
-        raise ExpressionError(text, 1, f"it has {len(text)} characters; the limit is {_LONGEST}")
+        raise ExpressionError(text, 1, f"the expression has {len(text):,} characters; the limit is {_LONGEST:,}")
     plain = re.sub(r"[\r\n\t\f]", " ", _without_backquotes(text, comments=comments))
     start = len(plain) - len(plain.lstrip())
     if start == len(plain):
-        raise ExpressionError(text, 1, "it is empty")
+        raise ExpressionError(text, 1, "the expression is empty")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # remarks on style (`1if`, `'\\d'`): what is wrong is refused later
+            warnings.simplefilter("ignore")  # remarks on style (`1if`, `'\\d'`); errors are reported later
             tree = ast.parse(plain[start:], mode="eval").body
     except SyntaxError as error:
         why = f"{error.msg}; a name with characters other than letters, digits and _ needs backquotes"
-        # Where the end is what is wrong, there is no offset.
+        # An error at the end of the text has no offset.
         raise ExpressionError(text, start + error.offset if error.offset else len(text), why) from None
     except (RecursionError, MemoryError, ValueError) as error:
-        raise ExpressionError(text, 1, f"cannot parse it: {str(error) or 'nested too deeply'}") from None
+        raise ExpressionError(text, 1, f"cannot parse the expression: {str(error) or 'nested too deeply'}") from None
     _count_characters(tree, plain[start:], start)
     return tree
 
 
 def check_syntax(text: str) -> None:
-    """Raise an ExpressionError if a text cannot be an expression over any table."""
+    """Raise an ExpressionError if a text is not a valid expression for any table."""
     parse(text)
 
 
 def name_at(text: str, node: ast.expr) -> str:
-    """Return a node's name as it is written, without backquotes; Python's tree normalises its letters."""
+    """Return a node's name as written, without backquotes; Python's tree contains the name in normalised Unicode."""
     written = text[node.col_offset : node.end_col_offset]
     return written[1:-1] if written.startswith("`") else written
 
 
 def literal(text: str, node: ast.expr) -> tuple[Value, ResultType]:
-    """Return the value and the type of a literal; ExpressionError if the node is none."""
+    """Return the value and the type of a literal; raise ExpressionError if the node is not a literal."""
     match node:
         case ast.Constant(value=bool() as truth):
             return truth, "truth"
@@ -88,31 +88,31 @@ def literal(text: str, node: ast.expr) -> tuple[Value, ResultType]:
 
 
 def finite(text: str, node: ast.expr, value: float) -> float:
-    """Return a number of the text as float64; ExpressionError if it is beyond its range."""
+    """Return a number literal as float64; raise ExpressionError if it is out of range."""
     try:
         number = float(value)
     except OverflowError:
         number = float("inf")
     if number == float("inf"):
-        raise ExpressionError(text, node.col_offset + 1, "the number is too large")
+        raise ExpressionError(text, node.col_offset + 1, "the number is too large for float64")
     return number
 
 
 def common_type(
     text: str, at: ast.expr, literals: Sequence[tuple[Value, ResultType]]
 ) -> tuple[list[Value], ResultType]:
-    """Return literals as values of one type: as numbers if some are numbers and some truth values."""
+    """Return literals as values of one type: numbers if numbers and truth values are mixed."""
     kinds = {kind for _, kind in literals}
     values = [value for value, _ in literals]
     if len(kinds) == 1:
         return values, kinds.pop()
     if "text" in kinds:
-        raise ExpressionError(text, at.col_offset + 1, "text and numbers are mixed")
+        raise ExpressionError(text, at.col_offset + 1, "text and other values are mixed: use only one type")
     return [float(value) for value in values], "number"
 
 
 def _count_characters(tree: ast.expr, parsed: str, start: int) -> None:
-    """Turn the nodes' offsets, bytes of UTF-8 in what was parsed, into characters of the text."""
+    """Convert the nodes' offsets from UTF-8 bytes of the parsed text to characters of the original text."""
     if parsed.isascii():
         characters: Sequence[int] = range(len(parsed) + 1)
     else:
@@ -124,18 +124,18 @@ def _count_characters(tree: ast.expr, parsed: str, start: int) -> None:
 
 
 def _without_backquotes(text: str, *, comments: bool) -> str:
-    """Return the text with each name in backquotes replaced by a name of as many characters, so that offsets stay."""
+    """Replace each name in backquotes by underscores of the same length, to keep all offsets."""
     parts, done = [], 0
     for found in _QUOTED.finditer(text):
         if found["comment"]:
             if comments:
                 break
-            raise ExpressionError(text, found.start() + 1, "a name with # needs backquotes")
+            raise ExpressionError(text, found.start() + 1, "a name that contains # needs backquotes")
         if found["open"]:
-            raise ExpressionError(text, found.start() + 1, f"{found['open']} is not closed")
+            raise ExpressionError(text, found.start() + 1, f"the quotation mark {found['open']} is not closed")
         if found["name"] is not None:
             if not found["name"]:
-                raise ExpressionError(text, found.start() + 1, "no name between the backquotes")
+                raise ExpressionError(text, found.start() + 1, "there is no name between the backquotes")
             parts += [text[done : found.start()], "_" * len(found[0])]
             done = found.end()
     return "".join([*parts, text[done:]])

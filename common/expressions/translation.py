@@ -1,8 +1,8 @@
-"""Translation of a syntax tree to polars: a white list of nodes, their types, and where they have no value.
+"""Translation of syntax trees to polars: allowed nodes, their types, and the rows in which they have no value.
 
-Whatever is not translated here is refused with its position: attributes, calls of anything but the functions below,
-comprehensions, assignments. See `columns` for the syntax. Each inner node becomes a step, a column of its own that the
-nodes around it refer to, so that the size is in proportion to the text however often a value is used.
+All other syntax is an error with its position: attributes, calls of functions other than those below, comprehensions,
+assignments. See `columns` for the syntax. Each inner node becomes a step, which is a column that outer nodes refer to,
+so the translation grows in proportion to the text, however often a value is used.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from unperturbed.common.expressions.syntax import (
 from unperturbed.common.wording import no_such_column
 
 _NEED = {
-    "number": "a number is needed here, not {}",
+    "number": "expected a number, not {}",
     "truth": "expected a comparison or another truth value, not {}",
-    "text": "text is needed here, not {}",
+    "text": "expected text, not {}",
 }
 _COMPARISONS: Mapping[type[ast.cmpop], Callable[[pl.Expr, pl.Expr], pl.Expr]] = {
     ast.Eq: pl.Expr.eq,
@@ -47,8 +47,8 @@ _COMPARISONS: Mapping[type[ast.cmpop], Callable[[pl.Expr, pl.Expr], pl.Expr]] = 
 
 def _log_to(base: float) -> Callable[[pl.Expr], pl.Expr]:
     def log(value: pl.Expr) -> pl.Expr:
-        # A quotient of natural logarithms misses whole results (log10(1000) would be below 3), and floor or ceil would
-        # then be off by one.
+        # A quotient of natural logarithms misses integer results (log10(1000) would be below 3), so floor or ceil would
+        # be off by one.
         found = value.log(base)
         whole = found.round()
         return pl.when(pl.lit(base).pow(whole) == value).then(whole).otherwise(found)
@@ -73,48 +73,48 @@ _EXTREMES: Mapping[str, Callable[[pl.Expr, pl.Expr], pl.Expr]] = {"max": pl.Expr
 class Term:
     """A translated part of an expression."""
 
-    value: pl.Expr  # A column: of an input, of a step, or of a literal repeated
-    type: ResultType  # {"number", "truth", "text"}: The type of the value
+    value: pl.Expr  # A column: an input, a step, or a repeated literal
+    type: ResultType  # {"number", "truth", "text"}: Type of the value
 
 
 @dataclass(frozen=True)
 class Check:
-    """A condition under which a part has no value."""
+    """A condition under which a part of an expression has no value."""
 
     bad: pl.Expr  # True in the rows without a value
-    value: pl.Expr  # What has no value there
+    value: pl.Expr  # The operand that causes this
     why: str  # The reason, for messages
-    position: int  # Where in the text, from 1
+    position: int  # Position in the text, from 1
 
 
 class Translator:
-    """Translates one expression."""
+    """Translator of one expression to polars."""
 
     def __init__(self, text: str, schema: Mapping[str, pl.DataType]) -> None:
         self.columns: dict[str, Term] = {}  # The columns used, in order of first use
-        # The columns as float64, booleans or text, under names of their own; to be selected from the table.
+        # These columns as float64, booleans or text, under internal names; to be selected from the table.
         self.inputs: list[pl.Expr] = []
-        self.steps: list[pl.Expr] = []  # Columns to be added to these, one after the other
-        self.checks: list[Check] = []  # Where parts have no value, over inputs and steps
+        self.steps: list[pl.Expr] = []  # Columns to be added to the inputs, one after the other
+        self.checks: list[Check] = []  # Conditions without a value, over inputs and steps
         self._text = text
         self._schema = schema
         self._depth = 0
         self._reached: pl.Expr | None = None
 
     def term(self, node: ast.expr) -> Term:
-        """Return a node's translation; ExpressionError for unknown columns, wrong types, what the list lacks."""
+        """Translate a node; raise ExpressionError for unknown columns, wrong types and syntax that is not allowed."""
         self._depth += 1
         if self._depth > DEEPEST:
-            raise self._error(node, f"nested more than {DEEPEST} deep")
+            raise self._error(node, f"the expression is nested more than {DEEPEST} levels deep; use fewer terms")
         translation = _TRANSLATIONS.get(type(node))
         if translation is None:
-            raise self._error(node, _REFUSED.get(type(node), "this is not part of an expression over columns"))
+            raise self._error(node, _REFUSED.get(type(node), "syntax not allowed in an expression over columns"))
         found = translation(self, node)
         self._depth -= 1
         return found if isinstance(node, ast.Name | ast.Constant) else Term(self._step(found.value), found.type)
 
     def _step(self, value: pl.Expr) -> pl.Expr:
-        """Make a value a column of its own, so that it is computed once however often it is used."""
+        """Add a value as a column, so that it is computed only once."""
         name = f"step {len(self.steps)}"
         self.steps.append(value.alias(name))
         return pl.col(name)
@@ -129,7 +129,7 @@ class Translator:
 
     @contextmanager
     def _only_where(self, condition: pl.Expr) -> Iterator[None]:
-        """Restrict checks made inside to rows where the condition is true: elsewhere the value is not used."""
+        """Restrict the checks inside this context to rows with a true condition: other rows do not use the value."""
         before = self._reached
         self._reached = self._step(condition if before is None else before & condition)
         yield
@@ -167,13 +167,13 @@ class Translator:
             return column.cast(pl.Float64).fill_nan(None), "number"
         if dtype == pl.String or isinstance(dtype, pl.Categorical | pl.Enum):
             return column.cast(pl.String), "text"
-        raise self._error(node, f"column {name} holds {dtype}, neither numbers nor text")
+        raise self._error(node, f"column {name} has type {dtype}, which is neither numeric nor text")
 
     def _attribute(self, node: ast.Attribute) -> Term:
-        raise self._error(node, self._with_quotes_hint(node, "a name with a dot needs backquotes"))
+        raise self._error(node, self._with_quotes_hint(node, "a name that contains a dot needs backquotes"))
 
     def _with_quotes_hint(self, node: ast.expr, otherwise: str) -> str:
-        """Return how to quote a column's name with other signs if one begins here unquoted, else `otherwise`."""
+        """Return a hint to use backquotes if a column name that needs them starts here unquoted, else `otherwise`."""
         here = self._text[node.col_offset :]
         odd = [name for name in self._schema if here.startswith(name) and not name.isidentifier()]
         meant = max(odd, key=len, default="")
@@ -184,7 +184,7 @@ class Translator:
         )
 
     def _constant(self, node: ast.Constant) -> Term:
-        # A whole column: polars takes what is computed from literals alone for a scalar, and may not broadcast it.
+        # A full column: polars treats a value computed only from literals as a scalar, and may not broadcast it.
         match node.value:
             case bool():
                 return Term(pl.repeat(node.value, pl.len()), "truth")
@@ -200,7 +200,7 @@ class Translator:
         if isinstance(node.op, ast.Not):
             return Term(self._of_type(node.operand, "truth").not_(), "truth")
         if isinstance(node.op, ast.Invert):
-            raise self._error(node, "unsupported operator ~: write `not`")
+            raise self._error(node, "unsupported operator ~: use `not`")
         value = self._number(node.operand)
         return Term(-value if isinstance(node.op, ast.USub) else value, "number")
 
@@ -227,18 +227,18 @@ class Translator:
         by_zero = self._step((base == 0) & (exponent < 0))
         of_negative = self._step((base < 0) & (exponent != exponent.floor()))
         self._check(node.left, by_zero, base, "0 to a negative power")
-        self._check(node.left, of_negative, base, "a negative number to a power that is not whole")
+        self._check(node.left, of_negative, base, "a negative number to a non-integer power")
         return Term(pl.when(~(by_zero | of_negative)).then(base.pow(exponent)), "number")
 
     def _call(self, node: ast.Call) -> Term:
         if not isinstance(node.func, ast.Name):
-            raise self._error(node.func, "only functions can be called")
+            raise self._error(node.func, "a call needs the name of a function, as in log2(n)")
         name = node.func.id
         if name not in _FUNCTIONS and name not in _EXTREMES:
             known = ", ".join(sorted({*_FUNCTIONS, *_EXTREMES}))
             raise self._error(node, f"unknown function {name!r}: use one of {known}")
         if node.keywords or any(isinstance(one, ast.Starred) for one in node.args):
-            raise self._error(node, f"{name} takes plain arguments only")
+            raise self._error(node, f"{name} takes only positional arguments, without `*`")
         if name in _EXTREMES:
             return self._extreme(node, name)
         if len(node.args) != 1:
@@ -254,7 +254,7 @@ class Translator:
 
     def _extreme(self, node: ast.Call, name: str) -> Term:
         if len(node.args) < 2:
-            raise self._error(node, f"{name} takes two or more arguments, and compares them row by row")
+            raise self._error(node, f"{name} needs two or more arguments, which it compares row by row")
         found = self._number(node.args[0])
         for one in node.args[1:]:
             other = self._number(one)
@@ -272,7 +272,7 @@ class Translator:
             if isinstance(operator, ast.In | ast.NotIn):
                 found = self._member(first, right)
                 pairs.append(found if isinstance(operator, ast.In) else ~found)
-                first = None  # what comes next is literals, which cannot be compared
+                first = None  # the next item is a tuple of literals, which cannot be compared
             else:
                 second = self._compared(operator, right)
                 pairs.append(self._pair(first, operator, second, right))
@@ -281,7 +281,7 @@ class Translator:
 
     def _compared(self, operator: ast.cmpop, right: ast.expr) -> Term:
         if type(operator) not in _COMPARISONS:
-            raise self._error(right, "unsupported `is`: write == or !=")
+            raise self._error(right, "unsupported operator `is`: use == or !=")
         return self.term(right)
 
     def _pair(self, first: Term, operator: ast.cmpop, second: Term, right: ast.expr) -> pl.Expr:
@@ -290,13 +290,13 @@ class Translator:
             if first.type != second.type:
                 raise self._error(right, f"cannot compare {TYPE_NAMES[first.type]} with {TYPE_NAMES[second.type]}")
             if not isinstance(operator, ast.Eq | ast.NotEq):
-                raise self._error(right, "text has no order: compare it by == or !=")
+                raise self._error(right, "text has no order: compare text with == or !=")
             return compare(first.value, second.value)
         return compare(_as_number(first), _as_number(second))
 
     def _member(self, first: Term, right: ast.expr) -> pl.Expr:
         if not isinstance(right, ast.Tuple | ast.List | ast.Set) or not right.elts:
-            raise self._error(right, "`in` takes literals, as in datatype in ('int', 'float')")
+            raise self._error(right, "`in` needs literals in parentheses, as in datatype in ('int', 'float')")
         options = [literal(self._text, one) for one in right.elts]
         term, keys = self._keys(first, right, options)
         return term.is_in(keys)
@@ -305,7 +305,7 @@ class Translator:
         found = self._of_type(node.values[0], "truth")
         is_and = isinstance(node.op, ast.And)
         for one in node.values[1:]:
-            # As in Python, what follows counts only where it can still decide.
+            # As in Python, later operands count only where they can still change the result.
             with self._only_where(found if is_and else ~found):
                 other = self._of_type(one, "truth")
             found = self._step(found & other if is_and else found | other)
@@ -321,11 +321,11 @@ class Translator:
             if "text" in {first.type, second.type}:
                 raise self._error(
                     node.orelse,
-                    f"the value before `if` is {TYPE_NAMES[first.type]}, that after `else` "
-                    f"{TYPE_NAMES[second.type]}: both must be of one type",
+                    f"the value before `if` is {TYPE_NAMES[first.type]}, but the value after `else` is "
+                    f"{TYPE_NAMES[second.type]}: both must have the same type",
                 )
             first, second = Term(_as_number(first), "number"), Term(_as_number(second), "number")
-        # A missing condition must not choose the second value.
+        # A row with a missing condition must not get the second value.
         return Term(pl.when(condition).then(first.value).when(~condition).then(second.value), first.type)
 
     def _mapping(self, node: ast.Subscript) -> Term:
@@ -336,27 +336,27 @@ class Translator:
             raise self._error(node, "the mapping is empty")
         options = [literal(self._text, key) for key in table.keys if key is not None]
         if len(options) < len(table.keys):
-            raise self._error(node, "unsupported ** in a mapping")
+            raise self._error(node, "unsupported ** in a mapping: list all keys and values")
         results, kind = common_type(self._text, table, [literal(self._text, value) for value in table.values])
         term, keys = self._keys(self.term(node.slice), table, options)
         if len(set(keys)) < len(keys):
-            raise self._error(table, "duplicate key in the mapping")
-        self._check(node, term.is_in(keys).not_(), term, "the mapping has no entry")
+            raise self._error(table, "a key appears twice in the mapping")
+        self._check(node, term.is_in(keys).not_(), term, "the mapping has no entry for the value")
         dtype = {"number": pl.Float64, "truth": pl.Boolean, "text": pl.String}[kind]
         return Term(term.replace_strict(keys, results, default=None, return_dtype=dtype()), kind)
 
     def _keys(self, term: Term, at: ast.expr, options: list[tuple[Value, ResultType]]) -> tuple[pl.Expr, list[Value]]:
-        """Return a term and the literals that it is compared with, of one type."""
+        """Convert a term, and the literals that the term is compared with, to one type."""
         keys, kind = common_type(self._text, at, options)
         if "text" in {term.type, kind} and term.type != kind:
-            raise self._error(at, f"{TYPE_NAMES[term.type]} cannot match a key that is {TYPE_NAMES[kind]}")
+            raise self._error(at, f"cannot compare {TYPE_NAMES[term.type]} with a key that is {TYPE_NAMES[kind]}")
         if term.type == kind:
             return term.value, keys
         return _as_number(term), [float(key) for key in keys]
 
 
 def _as_number(term: Term) -> pl.Expr:
-    """Return false and true as 0 and 1."""
+    """Convert truth values to 0 and 1."""
     return term.value.cast(pl.Float64) if term.type == "truth" else term.value
 
 
@@ -373,7 +373,7 @@ _TRANSLATIONS: Mapping[type[ast.expr], Callable[[Translator, Any], Term]] = {
     ast.Attribute: Translator._attribute,
 }
 _REFUSED: Mapping[type[ast.expr], str] = {
-    ast.Dict: "a mapping is followed by what it maps, as in {'float': 4}[datatype]",
-    ast.Lambda: "functions cannot be defined here",
-    ast.NamedExpr: "nothing can be assigned here",
+    ast.Dict: "a mapping needs a column or value in brackets after it, as in {'float': 4}[datatype]",
+    ast.Lambda: "an expression cannot define functions",
+    ast.NamedExpr: "an expression cannot assign values",
 }

@@ -1,1 +1,1 @@
-"""One campaign from its plan to its last trace: manifest, session, preparation, runs and attempts."""
+"""Execution of a campaign from the plan to the last trace: manifest, preparation, session, runs and attempts."""

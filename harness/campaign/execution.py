@@ -1,4 +1,4 @@
-"""Run a campaign from its spec to its last trace; interrupted anywhere, the same call continues."""
+"""Execution of a campaign from the spec to the last trace; after an interruption, the same call resumes."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.load import changed_keys
 from unperturbed.harness.spec.sections.campaign import PILOT
 
-CAMPAIGN = "a campaign"  # The purpose of a folder whose runs the spec plans
-SWEEP = "a sweep"  # The purpose of a folder whose runs end in a table
-SEARCH = "a search for a partition"  # The purpose of a folder whose runs were chosen by the outcomes of those before
+CAMPAIGN = "a campaign"  # Purpose of a folder with the runs that a spec plans
+SWEEP = "a sweep"  # Purpose of a folder with runs that become the rows of a table
+SEARCH = "a search for a partition"  # Purpose of a folder in which earlier results determine the next runs
 
 
 def run_campaign(spec: CampaignSpec, folder: Path, progress: Progress) -> None:
-    """Run a campaign, or what is left of it."""
+    """Run a campaign, or the remaining runs of an interrupted campaign."""
     with prepare_campaign(spec, folder, progress, needed=_open_configurations) as (session, samplings, manifest):
         _plan(spec, list(session.passes), manifest)
         manifest.reopen()
@@ -45,7 +45,7 @@ def run_campaign(spec: CampaignSpec, folder: Path, progress: Progress) -> None:
 
 
 def _open_configurations(spec: CampaignSpec, passes: Sequence[str], manifest: Manifest) -> set[str]:
-    """Return the configurations with runs to be made: planned, failed or lost ones, or further ones of the spec."""
+    """Return the configurations that still need runs: planned, failed, lost, or not yet in the plan."""
     states = manifest.runs(hosts=False)
     left = [state.run for state in states if state.state != "done" or is_lost(manifest.path.parent, state)]
     return {
@@ -63,10 +63,12 @@ def prepare_campaign(
     judged: bool = False,
     needed: Needed | None = None,
 ) -> Iterator[tuple[Session, Mapping[str, Sampling], Manifest]]:
-    """Lock the campaign folder and prepare host, builds, pilot and probes; yield how each pass samples. Plans no runs.
+    """Lock the campaign folder, prepare host, builds, pilot and probes; yield session, samplings by pass, and manifest.
 
-    `judged`: The runs are of no use without verdicts: refuse metrics in which perturbation cannot show.
-    `needed`: Once a run is done, the session has only these configurations of the spec; by default it has all.
+    No runs are planned here.
+
+    `judged`: The caller needs verdicts: reject a spec without a metric that can show perturbation.
+    `needed`: After the first run, the session contains only these configurations of the spec; by default all.
     """
     with lock_campaign(spec, folder, purpose) as manifest:
         session = prepare(spec, folder, manifest, progress, judged=judged, needed=needed)
@@ -77,12 +79,12 @@ def prepare_campaign(
 
 @contextmanager
 def lock_campaign(spec: CampaignSpec, folder: Path, purpose: str) -> Iterator[Manifest]:
-    """Lock a campaign's folder, which is made if need be, for this process and for one purpose."""
+    """Lock a campaign's folder for this process and one purpose; create the folder if it is missing."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SpecError(
-            f"{folder}: cannot create the folder ({error.strerror}); choose another with --campaign"
+            f"{folder}: cannot create the folder ({error.strerror}); choose another folder with --campaign"
         ) from None
     with _disk_errors(folder), locked(folder), Manifest(folder / "campaign.sqlite") as manifest:
         _claim(manifest, spec, purpose)
@@ -91,22 +93,22 @@ def lock_campaign(spec: CampaignSpec, folder: Path, purpose: str) -> Iterator[Ma
 
 @contextmanager
 def _disk_errors(folder: Path) -> Iterator[None]:
-    """Turn a full disk, met anywhere, into one clear message."""
+    """Turn any disk-full error into one clear message."""
     try:
         yield
     except (OSError, sqlite3.OperationalError) as error:
-        # Copying a tree collects its errors into one that has no number.
+        # Copying a tree collects its errors into one error without a number.
         word = "[Errno 28]" if isinstance(error, OSError) else "full"
         if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or word in str(error):
             raise HostError(
-                f"no space left on the disk of {folder}: free some and run the same command again; every finished run "
-                "is kept"
+                f"no space left on the disk of {folder}: free some space and run the same command again; finished runs "
+                "are kept"
             ) from None
         raise
 
 
 def _plan(spec: CampaignSpec, passes: list[str], manifest: Manifest) -> None:
-    """Enter the plan, or the runs beyond an earlier one; record that a campaign with finished runs was extended."""
+    """Add the spec's missing runs to the plan; record an extension if any run is already done."""
     before = [state.run for state in manifest.runs(hosts=False)]
     if dropped := {run.configuration for run in before} - {item.name for item in configurations(spec)}:
         manifest.forget(dropped)
@@ -122,7 +124,7 @@ def _plan(spec: CampaignSpec, passes: list[str], manifest: Manifest) -> None:
 def _further_runs(
     spec: CampaignSpec, passes: Sequence[str], manifest: Manifest, before: Sequence[PlannedRun]
 ) -> tuple[PlannedRun, ...]:
-    """Return the runs of the spec beyond those that were planned before."""
+    """Return the runs of the spec that are not in the earlier plan."""
     return plan_runs(
         configurations(spec),
         passes,
@@ -135,11 +137,11 @@ def _further_runs(
 
 
 def execute_plan(session: Session, samplings: Mapping[str, Sampling], manifest: Manifest, progress: Progress) -> None:
-    """Execute every planned run of the spec's configurations and of others that the session has."""
+    """Execute every planned run of the session's configurations."""
     names = session.configurations
     states = [state for state in manifest.runs(hosts=False) if state.run.configuration in names]
     planned = [state.run for state in states if state.state == "planned"]
-    if manifest.fact("shared") is None:  # else whoever built has linked them, for all nodes
+    if manifest.fact("shared") is None:  # otherwise the process that built them linked the layouts for all nodes
         trees = {name: (built.configuration, built.tree) for name, built in session.built.items()}
         make_layouts(session.spec, trees, [(run.configuration, run.layout) for run in planned], manifest, progress)
     pilot = {name: manifest.fact(f"{PILOT}:{name}") for name in samplings}
@@ -188,22 +190,22 @@ def _make(session: Session, samplings: Mapping[str, Sampling], run: PlannedRun, 
 
 @dataclass
 class RunQueue:
-    """The planned runs of a campaign, made one after the other in the order of the plan."""
+    """Queue that makes a campaign's planned runs one by one, in the order of the plan."""
 
     session: Session
     planned: Sequence[PlannedRun]
     manifest: Manifest
     progress: Progress
-    total: int  # Runs of the campaign, those included that are done
+    total: int  # All runs of the campaign, including those done
     durations: Durations
     # Makes one attempt at a run. A `RunError` is a failed attempt.
     make: Callable[[PlannedRun, Attempt], RunResult]
-    _done: int = 0  # Runs before the one that is made
-    _left: Counter[str] = field(default_factory=Counter)  # Runs that are left of each pass, that one included
+    _done: int = 0  # Runs before the current run
+    _left: Counter[str] = field(default_factory=Counter)  # Remaining runs by pass, including the current run
     _another_follows: bool = False
 
     def make_all(self) -> None:
-        """Make the runs while there is time."""
+        """Make the planned runs, up to the time limit of the spec."""
         started, limit = time.monotonic(), self.session.spec.campaign.max_hours
         self._another_follows, self._left = True, Counter(run.pass_name for run in self.planned)
         try:
@@ -212,8 +214,8 @@ class RunQueue:
                 if not self.skip(run):
                     if limit is not None and time.monotonic() - started > limit * 3600:
                         raise RunError(
-                            f"max_hours ({limit:g}) is reached: {done} of {self.total} runs are done; repeat "
-                            "the command to make the rest"
+                            f"the time limit (max_hours: {limit:g}) is reached: {done} of {self.total} runs are done; "
+                            "repeat the command to make the remaining runs"
                         )
                     self.make_run(run)
                 self._left[run.pass_name] -= 1
@@ -222,17 +224,17 @@ class RunQueue:
             self.manifest.settle()
 
     def skip(self, _run: PlannedRun) -> bool:
-        """Return whether a run is of no use any more."""
+        """Return whether a run is no longer useful."""
         return False
 
     def make_run(self, run: PlannedRun) -> None:
-        """Make one run, with as many attempts as the spec allows."""
+        """Make one run; retry as often as the spec allows."""
         left = self.durations.expected(self._left)
         self.progress.starting(run, done=self._done, total=self.total, seconds_left=left)
         self.durations.add(run.pass_name, self._attempt(run))
 
     def _attempt(self, run: PlannedRun) -> float:
-        """Attempt a run until it succeeds or has used the attempts of this session; return the seconds of the last."""
+        """Attempt a run until it succeeds or no attempt is left; return the duration of the last attempt in seconds."""
         before = sum(failure.run == run.id for failure in self.manifest.failures())
         last = before + self.session.spec.campaign.retries + 1
         for number in range(before + 1, last + 1):
@@ -246,7 +248,7 @@ class RunQueue:
                 took = time.monotonic() - started
                 self.manifest.fail(run, seconds=took, error=str(error), host=host.state(), final=number == last)
                 self.progress.failed(run, number, str(error))
-                # What it left is kept for the user to look at, out of the next attempt's way.
+                # Keep the failed attempt's files for the user, in another folder than the next attempt's.
                 kept = folder.with_name(f"{folder.name}-failed-{number}")
                 shutil.rmtree(kept, ignore_errors=True)
                 folder.rename(kept)
@@ -270,20 +272,20 @@ class Attempt:
 
     folder: Path  # The run's folder, empty
     number: int  # Counted from 1, over all sessions
-    host_before: Mapping[str, Any]  # The host's state before it
+    host_before: Mapping[str, Any]  # The host's state before the attempt
 
 
 @dataclass(frozen=True)
 class RunResult:
     """The record of a finished run."""
 
-    seconds: float  # How long the program took
-    intervals: int  # Length of its trace
-    totals: Mapping[str, Any] | None = None  # What a whole run of a sweep gave
+    seconds: float  # Duration of the program
+    intervals: int  # Number of intervals in its trace
+    totals: Mapping[str, Any] | None = None  # Results of a sweep's run
 
 
 def _claim(manifest: Manifest, spec: CampaignSpec, purpose: str) -> None:
-    """Tie the folder to this spec and purpose; start it again if another spec has no finished runs in it."""
+    """Reserve the folder for this spec and purpose; clear a folder of another spec that has no finished runs."""
     check_owner(manifest, spec, purpose)
     if manifest.fact("spec_digest") not in (None, spec.digest):
         manifest.clear()
@@ -302,18 +304,18 @@ def _claim(manifest: Manifest, spec: CampaignSpec, purpose: str) -> None:
 
 
 def check_owner(manifest: Manifest, spec: CampaignSpec, purpose: str) -> None:
-    """Refuse a folder that holds finished runs of another spec or purpose; nothing is written."""
+    """Reject a folder with finished runs of another spec or purpose, without writing anything."""
     known = manifest.fact("spec_digest")
-    recorded = manifest.fact("purpose") or CAMPAIGN  # campaigns of early versions record none
+    recorded = manifest.fact("purpose") or CAMPAIGN  # campaigns of early versions recorded no purpose
     if recorded != purpose and manifest.has_done():
         raise SpecError(
-            f"{manifest.path.parent} holds {recorded}, not {purpose}: choose another folder with --campaign, or "
-            "remove this one"
+            f"{manifest.path.parent} contains {recorded}, not {purpose}: choose another folder with --campaign, or "
+            "remove this folder"
         )
     if known not in (None, spec.digest) and manifest.has_done():
         changed = changed_keys(spec, manifest.fact("spec_text") or "")
-        which = f"; changed since: {', '.join(changed)}" if changed else ""
+        which = f"; changed keys: {', '.join(changed)}" if changed else ""
         raise SpecError(
-            f"{manifest.path.parent} holds a campaign of another spec ({manifest.fact('name')}, started "
-            f"{manifest.fact('begun')}{which}): choose another folder with --campaign, or remove this one"
+            f"{manifest.path.parent} contains a campaign of another spec ({manifest.fact('name')}, started "
+            f"{manifest.fact('begun')}{which}): choose another folder with --campaign, or remove this folder"
         )

@@ -1,4 +1,4 @@
-"""Campaigns of runs that other tools recorded: their folder, and what to type where files of other tools are met."""
+"""Import of other tools' recordings as a campaign, and hints for users who pass files of other tools."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from unperturbed.harness.campaign.plan import PlannedRun
 from unperturbed.harness.spec.campaign_spec import Imported
 from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE, PILOT, REFERENCE, SHAM_PREFIX
 
-RECORD = "imported.yaml"  # The file of an imported campaign that says what it was made from
+RECORD = "imported.yaml"  # File in an imported campaign's folder that records the import
 _TIMES = (".enabled_ns", ".running_ns")
 _PASS = "main"
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,63}")
 _ALIGNED_ON = ("IPC", "PAPI_TOT_INS", "instructions", "instructions:u", "PAPI_TOT_CYC")
-"""Metrics to align on, the best first; otherwise the first hardware metric, else the first of all."""
+"""Metrics to align on, the best first; else the first hardware metric is used, else the first metric."""
 _MOST_NOTES = 12
 
 
 @dataclass(frozen=True)
 class Group:
-    """Files whose runs are of one configuration."""
+    """Files with the runs of one configuration."""
 
-    name: str  # The configuration; empty where the files themselves say it
+    name: str  # Name of the configuration; empty if the files contain the name
     files: Sequence[str]  # Paths, folders and patterns
 
 
@@ -49,14 +49,14 @@ def import_campaign(
     align_on: Sequence[str] = (),
     command: str = "",
 ) -> Imported:
-    """Read traces of another tool as runs of a campaign; its folder, new or empty, appears whole or not at all."""
+    """Import traces of another tool as a campaign, atomically, into a new or empty folder."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        what = "is a file" if not folder.is_dir() else "exists and is not empty"
-        raise SpecError(f"{folder} {what}: give a new folder for the campaign")
+        what = "is a file" if not folder.is_dir() else "is not empty"
+        raise SpecError(f"{folder} {what}: choose a new folder for the campaign")
     chosen = find_format(format)
     by_configuration = _read(chosen, groups, options or {})
     ordered = _with_baseline_first(by_configuration, baseline)
-    renamed = [f"The baseline was imported as {name}." for name in by_configuration if name not in ordered]
+    renamed = [f"{name} was imported as the baseline." for name in by_configuration if name not in ordered]
     metrics, notes = _common_metrics(ordered)
     traces = [trace for runs in ordered.values() for trace in runs]
     name = re.sub(r"[^\w.-]", "-", folder.resolve().name)
@@ -79,21 +79,21 @@ def import_campaign(
 
 def _read(chosen: ImportFormat, groups: Sequence[Group], options: Mapping[str, str]) -> dict[str, list[Trace]]:
     found: dict[str, list[Trace]] = {}
-    seen: dict[str, tuple[int, str]] = {}  # By checksum: the number of the group, and the file
+    seen: dict[str, tuple[int, str]] = {}  # Number of the group and file, by checksum
     for number, group in enumerate(groups):
         for trace in read_traces(group.files, chosen.name, **options):
             said = str(trace.attributes.get("configuration", ""))
             if not group.name and not said:
                 raise SpecError(
-                    f"{trace.attributes['file']} does not name the configuration of its runs: put --as NAME after the "
-                    "files of each"
+                    f"{trace.attributes['file']} does not name the configuration of its runs: put --as NAME after each "
+                    "configuration's files"
                 )
             name = group.name or said
             _check_name(name)
             file, digest = str(trace.attributes["file"]), str(trace.attributes["sha256"])
             if seen.setdefault(digest, (number, file)) != (number, file):
                 other = seen[digest][1]
-                raise DataError(f"{file} and {other} are the same, byte for byte: give each run once")
+                raise DataError(f"{file} and {other} are identical, byte for byte: import each run only once")
             found.setdefault(name, []).append(trace)
     return found
 
@@ -101,25 +101,25 @@ def _read(chosen: ImportFormat, groups: Sequence[Group], options: Mapping[str, s
 def _check_name(name: str) -> None:
     if not _NAME.fullmatch(name):
         raise SpecError(
-            f"--as {name!r}: a configuration's name may contain letters, digits, `_`, `-` and `.`, at most 64"
+            f"--as {name!r}: a configuration's name has at most 64 characters: letters, digits, `_`, `-` and `.`"
         )
     if name in (ANCHOR, PILOT, REFERENCE) or name.startswith(SHAM_PREFIX):
-        raise SpecError(f"--as {name}: this name is reserved in campaigns; choose another")
+        raise SpecError(f"--as {name}: this name is reserved; choose another name")
 
 
 def _with_baseline_first(found: Mapping[str, list[Trace]], baseline: str | None) -> dict[str, list[Trace]]:
-    """Return the configurations, the baseline first and under the name that all commands know it by."""
+    """Return the configurations, with the baseline first and renamed to `baseline`."""
     first = baseline or (BASELINE if BASELINE in found else next(iter(found)))
     if first not in found:
         known = did_you_mean(first, found, limit=1) or f"use {listing(found, 'or')}"
         raise SpecError(f"--baseline {first}: no such configuration; {known}")
     if first != BASELINE and BASELINE in found:
-        raise SpecError(f"--baseline {first}: another configuration is named {BASELINE}; give it another name")
+        raise SpecError(f"--baseline {first}: another configuration is named {BASELINE}; rename it with --as")
     return {BASELINE: found[first], **{name: runs for name, runs in found.items() if name != first}}
 
 
 def _common_metrics(found: Mapping[str, list[Trace]]) -> tuple[dict[str, Kind], list[str]]:
-    """Return the metrics of all runs, and sentences on those that only some runs have."""
+    """Return the metrics that all runs have, and notes on metrics that only some runs have."""
     traces = [(name, trace) for name, runs in found.items() for trace in runs]
     first = traces[0][1]
     metrics = {
@@ -132,11 +132,11 @@ def _common_metrics(found: Mapping[str, list[Trace]]) -> tuple[dict[str, Kind], 
     for name in every:
         if name not in metrics:
             having = sum(name in trace.metrics for _, trace in traces)
-            notes.append(f"{name} is in {having} of {counted(len(traces), 'run')} and is not compared.")
+            notes.append(f"{name} is not compared: the metric is only in {having} of {counted(len(traces), 'run')}.")
     if not metrics:
         _, other = next(pair for pair in traces if not set(pair[1].metrics) & set(first.metrics) or pair is traces[-1])
         raise DataError(
-            f"no metric is common to all runs: {first.attributes['file']} has {first_of(list(first.metrics))}, "
+            f"no metric is common to all runs: {first.attributes['file']} has {first_of(list(first.metrics))}; "
             f"{other.attributes['file']} has {first_of(list(other.metrics))}"
         )
     for name, trace in traces:
@@ -144,8 +144,9 @@ def _common_metrics(found: Mapping[str, list[Trace]]) -> tuple[dict[str, Kind], 
             here, there = trace.metrics[metric], first.metrics[metric]
             if (here.kind, here.source, here.unit) != (there.kind, there.source, there.unit):
                 raise DataError(
-                    f"{trace.attributes['file']} ({name}): {metric} is {here.kind}, {here.unit} by {here.source}; in "
-                    f"{first.attributes['file']} it is {there.kind}, {there.unit} by {there.source}"
+                    f"{metric} differs between runs: kind {here.kind}, unit {here.unit}, source {here.source} in "
+                    f"{trace.attributes['file']} ({name}); kind {there.kind}, unit {there.unit}, source {there.source} "
+                    f"in {first.attributes['file']}"
                 )
     return metrics, notes
 
@@ -163,17 +164,17 @@ def _chosen_to_align(asked: Sequence[str], metrics: Mapping[str, Kind]) -> tuple
 
 
 def _notes_of(traces: Sequence[Trace]) -> list[str]:
-    """Return what the readers noted, each sentence once, with the first file and the number of runs."""
+    """Return the importers' notes, each once, with the first file and the number of other runs."""
     places: dict[str, list[str]] = {}
     for trace in traces:
         for note in trace.attributes.get("notes", ()):
             about = re.sub(r"\d[\d,.]*( (min|s)\b)?", "…", note)
             places.setdefault(about, []).append(f"{trace.attributes['file']}: {note}")
     said = [
-        f"{here[0]}." if len(here) == 1 else f"{here[0]} (and likewise in {counted(len(here) - 1, 'other run')})."
+        f"{here[0]}." if len(here) == 1 else f"{here[0]} (also in {counted(len(here) - 1, 'other run')})."
         for here in places.values()
     ]
-    further = [f"{len(said) - _MOST_NOTES} further notes are in the traces."] if said[_MOST_NOTES:] else []
+    further = [f"The traces contain {len(said) - _MOST_NOTES} further notes."] if said[_MOST_NOTES:] else []
     return said[:_MOST_NOTES] + further
 
 
@@ -187,12 +188,12 @@ def _files_of(found: Mapping[str, list[Trace]]) -> list[dict[str, Any]]:
 
 
 def _write(folder: Path, imported: Imported, found: Mapping[str, list[Trace]]) -> None:
-    """Write the folder aside, then rename it: the campaign appears whole or not at all."""
+    """Write a campaign's folder atomically: first under another name, then renamed."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with scratch_folder("import", folder.parent) as aside:
         place = aside / folder.name
         (place / "runs").mkdir(parents=True)
-        head = f"# The record of an import. `unperturbed check {folder}` judges its runs; there is no program to run.\n"
+        head = f"# The record of an import. `unperturbed check {folder}` judges the runs; there is no program to run.\n"
         text = head + str(yaml.safe_dump(imported.to_dict(), sort_keys=False, allow_unicode=True, width=120))
         (place / RECORD).write_text(text, encoding="utf-8")
         _write_runs(place, imported, found, text, folder)
@@ -248,7 +249,7 @@ def _write_runs(place: Path, imported: Imported, found: Mapping[str, list[Trace]
 
 
 def _order(traces: Sequence[Trace]) -> list[int]:
-    """Return each run's place in time, where all files hold their starting time; else in the order of the files."""
+    """Return each run's position in time, or in the order of the files if any start time is missing."""
     started = [str(trace.attributes.get("started", "")) for trace in traces]
     if not all(started):
         return list(range(len(traces)))
@@ -260,7 +261,7 @@ _LOOKED_AT = 20
 
 
 def what_to_type(path: Path) -> str:
-    """Return the command that reads a file or folder of another tool; '' if none does."""
+    """Return a hint with the command that reads a file or folder of another tool; empty if none can."""
     try:
         files = find_files(path)[:_LOOKED_AT]
     except (DataError, OSError):
@@ -268,11 +269,11 @@ def what_to_type(path: Path) -> str:
     for file in files:
         found = recognise(file)
         if found is not None:
-            what = f"{path}: this is {found.title}" if path.is_file() else f"{path}: its files are {found.title}"
+            what = f"{path} is {found.title}" if path.is_file() else f"the files in {path} are {found.title}"
             place = path if path.is_dir() else path.parent
             return (
-                f"{what}; to check such runs, type `unperturbed check --from {found.name} --baseline '{place}/…' "
-                f"--checked '…'`, and for a campaign of them `unperturbed import {found.name} FILES --as baseline "
+                f"{what}; to check these runs, use `unperturbed check --from {found.name} --baseline '{place}/…' "
+                f"--checked '…'`; to make a campaign of them, use `unperturbed import {found.name} FILES --as baseline "
                 "FILES --as NAME -o CAMPAIGN`"
             )
     return ""

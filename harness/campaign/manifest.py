@@ -1,4 +1,4 @@
-"""The manifest: an SQLite file with the state of every run, so that a campaign survives any interruption."""
+"""The manifest: an SQLite file with the state of every run, which lets a campaign resume after any interruption."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ CREATE TABLE IF NOT EXISTS failures (
 """
 
 _IN_ORDER = "length({0}), {0}"
-"""The order of runs by their names, numbers of at least four digits: 9999 comes before 10000."""
+"""Sort order of runs by name; names are numbers of at least four digits, and 9999 comes before 10000."""
 
 _ADDED = ("layout", "point")
-"""Columns that later versions added, numbers with the default 0. Only further runs of an older campaign need them."""
+"""Integer columns that later versions added, with default 0; old campaigns need them only for additional runs."""
 
 _TOTALS = "CREATE TABLE IF NOT EXISTS totals (run TEXT PRIMARY KEY REFERENCES runs (id), content TEXT NOT NULL)"
-"""The results of whole runs, which only sweeps have."""
+"""Results of whole runs; only sweeps have this table."""
 
 State = Literal["planned", "running", "done", "failed"]
 
@@ -91,12 +91,12 @@ _RUN: tuple[tuple[str, Shape], ...] = (
     ("error", str),
 )
 _NONE = frozenset(("started", "seconds", "intervals"))
-"""Columns that have no value before a run was started, or is done."""
+"""Columns without a value before a run has started or finished."""
 
 _NO_DAMAGE = ("locked", "busy", "full", "disk I/O", "unable to open", "readonly")
-"""Words in SQLite's messages on a file that is whole."""
+"""Words in SQLite's error messages about an undamaged file."""
 
-_ID = re.compile(r"\w[\w.-]*")  # Allowed names of a run's folder: none can lead elsewhere
+_ID = re.compile(r"\w[\w.-]*")  # Allowed names of a run's folder; none can lead outside
 
 
 @dataclass(frozen=True)
@@ -104,20 +104,20 @@ class RunState:
     """A planned run and its state."""
 
     run: PlannedRun  # The run
-    state: State  # How far it got
+    state: State  # The run's state
     attempt: int  # Number of the last attempt; 0 before the first
-    started: str | None  # When that attempt started, ISO 8601
-    seconds: float | None  # How long it took
-    intervals: int | None  # Length of its trace
-    error: str  # Why it failed; empty otherwise
-    # host_before, host_after: The host's state (`unperturbed.harness.host.state`) before and after it.
+    started: str | None  # Start of the last attempt, ISO 8601
+    seconds: float | None  # Duration of the last attempt
+    intervals: int | None  # Number of intervals in the trace
+    error: str  # Why the run failed; empty otherwise
+    # host_before, host_after: The host's state (`unperturbed.harness.host.state`) before and after the attempt.
     host_before: dict[str, Any] | None
     host_after: dict[str, Any] | None
 
 
 @dataclass(frozen=True)
 class Failure:
-    """One attempt that failed."""
+    """A failed attempt at a run."""
 
     run: str
     attempt: int
@@ -128,9 +128,9 @@ class Failure:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Lock a campaign folder for this process; the kernel releases it however the process ends."""
+    """Lock a campaign folder for this process; the kernel releases the lock however the process ends."""
     with (folder / "campaign.lock").open("a+") as file:
-        for pause in (0.02, 0.1, 0.0):  # who looks whether a campaign is locked holds the lock for some microseconds
+        for pause in (0.02, 0.1, 0.0):  # checking whether a campaign is locked takes the lock for some microseconds
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
@@ -140,8 +140,8 @@ def locked(folder: Path) -> Iterator[None]:
             file.seek(0)
             holder = file.read().strip() or "unknown"
             raise SpecError(
-                f"{folder}: another process (pid {holder}) is working on this campaign; wait for it, or choose "
-                "another folder with --campaign"
+                f"{folder}: another process (pid {holder}) is working on this campaign; wait until that process ends, "
+                "or choose another folder with --campaign"
             )
         file.truncate(0)
         file.write(str(os.getpid()))
@@ -150,16 +150,16 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 class Manifest:
-    """The campaign's `campaign.sqlite`. Each change is one transaction, on disk when the method returns; see `finish`.
+    """The file `campaign.sqlite`; each change is one transaction, on disk when the method returns (except `finish`).
 
-    `read_only`: Open what is there and write nothing, not even a table that an older version did not have.
+    `read_only`: Open the existing file and write nothing, not even a table that older versions lack.
     """
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path, self._closed = path, False
         place = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
         try:
-            # A back end may make runs in a thread, one at a time; SQLite serialises access by itself.
+            # An engine may make runs in a thread, one at a time; SQLite serialises access by itself.
             self._db = sqlite3.connect(place, isolation_level=None, check_same_thread=False, uri=True)
             if not read_only:
                 self._db.execute("PRAGMA synchronous = FULL")
@@ -168,21 +168,23 @@ class Manifest:
         except sqlite3.OperationalError as error:
             if "locked" in str(error):
                 raise SpecError(
-                    f"{path.parent}: another process is writing to this campaign's manifest; try again when it is done"
+                    f"{path.parent}: another process is writing to this campaign's manifest; try again later"
                 ) from None
             if "disk" in str(error):
-                raise HostError(f"{path}: {error}: is the disk full, or are files limited (ulimit -f)?") from None
+                raise HostError(
+                    f"{path}: {error}: is the disk full, or the file-size limit (ulimit -f) reached?"
+                ) from None
             raise SpecError(f"{path}: cannot open the campaign's manifest ({error})") from None
         except sqlite3.DatabaseError as error:
             raise SpecError(
-                f"{path}: not a campaign's manifest ({error}); choose another folder with --campaign"
+                f"{path} is not a campaign's manifest ({error}); choose another folder with --campaign"
             ) from None
-        except UnicodeDecodeError:  # of a name in its tables
-            raise self._damaged("its tables cannot be read") from None
+        except UnicodeDecodeError:  # a name in a table is not UTF-8
+            raise self._damaged("the tables cannot be read") from None
         self._missing = [name for name in _ADDED if name not in columns]
 
     def close(self) -> None:
-        """Close the file; a change that waits is written before."""
+        """Write a waiting change, and close the file."""
         try:
             self.settle()
         finally:
@@ -190,7 +192,7 @@ class Manifest:
             self._closed = True
 
     def settle(self) -> None:
-        """Write what waits for the next change; a manifest that is closed has written it."""
+        """Write a waiting change to disk; a closed manifest has already written it."""
         if not self._closed and self._db.in_transaction:
             self._db.execute("COMMIT")
 
@@ -201,7 +203,7 @@ class Manifest:
         self.close()
 
     def fact(self, name: str) -> Any:
-        """Return a fact about the campaign, or None."""
+        """Return a fact about the campaign; None if not recorded."""
         rows = self._rows("SELECT CAST(value AS BLOB) FROM facts WHERE name = ?", (name,))
         value = self._parsed(rows[0][0], f"the fact {name!r}") if rows else None
         shape = _PILOT if name.startswith("pilot:") else _FACTS.get(name)
@@ -210,7 +212,7 @@ class Manifest:
         return value
 
     def required_fact(self, name: str) -> Any:
-        """Return a fact that every campaign with a finished run has."""
+        """Return a fact that every campaign with a finished run has; raise SpecError if it is missing."""
         value = self.fact(name)
         if value is None:
             raise self._damaged(f"the fact {name} is missing")
@@ -219,8 +221,8 @@ class Manifest:
     def _rows(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
         try:
             return self._db.execute(statement, values).fetchall()
-        except UnicodeDecodeError:  # of a name in its tables, which SQLite's message would quote
-            raise self._damaged("its tables cannot be read") from None
+        except UnicodeDecodeError:  # a name in a table is not UTF-8, and SQLite's message would quote it
+            raise self._damaged("the tables cannot be read") from None
         except sqlite3.DatabaseError as error:
             if isinstance(error, sqlite3.OperationalError) and any(word in str(error) for word in _NO_DAMAGE):
                 raise
@@ -235,38 +237,38 @@ class Manifest:
     def _damaged(self, fault: str) -> SpecError:
         runs = self.path.parent / "runs"
         return SpecError(
-            f"{self.path}: the campaign's manifest is damaged: {fault}. The traces are files of their own, in {runs}: "
-            f"`unperturbed import parquet {runs}/*/trace.parquet --as NAME -o FOLDER` makes a campaign of those of one "
-            "configuration"
+            f"{self.path}: the campaign's manifest is damaged: {fault}. The traces in {runs} are separate files: "
+            f"`unperturbed import parquet {runs}/*/trace.parquet --as NAME -o FOLDER` makes a new campaign from the "
+            "traces of one configuration"
         )
 
     def counts(self) -> Mapping[State, int]:
-        """Return how many runs are in each state; states without runs are left out."""
+        """Return the number of runs in each state that has runs."""
         return dict(self._rows("SELECT state, count(*) FROM runs GROUP BY state"))
 
     def tally(self) -> list[tuple[str, State, int, float]]:
-        """Return each pass and state that runs have: how many they are, and the seconds that they took."""
+        """Return the number of runs and their total seconds, for each pass and state."""
         return self._rows("SELECT pass, state, count(*), total(seconds) FROM runs GROUP BY pass, state")
 
     def has_done(self) -> bool:
-        """Return whether any run is done, or was handed to nodes, which have manifests of their own."""
+        """Return whether any run is done, or was submitted to nodes, which have their own manifests."""
         return bool(self._rows("SELECT 1 FROM runs WHERE state = 'done' LIMIT 1") or self.fact("submitted"))
 
     def set_facts(self, **facts: Any) -> None:
-        """Record facts about the campaign, all or none."""
+        """Record facts about the campaign in one transaction."""
         with self._transaction():
             for name, value in facts.items():
                 self._change("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, json.dumps(value)))
 
     def clear(self) -> None:
-        """Delete everything: the folder's campaign starts again."""
+        """Delete all facts, runs and failures, to restart the campaign."""
         with self._transaction():
             for table in ("failures", "totals", "runs", "facts"):
                 if self._has(table):
                     self._change(f"DELETE FROM {table}")
 
     def plan(self, runs: Iterable[PlannedRun]) -> None:
-        """Enter the plan; runs that are there already stay as they are."""
+        """Add runs to the plan; existing runs stay unchanged."""
         for name in self._missing:
             self._db.execute(f"ALTER TABLE runs ADD COLUMN {name} INTEGER NOT NULL DEFAULT 0")
         self._missing = []
@@ -278,25 +280,25 @@ class Manifest:
             )
 
     def forget(self, configurations: Iterable[str]) -> None:
-        """Remove the runs of these configurations that were never started from the plan."""
+        """Remove these configurations' runs from the plan, except runs that were started."""
         with self._transaction():
             for name in configurations:
                 self._change("DELETE FROM runs WHERE state = 'planned' AND attempt = 0 AND configuration = ?", (name,))
 
     def forget_runs(self, ids: Iterable[str]) -> None:
-        """Remove these runs from the plan, unless they were started."""
+        """Remove these runs from the plan, except runs that were started."""
         with self._transaction():
             self._db.executemany(
                 "DELETE FROM runs WHERE state = 'planned' AND attempt = 0 AND id = ?", ((run,) for run in ids)
             )
 
     def reopen(self) -> None:
-        """Plan runs again that were interrupted or had failed in an earlier session."""
+        """Set interrupted and failed runs back to planned."""
         with self._transaction():
             self._change("UPDATE runs SET state = 'planned' WHERE state IN ('running', 'failed')")
 
     def redo(self, ids: Iterable[str]) -> None:
-        """Plan these finished runs again: their records are lost."""
+        """Set these finished runs back to planned, because their traces are lost."""
         with self._transaction():
             self._db.executemany("UPDATE runs SET state = 'planned' WHERE id = ?", ((run,) for run in ids))
 
@@ -318,10 +320,10 @@ class Manifest:
         totals: Mapping[str, Any] | None = None,
         waits: bool = False,
     ) -> None:
-        """Record that a run is done: its trace is on disk, or its `totals` are recorded with it.
+        """Record that a run is done: its trace is on disk, or its `totals` are recorded here.
 
-        What `waits` goes to the disk with the next change or `settle`, as the disk is waited for once between two runs.
-        A process that is killed before makes the run again.
+        With `waits`, the change goes to disk with the next change or `settle`, to wait for the disk only once between
+        two runs. If the process is killed before that, the run is made again.
         """
         if totals is not None:
             self._db.execute(_TOTALS)
@@ -334,7 +336,7 @@ class Manifest:
             )
 
     def fail(self, run: PlannedRun, *, seconds: float, error: str, host: dict[str, Any], final: bool) -> None:
-        """Record that an attempt failed; `final` when it is not to be tried again."""
+        """Record a failed attempt; after a `final` attempt, the run is not repeated."""
         with self._transaction():
             self._change(
                 "INSERT OR REPLACE INTO failures SELECT id, attempt, started, ?, ? FROM runs WHERE id = ?",
@@ -346,11 +348,11 @@ class Manifest:
             )
 
     def runs(self, *states: State, hosts: bool = True) -> list[RunState]:
-        """Return the runs in these states (or all), in the order of the plan; without `hosts` twice as fast."""
+        """Return the runs in these states (default: all), in the order of the plan; twice as fast without `hosts`."""
         host = "host_before, host_after" if hosts else "NULL, NULL"
         chosen = f"WHERE CAST(state AS TEXT) IN ({', '.join('?' * len(states))})" if states else ""
         added = ", ".join("0" if name in self._missing else name for name in _ADDED)
-        self._db.text_factory = bytes  # of a damaged file, texts may be no UTF-8
+        self._db.text_factory = bytes  # texts in a damaged file may not be UTF-8
         try:
             rows = self._rows(
                 f"SELECT id, configuration, pass, repetition, block, pad_bytes, {added}, state, attempt, started,"
@@ -362,14 +364,14 @@ class Manifest:
         return [self._run_state(row) for row in rows]
 
     def _run_state(self, row: tuple[Any, ...]) -> RunState:
-        """Return the run that a row of the table describes."""
+        """Return the run in a row of the table."""
         values: list[Any] = []
         for (name, shape), value in zip(_RUN, row, strict=False):
             read = value.decode(errors="replace") if isinstance(value, bytes) else value
             fine = type(read) is shape or (read is None and name in _NONE)
             fault = "" if fine else misfit(read, shape, f"`{name}` of a run")
             if not fault and name == "id" and not _ID.fullmatch(read):
-                fault = f"a run has the name {read!r}"
+                fault = f"a run has the invalid name {read!r}"
             if fault:
                 raise self._damaged(fault)
             values.append(read)
@@ -380,7 +382,7 @@ class Manifest:
         return RunState(PlannedRun(*values[:8]), *values[8:14], *hosts)
 
     def totals(self, *runs: str) -> dict[str, dict[str, Any]]:
-        """Return the results of these finished runs of a sweep (of all, when none is named), by run."""
+        """Return the results of a sweep's finished runs, by run; of all runs by default."""
         if not self._has("totals"):
             return {}
         marks = f" WHERE run IN ({', '.join('?' * len(runs))})" if runs else ""
@@ -390,7 +392,7 @@ class Manifest:
         }
 
     def failures(self) -> list[Failure]:
-        """Return every attempt that failed, in order."""
+        """Return all failed attempts, in the order of runs and attempts."""
         return [
             Failure(*row)
             for row in self._rows(
@@ -403,17 +405,17 @@ class Manifest:
         return bool(self._rows("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,)))
 
     def _change(self, statement: str, values: Sequence[Any] = ()) -> None:
-        """Make one of a transaction's changes: where tests end the process between two of them."""
+        """Execute one statement of a transaction; tests kill the process between two statements."""
         self._db.execute(statement, values)
 
     @contextmanager
     def _transaction(self, *, waits: bool = False) -> Iterator[None]:
-        another_waits = self._db.in_transaction  # what it did stays, whatever becomes of this one
+        another_waits = self._db.in_transaction  # the waiting change stays, whether this transaction succeeds or fails
         self._db.execute("SAVEPOINT change" if another_waits else "BEGIN")
         try:
             yield
         except BaseException:
-            # SQLite has rolled back by itself where it could not write; a second time would hide why.
+            # After a write error, SQLite has already rolled back; a second rollback would hide the reason.
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK TO change" if another_waits else "ROLLBACK")
             raise
@@ -422,5 +424,5 @@ class Manifest:
 
 
 def now() -> str:
-    """Return the time as campaigns record it."""
+    """Return the current UTC time as ISO 8601, in seconds."""
     return datetime.now(UTC).isoformat(timespec="seconds")

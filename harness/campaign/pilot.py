@@ -1,4 +1,4 @@
-"""The trial runs before the plan: the pilot, which chooses the interval, and the rehearsal of probes."""
+"""Trial runs before the plan: the pilot, which determines the interval, and the rehearsal of kernel probes."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ _CLOCK_MONOTONIC_COARSE = 6
 _PILOT_CAPACITY = 1 << 17
 _PILOT_INTERVAL_NS = 20_000_000
 _REHEARSAL_TIMES, _REHEARSAL_SLACK_S = 20, 10
-"""With probes, a program is stopped after so many times the duration of the pilot and so many seconds more."""
-_FEWER = 0.75  # A run by work with a smaller share of the requested records gets a note
-_JIFFIES = 2  # An interval of CPU time is at least two of the kernel's jiffies: below, its length is mostly rounding
+"""Time limit of a rehearsal: this multiple of the pilot's duration, plus this many seconds."""
+_FEWER = 0.75  # With intervals of work, a smaller share of the requested records than this gives a note
+_JIFFIES = 2  # Minimum interval of CPU time in jiffies: the length of a shorter interval is mostly rounding
 
 
 def _clock(spec: CampaignSpec, source: str) -> str:
-    """Choose the interval's clock: work in a simulator, where intervals of time differ from run to run."""
+    """Choose the interval's clock: work in a simulator, because intervals of time differ between simulated runs."""
     if spec.measure.clock != "auto":
         return spec.measure.clock
     return "work" if source == "simulated" else "monotonic"
 
 
 def pilots(session: Session, manifest: Manifest, progress: Progress) -> dict[str, Sampling]:
-    """Run the baseline once a pass: it chooses the interval (003, section 3.2) and the record file's size."""
+    """Run the baseline once per pass, to determine the interval (003, section 3.2) and the record file's size."""
     samplings = {}
     for name, collected in session.passes.items():
         clock = _clock(session.spec, collected.source)
@@ -89,14 +89,14 @@ def pilots(session: Session, manifest: Manifest, progress: Progress) -> dict[str
 
 
 def rehearse(session: Session, samplings: Mapping[str, Sampling], manifest: Manifest, progress: Progress) -> None:
-    """Run each configuration with kernel probes once, record their cost, and refuse those that are hit too often."""
+    """Run each configuration with kernel probes once and record the probes' cost; reject probes hit too often."""
     notes: dict[str, None] = {}
-    # Configurations that this session does not need were rehearsed by an earlier one.
+    # An earlier session rehearsed the configurations that this session does not need.
     for name in session.configurations:
         built, fact = session.built.get(name), f"probes:{name}"
         rates = manifest.fact(fact)
         if rates is None and built is not None and built.software_metrics.probes:
-            progress.step(f"rehearsing the probes of {name}")
+            progress.step(f"trial run with the kernel probes of {name}")
             trace = _rehearse(session, next(iter(samplings.values())), name, built.software_metrics, manifest)
             rates = hit_rates(session.spec, built.software_metrics, trace)
             manifest.set_facts(**{fact: rates})
@@ -113,7 +113,7 @@ def _try(session: Session, sampling: Sampling, name: str) -> Trace:
 def _rehearse(
     session: Session, sampling: Sampling, name: str, software_metrics: SoftwareMetrics, manifest: Manifest
 ) -> Trace:
-    """Run a configuration once with its probes, for no longer than probes could be let pass."""
+    """Run a configuration once with its probes; stop when the probes are certainly too expensive."""
     alone = manifest.fact(f"{PILOT}:{sampling.collected.name}")["seconds"]
     limit = _REHEARSAL_SLACK_S + _REHEARSAL_TIMES * alone
     first = replace(
@@ -126,26 +126,26 @@ def _rehearse(
             raise
         probed = list(dict.fromkeys(site.metric for site in software_metrics.sites))
         raise SpecError(
-            f"{metric_position(session.spec, probed[0])}: {' and '.join(probed)}: hit far too often for kernel "
-            f"probes: with them the program had not ended after {limit:.0f} s, and without them it takes {alone:.1f} "
-            "s. Use rarer events, or compile them in"
+            f"{metric_position(session.spec, probed[0])}: {' and '.join(probed)}: events too frequent for kernel "
+            f"probes: with probes, the program did not end within {limit:.0f} s; without probes, it ends after "
+            f"{alone:.1f} s. Use rarer events, or compile the counters in"
         ) from None
 
 
 def _check_length(intervals: int, interval: str, *, shortest: bool) -> None:
-    """Refuse a run too short for a verdict; an interval chosen by the number of records is the `shortest`."""
+    """Reject a run with too few intervals for a verdict; `shortest`: the interval cannot be shorter."""
     if intervals < MINIMUM_INTERVALS:
         more = f"give the program {math.ceil(1.1 * MINIMUM_INTERVALS / max(intervals, 1))} times as much work"
         raise RunError(
-            f"the pilot run has {counted(intervals, 'interval')} of {interval}, but at least {MINIMUM_INTERVALS} are "
-            f"needed: {more if shortest else f'use a shorter interval, or {more}'}"
+            f"the pilot run has {counted(intervals, 'interval')} of {interval}, but a verdict needs at least "
+            f"{MINIMUM_INTERVALS}: {more if shortest else f'use a shorter interval, or {more}'}"
         )
 
 
 def _quanta(interval: Interval, trace: Trace) -> tuple[int, str]:
-    """Return the length of an interval of work, in quanta, from a pilot run by single quanta; and a note.
+    """Return the length of a work interval in quanta, and a note, from a pilot run with intervals of one quantum.
 
-    A length in time becomes the work that the simulated program does in it on this host.
+    An interval given as a time becomes the work that the simulated program does in that time on this host.
     """
     if interval.records is None:
         asked = interval.nanoseconds / (int(trace.end_ns[-1]) / len(trace)) if interval.nanoseconds else 1.0
@@ -154,8 +154,8 @@ def _quanta(interval: Interval, trace: Trace) -> tuple[int, str]:
     if len(trace) > _FEWER * interval.records:
         return quanta, ""
     return quanta, (
-        f"{interval.records} records were requested; an interval holds at least {describe_interval(1, 'work')}, which "
-        f"gives {len(trace)}. Give the program {interval.records / len(trace):.2g} times as much work to get them."
+        f"The spec requests {interval.records} records, but the shortest interval of {describe_interval(1, 'work')} "
+        f"gives only {len(trace)}. Give the program {interval.records / len(trace):.2g} times as much work."
     )
 
 
@@ -164,28 +164,28 @@ def _jiffy_ns() -> int:
 
 
 def _coarse(interval_ns: int, clock: str) -> str:
-    """Warn of an interval that its clock cannot keep; empty when it can."""
+    """Return a note on an interval that is too short for its clock; empty if the interval is long enough."""
     if clock not in ("process-cpu", "thread-cpu") or interval_ns >= _JIFFIES * _jiffy_ns():
         return ""
     return (
-        f"Intervals of {interval_ns / 1e6:g} ms were requested on the clock {clock}, which ticks every "
-        f"{_jiffy_ns() / 1e6:g} ms here: they are as long as a tick or two. clock: monotonic keeps them."
+        f"The spec requests intervals of {interval_ns / 1e6:g} ms, but the clock {clock} ticks only every "
+        f"{_jiffy_ns() / 1e6:g} ms here: intervals last one or two ticks. Use `clock: monotonic` for short intervals."
     )
 
 
 def _interval_for(records: int, duration_ns: int, clock: str) -> tuple[int, str]:
-    """Return the interval that gives about this number of records, and a note when the clock is too coarse for it."""
+    """Return the interval that gives about this many records, and a note if the clock is too coarse."""
     exact = round(duration_ns / records, -5)  # a tenth of a millisecond
     if clock == "monotonic":
         return max(100_000, int(exact)), ""
-    # No multiple of the jiffy is asked for: a timer of 15 ms on ticks of 4 ms fires after 12 or 16, and 15 on average.
+    # Not rounded to jiffies: a timer of 15 ms on ticks of 4 ms fires after 12 or 16 ms, and after 15 ms on average.
     jiffy = _jiffy_ns()
     shortest = _JIFFIES * jiffy
     if exact >= shortest:
         return int(exact), ""
     return shortest, (
-        f"{records} records were requested; CPU time ticks every {jiffy / 1e6:g} ms here, so the shortest "
-        f"interval is {shortest / 1e6:g} ms and gives about {duration_ns // shortest}. A longer input gives more."
+        f"The spec requests {records} records, but CPU time ticks only every {jiffy / 1e6:g} ms here: the shortest "
+        f"interval, {shortest / 1e6:g} ms, gives about {duration_ns // shortest}. A longer input gives more."
     )
 
 
@@ -196,7 +196,7 @@ def with_configuration(
     manifest: Manifest,
     progress: Progress,
 ) -> Session:
-    """Build one more configuration, or keep its build, and rehearse its probes; return a session that has it."""
+    """Build a configuration unless already built, and rehearse its probes; return the extended session."""
     if (home := manifest.fact("shared")) is None:
         builds = build_configurations(session.spec, session.folder, [configuration], manifest, progress)
     else:

@@ -1,9 +1,9 @@
-"""The plan: which configuration is run when, in which surroundings.
+"""The plan of a campaign: the order of the runs, and the environment and code layout of each run.
 
-Configurations × passes × repetitions are spread over blocks so that slow drift of the host meets all alike, and
-shuffled within a block by the seed. The size of the environment varies over blocks, as it moves the stack ("Producing
-wrong data without doing anything obviously wrong", ASPLOS 2009), and the layout of the code, if the spec has it vary,
-with every repetition.
+Configurations × passes × repetitions are spread over blocks, so that slow drift of the host affects all equally, and
+shuffled within a block by the seed. The size of the environment differs between blocks, because the size moves the
+stack ("Producing wrong data without doing anything obviously wrong", ASPLOS 2009). If the spec requests varied layouts,
+the code layout differs between repetitions.
 """
 
 from __future__ import annotations
@@ -17,49 +17,49 @@ from typing import Literal
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE, SHAM_PREFIX
 
-PAD_BYTES = 4096  # The environment grows by up to a page: every offset of the stack within a page occurs
+PAD_BYTES = 4096  # The environment grows by up to a page, to reach every offset of the stack within a page
 
 NATIVE = "native"
-"""Pass of a sweep's run of the untouched program that gives the result which the point's other runs must give."""
+"""Pass of a sweep's first native run at a point; all other runs at this point must reproduce its result."""
 
 FURTHER_NATIVE = f"{NATIVE}-"
-"""Prefix of the passes that only time the untouched program once more: a row can do without those not yet made."""
+"""Prefix of passes that only time the untouched program again; a row is complete without them."""
 
 _MINIMUM_ANCHOR_RUNS = 5
-"""The anchor's runs are the baseline of every subset's outer check, and a baseline has at least five."""
+"""The anchor's runs are the baseline of every subset's outer check, and a baseline needs at least five runs."""
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """Metrics that are built into the program, and the number of its runs."""
+    """A set of software metrics to collect together, and the number of runs."""
 
     name: str
-    software: tuple[str, ...]  # The metrics that it counts, the anchor first
-    runs: int  # Runs of each pass
-    # The configuration whose layout this has, without its counting; None for one that is not a sham.
+    software: tuple[str, ...]  # The software metrics that it counts, the anchor first
+    runs: int  # Number of runs per pass
+    # For a sham: the configuration with the same layout that does count; None otherwise.
     sham_of: str | None = None
-    # The metrics at whose places stand no-ops instead of increments: a sham's, which counts nothing.
+    # For a sham: the metrics with no-ops instead of increments at their sites.
     inert: tuple[str, ...] = ()
-    program: str = ""  # The other program (`programs:` of the spec) that it runs; '' for `program:`
+    program: str = ""  # Name of the other program that it runs (`programs:` of the spec); '' for `program:`
 
 
 @dataclass(frozen=True)
 class PlannedRun:
     """One run of the plan."""
 
-    id: str  # The run's number, of fixed width so that its path never changes the size of the environment
-    # configuration, pass_name: What is run and which counters.
+    id: str  # The run's number, of fixed width so that the run's path does not change the size of the environment
+    # configuration, pass_name: The configuration to run, and the counters to read.
     configuration: str
     pass_name: str
     repetition: int  # Number of the repetition, from 1
     block: int  # Number of the block, from 0
     pad_bytes: int  # Bytes added to the environment
-    layout: int = 0  # Number of the layout of its code, the same for all passes; 0 is the program as its build made it
+    layout: int = 0  # Number of the code layout, the same for all passes; 0 is the original build
     point: int = 0  # Number of the sweep's point, from 1; 0 in other campaigns
 
 
 def configurations(spec: CampaignSpec) -> tuple[Configuration, ...]:
-    """Return a campaign's configurations: pure baseline, other programs, anchor, each subset with the anchor, shams."""
+    """Return a campaign's configurations: baseline, other programs, anchor, each subset with the anchor, shams."""
     if spec.imported is not None:
         return tuple(Configuration(name, (), runs) for name, runs in spec.imported.configurations.items())
     design, anchor = spec.campaign, spec.analysis.anchor
@@ -77,13 +77,13 @@ def configurations(spec: CampaignSpec) -> tuple[Configuration, ...]:
 
 
 def baselines_alone(spec: CampaignSpec) -> CampaignSpec:
-    """Return the campaign with only its baseline and its anchor, with which a search for a partition begins."""
+    """Return the campaign with only its baseline and its anchor, as a search for a partition needs."""
     alone = {"subsets": {}, "sham": False, "max_runs": None, "max_hours": None}
     return spec.model_copy(update={"programs": {}, "campaign": spec.campaign.model_copy(update=alone)})
 
 
 def sham_of(spec: CampaignSpec, configuration: Configuration) -> Configuration | None:
-    """Return a configuration's sham: the same rewriting without counting; None if nothing is compiled in."""
+    """Return a configuration's sham: the same rewritten code without counting; None if nothing is compiled in."""
     compiled = tuple(name for name in configuration.software if spec.measure.software[name].means == "compiled")
     if not compiled:
         return None
@@ -91,7 +91,7 @@ def sham_of(spec: CampaignSpec, configuration: Configuration) -> Configuration |
 
 
 def configurations_without_sham(spec: CampaignSpec) -> tuple[str, ...]:
-    """Return the configurations that can have no sham although the spec wants them: nothing in them is compiled in."""
+    """Return the configurations that cannot have a requested sham, because none of their metrics is compiled in."""
     planned = configurations(spec) if spec.campaign.sham else ()
     with_sham = {item.sham_of for item in planned}
     return tuple(item.name for item in planned if item.software and item.name not in with_sham)
@@ -107,13 +107,13 @@ def plan_runs(
     layouts: Literal["fixed", "varied"] = "fixed",
     first_layout: int = 1,
 ) -> tuple[PlannedRun, ...]:
-    """Lay out every run of a campaign; ids ascend in the order in which they are made.
+    """Plan every run of a campaign; ids ascend in the order of execution.
 
-    `order`: `blocks` spreads each configuration's runs evenly over as many blocks as the longest configuration has
-    runs, and shuffles within a block; `random` shuffles all; `sequential` is for debugging.
-    `before`: Runs that were planned earlier. Only the runs beyond them are planned, in further blocks.
-    `layouts`: `varied` gives every repetition of a configuration a layout of its own, from `first_layout` on: nodes
-    that share a build have different ones.
+    `order`: `blocks` spreads each configuration's runs evenly over as many blocks as the largest configuration has
+    runs, and shuffles within a block; `random` shuffles all runs; `sequential` is for debugging.
+    `before`: Runs that were planned earlier. Only additional runs are planned, in new blocks.
+    `layouts`: `varied` gives every repetition of a configuration its own layout, starting at `first_layout`; nodes
+    that share a build start at different layouts.
     """
     chance = random.Random(f"{seed}+{len(before)}" if before else seed)
     had = Counter(run.configuration for run in before if run.pass_name == passes[0])
@@ -160,9 +160,9 @@ def plan_batch(
     order: Literal["blocks", "random", "sequential"] = "blocks",
     layouts: Literal["fixed", "varied"] = "fixed",
 ) -> tuple[PlannedRun, ...]:
-    """Add runs a pass of some configurations beyond those that they have (`more`), at the end of the plan.
+    """Plan `more` runs of some configurations (per pass), after the runs planned before.
 
-    The same earlier plan and request give the same batch, so that an interrupted search finds it planned.
+    The same earlier plan and request give the same batch, so a resumed search finds its batch already planned.
     """
     had = Counter(run.configuration for run in before if run.pass_name == passes[0])
     wanted = [Configuration(name, (), had[name] + runs) for name, runs in more.items()]

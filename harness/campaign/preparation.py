@@ -1,4 +1,4 @@
-"""Prepare a campaign: host, builds, input, and the result of the untouched program."""
+"""Preparation of a campaign: host, builds, input files, and the result of the untouched program."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from unperturbed.harness.spec.sections.campaign import BASELINE, PILOT, REFERENC
 from unperturbed.harness.spec.text import substitute
 
 Needed: TypeAlias = Callable[[CampaignSpec, Sequence[str], Manifest], Collection[str]]
-"""`needed(spec, passes, manifest)` returns the configurations that a session needs; `passes` are the names of these."""
+"""`needed(spec, passes, manifest)` returns the configurations that a session needs; `passes` are pass names."""
 
 
 def prepare(
@@ -52,7 +52,7 @@ def prepare(
     judged: bool = False,
     needed: Needed | None = None,
 ) -> Session:
-    """Prepare all before the pilot, or keep it; once a run is done, only `needed` configurations are built."""
+    """Prepare everything that the pilot needs, unless already done; after the first run, build only `needed`."""
     passes, here = detect_host(spec, manifest, progress)
     if judged:
         check_verdict_possible(spec, passes)
@@ -63,7 +63,7 @@ def prepare(
     for why in filter(None, (no_verdict(spec, passes), never_computed(spec, passes))):
         progress.note(why)
     if without := configurations_without_sham(spec):
-        progress.note(f"no sham of {' and '.join(without)}: no compiled-in code to leave out")
+        progress.note(f"{' and '.join(without)}: no sham is possible, because no counter is compiled in")
     named = {item.name: item for item in passes.passes}
     names: set[str] | None = None
     if needed is not None and manifest.has_done():
@@ -91,7 +91,7 @@ def prepare(
 
 
 def _configurations_of_trials(spec: CampaignSpec, passes: Sequence[str], manifest: Manifest) -> Iterator[str]:
-    """Yield the configurations whose trial runs (results of the programs, pilot) are still to be made."""
+    """Yield the configurations that still need trial runs (result of a program, pilot)."""
     if manifest.fact("expected") is None:
         yield REFERENCE
     if any(manifest.fact(f"{PILOT}:{name}") is None for name in passes):
@@ -100,7 +100,7 @@ def _configurations_of_trials(spec: CampaignSpec, passes: Sequence[str], manifes
 
 
 def detect_host(spec: CampaignSpec, manifest: Manifest, progress: Progress) -> tuple[Passes, str]:
-    """Detect what this host can count; return the passes and the host's fingerprint."""
+    """Detect the counters of this host; return the passes and the host's fingerprint."""
     for name in ("", *spec.programs):
         if manifest.fact("shared") is None:
             check_compilers(spec.of_program(name).program)
@@ -109,11 +109,11 @@ def detect_host(spec: CampaignSpec, manifest: Manifest, progress: Progress) -> t
     here = host.fingerprint(description)
     if (known := manifest.fact("host")) not in (None, here):
         raise HostError(
-            f"this campaign was started on another host or kernel ({known}; this is {here}): counts from two hosts "
-            "are not comparable"
+            f"this campaign was started on another host or kernel ({known}; this is {here}), and counts from two hosts "
+            "are not comparable: continue on that host, or choose another folder with --campaign"
         )
     manifest.set_facts(host=here, description=description)
-    progress.step("finding out what this host can count")
+    progress.step("detecting the counters of this host")
     try:
         passes = plan_counting(spec)
     except HostError:
@@ -136,9 +136,9 @@ def detect_host(spec: CampaignSpec, manifest: Manifest, progress: Progress) -> t
 
 @dataclass(frozen=True)
 class Workspace:
-    """Builds and inputs that all runs use."""
+    """Builds and input files that all runs use."""
 
-    # The build of each configuration that is needed and of the untouched program; None where nothing is built.
+    # Build folder of each needed configuration and of the untouched program; None if nothing is built.
     builds: Mapping[str, Path | None]
     inputs: Path  # Folder of the input files
     program: str | None  # The program's identity
@@ -147,9 +147,9 @@ class Workspace:
 def build_and_stage(
     spec: CampaignSpec, folder: Path, manifest: Manifest, progress: Progress, *, needed: Collection[str] | None = None
 ) -> Workspace:
-    """Build configurations and stage the input; results of an earlier session are kept.
+    """Build configurations and prepare the input files; keep results of an earlier session.
 
-    `needed`: The configurations to build, all by default; the untouched program too where the input is missing.
+    `needed`: The configurations to build, all by default. If the input is missing, the untouched program is built too.
     """
     if (shared := shared_workspace(spec, manifest)) is not None:
         return shared
@@ -166,27 +166,27 @@ def _is_staged(folder: Path, manifest: Manifest) -> bool:
 
 
 def shared_workspace(spec: CampaignSpec, manifest: Manifest, *, staged: bool = True) -> Workspace | None:
-    """Return builds and inputs that all nodes share, or with `staged` a node's copy; None in other campaigns."""
+    """Return the builds and inputs that all nodes share, or the node's copy if `staged`; None on a single host."""
     if (home := manifest.fact("shared")) is None:
         return None
     identity, now = manifest.fact("program"), _identities(spec)
     if identity != now:
         raise HostError(
-            f"the program on this node ({now}) differs from the one that was built ({identity}): its source, its input "
-            "or a file that its command names"
+            f"the program on this node ({now}) differs from the program that was built ({identity}): its source, its "
+            "input, or a file in its command is different"
         )
     place = Path((manifest.fact("staged") if staged else None) or home)
     builds = shared_builds(place, [UNTOUCHED, *configurations(spec)], manifest)
     for folder in (place / "inputs", *filter(None, builds.values())):
         if not folder.is_dir():
             raise HostError(
-                f"{folder} is not on this node: the campaign's folder must be on a disk that all nodes share"
+                f"{folder} does not exist on this node: put the campaign's folder on a disk that all nodes share"
             )
     return Workspace(builds, place / "inputs", identity)
 
 
 def _identity(spec: CampaignSpec, manifest: Manifest) -> str | None:
-    """Return the program's identity, None where the first runs recorded none; it may change until a run is done."""
+    """Return the program's identity; None if finished runs recorded none. It may change until a run is done."""
     known, now = manifest.fact("program"), _identities(spec)
     if known == now:
         return now
@@ -194,9 +194,9 @@ def _identity(spec: CampaignSpec, manifest: Manifest) -> str | None:
         if known is None:
             return None
         raise SpecError(
-            f"the program has changed since this campaign was started (it was {known}, it is now {now}): its source, "
-            "its input or a file that its command names is different, and runs of two programs are not comparable. "
-            "Choose another folder with --campaign, or restore the program"
+            f"the program has changed since this campaign was started (it was {known}, and is now {now}): its source, "
+            "its input, or a file in its command is different. Runs of two programs are not comparable: choose another "
+            "folder with --campaign, or restore the program"
         )
     if known is not None:
         pilots_of = [f"{PILOT}:{item['name']}" for item in manifest.fact("passes") or []]
@@ -208,7 +208,7 @@ def _identity(spec: CampaignSpec, manifest: Manifest) -> str | None:
 
 
 def _identities(spec: CampaignSpec) -> str:
-    """Return the identity of the program, and of those that it is compared with."""
+    """Return the identities of the program and of the programs that it is compared with."""
     each = (spec.of_program(name) for name in ("", *spec.programs))
     return ", ".join(program_identity(one, find_source(one.program, one.folder)) for one in each)
 
@@ -216,7 +216,7 @@ def _identities(spec: CampaignSpec) -> str:
 def _inputs(
     spec: CampaignSpec, folder: Path, build_folder: Path | None, manifest: Manifest, progress: Progress
 ) -> Path:
-    """Copy the spec's input files and let `prepare` generate the others, once."""
+    """Copy the spec's input files and generate the others with `prepare`; keep existing files."""
     inputs = folder / "inputs"
     if _is_staged(folder, manifest):
         return inputs
@@ -225,7 +225,7 @@ def _inputs(
     for name in spec.program.inputs:
         shutil.copy2(spec.folder / name, inputs / Path(name).name)
     if spec.program.prepare is not None:
-        progress.step("preparing the input")
+        progress.step("preparing the input files")
         known = {"python": sys.executable, "inputs": str(inputs), "spec": str(spec.folder)}
         if build_folder is not None:
             known |= {"source": str(build_folder), "build": str(build_folder)}
@@ -235,10 +235,10 @@ def _inputs(
                 argv, cwd=build_folder or spec.folder, capture_output=True, text=True, stdin=subprocess.DEVNULL
             )
         except OSError as error:
-            raise RunError(f"cannot run prepare: {argv[0]}: {error.strerror}") from None
+            raise RunError(f"cannot run `prepare`: {argv[0]}: {error.strerror}") from None
         if made.returncode != 0:
             raise RunError(
-                f"prepare failed with exit code {made.returncode}: "
+                f"`prepare` failed with exit code {made.returncode}: "
                 f"{shlex.join(argv)}\n{(made.stderr or made.stdout).strip()[-2000:]}"
             )
     manifest.set_facts(inputs={file.name: file.stat().st_size for file in sorted(inputs.iterdir())})
@@ -248,7 +248,7 @@ def _inputs(
 def _reference(
     spec: CampaignSpec, folder: Path, workspace: Workspace, manifest: Manifest, progress: Progress
 ) -> ProgramResult:
-    """Run the untouched program once: the result that every measured run must give."""
+    """Return the untouched program's result, which every measured run must reproduce; run the program if needed."""
     known = manifest.fact("expected")
     if known is not None:
         return ProgramResult(known["exit_code"], known["digest"])
@@ -258,8 +258,8 @@ def _reference(
     wanted = spec.program.output_digest
     if wanted is not None and wanted.removeprefix("sha256:") != result.digest:
         raise RunError(
-            f"the untouched program's result has sha256 {result.digest}, the spec's output_digest is {wanted}: "
-            "the input, the compiler or the program differs from what the spec was written for"
+            f"the untouched program's result has sha256 {result.digest}, but the spec's output_digest is {wanted}: "
+            "the input, the compiler or the program has changed since the spec was written"
         )
     manifest.set_facts(expected=asdict(result), native=asdict(outcome))
     return result
@@ -268,7 +268,7 @@ def _reference(
 def _other_results(
     spec: CampaignSpec, folder: Path, workspace: Workspace, manifest: Manifest, progress: Progress
 ) -> tuple[dict[str, ProgramResult], float]:
-    """Run each of the other programs once, unmeasured; return their results, and how much slower the slowest is."""
+    """Run each other program once, unmeasured; return the results, and the slowdown of the slowest."""
     results: dict[str, ProgramResult] = {}
     seconds = [float(manifest.fact("native")["seconds"])]
     for name in spec.programs:
@@ -285,7 +285,7 @@ def _other_results(
 
 
 def make_empty_folder(folder: Path) -> Path:
-    """Return an empty folder; the remains of an interrupted attempt are removed."""
+    """Create an empty folder; first remove an existing folder, such as that of an interrupted attempt."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     return folder

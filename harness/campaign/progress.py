@@ -1,4 +1,4 @@
-"""Progress of a campaign: its reports before and during the runs, and the time left."""
+"""Progress reports of a campaign before and during its runs, and the expected remaining time."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Estimate:
-    """The expected extent of the runs to come."""
+    """Number and expected duration of a campaign's runs."""
 
-    # runs, done: Runs of the campaign, and how many of them are done already.
+    # runs, done: Number of runs of the campaign, and of those already done.
     runs: int
     done: int
-    seconds: float  # Expected time for the rest
+    seconds: float  # Expected time for the remaining runs
     configurations: Mapping[str, int]  # Number of runs by configuration
     passes: Passes
-    notes: tuple[str, ...]  # What the user should know before it starts
+    notes: tuple[str, ...]  # Notes for the user before the runs start
 
 
 class Durations:
-    """How long the runs of each pass took: the mean of those that are over, to predict the rest."""
+    """Mean duration of the finished runs in each pass, to predict the remaining time."""
 
     def __init__(self) -> None:
         self._sum: defaultdict[str, float] = defaultdict(float)
         self._runs: Counter[str] = Counter()
 
     def add(self, pass_name: str, seconds: float, *, runs: int = 1) -> None:
-        """Record one run, or several that took these seconds together."""
+        """Record one run, or several runs with their total duration."""
         self._sum[pass_name] += seconds
         self._runs[pass_name] += runs
 
     def knows(self, pass_name: str) -> bool:
-        """Return whether a run of the pass was recorded."""
+        """Return whether a run of this pass was recorded."""
         return bool(self._runs[pass_name])
 
     def expected(self, runs: Mapping[str, int]) -> float:
-        """Return the expected seconds of a number of runs of each pass; 0 when any of them is unknown."""
+        """Return the expected seconds for these numbers of runs by pass; 0 if any needed pass has no recorded run."""
         wanted = {name: count for name, count in runs.items() if count}
         if any(not self._runs[name] for name in wanted):
             return 0.0
@@ -52,24 +52,24 @@ class Durations:
 
 
 Watch = Callable[[str, int, int], None]
-"""Called before each step of a long analysis: what it does, how many steps are over, how many there are in all."""
+"""Callback before each step of a long analysis; its arguments: the step, the steps done, and the total steps."""
 
 
 def unwatched(_what: str, _done: int, _total: int) -> None:
-    """Watch nothing."""
+    """Ignore the progress of an analysis."""
 
 
 class Progress(Protocol):
-    """Receives the steps of a campaign, between runs only: nothing is drawn while the program is measured."""
+    """Receiver of a campaign's progress reports, only between runs: nothing is drawn during a measurement."""
 
     def step(self, what: str) -> None:
         """Report that a step of the preparation begins."""
 
     def note(self, what: str) -> None:
-        """Report what the user should know before long work."""
+        """Report a note for the user."""
 
     def planned(self, estimate: Estimate) -> None:
-        """Report the runs to come."""
+        """Report the planned runs."""
 
     def starting(self, run: PlannedRun, *, done: int, total: int, seconds_left: float) -> None:
         """Report that a run begins."""
@@ -79,7 +79,7 @@ class Progress(Protocol):
 
 
 def describe_interval(interval_ns: int, clock: str, event: str = "") -> str:
-    """Return the length of an interval, [ns], quanta of the work clock or counts of an event, in words."""
+    """Describe the length of an interval, given in ns, in quanta of the work clock or in counts of an event."""
     if event:
         return f"{interval_ns:,} {event}"
     if clock == "work":

@@ -1,4 +1,4 @@
-"""Requirements of a campaign that are checked before anything is built or run, here and by the doctor."""
+"""Requirements of a campaign, checked before any build or run, also by `unperturbed doctor`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from unperturbed.harness.spec.load import key_position, metric_position
 from unperturbed.harness.spec.quantities import WorkInterval
 
 _NO_EVENT = "none of the metrics is a hardware event, so perturbation cannot be detected"
-_SIMULATE = "PAPI_TOT_INS and the like can be simulated (source: auto, sampler: inside)"
+_SIMULATE = "Events such as PAPI_TOT_INS can be simulated (`source: auto`, `sampler: inside`)"
 
 
 def plan_counting(spec: CampaignSpec, names: Sequence[str] | None = None, source: str | None = None) -> Passes:
-    """Plan which source counts which hardware metric here, in which passes."""
+    """Plan which source counts each hardware metric on this host, and in which pass."""
     measure, interval, counted = spec.measure, spec.measure.interval, frozenset(spec.measure.hardware)
-    # What each derived metric needs in one run; a sweep computes it from several.
+    # The metrics that a derived metric needs in one run; a sweep computes derived metrics from several runs.
     together = [counted.intersection(expression.names) for expression in measure.derived.values()]
     return plan_passes(
         measure.hardware if names is None else names,
@@ -36,15 +36,16 @@ def plan_counting(spec: CampaignSpec, names: Sequence[str] | None = None, source
 
 
 def refuse_misspelt(spec: CampaignSpec) -> None:
-    """Refuse events of perf that perf does not have, when the metrics of a spec cannot all be counted."""
+    """Reject perf events that perf does not know; called if some metrics of a spec cannot be counted."""
     if faults := misspelt(spec.measure.hardware):
         raise SpecError("\n".join(f"{metric_position(spec, name)}: {fault}" for name, fault in faults.items()))
 
 
 def _shared(spec: CampaignSpec) -> tuple[str, ...]:
-    """Return the hardware metrics that every pass holds, so that its runs can be aligned with others'; none in a sweep.
+    """Return the hardware metrics that every pass must count to align its runs with other passes'; none in a sweep.
 
-    They are what ends intervals and what `align_on` is made of, and instructions and cycles where the spec has them.
+    These are the metric that ends intervals, the metrics of `align_on`, and instructions and cycles if the spec has
+    them.
     """
     if spec.parameters:
         return ()
@@ -57,20 +58,20 @@ def _shared(spec: CampaignSpec) -> tuple[str, ...]:
 
 
 def check_sampled_program(spec: CampaignSpec) -> None:
-    """Refuse a program that the sampler could not be put into."""
+    """Reject a program that the sampler cannot be loaded into."""
     if spec.program.build is None and spec.program.shell and spec.measure.sampler == "inside":
         raise SpecError(
-            "the sampler needs the name of a program that is not built here: give it in run:, without shell: true"
+            "the sampler needs the name of a program that is not built here: name it in `run`, without `shell: true`"
         )
 
 
 def check_clock(spec: CampaignSpec, passes: Passes) -> None:
-    """Refuse intervals by simulated work without the simulator, and intervals by counts with it."""
+    """Reject intervals of simulated work without the simulator, and intervals by event counts with the simulator."""
     _check_overflow(spec, passes)
     counted = [item.source for item in passes.passes if item.source != "simulated"]
     if spec.measure.clock == "work" and counted:
         raise SpecError(
-            f"clock: work needs the simulator, but {counted[0]} counts here: set source: simulated, or another clock"
+            f"`clock: work` needs the simulator, but {counted[0]} counts here: set `source: simulated` or another clock"
         )
 
 
@@ -82,60 +83,60 @@ def _check_overflow(spec: CampaignSpec, passes: Passes) -> None:
     for item in sorted(passes.passes, key=lambda one: not find_source(one.source).simulated):
         if event not in {metric.name for metric in item.metrics}:
             raise SpecError(
-                f"{place}: {event} ends the intervals, but {item.source} counts {item.metrics[0].name} in runs where "
-                f"{event} is not counted: use metrics of one source, or give intervals a length of time"
+                f"{place}: {event} ends the intervals, but runs that count {item.metrics[0].name} ({item.source}) do "
+                f"not count {event}: use metrics of one source, or give the interval as a time"
             )
         if find_source(item.source).simulated:
             why = passes.passed_over
             raise SpecError(
-                f"{place}: {event} would be simulated here, but no counter of the simulator overflows: for intervals "
-                "of equal work there, write `source: simulated`, `clock: work` and `interval: {records: "
+                f"{place}: {event} would be simulated here, but simulated counters do not overflow: for intervals of "
+                "equal simulated work, set `source: simulated`, `clock: work` and `interval: {records: "
                 f"200}}`{f' ({why.rstrip(chr(46))})' if why else ''}"
             )
 
 
 def check_probes(spec: CampaignSpec, passes: Passes) -> None:
-    """Refuse probes of the kernel where the program is simulated: the simulator would run into their breakpoints."""
+    """Reject kernel probes in a simulated program: the simulator would execute their breakpoints."""
     probed = [name for name, event in spec.measure.software.items() if event.means == "kernel"]
     simulated = [metric.name for item in passes.passes if item.source == "simulated" for metric in item.metrics]
     if probed and simulated:
         raise SpecError(
             f"{metric_position(spec, probed[0])}: kernel probes do not work in a simulated program, and "
             f"{simulated[0]} is simulated here: use counters that this host has (perf::page-faults, …), or compile "
-            "the metric in"
+            "the metric into the program"
         )
 
 
 def check_wrapped(spec: CampaignSpec, passes: Passes) -> None:
-    """Refuse a program that another one starts where counts are simulated."""
+    """Reject simulated counters if another program starts the measured program."""
     wrapped = [name or "program" for name in ("", *spec.programs) if spec.of_program(name).program.sampled]
     if wrapped and any(item.source == "simulated" for item in passes.passes):
         raise HostError(
             f"another program starts {wrapped[0]}, but valgrind, which simulates the counters here, follows only the "
-            "program that it starts itself: use a host with hardware counters (`unperturbed doctor`)"
+            "program that it starts itself: use a host with hardware counters (see `unperturbed doctor`)"
         )
 
 
 def check_processor(spec: CampaignSpec) -> None:
-    """Refuse a processor for the observer that it may not run on."""
+    """Reject an observer processor on which this process may not run."""
     chosen, allowed = spec.measure.observer_cpu, os.sched_getaffinity(0)
     if chosen is not None and spec.measure.pin and chosen not in allowed:
         raise HostError(
-            f"observer_cpu: {chosen} is not among the processors allowed here ({', '.join(map(str, sorted(allowed)))})"
+            f"observer_cpu: processor {chosen} is not allowed here; use one of {', '.join(map(str, sorted(allowed)))}"
         )
 
 
 def no_verdict(spec: CampaignSpec, passes: Passes) -> str:
-    """Return why a campaign will give traces and no verdict; empty when it will give one."""
+    """Return why a campaign will give traces but no verdict; empty if it will give a verdict."""
     if not shows_perturbation(passes.passes):
-        return f"{_NO_EVENT}: this campaign gives traces, and no verdict. {_SIMULATE}"
+        return f"{_NO_EVENT}: this campaign gives traces but no verdict. {_SIMULATE}"
     if len(configurations(spec)) == 1:
-        return "the baseline is the only configuration: this campaign gives traces, and no verdict"
+        return "the baseline is the only configuration: this campaign gives traces but no verdict"
     return ""
 
 
 def never_computed(spec: CampaignSpec, passes: Passes) -> str:
-    """Return which derived metrics no run can compute; empty for none, and for sweeps, which join several runs."""
+    """Return a note on derived metrics that no single run can compute; empty for none, and for sweeps."""
     if spec.parameters:
         return ""
     held = [{metric.name for metric in item.metrics} for item in passes.passes]
@@ -145,28 +146,28 @@ def never_computed(spec: CampaignSpec, passes: Passes) -> str:
         needed = counted.intersection(expression.names)
         if needed and not any(needed <= names for names in held):
             lines.append(
-                f"{name} will have no values: no run holds all {len(needed)} hardware metrics that it is computed from"
+                f"{name} will have no values: no run counts all {len(needed)} hardware metrics in its expression"
             )
-    advice = "; `multiplex: true` has metrics that do not fit the counters take turns"
+    advice = "; with `multiplex: true`, metrics can take turns on the counters"
     return "; ".join(lines) + (advice if lines and not spec.measure.multiplex else "")
 
 
 def check_verdict_possible(spec: CampaignSpec, passes: Passes) -> None:
-    """Refuse metrics in which perturbation cannot show."""
+    """Reject a spec without a metric that can show perturbation."""
     if not shows_perturbation(passes.passes):
         raise SpecError(f"{spec.path}: {_NO_EVENT}. {_SIMULATE}")
 
 
 def shows_perturbation(passes: Iterable[Pass]) -> bool:
-    """Return whether a hardware event is counted, real or simulated, in which perturbation shows."""
+    """Return whether any metric can show perturbation: a hardware event, real or simulated."""
     return any(metric.kind in ("hardware", "simulated") for item in passes for metric in item.metrics)
 
 
 def check_budget(spec: CampaignSpec, passes: int) -> None:
-    """Refuse a plan that is larger than `max_runs`."""
+    """Reject a plan with more than `max_runs` runs."""
     runs = passes * sum(item.runs for item in configurations(spec))
     allowed = spec.campaign.max_runs
     if allowed is not None and runs > allowed:
         raise SpecError(
-            f"the plan has {runs} runs, but max_runs allows {allowed}: use fewer runs, subsets or metrics, or raise it"
+            f"the plan has {runs} runs, but max_runs is {allowed}: raise it, or use fewer runs, subsets or metrics"
         )

@@ -1,4 +1,4 @@
-"""One run: surroundings made, program launched under its sampler, result checked, trace written."""
+"""One run: prepares the environment, launches the program under its sampler, checks the result, writes the trace."""
 
 from __future__ import annotations
 
@@ -42,28 +42,28 @@ _SHOWN_BYTES = 2000
 _NO_SPACE_BYTES = 1 << 20
 _UNSEEN_NS = 300_000_000
 _UNSEEN_SHARE = 0.1
-"""How much of a run's end may be without records: releasing a large program's memory takes time."""
+"""Share of a run that may lack records at its end: releasing a large program's memory takes time."""
 _ANY_RESULT = "any"
-_EARLY_PARTS = 32  # A round moves the places where intervals end by less than one of so many parts of an interval
+_EARLY_PARTS = 32  # A round shifts the ends of intervals by less than this fraction (1/32) of an interval
 _POINTER_BYTES = 8
-_STACK_STEP = 4096  # Stacks that differ by this share their lines' sets in usual first-level caches
-_KILLED = 128  # Exit codes above this stand for a signal, as in the shell
+_STACK_STEP = 4096  # Stacks that differ by a multiple of this use the same sets in usual first-level caches
+_KILLED = 128  # Exit codes above this mean a signal, as in the shell
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How one run is measured."""
+    """Measurement settings of one run."""
 
-    collected: Pass  # What is counted
-    software_metrics: SoftwareMetrics  # The software metrics, and what counts those that are not compiled in
-    # Length of an interval; on the work clock, in quanta of the simulator; with `event`, in its counts.
+    collected: Pass  # The hardware metrics, and their source
+    software_metrics: SoftwareMetrics  # The software metrics, and the means that count those not compiled in
+    # Length of an interval; in quanta of the simulator on the work clock; in counts of `event` if set.
     interval_ns: int
     clock: str
-    capacity: int  # Records that fit
-    timeout_s: float | None = None  # Time limit; the spec's by default
-    # Count the whole run alone: the trace has one interval, from the program's first record to its end.
+    capacity: int  # Maximum number of records
+    timeout_s: float | None = None  # Time limit; the spec's limit by default
+    # Count only the whole run: the trace has one interval, from the program's first record to its end.
     whole: bool = False
-    event: str = ""  # The metric whose counts end intervals
+    event: str = ""  # The metric that ends intervals by its counts
 
 
 class TimedOutError(RunError):
@@ -76,13 +76,13 @@ class ProgramResult:
 
     exit_code: int  # As in a shell
     digest: str  # The sha256 of stdout followed by the output files
-    run: str = field(default=REFERENCE, compare=False)  # The run that gave it
+    run: str = field(default=REFERENCE, compare=False)  # The run with this result
 
 
 def run_plain(
     spec: CampaignSpec, folder: Path, *, build: Path | None, inputs: Path, pad_bytes: int = 0
 ) -> tuple[ProgramResult, Outcome]:
-    """Run the untouched program once, natively and unmeasured: every measured run must give the same result."""
+    """Run the untouched program once, unmeasured; every measured run must give the same result."""
     command = _command(spec, folder, build=build, inputs=inputs)
     if pad_bytes:
         command = replace(command, environment={**command.environment, "UNPERTURBED_PAD": "x" * pad_bytes})
@@ -90,12 +90,13 @@ def run_plain(
     shown = f"The command was: {shlex.join(command.argv)}"
     if outcome.timed_out:
         raise RunError(
-            f"the program did not end within its timeout of {spec.program.timeout.seconds:g} s, although nothing was "
-            f"measured; raise `timeout` (a simulated run is 25 to 130 times slower). {shown}"
+            f"the program did not end within its timeout of {spec.program.timeout.seconds:g} s, even unmeasured; raise "
+            f"`timeout` (a simulated run is 25 to 130 times slower). {shown}"
         )
     if outcome.exit_code != spec.program.exit_code:
         raise RunError(
-            f"the program, unmeasured, {_how_it_ended(outcome)}; expected exit code {spec.program.exit_code}. "
+            f"the program {_how_it_ended(outcome)} in a run without measurement; expected exit code "
+            f"{spec.program.exit_code}. "
             f"{_last_stderr(folder)} {shown}"
         )
     return ProgramResult(outcome.exit_code, _digest(spec, command)), outcome
@@ -104,9 +105,10 @@ def run_plain(
 def time_native(
     spec: CampaignSpec, folder: Path, *, build: Path | None, inputs: Path, expected: ProgramResult, pad_bytes: int
 ) -> dict[str, float]:
-    """Run a configuration's build without a sampler; return the attributes of its times, the least of several runs.
+    """Time a configuration's build without a sampler; return the minimum wall-clock and CPU time of several runs.
 
-    Beside each simulated run: its own time is the simulator's. What is compiled in counts as in a sampled run.
+    Needed for each simulated run, because its own duration is that of the simulator. Compiled-in counters count as in a
+    sampled run.
     """
     plain = _command(spec, folder, build=build, inputs=inputs)
     command = replace(plain, environment=_padded(plain.argv, plain.environment, pad_bytes))
@@ -136,15 +138,15 @@ def execute(
 ) -> Trace:
     """Run the program once under its sampler, inside or outside, and write its trace.
 
-    `folder`: The run's folder, empty; it gets trace.parquet, stdout, stderr and meta.json.
-    `build`: The configuration's build; None for a program that is not built here, which gets the sampler by LD_PRELOAD.
+    `folder`: The run's empty folder, for trace.parquet, stdout, stderr and meta.json.
+    `build`: The configuration's build; None for a program that is not built here and loads the sampler by LD_PRELOAD.
     """
     command, setup = _sampled_command(spec, folder, sampling, build=build, inputs=inputs, pad_bytes=pad_bytes)
     outcome = _launch(command, folder)
     ended_ns = time.monotonic_ns()
     records = read_record_file(folder / "record", setup)
     if records.wall_ns:
-        # The observer's own time is not the program's.
+        # Use the program's times, without those of the observer.
         outcome = replace(
             outcome, seconds=records.wall_ns / 1e9, user_s=records.user_us / 1e6, system_s=records.system_us / 1e6
         )
@@ -190,7 +192,7 @@ def execute(
 def _sampled_command(
     spec: CampaignSpec, folder: Path, sampling: Sampling, *, build: Path | None, inputs: Path, pad_bytes: int
 ) -> tuple[Command, Setup]:
-    """Create the record file; return the command under its sampler, and the sampler's settings."""
+    """Create the record file; return the command with its sampler, and the sampler's settings."""
     software_metrics = sampling.software_metrics
     compiler = spec.program.compilers["cc"]
     inside = spec.measure.sampler == "inside"
@@ -202,7 +204,7 @@ def _sampled_command(
     extra = {"UNPERTURBED_RECORD": str(record)}
     libraries = [*([build_preload(compiler)] if preloaded else []), *software_metrics.preload]
     if libraries:
-        # The observer hands it to the program, and loads nothing of it itself.
+        # The observer passes the libraries on to the program without loading them itself.
         extra["LD_PRELOAD" if inside else "UNPERTURBED_PRELOAD"] = ":".join(map(str, libraries))
     prefix: list[str] = []
     if not inside:
@@ -223,10 +225,10 @@ def _sampled_command(
 
 
 def _early(sampling: Sampling, pad_bytes: int) -> int:
-    """Return by how many basic blocks the first interval of work is shorter: another small part of one in each round.
+    """Return how many basic blocks shorter the first interval of work is: a different fraction in each round.
 
-    Else all runs would be cut at the very same places, and where intervals are almost equal, their order would change
-    by the least that counting adds, which moves a run away from these places.
+    Otherwise all runs would be cut at exactly the same positions. If intervals are almost equal, the little work that
+    counting adds would then shift a run relative to these positions and change the order of the intervals.
     """
     if sampling.clock != "work" or sampling.whole:
         return 0
@@ -234,11 +236,11 @@ def _early(sampling: Sampling, pad_bytes: int) -> int:
 
 
 def _padded(words: Sequence[str], environment: Mapping[str, str], pad_bytes: int) -> dict[str, str]:
-    """Return the environment with what puts the stack where all configurations of a round have it.
+    """Return the environment with padding, so that the stack has the same position in all configurations of a round.
 
-    The kernel puts a program's words and variables above its stack, its path once more, and a pointer to each word and
-    variable. Configurations differ in them by the paths of their builds and by what is loaded into them. Texts and
-    pointers are aligned to 16 bytes each: an even number of pointers leaves the rest to the texts.
+    Above a program's stack, the kernel puts its arguments and variables, its path again, and a pointer to each argument
+    and variable. Configurations differ in the paths of their builds and in the loaded libraries. Texts and pointers are
+    each aligned to 16 bytes: with an even number of pointers, only the texts need padding.
     """
     padded = {**environment, "UNPERTURBED_PAD": ""}
     if (len(words) + len(padded)) % 2:
@@ -253,7 +255,7 @@ def _simulator_logs(folder: Path) -> list[Path]:
 
 
 def _setup(spec: CampaignSpec, sampling: Sampling, program: str) -> Setup:
-    """Return the sampler's settings; `program` names the one that is sampled by a preloaded runtime."""
+    """Return the sampler's settings; `program` is the name of the program that a preloaded runtime samples."""
     measure = spec.measure
     source = None if sampling.collected.source == NONE else find_source(sampling.collected.source)
     hardware = source is not None and source.sampled
@@ -286,7 +288,7 @@ def _setup(spec: CampaignSpec, sampling: Sampling, program: str) -> Setup:
 
 
 def _command(spec: CampaignSpec, folder: Path, *, build: Path | None, inputs: Path) -> Command:
-    """Return the program's command without any sampler, in a scratch folder below that of the run."""
+    """Return the program's command without a sampler, with a scratch folder inside the run's folder."""
     scratch = folder / "scratch"
     scratch.mkdir(parents=True, exist_ok=True)
     program = program_command(spec, scratch=scratch, build=build, inputs=inputs)
@@ -306,7 +308,7 @@ def _command(spec: CampaignSpec, folder: Path, *, build: Path | None, inputs: Pa
 def _launch(command: Command, folder: Path) -> Outcome:
     if not command.folder.is_dir():
         raise RunError(
-            f"the working folder {command.folder} does not exist; {{scratch}} is a fresh folder for each run"
+            f"the working folder {command.folder} does not exist: use {{scratch}}, which is a new folder for each run"
         )
     if command.stdin is not None and not command.stdin.is_file():
         raise RunError(f"stdin: {command.stdin} does not exist")
@@ -315,7 +317,7 @@ def _launch(command: Command, folder: Path) -> Outcome:
 
 
 def _digest(spec: CampaignSpec, command: Command) -> str:
-    """Return the digest of a run's result, which all runs must share; a constant if any result is right."""
+    """Return the digest of a run's result, which must be the same in all runs; a constant for `result: any`."""
     if spec.program.result == "any":
         return _ANY_RESULT
     return digest_of_result(command.stdout, [command.folder / name for name in spec.program.outputs])
@@ -325,15 +327,15 @@ def _check_outcome(spec: CampaignSpec, command: Command, outcome: Outcome, expec
     folder = command.stdout.parent
     if outcome.timed_out:
         raise TimedOutError(
-            f"timed out after {outcome.seconds:.0f} s (timeout: in the spec; simulated runs are 25 to 130 times slower)"
+            f"timed out after {outcome.seconds:.0f} s: raise `timeout` (simulated runs are 25 to 130 times slower)"
         )
     status = os.statvfs(folder)
     if status.f_bavail * status.f_frsize < _NO_SPACE_BYTES:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
     if outcome.exit_code == _KILLED + (spec.measure.signal or SIGNAL):
         raise RunError(
-            "the program was killed by the sampler's signal: it replaced the signal's handler, or passed its timer on "
-            "to another program by exec. Choose another signal with `signal:`, or use sampler: outside"
+            "the sampler's signal killed the program: the program replaced the signal's handler, or kept the timer "
+            "running across exec of another program. Choose another signal with `signal`, or use `sampler: outside`"
         )
     if outcome.exit_code != expected.exit_code:
         raise RunError(
@@ -342,15 +344,15 @@ def _check_outcome(spec: CampaignSpec, command: Command, outcome: Outcome, expec
     digest = _digest(spec, command)
     if digest != expected.digest:
         raise RunError(
-            f"the program gave another result than without measurement (sha256 {digest[:12]}…, expected "
-            f"{expected.digest[:12]}…): measuring changed it, or it is not deterministic. Compare {folder / 'stdout'} "
-            f"with that of the untouched program's run, {folder.with_name(expected.run) / 'stdout'}; for a program "
-            "that prints times or addresses write `result: any`"
+            f"the program's result differs from its result without measurement (sha256 {digest[:12]}…, expected "
+            f"{expected.digest[:12]}…): the measurement changed the result, or the program is not deterministic. "
+            f"Compare {folder / 'stdout'} with {folder.with_name(expected.run) / 'stdout'} of the untouched program; "
+            "if the program prints times or addresses, set `result: any`"
         )
 
 
 def _check_end(records: Records, ended_ns: int, setup: Setup, *, wrapped: bool) -> None:
-    """Refuse a run whose last part was not counted, unless the observer saw the end, or a tool outlived the program."""
+    """Reject a run with an uncounted last part, unless the observer saw the end or a tool outlived the program."""
     saw_the_end = records.state == "finished" and (wrapped or bool(records.wall_ns))
     if len(records.rows) < 2 or setup.source == "simulated" or saw_the_end:
         return
@@ -359,8 +361,9 @@ def _check_end(records: Records, ended_ns: int, setup: Setup, *, wrapped: bool) 
     longest_ns = 0 if setup.interval_event else 3 * setup.interval_ns
     if missing_ns > max(_UNSEEN_NS, longest_ns, _UNSEEN_SHARE * float(ended_ns - stamps[0])):
         raise RunError(
-            f"the records end {missing_ns / 1e9:.2g} s before the program did: it replaced itself by another (exec), "
-            "or switched the sampler's signal off. Measure that other program itself, or use sampler: outside"
+            f"the records end {missing_ns / 1e9:.2g} s before the program: the program replaced itself with another "
+            "program (exec), or blocked the sampler's signal. Measure the other program directly, or use "
+            "`sampler: outside`"
         )
 
 
@@ -369,7 +372,7 @@ def digest_of_result(stdout: Path, outputs: Sequence[Path]) -> str:
     content = hashlib.sha256()
     for file in [stdout, *outputs]:
         if not file.is_file():
-            raise RunError(f"the program left no output file {file.name} in its working folder")
+            raise RunError(f"the program did not write the output file {file.name} into its working folder")
         with file.open("rb") as stream:
             hashlib.file_digest(stream, lambda: content)
     return content.hexdigest()
@@ -378,7 +381,7 @@ def digest_of_result(stdout: Path, outputs: Sequence[Path]) -> str:
 def _how_it_ended(outcome: Outcome) -> str:
     try:
         name = signal.Signals(outcome.exit_code - _KILLED).name
-    except ValueError:  # no signal has that number: the program chose it itself
+    except ValueError:  # no signal has this number: the program chose the exit code itself
         return f"ended with exit code {outcome.exit_code}"
     return f"was killed by {name} (exit code {outcome.exit_code})"
 
@@ -388,7 +391,7 @@ def _last_stderr(folder: Path) -> str:
     file = folder / "stderr"
     text = file.read_bytes()[-_SHOWN_BYTES:].decode(errors="replace").strip() if file.is_file() else ""
     text = "\n".join(filter(None, (text, *map(complaints, _simulator_logs(folder)))))
-    return f"It said:\n{text}" if text else "It wrote nothing to stderr."
+    return f"The last error output is:\n{text}" if text else "The program wrote nothing to stderr."
 
 
 def _tidy(folder: Path) -> None:

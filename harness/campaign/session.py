@@ -1,4 +1,4 @@
-"""Shared by all runs of a campaign: built configurations, their software metrics, input, expected result."""
+"""State shared by all runs of a campaign: built configurations, software metrics, input, expected result."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from unperturbed.harness.spec.load import metric_position
 from unperturbed.harness.spec.sections.campaign import REFERENCE
 
 UNTOUCHED = Configuration(REFERENCE, (), 1)
-"""The program as the plain compiler builds it, which gives the result that all others must give."""
+"""The program as built by the plain compiler; all other configurations must reproduce its result."""
 
-_LAYOUTS_A_PART = 10_000  # More than a node makes runs of a configuration
+_LAYOUTS_A_PART = 10_000  # More than the runs of one configuration on a node
 _DECIMAL, _LETTERS = 100, "abcdefghijklmnopqrstuvwxyz"
 _SIGNS = "0123456789" + _LETTERS
 
@@ -39,34 +39,34 @@ class Built:
 
     configuration: Configuration  # The configuration
     tree: Path | None  # Folder of its build; None for a program that is not built here
-    software_metrics: SoftwareMetrics  # What counts in it
+    software_metrics: SoftwareMetrics  # Its software metrics and their counters
 
 
 @dataclass(frozen=True)
 class Session:
-    """Everything that all runs share."""
+    """Everything that all runs of a campaign share."""
 
     spec: CampaignSpec  # The spec
     folder: Path  # The campaign's folder
-    passes: Mapping[str, Pass]  # What each pass counts
-    built: Mapping[str, Built]  # The configurations; others may be added, see `pilot.with_configuration`
+    passes: Mapping[str, Pass]  # The metrics of each pass
+    built: Mapping[str, Built]  # The built configurations; `pilot.with_configuration` can add more
     inputs: Path  # Folder of the input files
     expected: ProgramResult  # The result of the untouched program
     host: str  # The host's fingerprint
     program: str | None  # The program's identity; None in campaigns of early versions
-    # What tells the campaign from all others, also of the same name; campaigns of early versions have none.
+    # Unique identifier of the campaign; None in campaigns of early versions.
     identity: str | None = None
     # The results of the other programs (`programs:`), by name.
     others: Mapping[str, ProgramResult] = field(default_factory=dict)
-    slowness: float = 1  # How many times as long as the program the slowest of the others takes, at least 1
+    slowness: float = 1  # Duration of the slowest of these programs relative to the program's, at least 1
 
     @property
     def configurations(self) -> Sequence[str]:
-        """Return the names of the spec's configurations and of others that it has."""
+        """Return the names of the spec's configurations and of those added to the session."""
         return list(dict.fromkeys([*(item.name for item in configurations(self.spec)), *self.built]))
 
     def holding(self, configuration: Configuration, tree: Path | None) -> Session:
-        """Return the session with one more configuration in it, or another number of runs of one that it has."""
+        """Return the session with a configuration added, or with a new number of runs for an existing configuration."""
         known = self.built.get(configuration.name)
         if known is not None and known.tree == tree:
             built = replace(known, configuration=configuration)
@@ -87,7 +87,7 @@ def execute_in(
     layout: int = AS_BUILT,
     **facts: Any,
 ) -> Trace:
-    """Make one run of a configuration in one of its layouts, by `run.execute`; `facts` are kept with the trace."""
+    """Make one run of a configuration in one of its layouts, by `run.execute`; store `facts` with the trace."""
     built = session.built[configuration]
     if built.tree is not None:
         put_in_place(built.tree, layout)
@@ -150,7 +150,7 @@ def _software_metrics(session: Session, configuration: Configuration, tree: Path
 def build_configurations(
     spec: CampaignSpec, folder: Path, wanted: Sequence[Configuration], manifest: Manifest, progress: Progress
 ) -> dict[str, Path | None]:
-    """Build configurations, or keep builds; return their folders by name, None for a program not built here."""
+    """Build configurations unless already built; return their folders by name, None for a program not built here."""
     built_here = [item for item in wanted if spec.of_program(item.program).program.build is not None]
     folders = _numbered(built_here, manifest)
     builds: dict[str, Path | None] = {}
@@ -174,7 +174,7 @@ def build_configurations(
             sham=item.sham_of is not None,
             layouts=spec.campaign.layouts == "varied" and item != UNTOUCHED,
         )
-        # A session that was killed may have left another layout there, or a part of one.
+        # A killed session may have left another layout in place, or a part of one.
         put_in_place(built.folder, AS_BUILT)
         builds[item.name] = built.folder
         sites[item.name] = dict(built.sites)
@@ -187,7 +187,7 @@ def build_configurations(
 
 
 def shared_builds(home: Path, wanted: Sequence[Configuration], manifest: Manifest) -> dict[str, Path | None]:
-    """Return the folders of builds that were made in another campaign's folder; None for a program not built here."""
+    """Return the folders of builds in another campaign's folder, by name; None for a program not built here."""
     known = manifest.fact("builds") or {}
     return {
         item.name: home / "builds" / _folder_name(known[item.name]["number"]) / "src" if item.name in known else None
@@ -196,7 +196,7 @@ def shared_builds(home: Path, wanted: Sequence[Configuration], manifest: Manifes
 
 
 def first_layout_of(part: int) -> int:
-    """Return the number of the first layout of a node's part: those of two nodes are different ones."""
+    """Return the number of the first layout of a part, so that different nodes use different layouts."""
     return _LAYOUTS_A_PART * (part - 1) + 1
 
 
@@ -207,7 +207,7 @@ def make_layouts(
     manifest: Manifest,
     progress: Progress,
 ) -> None:
-    """Link the layouts of planned runs, so that nothing is linked between two runs."""
+    """Link the layouts of all planned runs in advance, so that no linker runs between two runs."""
     wanted: dict[str, dict[int, None]] = {}
     for name, layout in runs:
         if layout != AS_BUILT:
@@ -220,9 +220,9 @@ def make_layouts(
         program = spec.of_program(configuration.program).program
         source = find_source(program, spec.folder)
         if source is None or tree is None:
-            raise SpecError(f"{name}: a program that is not built here has only one layout")
+            raise SpecError(f"{name}: a program that is not built here has only one layout: remove `layouts: varied`")
         progress.step(f"linking {len(layouts)} {'layout' if len(layouts) == 1 else 'layouts'} of {name}")
-        # A sham has the layouts of what it is compared with.
+        # A sham uses the layouts of the configuration that it is compared with.
         drawn_for = configuration.sham_of or name
         for number in layouts:
             text = f"{spec.campaign.seed}/{drawn_for}/{number}"
@@ -233,25 +233,25 @@ def make_layouts(
 
 
 def _numbered(wanted: Sequence[Configuration], manifest: Manifest) -> dict[str, str]:
-    """Return the name of each build's folder, which never changes."""
+    """Return the folder name of each build, which never changes during a campaign."""
     known: dict[str, dict[str, Any]] = dict(manifest.fact("builds") or {})
     for item in wanted:
         content = {"software": list(item.software), "inert": list(item.inert)}
         fact = known.setdefault(item.name, {"number": len(known), **content})
         if {key: fact[key] for key in content} != content:
             raise SpecError(
-                f"the configuration {item.name} was built with other metrics in this campaign "
-                f"({', '.join(fact['software'])}); give it another name"
+                f"this campaign already built the configuration {item.name} with different metrics "
+                f"({', '.join(fact['software'])}); rename the new configuration"
             )
     manifest.set_facts(builds=known)
     return {item.name: _folder_name(known[item.name]["number"]) for item in wanted}
 
 
 def _folder_name(number: int) -> str:
-    """Return two signs, so that no path differs in size between binaries: 00 … 99, then a0 … zz."""
+    """Return a two-character folder name (00 … 99, then a0 … zz), so that all builds have paths of equal length."""
     if number < _DECIMAL:
         return f"{number:02d}"
     letter, sign = divmod(number - _DECIMAL, len(_SIGNS))
     if letter >= len(_LETTERS):
-        raise SpecError(f"a campaign has at most {_DECIMAL + len(_LETTERS) * len(_SIGNS)} builds; start another")
+        raise SpecError(f"a campaign has at most {_DECIMAL + len(_LETTERS) * len(_SIGNS)} builds; start a new campaign")
     return _LETTERS[letter] + _SIGNS[sign]

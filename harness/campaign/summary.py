@@ -1,4 +1,4 @@
-"""The state of campaigns, read without writing, so that one that runs, or is another user's, can be looked at."""
+"""Read-only summaries of campaigns, including running campaigns and other users' campaigns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any, Literal
 from unperturbed.errors import SpecError
 from unperturbed.harness.campaign.manifest import Manifest, State
 
-HOME = Path("campaigns")  # Where campaigns are kept, in the current folder, unless a folder is given
+HOME = Path("campaigns")  # Default folder for campaigns, in the current folder
 _DEEPEST = 4
 _SKIPPED = frozenset({"builds", "runs", "inputs", "node_modules", "__pycache__"})
 
@@ -28,22 +28,22 @@ class CampaignSummary:
 
     folder: Path  # The campaign's folder
     name: str  # The campaign's name in its spec
-    purpose: str  # What its runs are for: `a campaign`, `a sweep`, or another
-    # `running` while a process works on it; `stopped` where runs are left and none does; `failed` where all are made
-    # and some failed.
+    purpose: str  # Purpose of its runs: `a campaign`, `a sweep`, or another
+    # `running` while a process works on the campaign; `stopped` if runs are left but no process works on it; `failed`
+    # if no run is left and some failed.
     phase: Phase
-    runs: Mapping[State, int]  # How many runs are in each state (`planned`, `running`, `done`, `failed`)
-    verdicts: Mapping[str, int]  # How many configurations have which verdict; empty where it was not judged
-    begun: str  # When it began, ISO 8601; empty where that is unknown
+    runs: Mapping[State, int]  # Number of runs in each state (`planned`, `running`, `done`, `failed`)
+    verdicts: Mapping[str, int]  # Number of configurations with each verdict; empty if not judged
+    begun: str  # When the campaign began, ISO 8601; empty if unknown
     problem: str = ""  # Why the manifest cannot be read; empty otherwise
 
     @property
     def planned(self) -> int:
-        """Return how many runs the plan has."""
+        """Return the number of planned runs, in any state."""
         return sum(self.runs.values())
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as JSON types."""
+        """Return the summary as JSON types."""
         return {
             **vars(self),
             "folder": str(self.folder),
@@ -54,7 +54,7 @@ class CampaignSummary:
 
 
 def find_campaigns(folder: Path) -> Iterator[Path]:
-    """Yield the folders with a `campaign.sqlite`, some levels deep, sorted; not those inside of campaigns."""
+    """Yield the campaign folders (with a `campaign.sqlite`) a few levels deep, sorted; skip those inside campaigns."""
     for place, below, files in os.walk(folder):
         here = Path(place)
         if "campaign.sqlite" in files:
@@ -67,7 +67,7 @@ def find_campaigns(folder: Path) -> Iterator[Path]:
 
 
 def read_summary(folder: Path) -> CampaignSummary:
-    """Return the state of a campaign by its manifest, its lock and its verdicts."""
+    """Return a campaign's state, from its manifest, lock and verdicts."""
     try:
         with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:
             runs = Counter(manifest.counts())
@@ -90,7 +90,7 @@ def read_summary(folder: Path) -> CampaignSummary:
 
 
 def is_locked(folder: Path) -> bool:
-    """Return whether a process works on a campaign; nothing is written."""
+    """Return whether a process works on a campaign, without writing anything."""
     try:
         with (folder / "campaign.lock").open() as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -102,7 +102,7 @@ def is_locked(folder: Path) -> bool:
 
 
 def phase_of(runs: Mapping[State, int], *, locked: bool) -> Phase:
-    """Return the phase of a campaign by its runs in each state, and by whether a process works on it."""
+    """Return a campaign's phase, from its number of runs in each state and whether a process works on it."""
     if locked:
         return "running"
     if not runs:

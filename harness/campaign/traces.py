@@ -1,4 +1,4 @@
-"""The traces of finished runs, each checked against its run and campaign; their intervals as one lazy table."""
+"""Access to the traces of finished runs: single traces, checked against the manifest, or one lazy table."""
 
 from __future__ import annotations
 
@@ -24,36 +24,37 @@ _NAMED = 5
 
 
 class DamagedRunsError(SpecError):
-    """Finished runs whose traces are gone, damaged or of other runs."""
+    """Traces of finished runs are missing, damaged or belong to other runs."""
 
     def __init__(self, folder: Path, faults: Mapping[str, str], *, imported: bool) -> None:
-        self.runs = tuple(faults)  # Their ids
+        self.runs = tuple(faults)  # Ids of the runs
         lines = list(faults.values())
         if len(lines) > _NAMED:
             lines[_NAMED:] = [f"and {len(lines) - _NAMED} more"]
         these = "this run" if len(self.runs) == 1 else "these runs"
-        again = "import it again" if imported else f"`unperturbed run` of its spec makes {these} again"
-        advice = f"{again}, `unperturbed check {folder} {' '.join(f'--without {run}' for run in self.runs[:_NAMED])}"
-        super().__init__("\n".join([*lines, f"{advice}` goes on without; nothing else is lost"]))
+        again = "import the files again" if imported else f"repeat `unperturbed run` to make {these} again"
+        without = " ".join(f"--without {run}" for run in self.runs[:_NAMED])
+        advice = f"{again}, or use `unperturbed check {folder} {without}` to leave {these} out; nothing else is lost"
+        super().__init__("\n".join([*lines, advice]))
 
 
 def trace_file(folder: Path, run: str) -> Path:
-    """Return the file of a run's trace in a campaign's folder."""
+    """Return the path of a run's trace in a campaign's folder."""
     return folder / "runs" / run / "trace.parquet"
 
 
 def read_run(folder: Path, state: RunState, *, campaign: str | None = None) -> Trace:
-    """Read the trace of a finished run of a campaign (its fact `id`; campaigns of early versions have none)."""
+    """Read the trace of a finished run; `campaign` is the manifest's fact `id`, None in early versions."""
     path = trace_file(folder, state.run.id)
     if not path.is_file():
-        raise DataError(f"{path} is gone, though its run is done")
+        raise DataError(f"{path} is missing, although its run is finished")
     trace = Trace.read(path)
     require_own(trace.attributes, state, campaign, path)
     return trace
 
 
 def require_own(attributes: Mapping[str, Any], state: RunState, campaign: str | None, path: Path) -> None:
-    """Refuse the trace of another run, configuration or campaign than the one whose folder it lies in."""
+    """Reject a trace if its run, configuration or campaign differs from the manifest's."""
     expected = {"run": state.run.id, "configuration": state.run.configuration, "campaign_id": campaign}
     for name, value in expected.items():
         found = attributes.get(name)
@@ -62,31 +63,31 @@ def require_own(attributes: Mapping[str, Any], state: RunState, campaign: str | 
                 f"{what} {attributes.get(key)}"
                 for key, what in (("run", "run"), ("configuration", "configuration"), ("campaign", "a campaign named"))
             )
-            raise DataError(f"{path} is the trace of {recorded}, not the one planned by this folder's manifest")
+            raise DataError(f"{path} is the trace of {recorded}, not the trace that this folder's manifest expects")
 
 
 def reopen_lost(folder: Path, manifest: Manifest, progress: Progress) -> None:
-    """Plan finished runs again whose traces are gone or cut off, by the ends of the files alone."""
+    """Plan finished runs again if their traces are missing or truncated; check only the ends of the files."""
     lost = [state.run.id for state in manifest.runs("done", hosts=False) if is_lost(folder, state)]
     manifest.redo(lost)
     if lost:
-        progress.note(f"the traces of {counted(len(lost), 'run')} are lost and measured again: {listing(lost)}")
+        progress.note(f"the traces of {counted(len(lost), 'run')} are lost; measuring again: {listing(lost)}")
 
 
 def is_lost(folder: Path, state: RunState) -> bool:
-    """Return whether the trace of a finished run is gone or cut off."""
+    """Return whether the trace of a finished run is missing or truncated."""
     return not is_whole_parquet(trace_file(folder, state.run.id))
 
 
 FACTS = ("run", "configuration", "pass", "repetition", "interval", "start", "duration")
-"""The columns that come before the intervals' bounds and the metrics; `start` and `duration` are in seconds."""
+"""The columns before the intervals' bounds and the metrics; `start` and `duration` are in seconds."""
 
 
 def scan_intervals(folder: Path, runs: Sequence[RunState], *, campaign: str | None = None) -> pl.LazyFrame:
-    """Return the intervals of a campaign's runs, read when they are collected; each file is checked before.
+    """Return the intervals of a campaign's runs as a lazy frame; check the metadata of each file now.
 
-    Result: A row an interval, the runs in the order given: `FACTS`, `begin_ns`, `end_ns`, `overruns`, then one column a
-    metric, null where a run has it not.
+    Result: One row per interval, runs in the given order. Columns: `FACTS`, `begin_ns`, `end_ns`, `overruns`, then one
+    column per metric, null in runs without the metric.
     """
     import polars as pl  # noqa: PLC0415  slow to load, and not every use of a campaign needs it
 
@@ -94,7 +95,7 @@ def scan_intervals(folder: Path, runs: Sequence[RunState], *, campaign: str | No
     try:
         str(folder).encode()
     except UnicodeEncodeError:
-        raise DataError(f"{folder} is not valid UTF-8: rename it") from None
+        raise DataError(f"{folder} is not valid UTF-8: rename the folder") from None
     facts = pl.LazyFrame(
         {
             "path": [str(path) for path in paths],
@@ -106,7 +107,7 @@ def scan_intervals(folder: Path, runs: Sequence[RunState], *, campaign: str | No
         },
         schema_overrides={"order": pl.UInt32, "repetition": pl.Int64},
     )
-    # Files of one schema are one scan: a hundred scans of a file each take three times as long.
+    # Files with the same schema are one scan: a hundred scans of one file each take three times as long.
     alike: defaultdict[tuple[tuple[str, str], ...], list[Path]] = defaultdict(list)
     try_parquet_files(paths)
     for path, state in zip(paths, runs, strict=True):
@@ -133,19 +134,19 @@ def scan_intervals(folder: Path, runs: Sequence[RunState], *, campaign: str | No
 def _require_trace(
     schema: Mapping[str, object], metadata: Mapping[str, str], state: RunState, campaign: str | None, path: Path
 ) -> None:
-    """Refuse a Parquet file that is not a trace, or another run's."""
+    """Reject a Parquet file that is not a trace, or is the trace of another run."""
     try:
         attributes = json.loads(metadata[METADATA_KEY])["attributes"]
         lacking = not isinstance(attributes, dict) or any(name not in schema for name in INTERVAL_COLUMNS)
     except (KeyError, TypeError, ValueError, RecursionError):
         lacking = True
     if lacking:
-        raise DataError(f"{path}: a Parquet file, but not a trace of this tool")
+        raise DataError(f"{path} is a Parquet file, but not a trace of this tool")
     require_own(attributes, state, campaign, path)
 
 
 def tidy_traces(traces: Sequence[Trace]) -> pl.DataFrame:
-    """Return traces in the layout of `scan_intervals`, described by their attributes."""
+    """Return traces as one frame with the columns of `scan_intervals`, filled from the traces' attributes."""
     import polars as pl  # noqa: PLC0415
 
     frames = []

@@ -1,7 +1,8 @@
-"""Find the commands: a module each in the rooms below, with a class `Command`, and those that come by entry points.
+"""Find the commands: modules with a class `Command` in the folders of `ROOMS`, and entry points.
 
-The module's name is the command's (`import_.py` is `import`), and its first line the help. Entry points of the group
-`unperturbed.commands` name such a class: those of `harness.methods`, and of other distributions.
+A module's name is the command's name (`import_.py` is `import`), and the first line of its docstring is the command's
+help. Entry points of the group `unperturbed.commands` refer to classes of the same interface, in `harness.methods` and
+in other distributions.
 """
 
 from __future__ import annotations
@@ -25,16 +26,16 @@ ROOMS = {
     "analyses": "analyses of any traces, logs and tables",
     "host": "this host and this tool",
 }
-"""The folders that hold commands, and the heading of each in the help."""
+"""Folders with commands, and the heading of each folder's commands in the help."""
 
-GROUP = "unperturbed.commands"  # The entry points by which other distributions add commands
+GROUP = "unperturbed.commands"  # Entry points with which other distributions add commands
 
 
 class Command(Protocol):
-    """The interface of a command's class.
+    """Interface of a command's class.
 
-    `resumable = True`: the same command continues after an interruption. `takes_program = True`: the words behind the
-    first `--` are another program's, `arguments.program`, and are never parsed.
+    `resumable = True`: after an interruption, the same command continues the work. `takes_program = True`: the words
+    after the first `--` are another program's command line, `arguments.program`, and are never parsed.
     """
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
@@ -46,7 +47,7 @@ class Command(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A command that can be chosen."""
+    """Command that the user can choose."""
 
     heading: str  # Its group in the help
     help: str  # One line, without a full stop
@@ -59,13 +60,13 @@ def own_commands() -> dict[str, Entry]:
 
 
 def all_commands() -> dict[str, Entry]:
-    """Return every command by name; those that come by entry points are last."""
+    """Return every command by name; commands from entry points are last."""
     own = own_commands()
     return own | dict(_offered(own))
 
 
 def commands_in(package: str, heading: str) -> Iterator[tuple[str, Entry]]:
-    """Yield name and entry of every command in a folder, without importing any."""
+    """Yield the name and entry of every command in a folder, without importing any."""
     for file in sorted(Path(importlib.import_module(package).__path__[0]).glob("[!_]*.py")):
         yield file.stem.rstrip("_"), Entry(heading, _first_line(file), partial(_load, f"{package}.{file.stem}"))
 
@@ -82,7 +83,7 @@ def _first_line(file: Path) -> str:
 
 
 def _offered(own: Mapping[str, Entry]) -> Iterator[tuple[str, Entry]]:
-    """Yield the commands that come by entry points, without importing any."""
+    """Yield the commands from entry points, without importing any."""
     from importlib.metadata import entry_points
     from importlib.util import find_spec
 
@@ -91,12 +92,12 @@ def _offered(own: Mapping[str, Entry]) -> Iterator[tuple[str, Entry]]:
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         owner = f"{point.dist.name} {point.dist.version}" if point.dist else "an unknown distribution"
         if point.name in own:
-            raise HostError(f"the command {point.name} of {owner} has the name of another; rename or uninstall it")
+            raise HostError(f"{owner} adds a command {point.name}, but this name is taken: rename or uninstall it")
         heading, line = "commands of other distributions", f"from {owner}"
         if (module := point.module).startswith("unperturbed."):
             spec = find_spec(module)
             if spec is None or spec.origin is None:
-                raise HostError(f"the installation is incomplete: {module} is missing; install unperturbed again")
+                raise HostError(f"the installation is incomplete: {module} is missing; reinstall unperturbed")
             heading, line = ROOMS["analyses"], _first_line(Path(spec.origin))
 
         def load(point: EntryPoint = point) -> Command:

@@ -45,9 +45,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if any(room in type(command).__module__ for room in (".analyses.", ".campaigns.", ".methods.")):
             require_memory()
         return command.run(arguments)
-    except BaseException as error:  # faults of this tool are raised again
+    except BaseException as error:  # bugs of this tool are raised again
         if interrupt.received or isinstance(error, KeyboardInterrupt):
-            resumes = "; finished runs are kept, and the same command resumes"
+            resumes = "; finished runs are kept: repeat the command to resume"
             message = f"interrupted{resumes if getattr(command, 'resumable', False) else ''}"
             code = INTERRUPTED
             if not as_events:
@@ -67,18 +67,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 @cache
 def _collect_rarely() -> None:
-    """Collect garbage rarely while a command runs, and not at its end.
+    """Collect garbage rarely while a command runs, and not when the command ends.
 
-    Modules that a command loads are never garbage; searching them takes a fifth of a short command's time.
+    Modules that a command loads never become garbage; searching them takes a fifth of a short command's time.
     """
     gc.set_threshold(_MANY_OBJECTS)
     atexit.register(gc.freeze)
 
 
 class _Interrupt:
-    """Raises KeyboardInterrupt at a signal, and remembers it: libraries put other exceptions in its place.
+    """Signal handler that raises KeyboardInterrupt and records the signal, as libraries may replace the exception.
 
-    A callback that can raise nothing, such as a finalizer, would swallow it: the signal is sent again after that.
+    A callback that cannot raise, such as a finalizer, would swallow the exception: the signal is then sent again.
     """
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ class _Interrupt:
         self._ignored = sys.unraisablehook
         sys.unraisablehook = self._repeat
         now = signal.getsignal(signal.SIGINT)
-        if now is signal.default_int_handler or isinstance(now, _Interrupt):  # elsewhere it is ignored, and stays so
+        if now is signal.default_int_handler or isinstance(now, _Interrupt):  # an ignored signal stays ignored
             signal.signal(signal.SIGINT, self)
 
     def __call__(self, number: int, _frame: object) -> None:
@@ -98,14 +98,14 @@ class _Interrupt:
             self._ignored(ignored)
             return
         if not isinstance(ignored.exc_value, KeyboardInterrupt):
-            return  # the finalizer of an object that the interrupt left half made
+            return  # from the finalizer of an object that the interrupt left half initialised
         again = threading.Timer(_SOON_S, signal.pthread_kill, (threading.main_thread().ident, self._number))
         again.daemon = True
         again.start()
 
 
 class _EventHandler(logging.Handler):
-    """Prints log records as events."""
+    """Log handler that prints each record as an event."""
 
     def emit(self, record: logging.LogRecord) -> None:
         print_event("log", what=record.getMessage())
@@ -121,7 +121,7 @@ def _show_log(arguments: argparse.Namespace, *, as_events: bool) -> None:
 
 
 def _parse(words: Sequence[str]) -> tuple[Command | None, argparse.Namespace]:
-    """Parse the command line; only the chosen command's module is imported. Without a command, print the help."""
+    """Parse the command line, importing only the chosen command's module; without a command, print the help."""
     own = own_commands()
     chosen = words[0] if words else ""
     # Reading the entry points of all distributions takes 10 ms, which most commands need not wait for.
@@ -141,7 +141,7 @@ def _parse(words: Sequence[str]) -> tuple[Command | None, argparse.Namespace]:
     if getattr(command, "takes_program", False) and "--" in own_words:
         own_words, program = own_words[: own_words.index("--")], own_words[own_words.index("--") + 1 :]
     _require_no_empty_word(own_words)
-    if chosen != "cc":  # a compiler's files may be called as they are
+    if chosen != "cc":  # a compiler's file names may have any encoding
         _require_readable([*own_words, *program], command)
     arguments, extra = parser.parse_known_args(own_words)
     if extra:
@@ -158,17 +158,17 @@ def _parse(words: Sequence[str]) -> tuple[Command | None, argparse.Namespace]:
 
 
 def _require_no_empty_word(words: Sequence[str]) -> None:
-    """Refuse an empty argument: it would be the current folder, and a shell's variable was empty, most likely."""
+    """Refuse an empty argument, which is probably an unset shell variable and would mean the current folder."""
     for place, word in enumerate(words):
         option = word.removesuffix("=")
         if word and (word == option or "=" in option or not option.startswith("--")):
             continue
         before = words[place - 1] if not word else option
-        raise SpecError(f"the argument after {before!r} is empty; is a variable of your shell unset?")
+        raise SpecError(f"the argument after {before!r} is empty: is a shell variable unset?")
 
 
 def _require_ending_files(arguments: argparse.Namespace) -> None:
-    """Refuse named pipes, sockets and devices: reading these may never begin, or never end."""
+    """Refuse named pipes, sockets and devices, because reading them may block or never end."""
     given = [one for value in vars(arguments).values() for one in (value if isinstance(value, list) else [value])]
     for one in given:
         path = Path(one) if isinstance(one, str | Path) else Path()
@@ -179,15 +179,15 @@ def _require_ending_files(arguments: argparse.Namespace) -> None:
         except (OSError, ValueError):
             continue  # opening it raises the same error
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-            raise SpecError(f"{path} is a pipe, a socket or a device: write its content to a file, and name that")
+            raise SpecError(f"{path} is a pipe, a socket or a device: write its content to a file, and give that file")
 
 
 def _require_readable(words: Sequence[str], command: Command) -> None:
-    """Refuse names that are not UTF-8: specs, manifests, tables and pages could not hold them."""
+    """Refuse names that are not valid UTF-8: specs, manifests, tables and pages cannot contain them."""
     rooms = (".campaigns.", ".overview.")
     places = [*words, str(Path.cwd())] if any(room in type(command).__module__ for room in rooms) else words
     for word in places:
         try:
             word.encode()
         except UnicodeEncodeError:
-            raise SpecError(f"{word} is not valid UTF-8: rename it") from None
+            raise SpecError(f"{word} is not valid UTF-8: rename the file or folder") from None

@@ -1,4 +1,4 @@
-"""Options of a program that is measured without a spec, and the spec that is written of it."""
+"""Options of commands that measure a program without a spec, and the spec written from these options."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ _RUNS = ("runs", "baseline_runs")
 
 @dataclass(frozen=True)
 class Drafted:
-    """The spec of a program behind `--`."""
+    """Spec of a program given after `--`."""
 
-    spec: Path  # Where it is
+    spec: Path  # Path of the spec
     campaign: Path  # The campaign's folder
-    text: str = ""  # The spec's text, where it is not written; '' where it is on disk
+    text: str = ""  # The spec's text if it is not written to disk, else ''
     new: bool = False  # This process wrote the spec
 
     def load(self) -> CampaignSpec:
-        """Return the spec, validated."""
+        """Return the validated spec."""
         from unperturbed.harness.spec.load import load_spec, parse_spec
 
         if not self.text:
@@ -58,7 +58,7 @@ class Drafted:
 
     @contextmanager
     def removed_unless_run(self) -> Iterator[None]:
-        """Remove a new spec and its campaign if an error ends it before the program ran: the next try has the name."""
+        """Remove a new spec and its campaign if an error occurs before the first run, to free the name."""
         try:
             yield
         except UnperturbedError:
@@ -70,7 +70,7 @@ class Drafted:
 
 @contextmanager
 def _faults_of_options() -> Iterator[None]:
-    """Report faults without a line of the spec, which is not written yet: the user typed options."""
+    """Report errors without a line number in the spec: the user typed options, and no spec is written yet."""
     from unperturbed.harness.spec.yaml import InvalidSpec
 
     try:
@@ -81,17 +81,16 @@ def _faults_of_options() -> Iterator[None]:
 
 
 def spec_of_program(arguments: argparse.Namespace, progress: TerminalProgress) -> Drafted | None:
-    """Return the spec of the program behind `--`, written if it is not there yet; None where a spec was given."""
+    """Return the spec of the program after `--`, writing it if it does not exist; None if the user gave a spec."""
     given = [f"--{name.replace('_', '-')}" for name, unset in _DEFAULTS.items() if getattr(arguments, name) != unset]
     if not arguments.program:
         if arguments.spec is None:
             raise SpecError(
-                "give a spec, or a program after --: unperturbed run SPEC, or run -- ./program its arguments"
+                "give a spec (unperturbed run SPEC) or a program after -- (unperturbed run -- ./program its arguments)"
             )
         if given:
             raise SpecError(
-                f"{', '.join(given)}: this option needs a program after --; in a campaign with a spec, edit "
-                f"{arguments.spec}"
+                f"{', '.join(given)}: only allowed with a program after --; with a spec, edit {arguments.spec} instead"
             )
         return None
     if arguments.spec is not None:
@@ -132,25 +131,26 @@ def draft(
     arguments: argparse.Namespace,
     progress: TerminalProgress,
 ) -> Drafted:
-    """Return the spec of a command, written if it is not there yet and this is not a dry run."""
+    """Return the spec of a command, writing it if it does not exist and this is not a dry run."""
     from unperturbed.harness.drafts.saving import find_place, head_of, save, set_runs, spool_stdin
 
     choices = _choices(arguments)
     for name, meant in zip(filter(None, arguments.metrics.split(",")), choices.hardware, strict=True):
         if name != meant:
-            progress.note(f"perf's {name} is {meant} here")
+            progress.note(f"perf's event {name} is counted as {meant}")
     spec = describe(choices)
     piped = None if arguments.input else spool_stdin(progress.note)
     command += f" < (piped, sha256 {piped.digest})" if piped is not None else spec.reads
     place = find_place(spec.name, command, arguments.campaign)
     if place.name != spec.name and arguments.campaign is None and not place.known:
         progress.note(
-            f"another command already uses {HOME / spec.name}; this one is kept in {place.campaign}. To continue that "
-            f"one, edit {HOME / spec.name}.yaml, and type `unperturbed run {HOME / spec.name}.yaml`"
+            f"{HOME / spec.name} belongs to a different command, so this campaign is written to {place.campaign}. To "
+            f"continue the campaign in {HOME / spec.name}, edit {HOME / spec.name}.yaml and type `unperturbed run "
+            f"{HOME / spec.name}.yaml`"
         )
     spec = spec.renamed(place.name)
     if place.known:
-        progress.step(f"continuing by {place.spec}")
+        progress.step(f"continuing the campaign of {place.spec}")
         wanted = {name: number for name in _RUNS if (number := getattr(arguments, name)) is not None}
         text, notes = set_runs(place.spec, wanted, write=not arguments.dry_run)
         for note in notes:
@@ -161,10 +161,10 @@ def draft(
     if piped is not None:
         piped.keep(place.stdin)
         spec = spec.reading(place.stdin.absolute())
-        progress.note(f"standard input was a pipe: every run reads a copy of it, {place.stdin}")
+        progress.note(f"standard input is a pipe: its content is copied to {place.stdin}, which every run reads")
     try:
         Drafted(place.spec, place.campaign, spec.text(head_of(command, place.spec))).load()  # before anything runs
-        progress.step("running the program twice, unmeasured")
+        progress.step("running the program twice without measuring")
         with _faults_of_options():
             tried = spec.tried(progress.note)
     except BaseException:
@@ -179,7 +179,7 @@ def draft(
 
 
 def typed(name_of_command: str, arguments: argparse.Namespace) -> str:
-    """Return the command by which its spec is found again: without the numbers of runs, which may grow."""
+    """Return the command line that identifies a spec, without the numbers of runs, which the user may increase."""
     words = ["unperturbed", name_of_command]
     for name, unset in _DEFAULTS.items():
         value = getattr(arguments, name)

@@ -1,4 +1,4 @@
-"""One message for a failure that the host causes: which file, why, and what to do about it."""
+"""Messages for failures caused by the host: which file, why, and what to do about it."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from unperturbed.common import supervision
 from unperturbed.errors import HostError
 from unperturbed.harness.cli.streams import STANDARD_OUTPUT
 
-_NO_MEMORY = "there is not enough memory; look at the limits of this shell (ulimit -a) or container, or give less data"
+_NO_MEMORY = "not enough memory: raise the limits of this shell (ulimit -a) or container, or use less data"
 _ADVICE = {
-    errno.EFBIG: "this shell allows no larger files: raise its limit (ulimit -f)",
-    errno.ENOSPC: "make room on this disk, or choose a folder on another",
-    errno.EDQUOT: "make room in your quota, or choose a folder on another disk",
-    errno.EAGAIN: "raise the limit of processes (ulimit -u), or end some",
-    errno.EMFILE: "raise the limit of open files (ulimit -n)",
+    errno.EFBIG: "raise this shell's file-size limit (ulimit -f)",
+    errno.ENOSPC: "free space on this disk, or choose a folder on a different disk",
+    errno.EDQUOT: "delete files that count towards your quota, or choose a folder on a different disk",
+    errno.EAGAIN: "raise the limit on processes (ulimit -u), or end some processes",
+    errno.EMFILE: "raise the limit on open files (ulimit -n)",
 }
-_NO_THREAD = "can't start new thread"  # The interpreter's message where the host allows no further thread
+_NO_THREAD = "can't start new thread"  # Python's message if the host allows no more threads
 
 _LIMITS = {"VmPeak": resource.RLIMIT_AS, "VmData": resource.RLIMIT_DATA}
-"""Limits of memory, by what /proc/self/status calls the memory that they bound."""
+"""Memory limits, keyed by the name in /proc/self/status of the memory that they limit."""
 
-_LITTLE = 64 << 20  # Bytes of memory: a process that had fewer left cannot be expected to load a library
-_SPARE = 128 << 20  # Bytes of memory for a command's own data, beside the libraries that it loads
+_LITTLE = 64 << 20  # Bytes of memory; with less memory left, loading a library probably fails
+_SPARE = 128 << 20  # Bytes of memory for a command's own data, in addition to the libraries that it loads
 
 _TRIAL = """
 import io, resource, sys
@@ -46,13 +46,13 @@ file.seek(0)
 polars.read_parquet(file).lazy().group_by("a").len().collect()
 numpy.linalg.inv(numpy.eye(100))
 """
-"""A use of the libraries that crash, or wait forever, where memory ends while they start."""
+"""Program that uses the libraries that crash or hang if memory runs out while they load."""
 
 
 def require_memory() -> None:
-    """Raise HostError where this process's limits of memory are too low for the libraries that analyses need.
+    """Raise HostError if this process's memory limits are too low for the libraries that analyses need.
 
-    It is tried in a process apart: where memory ends, these libraries abort or wait forever, which nothing could catch.
+    A separate process tries this: if memory runs out, these libraries abort or hang, which this process cannot catch.
     """
     if all(resource.getrlimit(which)[0] == resource.RLIM_INFINITY for which in _LIMITS.values()):
         return
@@ -66,30 +66,30 @@ def require_memory() -> None:
 
 
 def host_message(error: BaseException) -> str:
-    """Return the message for what this host refused: a full disk, a file that may not be read, too little memory."""
+    """Return the message for an error of the host (full disk, unreadable file, too little memory), else ''."""
     if any(isinstance(each, MemoryError) or getattr(each, "errno", None) == errno.ENOMEM for each in _chain(error)):
         return _NO_MEMORY
     if isinstance(error, sqlite3.Error):
         return (
-            f"a campaign's manifest (campaign.sqlite) cannot be read or written: {error}; is its disk full, the folder "
-            "another user's, the size of files limited (ulimit -f), or the file damaged?"
+            f"cannot read or write a campaign's manifest (campaign.sqlite): {error}. Is the disk full, does the folder "
+            "belong to another user, was the file-size limit (ulimit -f) reached, or is the file damaged?"
         )
     if isinstance(error, RuntimeError) and str(error) == _NO_THREAD:
         return f"{error}: {_ADVICE[errno.EAGAIN]}"
     if isinstance(error, OSError) and error.errno is not None:
-        # Where standard output goes, the shell knows.
+        # No advice for standard output: only the shell knows its file.
         advice = _ADVICE.get(error.errno or 0) if error.filename != STANDARD_OUTPUT else None
         reason = f"{error.strerror or error}{f'; {advice}' if advice else ''}"
         named = isinstance(error.filename, str | bytes | os.PathLike)
         return f"{os.fsdecode(error.filename)}: {reason}" if named else reason
-    # Libraries raise many things when memory ends while they are loaded: SystemError, ImportError, KeyError.
+    # Libraries raise various errors if memory runs out while they load: SystemError, ImportError, KeyError.
     if _had_little_memory():
         return _NO_MEMORY
     return str(error) if isinstance(error, OSError) else ""
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and those behind it."""
+    """Yield an error and the errors that caused it."""
     seen: list[BaseException] = []
     behind: BaseException | None = error
     while behind is not None and behind not in seen:
@@ -99,7 +99,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _had_little_memory() -> bool:
-    """Return whether this process came near its limit of memory."""
+    """Return whether this process came close to its memory limit."""
     try:
         status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     except OSError:

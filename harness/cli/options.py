@@ -21,8 +21,7 @@ def add_fail_on(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fail-on",
         choices=("perturbed", "shifted", "undecided"),
-        help="exit with 4 for this verdict and more serious ones (default: analysis.fail_on of the spec, else "
-        "perturbed)",
+        help="exit with 4 on this verdict or a more serious one (default: the spec's analysis.fail_on, else perturbed)",
     )
 
 
@@ -47,7 +46,7 @@ def add_jobs(parser: argparse.ArgumentParser) -> None:
 
 @contextmanager
 def judging(arguments: argparse.Namespace) -> Iterator[Watch]:
-    """Share analyses among as many processes as `--jobs` asks for; yield the function that shows their steps."""
+    """Run analyses in `--jobs` processes; yield the function that shows their progress."""
     from unperturbed.harness.cli.terminal import chosen_progress
 
     if arguments.jobs is not None and arguments.jobs < 1:
@@ -66,13 +65,13 @@ def format_options(texts: Iterable[str]) -> dict[str, str]:
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
-            raise SpecError(f"--option {text}: give it as KEY=VALUE, such as time=seconds")
+            raise SpecError(f"--option {text}: give the option as KEY=VALUE, such as time=seconds")
         found[key.strip()] = value.strip()
     return found
 
 
 def add_program_options(parser: argparse.ArgumentParser, *, comparing: bool = False) -> None:
-    """Add the options of `-- PROGRAM`; of two that are compared, those that concern both."""
+    """Add the options for a program after `--`; `comparing`: only the options that apply to two compared programs."""
     options = parser.add_argument_group(
         "for a program after --", ("settings of its spec, which is written beside the campaign")
     )
@@ -92,18 +91,28 @@ def add_program_options(parser: argparse.ArgumentParser, *, comparing: bool = Fa
             "--count",
             default="",
             metavar="F,G",
-            help="library functions whose calls to count (default: some that the program calls, such as malloc)",
+            help="count calls of these library functions (default: some that the program calls, such as malloc)",
         )
         add("--runs", type=int, metavar="N", help="runs with software metrics (default: 10)")
-        add("--baseline-runs", type=int, metavar="N", help="runs with hardware metrics alone (default: 10)")
-    add("--until", default="", choices=("decided",), help="make runs until verdicts are decided, in up to six steps")
-    add("--max-runs", type=int, metavar="N", help="most runs of each configuration with --until decided (default: 60)")
-    add("--max-hours", type=float, metavar="H", help="hours after which no further run starts")
+        add("--baseline-runs", type=int, metavar="N", help="runs with hardware metrics only (default: 10)")
+    add(
+        "--until",
+        default="",
+        choices=("decided",),
+        help="decided: make further runs, in up to six steps, until the verdicts are decided",
+    )
+    add(
+        "--max-runs",
+        type=int,
+        metavar="N",
+        help="with --until decided: maximum number of runs of each configuration (default: 60)",
+    )
+    add("--max-hours", type=float, metavar="H", help="start no further run after this many hours")
     add(
         "--source",
         default="",
         metavar="NAME",
-        help="source of hardware metrics, as `unperturbed metrics` lists them (default: auto)",
+        help="source of hardware metrics; `unperturbed metrics` lists the sources (default: auto)",
     )
     add(
         "--sampler",
@@ -130,7 +139,7 @@ def add_program_options(parser: argparse.ArgumentParser, *, comparing: bool = Fa
 
 
 def add_progress_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option for programs that watch a command."""
+    """Add `--progress`, for programs that watch a command."""
     parser.add_argument(
         "--progress",
         choices=("text", "json"),
@@ -140,7 +149,7 @@ def add_progress_option(parser: argparse.ArgumentParser) -> None:
 
 
 def add_format(parser: argparse.ArgumentParser, kind: Kind) -> None:
-    """Add the option that chooses an export format by name; its help lists the formats that are installed."""
+    """Add `--format`, the name of an export format; its help lists the installed formats."""
 
     def names() -> Iterable[str]:
         from unperturbed.harness.exports import formats

@@ -1,4 +1,4 @@
-"""The parser of the command line: commands in groups, and suggestions for mistyped words and those of other tools."""
+"""Command-line parser: commands in groups, and suggestions for mistyped words and for words of other tools."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from unperturbed.harness.cli.commands import Command, Entry, all_commands
 from unperturbed.harness.cli.streams import drawing
 
 EXIT_CODES = """\
-exit codes: 0 good; 1 runs failed; 2 wrong spec or usage; 3 this host cannot do it; 4 the verdict is negative
-(perturbed, a metric without certificate, anomalous, or inadequate); 130 interrupted"""
+exit codes: 0 success; 1 runs failed; 2 wrong spec or usage; 3 not possible on this host; 4 negative verdict
+(perturbed, a metric without a certificate, anomalous, or inadequate); 130 interrupted"""
 
 _CHOICE = re.compile(r"invalid choice: '(?P<word>.*)' \(choose from (?P<choices>.*)\)")
 _WRONG_USAGE = 2
 
 _FILES = {"bash": "_shtab_compgen_files", "zsh": "_files", "fish": "(__fish_complete_path (commandline -ct))"}
-"""The function of each shell that completes a path, as shtab names it."""
+"""Each shell's function that completes a path, in shtab's notation."""
 
 _FOREIGN = {
     word: meant
@@ -48,7 +48,7 @@ _FOREIGN = {
     }.items()
     for word in words.split()
 }
-"""Commands of perf, git, hyperfine, asv, PAPI and others, and the command here that replaces each."""
+"""Commands of perf, git, hyperfine, asv, PAPI and other tools, each with the equivalent command here."""
 
 _OPTION_OF = {
     word: meant
@@ -63,13 +63,13 @@ _OPTION_OF = {
     }.items()
     for word in words.split()
 }
-"""Options of other tools, and what they are called here."""
+"""Options of other tools, each with the equivalent option here."""
 
-_ALIKE = 75  # Least similarity of an option that is suggested: that of `--output` and `--out`
+_ALIKE = 75  # Minimum similarity of a suggested option: the similarity of `--output` and `--out`
 
 
 class RegisteredNames:
-    """Choices of an option that extensions add to, looked up when help or a value needs them."""
+    """Choices of an option that extensions can add to; looked up only when help or a value needs them."""
 
     def __init__(self, names: Callable[[], Iterable[str]]) -> None:
         self._names = names
@@ -101,7 +101,7 @@ def unknown_command(word: str, known: Iterable[str]) -> str:
         advice = f"to measure a program, type `unperturbed run -- {word}`"
     else:
         advice = did_you_mean(word, names, limit=2)
-    return f"unknown command {word!r}; {advice or '`unperturbed help` lists them'}"
+    return f"unknown command {word!r}; {advice or '`unperturbed help` lists all commands'}"
 
 
 def unknown_option(word: str, known: Iterable[str]) -> str:
@@ -111,7 +111,7 @@ def unknown_option(word: str, known: Iterable[str]) -> str:
     name = word.partition("=")[0]
     options = [option for option in known if option.startswith("--")]
     meant = _OPTION_OF.get(name)
-    if meant == "--out" and meant not in options:  # what keeps everything it writes in one folder
+    if meant == "--out" and meant not in options:  # the command writes everything into one folder
         meant = "--campaign"
     if meant in options and (name != "--output" or meant != "--out"):
         return f"unknown option {name}; use {meant}"
@@ -120,14 +120,14 @@ def unknown_option(word: str, known: Iterable[str]) -> str:
 
 
 def as_given(path: str) -> str:
-    """Return a path's text: the type of arguments whose leading `./` matters."""
+    """Return a path as given: the type of arguments in which a leading `./` matters."""
     return path
 
 
 class CommandParser(argparse.ArgumentParser):
-    """The parser of the tool or of one command: it names the option that was meant."""
+    """Parser of the tool or of one command, which suggests the option that the user probably meant."""
 
-    commands: Mapping[str, CommandParser]  # Those of the commands, by name; a command's own has none
+    commands: Mapping[str, CommandParser]  # The commands' parsers, by name; empty in a command's own parser
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -135,20 +135,20 @@ class CommandParser(argparse.ArgumentParser):
         self._words: Sequence[str] = ()
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse; remember the words for messages."""
+        """Parse the words, and remember them for messages."""
         self._words = list(sys.argv[1:] if args is None else args)
         return super().parse_known_args(args, namespace)
 
     def print_help(self, file: Any = None) -> None:
-        """Print the help, coloured where argparse colours it."""
+        """Print the help, with argparse's colours."""
         super().print_help(drawing(file or sys.stdout))
 
     def refuse(self, extra: Sequence[str]) -> NoReturn:
-        """Refuse the words that no argument takes."""
+        """Refuse words that match no argument."""
         self.error(f"unexpected argument{'s' if len(extra) > 1 else ''}: {' '.join(extra)}")
 
     def error(self, message: str) -> NoReturn:
-        """Print the fault and a suggestion; end with exit code 2."""
+        """Print the error and a suggestion; exit with code 2."""
         unknown = [word for word in takewhile(lambda word: word != "--", self._words) if self._is_unknown(word)]
         choice = _CHOICE.search(message)
         if unknown:
@@ -158,10 +158,10 @@ class CommandParser(argparse.ArgumentParser):
 
             advice = did_you_mean(choice["word"], re.findall(r"[^\s,']+", choice["choices"]), limit=1)
             message += f"; {advice}" if advice else ""
-        self.exit(_WRONG_USAGE, f"{self.prog}: {message}\n(`{self.prog} --help` describes it)\n")
+        self.exit(_WRONG_USAGE, f"{self.prog}: {message}\n(for help: `{self.prog} --help`)\n")
 
     def _is_unknown(self, word: str) -> bool:
-        """Return whether a word can only be an option that there is not."""
+        """Return whether a word looks like an option but matches none."""
         name = word.partition("=")[0]
         if not re.match(r"--?[A-Za-z]", name):
             return False
@@ -171,42 +171,42 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def prepare_command(parser: argparse.ArgumentParser, command: Command) -> None:
-    """Add a command's arguments to its parser, and those that all commands have."""
+    """Add a command's arguments and the options that all commands share to the command's parser."""
     command.prepare_parser(parser)
     for action in parser._actions:
-        if action.type is int:  # compiled loops and files hold no larger ones
+        if action.type is int:  # compiled loops and files cannot store larger numbers
             action.type = _whole_number
     _add_common_options(parser, default=False)
     for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):  # behind its word, too; what stands before it is kept
+        if isinstance(action, argparse._SubParsersAction):  # also after the subcommand; values before it are kept
             for part in action.choices.values():
                 _add_common_options(part, default=argparse.SUPPRESS)
 
 
 def _add_common_options(parser: argparse.ArgumentParser, default: object) -> None:
     common = parser.add_argument_group("common options")
-    verbose, quiet = "show more on stderr: each run, each step", "show results and errors only"
+    verbose, quiet = "show more on stderr: each run and each step", "show results and errors only"
     common.add_argument("-v", "--verbose", action="store_true", default=default, help=verbose)
     common.add_argument("--quiet", action="store_true", default=default, help=quiet)
 
 
 def _whole_number(text: str) -> int:
-    """Read a whole number of an option."""
+    """Return an option's value as an integer of at most 64 bits."""
     try:
         number = int(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
     if not -(2**63) <= number < 2**63:
-        raise argparse.ArgumentTypeError("a whole number may have at most 64 bits")
+        raise argparse.ArgumentTypeError(f"{text} does not fit into 64 bits")
     return number
 
 
 def full_parser() -> CommandParser:
-    """Return the parser with all arguments, for completion and the manual; paths have the attribute `complete`."""
+    """Return a parser with all arguments, for completion and the manual; path arguments have `complete`."""
     entries = all_commands()
     parser = make_parser(entries)
     for action in parser._actions:
-        if action.dest == "chosen_command":  # the help lists commands in groups of its own
+        if action.dest == "chosen_command":  # the tool's own help lists commands in groups instead
             action.help = "the command"
     for name, described in parser.commands.items():
         command = entries[name].load()
@@ -222,7 +222,7 @@ def full_parser() -> CommandParser:
 
 
 class _Version(argparse.Action):
-    """Prints the versions that a report of a fault needs."""
+    """Option that prints the versions needed in a bug report."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any, **__: Any) -> None:
         from unperturbed.harness.host.checks.tools import versions
@@ -232,10 +232,10 @@ class _Version(argparse.Action):
 
 
 def make_parser(entries: Mapping[str, Entry]) -> CommandParser:
-    """Return the parser of these commands, whose help lists them in groups."""
+    """Return a parser for the given commands; its help lists them in groups."""
     parser = CommandParser(
         prog="unperturbed",
-        usage="unperturbed COMMAND …     (unperturbed help COMMAND describes one)",
+        usage="unperturbed COMMAND …     (unperturbed help COMMAND describes a command)",
         description="Measurement campaigns you can believe: find which metrics of a program change when it is "
         "measured, and\nwhich can be collected together.",
         epilog=_listed(entries) + EXIT_CODES,

@@ -1,4 +1,4 @@
-"""Run a campaign and show its verdicts, or show its plan: what `run` and `compare` do once they have a spec."""
+"""Run a campaign and show its verdicts, or show its plan: the common part of `run` and `compare`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _RUNS_FAILED = 1
 _COMMANDS = ("build", "prepare", "run")
-"""The keys of `program:` that are commands, in the order in which they are executed."""
+"""The keys of `program:` that are commands, in the order of their execution."""
 
 
 def run_and_show(
@@ -39,7 +39,7 @@ def run_and_show(
     *,
     drafted: Path | None = None,
 ) -> int:
-    """Run what is left of a campaign; print its verdicts."""
+    """Execute the remaining runs of a campaign; print its verdicts."""
     from unperturbed.common.extras import is_installed
     from unperturbed.harness.campaign.manifest import Manifest
 
@@ -53,8 +53,8 @@ def run_and_show(
         warm_once("alignment", progress.step)
     else:
         progress.note(
-            "the analysis libraries are not installed here: measuring without a verdict (for verdicts: pip install "
-            "'unperturbed[analysis]'; to exit with 0 without: --no-check)"
+            "the analysis libraries are not installed: measuring without a verdict (for verdicts: pip install "
+            "'unperturbed[analysis]'; for exit code 0 without verdicts: --no-check)"
         )
     from unperturbed.harness.cli.verdicts import show_judgement
 
@@ -66,12 +66,12 @@ def run_and_show(
         wanted = runs_that_decide(judgement.verdicts)
         if wanted is not None:
             keys = "baseline_runs" if spec.programs else "baseline_runs and runs"
-            print(f"next:   set {keys} to {wanted} in it, then: unperturbed run {drafted}")
+            print(f"next:   set {keys} to {wanted} in this spec, then: unperturbed run {drafted}")
     return _end(code, folder, report, arguments, progress)
 
 
 def _runner(spec: CampaignSpec) -> Callable[[CampaignSpec, Path, Progress], None]:
-    """Return the function that makes a campaign's runs."""
+    """Return the function that makes the runs of a campaign."""
     if spec.campaign.until_decided:
         from unperturbed.harness.studies.until_decided import run_until_decided
 
@@ -91,20 +91,20 @@ def run_and_judge(spec: CampaignSpec, folder: Path, progress: TerminalProgress) 
     while True:
         with progress:
             _runner(spec)(spec, folder, progress)
-        progress.step("checking and writing the report")
+        progress.step("judging the runs and writing the report")
         try:
             with progress:
                 return judge(folder, spec, watch=progress.watch)
         except MissingExtraError as error:
             raise HostError(
-                f"no verdict: {error}. Every run is kept in {folder}; `unperturbed check {folder}` judges them later, "
-                "here or on another host"
+                f"no verdict: {error}. Every run is kept in {folder}: judge the runs later with `unperturbed check "
+                f"{folder}`, here or on another host"
             ) from None
         except DamagedRunsError as error:
             if repaired:
                 raise
             repaired = True
-            progress.note(f"{str(error).splitlines()[0]}; measured again")
+            progress.note(f"{str(error).splitlines()[0]}; repeating damaged runs")
             with Manifest(folder / "campaign.sqlite") as manifest:
                 manifest.redo(error.runs)
 
@@ -112,7 +112,7 @@ def run_and_judge(spec: CampaignSpec, folder: Path, progress: TerminalProgress) 
 def run_and_show_nodes(
     spec: CampaignSpec, folder: Path, arguments: argparse.Namespace, progress: TerminalProgress
 ) -> int:
-    """Run what is left of a campaign on nodes; print its verdicts."""
+    """Execute the remaining runs of a campaign on nodes; print its verdicts."""
     from unperturbed.harness.nodes.coordinate import run_on_nodes
     from unperturbed.harness.nodes.status import read_status
 
@@ -120,12 +120,12 @@ def run_and_show_nodes(
         notes = run_on_nodes(spec, folder, progress)
     if arguments.no_check:
         return _show_measured(folder, read_status(folder).runs, arguments, progress, missing=notes)
-    # Not loaded before: nodes would wait for it.
+    # Imported only now: nodes would wait for the import.
     from unperturbed.harness.cli.verdicts import show_nodes
     from unperturbed.harness.results.judge import judge_nodes
 
     warm_once("alignment", progress.step)
-    progress.step("checking and writing the report")
+    progress.step("judging the runs and writing the report")
     with progress:
         judgement = judge_nodes(folder, spec, notes=notes, watch=progress.watch)
     report = folder / "report.html"
@@ -134,14 +134,14 @@ def run_and_show_nodes(
 
 
 def cancel_jobs(spec: CampaignSpec, folder: Path, command: str) -> int:
-    """End the jobs of a campaign or search on nodes, which `command` resumes."""
+    """Cancel the jobs of a campaign or search on nodes; `command` can resume it."""
     from unperturbed.harness.nodes.coordinate import cancel
 
     if spec.nodes is None:
         what = "campaigns" if command == "run" else "searches"
-        raise SpecError(f"--cancel is for {what} on nodes (`nodes:` in the spec); end this one by Ctrl-C")
+        raise SpecError(f"--cancel is for {what} on nodes (`nodes:` in the spec); on one host, press Ctrl-C instead")
     ended = cancel(spec, folder)
-    print(f"{counted(ended, 'job')} cancelled; finished runs are kept, and `unperturbed {command}` resumes: {folder}")
+    print(f"{counted(ended, 'job')} cancelled; finished runs are kept in {folder}; resume with `unperturbed {command}`")
     return 0
 
 
@@ -160,7 +160,7 @@ def _show_measured(
     *,
     missing: Sequence[str] = (),
 ) -> int:
-    """Print how many runs a campaign has, and how to judge them; return 1 when runs failed or are missing."""
+    """Print how many runs a campaign has and how to judge them; return 1 if runs failed or are missing."""
     counts = {"done": runs.get("done", 0), "failed": runs.get("failed", 0)}
     code = _RUNS_FAILED if counts["failed"] or missing else 0
     if arguments.json:
@@ -174,16 +174,16 @@ def _show_measured(
 
 
 def runs_that_decide(checked: CampaignVerdicts) -> int | None:
-    """Return how many runs a configuration would probably decide what more runs can; None where nothing is open."""
+    """Return how many runs per configuration would probably decide the open verdicts; None if no verdict is open."""
     from unperturbed.analysis.perturbation import OPEN
 
-    # A verdict that is decided stays so, whatever else of it is open.
+    # A decided verdict does not change, even if some of its correlations are undecided.
     changes = [change for verdict in checked.verdicts if verdict.verdict in OPEN for change in verdict.changes]
     return max((change.runs_to_decide for change in changes if change.runs_to_decide is not None), default=None)
 
 
 def show_plan(spec: CampaignSpec, folder: Path, *, as_json: bool) -> int:
-    """Print the plan of a campaign; return 0, or the exit code with which the campaign would be refused."""
+    """Print the plan of a campaign; return 0, or the exit code with which `run` would refuse the campaign."""
     from unperturbed.harness.host.doctor import examine
     from unperturbed.harness.results.floor import known_floor
     from unperturbed.harness.studies.readiness import check_spec
@@ -218,7 +218,7 @@ def show_plan(spec: CampaignSpec, folder: Path, *, as_json: bool) -> int:
 
 
 def _earlier_session(folder: Path, spec: CampaignSpec) -> tuple[int, list[float]]:
-    """Return how many runs of this spec are done in a folder, if it is there, and the seconds of a run of each pass."""
+    """Return how many runs of a spec are done in a folder (0 without one), and the seconds of each pass's pilot."""
     from unperturbed.harness.campaign.execution import CAMPAIGN, SWEEP, check_owner
     from unperturbed.harness.campaign.manifest import Manifest
     from unperturbed.harness.nodes.shares import SWEEPS, VERDICTS
@@ -239,7 +239,7 @@ def _earlier_session(folder: Path, spec: CampaignSpec) -> tuple[int, list[float]
 
 
 def _commands(spec: CampaignSpec) -> dict[str, str]:
-    """Return every command that the campaign would execute, as the spec has it: its key → the command."""
+    """Return every command that the campaign would execute, as written in the spec, by its key."""
     written: dict[str, str | None] = {f"program.{key}": getattr(spec.program, key) for key in _COMMANDS}
     for name, other in spec.programs.items():
         written |= {f"programs.{name}.{key}": getattr(other, key) for key in ("build", "run")}
@@ -247,7 +247,7 @@ def _commands(spec: CampaignSpec) -> dict[str, str]:
 
 
 def _builds(ready: Readiness) -> dict[str, list[str]]:
-    """Return the metrics that are compiled into each build; none for a program that is not built here."""
+    """Return the metrics compiled into each build; empty if the spec does not build the program."""
     campaign = ready.spec
     if campaign.program.build is None:
         return {}
@@ -270,26 +270,24 @@ def _print_plan(ready: Readiness, described: Mapping[str, Any]) -> None:
         source = "[bold yellow]simulated[/bold yellow] by callgrind" if simulated else item["source"]
         console.say(f"pass {item['name']}: {', '.join(item['metrics'])} — {source}")
     for name, metrics in described["builds"].items():
-        holds = f"with {', '.join(metrics)}" if metrics else "as it is"
+        holds = f"with {', '.join(metrics)}" if metrics else "without software metrics"
         console.say(f"build {escape(name)}: {escape(holds)}")
     if not described["builds"]:
         console.print("nothing is built")
     each = ", ".join(f"{name} {runs}" for name, runs in described["configurations"].items())
-    done = f"; {described['done']} of them are done already" if described["done"] else ""
+    done = f"; {described['done']} runs are already done" if described["done"] else ""
     console.say(f"[bold]{counted(described['runs'], 'run')}[/bold] ({escape(each)}){done}")
     if described["seconds"] is not None:
         console.print(f"about [bold]{duration(described['seconds'], whole=True)}[/bold] to go")
     else:
         slow = any(item["source"] == "simulated" for item in described["passes"])
-        each_run = (
-            "25 to 130 times as long as the program, because it is simulated" if slow else "as long as the program"
-        )
-        console.print(f"a run takes {each_run}; a pilot run will measure it")
+        each_run = "25 to 130 times as long as the program, due to simulation" if slow else "as long as the program"
+        console.print(f"a run takes {each_run}; a pilot run will measure the exact time")
     if (floor := described["floor"]) is not None:
         enough = (
-            "no number of runs up to 1,000 suffices for every tolerance"
+            "more than 1,000 runs are needed for some tolerance"
             if floor["enough_runs"] is None
-            else f"{counted(floor['enough_runs'], 'run')} of each configuration are enough for every tolerance but "
+            else f"{counted(floor['enough_runs'], 'run')} of each configuration are enough for every tolerance except "
             "those of times"
         )
         console.say(f"noise floor, from {escape(floor['campaign'])}: {enough}")
@@ -300,4 +298,4 @@ def _print_plan(ready: Readiness, described: Mapping[str, Any]) -> None:
     console.say(f"campaign: {described['campaign']} (nothing was run or written)")
     if (nodes := ready.spec.nodes) is not None:
         count = counted(nodes.count, "node")
-        console.print(f"{count} ({nodes.engine}) share these runs; the plan above is that of this host")
+        console.print(f"{count} ({nodes.engine}) share these runs; the plan above is for this host")

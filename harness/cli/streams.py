@@ -1,6 +1,6 @@
-"""Standard output and standard error: one that goes away, or lacks a character, changes no result and no exit code.
+"""Standard output and standard error; a closed stream or limited encoding changes neither results nor exit codes.
 
-Control characters in untrusted text (names, paths, output of programs) are escaped. Only what is written through
+Control characters in untrusted text (names, paths, output of programs) are escaped. Only text written through
 `drawing` may move the cursor and set colours.
 """
 
@@ -28,7 +28,7 @@ _PLAIN: Mapping[str, str] = {
     "\xa0": " ",
     "\u202f": " ",
 }
-"""Replacements for characters that the terminal's encoding lacks. A question mark would be read as a verdict."""
+"""Replacements for characters that the terminal's encoding lacks; not a question mark, which is a verdict."""
 
 
 def _to_plain(error: UnicodeError) -> tuple[str, int]:
@@ -39,7 +39,7 @@ def _to_plain(error: UnicodeError) -> tuple[str, int]:
 
 
 class _Output:
-    """A stream that goes nowhere once it cannot be written to for a reason that is not a fault."""
+    """Stream that discards all output once a write has failed with a forgiven error, such as a closed pipe."""
 
     def __init__(self, stream: TextIO, forgiven: type[OSError], *, drawing: bool = False) -> None:
         self._stream = stream
@@ -48,11 +48,11 @@ class _Output:
 
     @property
     def drawing(self) -> _Output:
-        """The same stream, for text that may control the terminal."""
+        """Return the same stream for text that may control the terminal."""
         return _Output(self._stream, self._forgiven, drawing=True)
 
     def write(self, text: str) -> int:
-        """Write a text, its controls escaped unless this is drawn; return its length."""
+        """Write a text and return its length; escape control characters unless the stream is for drawing."""
         self._attempt(self._stream.write, text if self._drawing else visible(text))
         return len(text)
 
@@ -80,17 +80,17 @@ class _Output:
 
 
 def prepare_streams() -> None:
-    """Let output go on without its reader (`| head`), messages without a place, and both in any encoding.
+    """Keep output working with a closed pipe (`| head`), a closed stderr, and an encoding that lacks characters.
 
-    An output that cannot be kept (a full disk) stays an error: somebody wants it.
+    A result that cannot be written (a full disk) stays an error, because it would be lost.
     """
     codecs.register_error("unperturbed", _to_plain)
     for name, forgiven in (("stdout", BrokenPipeError), ("stderr", OSError)):
         stream = getattr(sys, name)
         if isinstance(stream, _Output):
             continue
-        if stream is None:  # it was closed before the start
-            stream = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  it lives as long as the process
+        if stream is None:  # closed before this process started
+            stream = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  open until the process ends
         try:
             "✓─".encode(stream.encoding)
         except UnicodeEncodeError:
@@ -99,13 +99,13 @@ def prepare_streams() -> None:
 
 
 def drawing(stream: TextIO) -> TextIO:
-    """Return a standard stream for text that may control the terminal: no untrusted text."""
+    """Return a standard stream for text that may control the terminal; never write untrusted text to it."""
     found: TextIO = getattr(stream, "drawing", stream)
     return found
 
 
 def print_event(event: str, **facts: object) -> None:
-    """Print an event for programs that watch a command: a JSON object on a line of standard error."""
+    """Print an event as one line of JSON on standard error, for programs that watch a command."""
     line = json.dumps({"event": event, "time": round(time.time(), 3), **facts}, ensure_ascii=False)
     print(line, file=sys.stderr, flush=True)
 

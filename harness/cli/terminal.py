@@ -1,4 +1,4 @@
-"""The console for styled output, and progress on stderr; no analysis is loaded here: runs would wait for it."""
+"""Console for styled output, and progress on stderr. Imports no analysis module: runs would wait for the import."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Terminal(Console):
     """A console on a standard stream."""
 
     def say(self, *parts: RenderableType, sep: str = " ") -> None:
-        """Print a line, which in a pipe stays one."""
+        """Print one line without wrapping it."""
         self.print(*parts, sep=sep, soft_wrap=True)
 
 
 def terminal(*, stderr: bool = False, whole_rows: bool = False) -> Terminal:
-    """Return a console on a standard stream; `whole_rows`: in a pipe a table's row is one line, for grep and awk."""
+    """Return a console on stdout or stderr; `whole_rows`: in a pipe, one line for each table row (for grep and awk)."""
     console = Terminal(file=drawing(sys.stderr if stderr else sys.stdout), highlight=False, emoji=False)
     if whole_rows and not console.is_terminal:
         console.width = _PIPE_COLUMNS
@@ -49,10 +49,10 @@ def print_note(console: Console, text: str) -> None:
 
 
 class _AllVisible(RenderHook):
-    """Writes out the controls in all that rich is given, before rich adds its own."""
+    """Hook that escapes control characters in everything passed to rich, before rich adds its own."""
 
     def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
-        """Return renderables that escape controls, in place of these."""
+        """Wrap each renderable in one that escapes control characters."""
         return [_Visible(renderable) for renderable in renderables]
 
 
@@ -66,18 +66,18 @@ class _Visible:
 
 
 Show = Literal["lines", "all", "none", "json"]
-"""How progress is shown: one line per step, one per run too, nothing, or one line of JSON per event."""
+"""How to show progress: one line per step, also one line per run, nothing, or one line of JSON per event."""
 
 
 class TerminalProgress:
-    """Show a campaign's progress on stderr, one line a step, drawn between runs only.
+    """Progress of a campaign on stderr: one line per step, written only between runs.
 
-    On a terminal the line of a run is written over the one before; elsewhere every tenth run has a line. As JSON, each
-    event is an object in a line of its own (docs/reference/command_line.md). As a context manager, it ends the last
-    line.
+    On a terminal, a run's line overwrites the line of the run before; elsewhere, every tenth run has a line. In JSON
+    mode, each event is a JSON object on its own line (docs/reference/command_line.md). As a context manager, it ends
+    the last line.
 
-    `points`: The points of a sweep, which name its runs.
-    `plan_once`: Only the first plan is shown: a search plans batch after batch, and shows each measurement.
+    `points`: The points of a sweep: runs are named by their point.
+    `plan_once`: Show only the first plan: a search makes one plan per batch, and shows each measurement instead.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class TerminalProgress:
         self.end()
 
     def step(self, what: str) -> None:
-        """Show that a step of the preparation begins."""
+        """Show that a preparation step starts."""
         self.line(f"[dim]{escape(what)} …[/dim]", "step", what=what)
 
     def note(self, what: str) -> None:
@@ -118,7 +118,7 @@ class TerminalProgress:
                 self.line(f"pass {item.name}: {names} — {kind}")
         if self._show == "all":
             for source, why in estimate.passes.reasons.items():
-                self.line(f"[dim]not {source}: {escape(why)}[/dim]")
+                self.line(f"[dim]source {source} is not used: {escape(why)}[/dim]")
         elif estimate.passes.passed_over:
             self.line(f"[dim]{escape(estimate.passes.passed_over)}[/dim]")
         for note in estimate.notes:
@@ -126,12 +126,12 @@ class TerminalProgress:
         each = ", ".join(f"{name} {count}" for name, count in estimate.configurations.items())
         self.line(f"[bold]{estimate.runs} runs[/bold] ({each})")
         if estimate.done:
-            self.line(f"{estimate.done} of them are done already")
+            self.line(f"{estimate.done} runs are already done")
         if estimate.done < estimate.runs and estimate.seconds:
             self.line(f"about [bold]{duration(estimate.seconds, whole=True)}[/bold] to go")
 
     def starting(self, run: PlannedRun, *, done: int, total: int, seconds_left: float) -> None:
-        """Show that a run begins."""
+        """Show that a run starts."""
         left = f", {duration(seconds_left, whole=True)} left" if seconds_left else ""
         text = f"run {done + 1} of {total}: {self.named(run)}{left}"
         if self._show == "json":
@@ -142,7 +142,7 @@ class TerminalProgress:
             self.line(escape(text))
 
     def watch(self, what: str, done: int, total: int) -> None:
-        """Show a step of a long analysis: on a terminal each one, elsewhere where no line was for ten seconds."""
+        """Show a step of a long analysis: every step on a terminal, elsewhere only after ten seconds without a line."""
         text = f"{what}: {done + 1} of {total}"
         if self._show not in ("none", "json") and self._console.is_terminal:
             self._overwrite(text)
@@ -150,10 +150,10 @@ class TerminalProgress:
             self.step(text)
 
     def failed(self, run: PlannedRun, attempt: int, error: str) -> None:
-        """Show that an attempt failed."""
+        """Show that an attempt at a run failed."""
         named = f"run {run.id} ({escape(self.named(run))}), attempt {attempt}"
         self.line(
-            f"[red]{named}, failed:[/red] {escape(error)}",
+            f"[red]{named} failed:[/red] {escape(error)}",
             "failed",
             **_described_run(run),
             attempt=attempt,
@@ -161,13 +161,13 @@ class TerminalProgress:
         )
 
     def named(self, run: PlannedRun) -> str:
-        """Return which run it is."""
+        """Return a run's name in messages: its point or configuration, pass and repetition."""
         if self._points:
             return f"{point_text(self._points[run.point - 1])} ({run.pass_name}, repetition {run.repetition})"
         return f"{run.configuration} {run.repetition} ({run.pass_name})"
 
     def _overwrite(self, text: str) -> None:
-        """Show a line in place of the one before."""
+        """Overwrite the previous line."""
         _erase_line()
         sys.stderr.write(text)
         sys.stderr.flush()
@@ -180,12 +180,12 @@ class TerminalProgress:
             self._open_line = False
 
     def result(self, exit_code: int, **facts: object) -> None:
-        """Report how the command ends, to programs that read its events."""
+        """Report the command's exit code and results to programs that read its events."""
         if self._show == "json":
             print_event("result", exit_code=exit_code, **facts)
 
     def line(self, markup: str, event: str = "", **facts: object) -> None:
-        """Show a line; as JSON, print its event instead, if it has one."""
+        """Show a line; in JSON mode, print its event, if any, instead."""
         self.end()
         self._next_line = time.monotonic() + _LINE_EVERY_S
         if self._show == "json":
@@ -198,7 +198,7 @@ class TerminalProgress:
 def chosen_progress(
     arguments: argparse.Namespace, *, points: Sequence[Mapping[str, Value]] = (), plan_once: bool = False
 ) -> TerminalProgress:
-    """Return the progress that the options `--progress`, `--quiet` and `-v` choose."""
+    """Return the progress display that `--progress`, `--quiet` and `-v` select."""
     show: Show = "none" if arguments.quiet else "all" if arguments.verbose else "lines"
     if getattr(arguments, "progress", "") == "json":
         show = "json"
@@ -206,7 +206,7 @@ def chosen_progress(
 
 
 def describe_passes(passes: Passes) -> list[dict[str, object]]:
-    """Return name, source and metrics of each pass as JSON types."""
+    """Return the name, source and metrics of each pass as JSON types."""
     return [
         {"name": item.name, "source": item.source, "metrics": [metric.name for metric in item.metrics]}
         for item in passes.passes
@@ -214,7 +214,7 @@ def describe_passes(passes: Passes) -> list[dict[str, object]]:
 
 
 def point_text(point: Mapping[str, Value]) -> str:
-    """Return the values of a sweep's parameters in words."""
+    """Return a point's parameter values as text."""
     return ", ".join(f"{name}={value}" for name, value in point.items())
 
 

@@ -1,4 +1,4 @@
-"""The verdicts of a campaign in the terminal, on one host or on nodes, and the exit code that they give."""
+"""Terminal output of a campaign's verdicts, for one host or for nodes, and the resulting exit code."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def show_judgement(
 ) -> int:
     """Print the verdicts of a campaign; return the exit code.
 
-    Result: 1 when runs failed or are missing, which outranks 4; 4 when a configuration has the verdict `fail_on` (by
-    default that of the spec) or a more serious one; else 0.
+    Result: 1 if runs failed or are missing (takes precedence over 4); 4 if a configuration has the verdict `fail_on`
+    (default: the spec's) or a more serious verdict; else 0.
     """
     if as_json:
         print_json(to_json(judgement.content))
@@ -43,14 +43,14 @@ def show_judgement(
         if report is not None and not judgement.unwritten:
             print(f"report: {report}")
     if judgement.unwritten:
-        print(f"unperturbed: report and verdicts.json are not written: {judgement.unwritten}", file=sys.stderr)
+        print(f"unperturbed: cannot write report.html and verdicts.json: {judgement.unwritten}", file=sys.stderr)
     if not judgement.complete:
         return _RUNS_FAILED
     return _NEGATIVE if _fails(spec, judgement.verdicts, fail_on) else 0
 
 
 def _fails(spec: CampaignSpec, verdicts: CampaignVerdicts | NodeVerdicts, asked: VerdictName | None) -> bool:
-    """Tell whether a configuration's correlations or totals have a verdict by which the command fails."""
+    """Tell whether the verdict on any configuration's correlations or totals makes the command fail."""
     of_spec = spec.analysis.fail_on
     mildest, of_totals = asked or of_spec.correlations, of_spec.totals
     return bool(
@@ -67,7 +67,7 @@ def show_nodes(
     as_json: bool,
     fail_on: VerdictName | None = None,
 ) -> int:
-    """Print the verdicts over nodes; return the exit code as `show_judgement`, by the runs of judged nodes."""
+    """Print the verdicts over nodes; return an exit code as `show_judgement` does, from the judged nodes' runs."""
     verdicts = judgement.verdicts
     if as_json:
         print_json(verdicts.to_dict())
@@ -80,14 +80,14 @@ def show_nodes(
             print_note(console, sentence)
         show_failures([f"run {run}" for run in judgement.failed], judgement.missing)
         if report is not None:
-            print(f"report: {report}; of each node, nodes/NN/report.html")
+            print(f"report: {report}; report of each node: nodes/NN/report.html")
     if judgement.failed or judgement.missing:
         return _RUNS_FAILED
     return _NEGATIVE if _fails(spec, verdicts, fail_on) else 0
 
 
 def show_verdicts(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
-    """Print one row a configuration, then what weighs most in each, then how steady the baseline is, then the notes."""
+    """Print a table of verdicts, each configuration's most serious change, the baseline's steadiness, and notes."""
     console = terminal()
     comparing = bool(spec.programs) and {one.configuration for one in checked.verdicts} <= set(spec.programs)
     if checked.verdicts:
@@ -96,22 +96,23 @@ def show_verdicts(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
             console.say(f"baseline (A): {escape(spec.program.run)}")
         table = verdict_table(checked.verdicts, f"{spec.name}: {heading}", totals=checked.totals_verdicts)
         console.print(table.to_rich())
-        over = f", over {len(checked.traces)} passes" if len(checked.traces) > 1 else ""
+        over = f" (over {len(checked.traces)} passes)" if len(checked.traces) > 1 else ""
         console.say(
-            f"Pairs and metrics: ✓ unperturbed, ✗ changed beyond ±{spec.analysis.tolerance:g}, ~ changed, perhaps "
-            f"within it, ? undecided{over}."
+            f"Pairs and metrics: ✓ unperturbed, ✗ changed by more than {spec.analysis.tolerance:g}, ~ changed, perhaps "
+            f"by less, ? undecided{over}."
         )
         console.say(_kinds_of_rho(checked))
         if checked.verdicts[0].method == "paper":
             console.print(
-                "The paper's rule calls perturbed what deviates more than any baseline run. Its error rate is unknown."
+                "By the paper's rule, a correlation is perturbed if it deviates more than in any baseline run. The "
+                "rule's error rate is unknown."
             )
     _show_configurations(spec, checked, comparing=comparing)
     if checked.simulated:
         console.say("Hardware metrics are [bold yellow]simulated[/bold yellow], not counted by a processor.")
     if comparing and checked.totals:
-        which = "B" if set(checked.totals) == {"B"} else "each"
-        caption = f"Totals: means over the runs, and by how much {which} differs"
+        which = "B" if set(checked.totals) == {"B"} else "each set-up"
+        caption = f"Totals: mean over the runs, and how much {which} differs"
         console.print(total_table(checked.totals, spec.analysis.alpha, caption).to_rich())
         for name, changes in checked.totals.items():
             verdict = checked.of(name)
@@ -127,7 +128,7 @@ def show_verdicts(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
 
 
 def _show_configurations(spec: CampaignSpec, checked: CampaignVerdicts, *, comparing: bool) -> None:
-    """Print what each configuration is, and what weighs most in it."""
+    """Print what each configuration is, and its most serious change."""
     console = terminal()
     for item in configurations(spec):
         if item.name == BASELINE:
@@ -145,12 +146,12 @@ def _show_configurations(spec: CampaignSpec, checked: CampaignVerdicts, *, compa
 
 
 def _kinds_of_rho(checked: CampaignVerdicts) -> str:
-    """Return the kinds of ρ that were compared, each with its meaning, in one line."""
+    """Return one line with the kinds of ρ that were compared, each with its meaning."""
     known = {change.check for verdict in checked.verdicts for change in verdict.changes}
     meanings = {
         "inner": "inner, of two hardware metrics within a run",
         "outer": "outer, of one metric in two aligned runs",
-        "software": "software, as inner with a software metric",
+        "software": "software, like inner but with a software metric",
         "across": "across, of two metrics in two aligned runs",
     }
     return f"ρ (Spearman's): {'; '.join(meaning for kind, meaning in meanings.items() if kind in known)}."
@@ -160,14 +161,14 @@ def _what_it_is(item: Configuration, spec: CampaignSpec) -> str:
     if item.program:
         return f"is another set-up of the program ({spec.programs[item.program].difference()})"
     if item.sham_of is not None:
-        return f"is {item.sham_of} without the counting"
+        return f"is the sham of {item.sham_of}: the same code without counting"
     if not item.software:
         return "was imported"
     return f"counts {', '.join(item.software)}"
 
 
 def show_totals(totals: Sequence[Total]) -> None:
-    """Print one row a software metric: what it counted in a run, and how often that is a second."""
+    """Print a table with one row per software metric: its events in a run, and its rate per second."""
     if not totals:
         return
     columns = (Column("metric"), *(Column(head, "right") for head in ("runs", "median", "range", "per second")))
@@ -188,9 +189,9 @@ def show_totals(totals: Sequence[Total]) -> None:
 
 
 def show_failures(failures: Sequence[str], missing: Sequence[str]) -> None:
-    """Name the runs that failed for good, and those that were never made."""
+    """Print the runs that failed in all attempts, and the runs that are missing."""
     console = terminal(stderr=True)
     for failure in failures:
         console.say(f"[red]failed:[/red] {escape(failure)}")
     if missing:
-        console.say(f"[red]not made:[/red] runs {', '.join(missing)}; repeat the run command to make them")
+        console.say(f"[red]missing:[/red] runs {', '.join(missing)}; repeat the run command to execute them")

@@ -1,4 +1,4 @@
-"""Compile the kernels of the analyses ahead of their first use, by small examples of everything that is compiled."""
+"""Compile the analyses' kernels before their first use, by running each kernel on a small example."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 _SEED = 1
 _RUNS = 8
 _WHOLE_CELLS = (1 << 14) + 64
-"""Two runs with this number of intervals are aligned in cells of 32 bits, if their values are whole numbers."""
+"""Number of intervals in each run at which two runs of whole numbers are aligned in 32-bit cells."""
 
 
 def warm_alignment() -> None:
-    """Compile the kernels of dynamic time warping, for each type of cells, and of the check across aligned runs."""
+    """Compile the dynamic-time-warping kernels for each cell type, and the kernels of the check across aligned runs."""
     import numpy as np
 
     from unperturbed.analysis.alignment import dtw, pairwise
@@ -35,7 +35,7 @@ def warm_alignment() -> None:
 
 
 def recurring_phases(seed: int) -> Iterator[Trace]:
-    """Yield two runs of the same phases, the second one shorter."""
+    """Yield two runs with the same phases; the second run is shorter."""
     import numpy as np
 
     from unperturbed.collectors.data import Metric, Trace
@@ -50,11 +50,11 @@ def recurring_phases(seed: int) -> Iterator[Trace]:
         yield Trace.from_columns(metrics, columns, begin_ns=ends - 1_000_000, end_ns=ends)
 
 
-GROUP = "unperturbed.kernels"  # The entry points of functions that compile a part's loops
+GROUP = "unperturbed.kernels"  # Entry points of the functions that compile each part's loops
 
 
 def warmers() -> Mapping[str, Callable[[], None]]:
-    """Return what compiles the loops of each part, by its name."""
+    """Return the functions that compile each part's loops, keyed by the part's name."""
     from unperturbed.common.extensions import loaders
 
     others = {name: _compile_with(load) for name, load in loaders(GROUP, FunctionType).items()}
@@ -62,20 +62,20 @@ def warmers() -> Mapping[str, Callable[[], None]]:
 
 
 def _compile_with(load: Callable[[], FunctionType]) -> Callable[[], None]:
-    """Return a function that imports another one, and calls it."""
-    return lambda: load()()  # noqa: PLW0108  without it the import would come first
+    """Return a function that imports a warming function and calls it."""
+    return lambda: load()()  # noqa: PLW0108  without the lambda, the import would happen at once
 
 
 def warm_once(part: str, announce: Callable[[str], None] | None = None) -> None:
-    """Compile a part's kernels before a command's own work, once in all; announce or log it in one line."""
+    """Compile a part's kernels before a command's own work, if not yet compiled; announce or log this in one line."""
     stamp = _stamp(part)
     if stamp is None or stamp.exists():
         return
-    what = f"compiling the loops of the {part}, this once: some 10 s of CPU time"
+    what = f"compiling the loops of the {part} analysis, at first use only: about 10 s of CPU time"
     (announce or (lambda line: logging.getLogger(__name__).info("%s …", line)))(what)
     logger = logging.getLogger("unperturbed")
     level = logger.level
-    if level == logging.INFO:  # one line says it; with -v each kernel has its own
+    if level == logging.INFO:  # one line is enough; with -v, each kernel has its own line
         logger.setLevel(logging.WARNING)
     try:
         warmers()[part]()
@@ -85,14 +85,14 @@ def warm_once(part: str, announce: Callable[[str], None] | None = None) -> None:
 
 
 def remember_warmed(part: str) -> None:
-    """Keep in the cache that a part is compiled."""
+    """Record in the cache that a part is compiled."""
     stamp = _stamp(part)
     if stamp is not None:
         stamp.touch()
 
 
 def _stamp(part: str) -> Path | None:
-    """Return the file that marks a part as compiled; None where nothing can be kept and compiling would be in vain."""
+    """Return the file that marks a part as compiled; None if the cache is not writable (compiling would be wasted)."""
     from importlib.metadata import version
 
     from unperturbed.common.user_cache import user_cache

@@ -1,1 +1,1 @@
-"""Write specs: of a command, of a folder of source code, and examples to begin with."""
+"""Write specs: for a command, for a folder of source code, and examples to start from."""

@@ -1,4 +1,4 @@
-"""The specs that command lines stand for: a program where and as the user runs it, or two set-ups that are compared."""
+"""Specs drafted from command lines: one program as the user runs it, or two set-ups to compare."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from unperturbed.harness.spec.sections.program import PROGRAM_PATH
 from unperturbed.instrument.binaries.elf import read_binary
 
 _PASSED_ON = ("LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "OMP_NUM_THREADS", "GOMAXPROCS", "MKL_NUM_THREADS")
-"""Variables of the user's environment that programs need to run as they do; others are asked for by name."""
+"""Environment variables that are always passed on to the program; users pass others on with `--env`."""
 _SLOWDOWN, _LEAST_TIMEOUT_S = 100, 600
 _LEAST_S, _LEAST_SIMULATED_S = 0.01, 0.005
-"""Shorter programs have too few intervals of the least length for a correlation."""
+"""Minimum durations: a shorter program has too few intervals for a correlation, even at the shortest interval."""
 _OF_SCRIPT = "__main__."
 _CALLS = "calls"  # The configuration that counts calls
 _MOST_SCRIPTS = 4
@@ -39,13 +39,13 @@ _MOST_SCRIPTS = 4
 
 @dataclass(frozen=True)
 class Choices:
-    """Options that the user gave beside the command."""
+    """Options that the user gave in addition to the command."""
 
-    name: str = ""  # Of the campaign; '' for the program's
-    hardware: tuple[str, ...] = ()  # Hardware metrics; none for a choice by what this host counts
-    # Library functions whose calls are counted; none for a choice by what the program calls.
+    name: str = ""  # Name of the campaign; '' for the program's name
+    hardware: tuple[str, ...] = ()  # Hardware metrics; empty to choose metrics that this host can count
+    # Library functions to count calls of; empty to choose functions that the program calls.
     calls: tuple[str, ...] = ()
-    interval: str = ""  # As a spec has it (`20 ms`), or a number of intervals; '' for the default
+    interval: str = ""  # As in a spec (`20 ms`), or a number of intervals; '' for the default
     # source, sampler: As in a spec; '' for the default.
     source: str = ""
     sampler: str = ""
@@ -53,8 +53,8 @@ class Choices:
     baseline_runs: int | None = None
     runs: int | None = None
     environment: tuple[str, ...] = ()  # `NAME` passes a variable on, `NAME=VALUE` sets it
-    stdin: str = ""  # The file that the program reads; `null` for none; '' for what standard input was redirected from
-    until_decided: bool = False  # Make runs until every verdict is decided
+    stdin: str = ""  # File for standard input; `null` for none; '' for the file that stdin is redirected from
+    until_decided: bool = False  # Make further runs until every verdict is decided
     # at_most, max_hours: Limits; None for the defaults.
     at_most: int | None = None
     max_hours: float | None = None
@@ -62,41 +62,41 @@ class Choices:
 
 @dataclass(frozen=True)
 class Trial:
-    """Observations in two unmeasured runs."""
+    """Observations from two unmeasured runs."""
 
-    seconds: float  # That one took
-    exit_code: int  # How it ended
-    same: bool  # Whether both printed the same
-    wrote: str = ""  # What the last one wrote to standard error, in one sentence
-    said: tuple[str, ...] = ()  # What else the user must know, a sentence each
+    seconds: float  # Duration of the longer run
+    exit_code: int  # Exit code of the last run
+    same: bool  # Whether both runs printed the same
+    wrote: str = ""  # What the last run wrote to standard error, as one sentence
+    said: tuple[str, ...] = ()  # Further notes for the user, one sentence each
 
     def remarks(self) -> Iterator[str]:
-        """Yield what is unusual and becomes part of the spec: a user may have meant otherwise."""
+        """Yield a sentence on each unusual observation that the spec will expect, as the user may not intend it."""
         yield from self.said
         if self.exit_code:
-            yield f"the program ends with exit code {self.exit_code}: the spec takes that as a right run. {self.wrote}"
+            yield f"the program ends with exit code {self.exit_code}, and the spec expects this code. {self.wrote}"
         if not self.same:
-            yield "the program prints something else each time: its result is not compared (result: any in the spec)"
+            yield "the program's output differs between runs, so results are not compared (result: any in the spec)"
 
 
 @dataclass(frozen=True)
 class CommandSpec:
-    """A drafted spec."""
+    """Drafted spec of one command."""
 
-    name: str  # Of the campaign
-    words: tuple[str, ...]  # The program by its absolute path, and its arguments
-    folder: Path  # Where it runs
-    environment: Mapping[str, str]  # The variables that it gets
-    stdin: Path | None  # The file that it reads
+    name: str  # Name of the campaign
+    words: tuple[str, ...]  # The program's absolute path, and its arguments
+    folder: Path  # The program's working folder
+    environment: Mapping[str, str]  # The program's environment variables
+    stdin: Path | None  # File for standard input
     hardware: HardwareChoice  # The metrics of every configuration
     calls: Mapping[str, str]  # Software metrics: name and library function
-    choices: Choices  # What the user asked for
-    static: bool = False  # Nothing can be preloaded
-    threaded: bool = False  # It may start threads
-    trial: Trial | None = field(default=None)  # What unmeasured runs showed
+    choices: Choices  # The user's options
+    static: bool = False  # Whether the program is linked statically: nothing can be preloaded
+    threaded: bool = False  # Whether the program may start threads
+    trial: Trial | None = field(default=None)  # Observations from unmeasured runs
 
     def program_lines(self) -> Sequence[str]:
-        """Return the keys of `program:`, a line each, without indentation."""
+        """Return the lines of the section `program:`, without indentation."""
         lines = [f"run: {quoted(self.run_line)}"]
         lines.append(f"working_folder: {quoted(without_placeholders(str(self.folder)))}")
         if self.stdin is not None:
@@ -108,41 +108,41 @@ class CommandSpec:
 
     @property
     def run_line(self) -> str:
-        """Return the command as `run:` has it."""
+        """Return the command as the value of `run:`."""
         return without_placeholders(shlex.join(self.words))
 
     @property
     def shortest_s(self) -> float:
-        """Return how long the program must take for enough intervals: ten quanta of the simulator take 1 ms."""
+        """Return the minimum duration for enough intervals (ten quanta of the simulator take 1 ms)."""
         return _LEAST_SIMULATED_S if self.hardware.simulated else _LEAST_S
 
     @property
     def timeout_s(self) -> int:
-        """Return when a run counts as hanging."""
+        """Return the time limit of a run, after which it counts as hanging."""
         expected = 0.0 if self.trial is None else self.trial.seconds
         return max(_LEAST_TIMEOUT_S, 60 * round(_SLOWDOWN * expected / 60))
 
     def renamed(self, name: str) -> CommandSpec:
-        """Return the same by another name."""
+        """Return the spec with a different name."""
         return replace(self, name=name)
 
     def tried(self, say: Callable[[str], None] = lambda _: None) -> CommandSpec:
-        """Return the same with what unmeasured runs showed; see `try_command`."""
-        from unperturbed.harness.drafts.trial import try_command  # noqa: PLC0415  it makes such specs
+        """Return the spec with the observations from unmeasured runs; see `try_command`."""
+        from unperturbed.harness.drafts.trial import try_command  # noqa: PLC0415  it imports this module
 
         return try_command(self, say)
 
     @property
     def reads(self) -> str:
-        """Return what standard input is, as a clause of the command that was typed; '' for nothing."""
+        """Return the redirection of standard input in the typed command (` < FILE`); '' if there is none."""
         return f" < {shlex.quote(str(self.stdin))}" if self.stdin is not None and not self.choices.stdin else ""
 
     def reading(self, stdin: Path) -> CommandSpec:
-        """Return the same with another standard input."""
+        """Return the spec with a different standard input."""
         return replace(self, stdin=stdin)
 
     def remarks(self) -> tuple[str, ...]:
-        """Return what the unmeasured runs showed that a user may not have meant."""
+        """Return sentences on observations from the unmeasured runs that the user may not intend."""
         return () if self.trial is None else tuple(self.trial.remarks())
 
     def text(self, head: str, *, programs: Sequence[str] = (), sampled: str = "", measure: Sequence[str] = ()) -> str:
@@ -161,7 +161,7 @@ class CommandSpec:
         if trial is not None and trial.exit_code:
             lines.append(f"  exit_code: {trial.exit_code}")
         if trial is not None and not trial.same:
-            lines.append("  result: any                 # it printed something else when it ran again")
+            lines.append("  result: any                 # its output differed between two runs")
         else:
             lines.append("  # result: any               # for a program that prints times or addresses")
         lines += [*programs, "", "measure:", self._interval_line()]
@@ -173,10 +173,10 @@ class CommandSpec:
         if self.threaded and sampler != "outside" and not self.hardware.simulated:
             lines.append("  threads: all")
         lines += [f"  {line}" for line in measure]
-        lines.append(f"  # {self.hardware.why}; `unperturbed metrics` lists what there is")
+        lines.append(f"  # {self.hardware.why}; `unperturbed metrics` lists all metrics")
         lines.append(f"  hardware: {quoted_list(self.hardware.names)}")
         if self.calls:
-            lines.append("  # calls, counted without building the program; docs/how-to/software.md has the other kinds")
+            lines.append("  # calls, counted without building the program; docs/how-to/software.md has further kinds")
             lines.append("  software:")
             lines += [
                 f"    {name}: {{python: {{enter: {function}}}}}"
@@ -185,13 +185,13 @@ class CommandSpec:
                 for name, function in self.calls.items()
             ]
         lines += ["", "campaign:"]
-        lines.append(f"  baseline_runs: {choices.baseline_runs or 10}           # hardware metrics alone")
+        lines.append(f"  baseline_runs: {choices.baseline_runs or 10}           # with hardware metrics only")
         if self.calls:
             if not choices.until_decided:
                 lines.append(
                     f"  runs: {choices.runs or 10}                    # of each configuration with software metrics"
                 )
-            lines.append(f"  subsets: {{{_CALLS}: {quoted_list(self.calls)}}}   # counted together, in runs named so")
+            lines.append(f"  subsets: {{{_CALLS}: {quoted_list(self.calls)}}}   # counted together in the same runs")
         if choices.until_decided:
             lines.append("  runs: until decided          # further runs for configurations whose verdict is open")
             lines.append(f"  at_most: {choices.at_most or MOST_RUNS}")
@@ -203,12 +203,12 @@ class CommandSpec:
     def _interval_line(self) -> str:
         interval = self.choices.interval
         if not interval:
-            return "  interval: {records: 200}    # a pilot run finds the length; `interval: 20 ms` would fix it"
+            return "  interval: {records: 200}    # a pilot run determines the length; `interval: 20 ms` sets it"
         return f"  interval: {{records: {interval}}}" if interval.isdecimal() else f"  interval: {quoted(interval)}"
 
 
 def describe_command(words: Sequence[str], choices: Choices = Choices()) -> CommandSpec:
-    """Return the spec that a command line stands for, of a program that is there already."""
+    """Return the spec of a command line that runs an existing program."""
     command = _resolved(words, os.environ.get("PATH", PROGRAM_PATH))
     environment = _environment(choices.environment)
     return CommandSpec(
@@ -224,7 +224,7 @@ def describe_command(words: Sequence[str], choices: Choices = Choices()) -> Comm
 
 
 class Counted(NamedTuple):
-    """How a program can be counted, by its binary: functions whose calls can be, as `CommandSpec` has them."""
+    """Ways to count in a program, found in its binary; the fields are as in `CommandSpec`."""
 
     calls: Mapping[str, str]
     static: bool
@@ -232,7 +232,7 @@ class Counted(NamedTuple):
 
 
 def how_counted(command: Sequence[str], folder: Path, environment: Mapping[str, str], choices: Choices) -> Counted:
-    """Return how the program of a command can be counted."""
+    """Return the ways to count in a command's program."""
     program = Path(command[0])
     libraries = [Path(place) for place in environment.get("LD_LIBRARY_PATH", "").split(":") if place]
     calls: Mapping[str, str] = {f"calls_{name.strip('_')}": name for name in choices.calls} or {
@@ -243,18 +243,18 @@ def how_counted(command: Sequence[str], folder: Path, environment: Mapping[str, 
     try:
         binary = read_binary(program)
         return Counted(calls, not binary.interpreter, "pthread_create" in binary.imported)
-    except SpecError:  # no ELF binary; the run itself says what is wrong with it
+    except SpecError:  # no ELF binary; the run itself will report the error
         return Counted(calls, static=False, threaded=False)
 
 
 def _resolved(words: Sequence[str], search: str) -> list[str]:
-    """Return a command with its program by its absolute path; of a script, its interpreter and the script."""
+    """Return a command with the absolute path of its program; for a script, put its interpreter first."""
     found = shutil.which(words[0], path=search)
     if found is None:
         there = Path(words[0]).exists()
         what = "is not executable (chmod +x)" if there and "/" in words[0] else "is not a program here or on the PATH"
-        raise SpecError(f"{words[0]}: this {what}; give the program to measure after --, as you would type it")
-    command = [os.path.abspath(found), *words[1:]]  # noqa: PTH100  a link stays one: a virtual environment's Python
+        raise SpecError(f"{words[0]} {what}; give the program to measure after --, as you would type it")
+    command = [os.path.abspath(found), *words[1:]]  # noqa: PTH100  keeps links, such as a virtual environment's Python
     for _ in range(_MOST_SCRIPTS):
         with Path(command[0]).open("rb") as file:
             begin = file.read(256)
@@ -277,25 +277,25 @@ def _environment(asked: Sequence[str]) -> dict[str, str]:
     for text in asked:
         name, given, value = text.partition("=")
         if not given and name not in os.environ:
-            raise SpecError(f"--env {name}: the environment has no such variable; give it as {name}=VALUE")
+            raise SpecError(f"--env {name}: the variable is not set in the environment; use --env {name}=VALUE")
         found[name] = value if given else os.environ[name]
     return found
 
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _SECOND = "B"  # The configuration of the second command; the first is the baseline, A
-_GDB_PASSES_ON = signal.SIGURG  # Ignored where nobody handles it; gdb hands it on, and stops at real-time signals
+_GDB_PASSES_ON = signal.SIGURG  # Ignored unless handled; gdb passes it on, but stops at real-time signals
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A drafted spec of two set-ups."""
+    """Drafted spec that compares two set-ups."""
 
-    # first, second: The program, and what it is compared with.
+    # first, second: The baseline's command, and the command to compare with it.
     first: CommandSpec
     second: CommandSpec
     other: str  # Name of the second's configuration
-    # For each of the two, the program that it starts by another one and that is sampled; '' where it is its own.
+    # For each command, the sampled program that another tool in the command starts; '' if no other tool does.
     wrapped: tuple[str, str] = ("", "")
 
     @property
@@ -304,12 +304,12 @@ class Comparison:
         return self.first.name
 
     def renamed(self, name: str) -> Comparison:
-        """Return the same by another name."""
+        """Return the spec with a different name."""
         return replace(self, first=replace(self.first, name=name))
 
     def tried(self, say: Callable[[str], None] = lambda _: None) -> Comparison:
-        """Return the same with what unmeasured runs of both showed; see `try_command`."""
-        from unperturbed.harness.drafts.trial import try_command  # noqa: PLC0415  it makes such specs
+        """Return the spec with the observations from unmeasured runs of both commands; see `try_command`."""
+        from unperturbed.harness.drafts.trial import try_command  # noqa: PLC0415  it imports this module
 
         follow = not any(self.wrapped)
         return replace(
@@ -320,15 +320,15 @@ class Comparison:
 
     @property
     def reads(self) -> str:
-        """Return what standard input is, as a clause of the command that was typed; '' for nothing."""
+        """Return the redirection of standard input in the typed command (` < FILE`); '' if there is none."""
         return self.first.reads
 
     def reading(self, stdin: Path) -> Comparison:
-        """Return the same with another standard input of both."""
+        """Return the spec with a different standard input of both commands."""
         return replace(self, first=self.first.reading(stdin), second=self.second.reading(stdin))
 
     def remarks(self) -> tuple[str, ...]:
-        """Return what the unmeasured runs of both showed that a user may not have meant."""
+        """Return sentences on observations from both commands' unmeasured runs that the user may not intend."""
         named = ((self.first, "A"), (self.second, self.other))
         return tuple(f"{name}: {said}" for spec, name in named for said in spec.remarks())
 
@@ -337,14 +337,14 @@ class Comparison:
         first, second = self.first, self.second
         lines = [
             "",
-            "# Measured alike, as often as the baseline (A), and compared with it.",
+            "# Measured like the baseline (A), in as many runs, and compared with it.",
             "programs:",
             f"  {self.other}:",
         ]
         lines.append(f"    run: {quoted(second.run_line)}")
         if self.wrapped[1]:
             lines.append(f"    sampled: {quoted(self.wrapped[1])}")
-        if second.folder != first.folder:  # a script went there before it became the program
+        if second.folder != first.folder:  # a script changed to this folder before it became the program
             lines.append(f"    working_folder: {quoted(without_placeholders(str(second.folder)))}")
         changed = {name: value for name, value in second.environment.items() if first.environment.get(name) != value}
         if changed:
@@ -360,19 +360,19 @@ class Comparison:
         )
 
     def _measured_otherwise(self) -> list[str]:
-        """Return what the tools that start the program ask of the sampler."""
+        """Return the lines of `measure:` that the tools that start the program require."""
         tools = [spec.words[0] for spec, inner in zip((self.first, self.second), self.wrapped, strict=True) if inner]
         if self.first.choices.sampler == "outside" or not any(Path(tool).name.startswith("gdb") for tool in tools):
             return []
         return [
-            f"signal: {int(_GDB_PASSES_ON)}                  # SIGURG, which gdb passes on; it stops at the usual one"
+            f"signal: {int(_GDB_PASSES_ON)}                  # SIGURG: gdb passes it on, but stops at the default one"
         ]
 
 
 def describe_comparison(first: Sequence[str], second: Sequence[str], choices: Choices) -> Comparison:
-    """Return the spec of two commands; `env NAME=VALUE …` may begin both, and the second may start the first.
+    """Return the spec of two commands; each may begin with `env NAME=VALUE …`, and one may start the other.
 
-    Both may be the same: A against A shows what differs from run to run.
+    Both may be the same: comparing A with A shows what differs between runs.
     """
     (own, words), (others_own, other_words) = _environment_of(first), _environment_of(second)
     drafted = [
@@ -390,11 +390,11 @@ def describe_comparison(first: Sequence[str], second: Sequence[str], choices: Ch
     if any(wrapped) and drafted[0].hardware.simulated:
         raise HostError(
             f"{names[wrapped.index(next(filter(None, wrapped)))]} starts the program, but valgrind, which simulates "
-            "the counters here, follows only the program that it starts itself: to compare with a tool attached, use "
-            "a host with hardware counters (`unperturbed doctor`), or the kernel's counters, which give totals and no "
-            "verdict: --metrics perf::page-faults,perf::task-clock"
+            "the counters here, follows only the program that it starts itself; to compare with a tool attached, use "
+            "a host with hardware counters (see `unperturbed doctor`), or the kernel's counters, which give totals but "
+            "no verdict (--metrics perf::page-faults,perf::task-clock)"
         )
-    typed = [campaign_name(called(given)) for given in (words, other_words)]  # a script by its own name
+    typed = [campaign_name(called(given)) for given in (words, other_words)]  # a script is named after its file
     other = typed[1] if typed[1] != typed[0] else "second"
     both = choices.name or campaign_name(f"{typed[0]}-and-{other}")
     return Comparison(replace(drafted[0], name=both), drafted[1], _SECOND, (wrapped[0], wrapped[1]))
@@ -407,7 +407,7 @@ def describe_floor(words: Sequence[str], choices: Choices) -> Comparison:
 
 
 def _environment_of(words: Sequence[str]) -> tuple[Mapping[str, str], Sequence[str]]:
-    """Return the variables that `env NAME=VALUE` sets at the beginning of a command, and the rest."""
+    """Return the variables that `env NAME=VALUE` sets at the start of a command, and the rest of the command."""
     found: dict[str, str] = {}
     rest = list(words)
     if Path(rest[0]).name == "env":

@@ -1,4 +1,4 @@
-"""Keep the spec of a command, and what was piped in, beside its campaign: the command typed again goes on with it."""
+"""Keep the spec of a command, and its piped input, beside the campaign; repeating the command continues it."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ _WORDS_OF_YAML = re.compile(r"true|false|yes|no|on|off|null", re.IGNORECASE)
 
 
 def quoted(text: str) -> str:
-    """Return a text as YAML: plain where any reader takes it for text, in double quotes else."""
+    """Return a text as a YAML scalar: plain if every parser reads it as text, else in double quotes."""
     if _PLAIN.fullmatch(text) and not _WORDS_OF_YAML.fullmatch(text):
         return text
     return json.dumps(text, ensure_ascii=False)
 
 
 def quoted_list(items: Iterable[str]) -> str:
-    """Return names as a YAML list in one line."""
+    """Return names as a YAML list on one line."""
     return f"[{', '.join(map(quoted, items))}]"
 
 
 def without_placeholders(text: str) -> str:
-    """Return a text in which nothing in braces is a placeholder of the spec."""
+    """Escape what a spec would read as placeholders in a text."""
     return re.sub(r"(?<!\$)\{((?:parameters\.)?\w+)\}", r"{{\1}}", text)
 
 
 def called(words: Sequence[str]) -> str:
-    """Return what a command is called by: its program, or the script that an interpreter runs."""
+    """Return the name of a command's program, or of the script that an interpreter runs."""
     name = Path(words[0]).name
     script = Path(next((word for word in words[1:] if not word.startswith("-")), ""))
     if _INTERPRETER.fullmatch(name) and script.suffix in _SCRIPTS and script.is_file():
@@ -53,74 +53,74 @@ def called(words: Sequence[str]) -> str:
 
 
 def campaign_name(text: str) -> str:
-    """Return a name for a campaign and its folder, made from a file's name."""
+    """Return a name for a campaign and its folder, derived from a file's name."""
     kept = re.sub(r"[^A-Za-z0-9_.-]+", "-", text).strip("-._")
     return kept[:48] or "program"
 
 
 def commented(text: str) -> str:
-    """Return lines as comments."""
+    """Return the lines of a text as YAML comments."""
     return "".join(f"# {line}\n" if line else "#\n" for line in text.splitlines())
 
 
 @dataclass(frozen=True)
 class Saved:
-    """A spec on disk, and the folder of its campaign."""
+    """Path of a spec, and the folder of its campaign."""
 
     spec: Path  # The YAML file
-    campaign: Path  # The campaign's folder, which may not be there yet
+    campaign: Path  # The campaign's folder, which may not exist yet
     name: str  # The campaign's name
-    known: bool  # The spec was there already
+    known: bool  # Whether the spec already exists
 
     @property
     def stdin(self) -> Path:
-        """Return where a copy of piped standard input is kept, beside the spec."""
+        """Return the path of the copy of piped standard input, beside the spec."""
         return self.spec.with_suffix(".stdin")
 
 
 def find_place(name: str, command: str, folder: Path | None) -> Saved:
-    """Return where the spec of a command is, or is to be; beside the campaign's folder where the user chose one."""
+    """Return the path of a command's spec, existing or new: beside the campaign's folder if the user gave one."""
     for place in _places(name, folder):
         if _is_of(place.spec, command):
             return Saved(place.spec, place.campaign, place.name, known=True)
         if not place.spec.exists() and not place.campaign.exists():
             return place
-    raise SpecError(f"{folder} or its spec {folder}.yaml already exists for another command: choose another folder")
+    raise SpecError(f"{folder} or {folder}.yaml already exists for a different command: choose a different folder")
 
 
 def head_of(command: str, spec: Path) -> str:
-    """Return the comment with which the spec of a command begins."""
+    """Return the comment at the start of a command's spec."""
     return (
-        f"{_typed(command)}\n\nIt is the spec of that command. To change it, edit it, give it another name, and "
-        f"type\n\n    unperturbed run {spec}\n\n`unperturbed schema` gives editors every key of a spec; "
-        "docs/reference/spec.md describes them."
+        f"{_typed(command)}\n\nThis is the spec of that command. To change the campaign, edit this file, change its "
+        f"`name`, and type\n\n    unperturbed run {spec}\n\n`unperturbed schema` prints a JSON Schema for editors; "
+        "docs/reference/spec.md describes every key."
     )
 
 
 def save(place: Saved, text: str) -> None:
-    """Write a spec where there is none."""
+    """Write a new spec; raise SpecError if the file exists or cannot be written."""
     try:
         place.spec.parent.mkdir(parents=True, exist_ok=True)
         with place.spec.open("x", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:
         raise SpecError(
-            f"{place.spec}: cannot write the spec there ({error.strerror}); choose another place with --campaign"
+            f"{place.spec}: cannot write the spec ({error.strerror}); choose a different folder with --campaign"
         ) from None
 
 
 def set_runs(spec: Path, wanted: Mapping[str, int], *, write: bool = True) -> tuple[str, list[str]]:
-    """Ask for more runs in a spec written for a command; return its text, and a sentence on each change."""
+    """Increase the numbers of runs in a command's spec; return its text, and one sentence on each change."""
     text, notes = spec.read_text(encoding="utf-8"), []
     for key, number in wanted.items():
         line = re.search(rf"^(  {key}: *)(\d+)", text, re.MULTILINE)
         if line is None:
-            notes.append(f"{spec} has no `{key}`, as nothing in it is counted by software")
+            notes.append(f"{spec} has no `{key}`, because it has no software metrics")
             continue
         if int(line[2]) >= number:
             if int(line[2]) > number:
                 notes.append(
-                    f"{spec} asks for {key}: {line[2]} already, and options can only increase it: edit the spec"
+                    f"{spec} already has {key}: {line[2]}, and options can only increase it; edit the spec to lower it"
                 )
             continue
         text = f"{text[: line.start()]}{line[1]}{number}{text[line.end() :]}"
@@ -152,7 +152,7 @@ def _is_of(spec: Path, command: str) -> bool:
 
 _STDIN = 0
 _NONE = "null"
-_WAIT_S = 2.0  # A pipe in which nothing arrives so long was not meant: services and editors leave an idle one open
+_WAIT_S = 2.0  # A pipe that is silent for so long is not meant as input: services and editors leave idle pipes open
 _CHUNK = 1 << 20
 
 
@@ -160,11 +160,11 @@ _CHUNK = 1 << 20
 class Piped:
     """Standard input, saved to a file."""
 
-    content: BinaryIO  # All of it, in a file that is gone when it is closed
-    digest: str  # Begin of its sha256
+    content: BinaryIO  # The whole input, in a temporary file that is removed when closed
+    digest: str  # First digits of its SHA-256
 
     def keep(self, path: Path) -> None:
-        """Write it into a file."""
+        """Write the content to a file."""
         self.content.seek(0)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -172,11 +172,11 @@ class Piped:
                 while chunk := self.content.read(_CHUNK):
                     file.write(chunk)
         except OSError as error:
-            raise SpecError(f"{path}: cannot keep the piped input there ({error.strerror})") from None
+            raise SpecError(f"{path}: cannot write the piped input ({error.strerror})") from None
 
 
 def choose_stdin(asked: str) -> Path | None:
-    """Return the file that is read: `asked`, or by '' what stdin was redirected from; None for none (`null`)."""
+    """Return the file for standard input: `asked`, or for '' the file that stdin comes from; None for `null`."""
     if asked == _NONE:
         return None
     if asked:
@@ -192,19 +192,19 @@ def choose_stdin(asked: str) -> Path | None:
 
 
 def spool_stdin(say: Callable[[str], None]) -> Piped | None:
-    """Return what is piped into this process, as far as it is; None where standard input is not a pipe, or idle."""
+    """Read standard input to its end if it is a pipe; return None if it is not, or if nothing arrives."""
     try:
         if not stat.S_ISFIFO(os.fstat(_STDIN).st_mode):
             return None
-    except OSError:  # it is closed
+    except OSError:  # stdin is closed
         return None
     if not select.select([_STDIN], [], [], _WAIT_S)[0]:
         say(
-            f"standard input is a pipe, in which nothing arrived for {duration(_WAIT_S)}: the program gets no input; "
-            "give it a file with --input FILE, or use --input null"
+            f"standard input is a pipe, but nothing arrived for {duration(_WAIT_S)}, so the program gets no input; "
+            "give a file with --input FILE, or confirm with --input null"
         )
         return None
-    content = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as what is returned
+    content = tempfile.TemporaryFile()  # noqa: SIM115  open as long as the result is used
     digest = hashlib.sha256()
     while chunk := os.read(_STDIN, _CHUNK):
         digest.update(chunk)

@@ -1,4 +1,4 @@
-"""Specs to begin with: one to complete, guessed for a folder of source code, and examples that run as they are."""
+"""Specs to start from: a draft to complete, guessed from a folder of source code, and examples that run unchanged."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _KEYWORDS = frozenset({"if", "for", "while", "switch", "main", "do", "catch"})
 
 @dataclass(frozen=True)
 class _Build:
-    """How a folder is built: the command, whether a shell runs it, the program, and what the guess is made from."""
+    """Guessed build of a folder: command, program, the file that it is guessed from, and whether it needs a shell."""
 
     command: str
     program: str
@@ -36,7 +36,7 @@ class _Build:
 
 
 def describe_source(folder: Path, spec: Path) -> str:
-    """Return the spec, as YAML to complete, of a program in a folder of source code; `spec` is where it will be."""
+    """Return a draft spec (YAML) of a program in a folder of source code; `spec` is the path it will have."""
     build = _find_build(folder)
     hardware = choose_hardware()
     here = spec.absolute().parent
@@ -44,10 +44,10 @@ def describe_source(folder: Path, spec: Path) -> str:
     named = str(source.relative_to(here)) if source != here and source.is_relative_to(here) else str(source)
     functions = list(_functions(folder))
     head = (
-        f"A campaign on {folder.resolve().name}: which numbers does measuring spoil? Complete it, then type\n\n"
+        f"A campaign on {folder.resolve().name}: which metrics does measuring change? Complete this spec, then type\n\n"
         f"    unperturbed sites {spec.name}     where each software metric counts\n"
         f"    unperturbed run {spec.name}\n\n"
-        "`unperturbed schema` gives editors every key of a spec; docs/reference/spec.md describes them."
+        "`unperturbed schema` prints a JSON Schema for editors; docs/reference/spec.md describes every key."
     )
     lines = [
         commented(head),
@@ -55,7 +55,7 @@ def describe_source(folder: Path, spec: Path) -> str:
         "",
         "program:",
         f"  source: {quoted(named)}       # copied for each build, never written to",
-        f"  # from {build.by}; {{cc}} and {{cxx}} are the compilers that put the counters in",
+        f"  # guessed from {build.by}; {{cc}} and {{cxx}} are the compilers that add the counters",
         f"  build: {quoted(build.command)}",
         f"  run: {quoted('{build}/' + build.program)}       # add arguments, or stdin: FILE",
         *(["  shell: true"] if build.shell else []),
@@ -63,20 +63,20 @@ def describe_source(folder: Path, spec: Path) -> str:
         "  # result: any                # for a program that prints times or addresses",
         "",
         "measure:",
-        "  interval: {records: 200}     # a pilot run finds the length; `interval: 20 ms` would fix it",
-        f"  # {hardware.why}; `unperturbed metrics` lists what there is",
+        "  interval: {records: 200}     # a pilot run determines the length; `interval: 20 ms` sets it",
+        f"  # {hardware.why}; `unperturbed metrics` lists all metrics",
         f"  hardware: {quoted_list(hardware.names)}",
         "  # Choose what to count in the program. Some of its functions:",
         "  # software:",
         *(f"  #   {name}_entered: {{enter: {name}}}" for name in functions or ["function"]),
         "",
         "campaign:",
-        "  baseline_runs: 10            # hardware metrics alone",
+        "  baseline_runs: 10            # with hardware metrics only",
         "  runs: 5                      # of each configuration with software metrics",
         "  seed: 1",
         "",
         "# analysis:",
-        "#   # a milestone of some hundred events per run, by which runs are aligned",
+        "#   # a counter with a few hundred events per run, to align runs by",
         f"#   anchor: {(functions or ['function'])[0]}_entered",
     ]
     return "\n".join(lines) + "\n"
@@ -84,7 +84,7 @@ def describe_source(folder: Path, spec: Path) -> str:
 
 def _find_build(folder: Path) -> _Build:
     if not folder.is_dir():
-        raise SpecError(f"{folder}: no such folder; name the folder of the source, or give a command after --")
+        raise SpecError(f"{folder}: no such folder; give the folder of the source code, or a command after --")
     makefile = next((folder / name for name in _MAKEFILES if (folder / name).is_file()), None)
     if (folder / "CMakeLists.txt").is_file():
         name = _first(r"add_executable\s*\(\s*([\w.-]+)", folder / "CMakeLists.txt")
@@ -104,12 +104,12 @@ def _find_build(folder: Path) -> _Build:
     sources = sorted(path.name for path in folder.iterdir() if path.suffix in _SOURCES)
     if not sources:
         raise SpecError(
-            f"{folder}: no Makefile, CMakeLists.txt, meson.build, configure or C or C++ source in it; for a program "
-            "that is already built, give its command: unperturbed init -- ./program"
+            f"{folder} contains no Makefile, CMakeLists.txt, meson.build, configure script, or C or C++ source; for a "
+            "program that is already built, give its command: unperturbed init -- ./program"
         )
     compiler = "{cxx}" if any(name.endswith(_CXX) for name in sources) else "{cc}"
     name = Path(sources[0]).stem if len(sources) == 1 else campaign_name(folder.resolve().name)
-    return _Build(f"{compiler} -O2 -g -o {name} {' '.join(sources)}", name, "the sources in it")
+    return _Build(f"{compiler} -O2 -g -o {name} {' '.join(sources)}", name, "the source files")
 
 
 def _first(pattern: str, file: Path) -> str:
@@ -118,7 +118,7 @@ def _first(pattern: str, file: Path) -> str:
 
 
 def _program_of(makefile: Path, folder: Path) -> str:
-    """Return the program that a Makefile most probably makes first."""
+    """Return the program that a Makefile most probably builds first."""
     targets: Mapping[str, str] = dict(_TARGET.findall(makefile.read_text(errors="replace")))
     wanted = [*targets.get("all", "").split(), *targets]
     for name in wanted:
@@ -128,7 +128,7 @@ def _program_of(makefile: Path, folder: Path) -> str:
 
 
 def _functions(folder: Path) -> Iterator[str]:
-    """Yield names of functions that the largest sources define, each once."""
+    """Yield the names of functions that the largest source files define, without duplicates."""
     sources = [path for path in sorted(folder.rglob("*"))[: 50 * _MOST_FILES] if path.suffix in _SOURCES]
     largest = sorted((path for path in sources if path.is_file()), key=lambda path: -path.stat().st_size)
     found: dict[str, None] = {}
@@ -146,16 +146,16 @@ _EXAMPLES_FOLDER = Path(__file__).parent / "examples"
 
 @dataclass(frozen=True)
 class Example:
-    """An example."""
+    """Example spec with its program."""
 
-    help: str  # What it shows, a clause
+    help: str  # What the example shows, as a clause
     program: str  # The folder of its program
 
 
 EXAMPLES: Mapping[str, Example] = {
     "verdicts": Example("subsets of software metrics in a C program: which of them perturb it?", "phases"),
-    "sweep": Example("the same program over its parameters: a table of runs for `unperturbed model`", "phases"),
-    "python": Example("functions of a Python program, counted as it is", "book"),
+    "sweep": Example("the same program with varied parameters: a table of runs for `unperturbed model`", "phases"),
+    "python": Example("functions of a Python program, counted without changing the program", "book"),
 }
 
 
@@ -167,7 +167,7 @@ def write_example(name: str, folder: Path) -> Path:
         raise SpecError(f"no example {name!r}; {did_you_mean(name, EXAMPLES, limit=1) or there}")
     spec, program = folder / f"{name}.yaml", folder / example.program
     if spec.exists():
-        raise SpecError(f"{spec} already exists; give another folder with --out, or remove it")
+        raise SpecError(f"{spec} already exists: remove it, or give a different folder with --out")
     if not program.exists():  # two examples may share a program
         shutil.copytree(_EXAMPLES_FOLDER / example.program, program, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copyfile(_EXAMPLES_FOLDER / spec.name, spec)

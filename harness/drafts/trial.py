@@ -1,7 +1,7 @@
-"""Trial runs of a command, unmeasured: how long it takes, what it prints, which program it becomes, what it calls.
+"""Unmeasured trial runs of a command, to find its duration, its output, the program that it becomes, and its calls.
 
-A command is often a script that ends in `exec` (pyenv's `python3`, `zcat`). The sampler stays in the program that a run
-begins with, so the spec names the program that the process becomes.
+A command is often a script that ends in `exec` (pyenv's `python3`, `zcat`). The sampler works only in the program that
+a run starts, so the spec names the program that the process becomes.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.load import parse_spec
 
 _POLL_S = 0.002
-_STILL_S = (10.0, 60.0)  # When a program that does not end is spoken of; then every minute
-_OF_SHELLS = frozenset({"_", "SHLVL", "PWD", "OLDPWD"})  # Variables that shells set for themselves
+_STILL_S = (10.0, 60.0)  # When to report that a program is still running; afterwards once per minute
+_OF_SHELLS = frozenset({"_", "SHLVL", "PWD", "OLDPWD"})  # Variables that shells set on their own
 _LAUNCHER = "setpriv"
-_EARLY = 100  # So many times at the beginning all is read: a shell that starts another script stays the same program
+_EARLY = 100  # Number of first polls that read everything: a shell that starts another script stays the same program
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
 class Image:
-    """A program that a process ran."""
+    """Program that a process ran."""
 
-    file: Path  # The executable, without links
+    file: Path  # The executable, with links resolved
     words: tuple[str, ...]  # Its arguments, beginning with its name
-    folder: Path  # Where it ran
-    environment: Mapping[str, str]  # What it was started with
+    folder: Path  # Its working folder
+    environment: Mapping[str, str]  # Its environment at the start
 
     @property
     def path(self) -> Path:
-        """Return the executable as it was named, where that leads to it: Python finds its environment by the link."""
+        """Return the executable's path as named, with links kept: Python finds its environment through the link."""
         named = self.words[0] if self.words else ""
         found = shutil.which(named, path=self.environment.get("PATH", os.defpath)) if named else None
-        here = Path(os.path.abspath(self.folder / found)) if found else self.file  # noqa: PTH100  the link stays
+        here = Path(os.path.abspath(self.folder / found)) if found else self.file  # noqa: PTH100  keeps links
         return here if here.resolve() == self.file else self.file
 
     def changed_environment(self, before: Mapping[str, str]) -> dict[str, str]:
@@ -67,13 +67,13 @@ class Image:
 class Watched:
     """Observations of a process."""
 
-    image: Image | None  # The program that it was at last; None when it ended before anything was seen
-    child: tuple[str, ...]  # The command that it started and that ran longest; empty for none
-    own_s: float  # CPU time of the process itself, without its children, to a clock tick
+    image: Image | None  # The last program that the process ran; None if it ended before the first poll
+    child: tuple[str, ...]  # The command of the child process that ran longest; empty if there was none
+    own_s: float  # CPU time of the process itself, without its children, with a resolution of a clock tick
 
 
 class Watch:
-    """Look at a process some hundred times a second from a thread, and report when it takes long."""
+    """Thread that polls a process some hundred times per second, and reports if the process takes long."""
 
     def __init__(self, say: Callable[[str], None], limit_s: float) -> None:
         self._say, self._limit_s = say, limit_s
@@ -85,12 +85,12 @@ class Watch:
         self._own_s = 0.0
 
     def begin(self, pid: int) -> None:
-        """Begin to watch a process."""
+        """Start to watch a process."""
         self._thread = threading.Thread(target=self._watch, args=(pid,), daemon=True)
         self._thread.start()
 
     def end(self) -> Watched:
-        """Return what was seen."""
+        """Stop watching; return the observations."""
         self._over.set()
         if self._thread is not None:
             self._thread.join()
@@ -104,8 +104,8 @@ class Watch:
             self._look(pid)
             if time.monotonic() - begun >= next_s:
                 self._say(
-                    f"the program, unmeasured, still runs after {duration(next_s)}; it is stopped after "
-                    f"{duration(self._limit_s)} (Ctrl-C ends it now)"
+                    f"the unmeasured program is still running after {duration(next_s)}; it will be stopped after "
+                    f"{duration(self._limit_s)} (to stop it now, press Ctrl-C)"
                 )
                 next_s, later = later, later + _STILL_S[1]
 
@@ -123,7 +123,7 @@ class Watch:
                 self._own_s = (int(stat[11]) + int(stat[12])) / _TICKS
             for child in (place / "task" / str(pid) / "children").read_text().split():
                 self._children[_words(Path(f"/proc/{child}/cmdline"))] += 1
-        except (OSError, ValueError, IndexError):  # it ended, or became another program meanwhile
+        except (OSError, ValueError, IndexError):  # the process ended, or became another program meanwhile
             return
 
 
@@ -139,25 +139,25 @@ def _variables(process: Path) -> dict[str, str]:
 _INTERVAL_NS = 20_000_000
 _CAPACITY = 1 << 17
 _MOST = 3
-_OFTEN = 100  # Rarer events leave most intervals without any
+_OFTEN = 100  # With fewer events, most intervals have none
 
 
 def choose_counted(counts: Mapping[str, int]) -> tuple[tuple[str, ...], str]:
-    """Return at most three metrics that are worth counting, as they happen often, and what was left out and why."""
+    """Return at most three metrics with frequent events, and a sentence on the metrics that are left out."""
     often = [name for name, count in counts.items() if count >= _OFTEN][:_MOST]
-    # Where nothing happens often, what happens at all still asks whether counting it disturbs.
+    # If no event is frequent, rarer events still show whether counting them disturbs the program.
     chosen = often or sorted((name for name, count in counts.items() if count), key=lambda name: -counts[name])[:_MOST]
     never = [name for name, count in counts.items() if not count]
-    rarely = [f"{name} ({count})" for name, count in counts.items() if 0 < count < _OFTEN and name not in chosen]
+    rarely = [f"{name}: {count}" for name, count in counts.items() if 0 < count < _OFTEN and name not in chosen]
     parts = [
-        *([f"never happens: {', '.join(never)}"] if never else []),
-        *([f"rarely happens: {', '.join(rarely)}"] if rarely else []),
+        *([f"{', '.join(never)} (no events)"] if never else []),
+        *([f"{', '.join(rarely)} (too few events)"] if rarely else []),
     ]
-    return tuple(chosen), f"not counted, as it {'; '.join(parts)}" if parts else ""
+    return tuple(chosen), f"metrics left out: {'; '.join(parts)}" if parts else ""
 
 
 def count_once(spec: CampaignSpec, scratch: Path, exit_code: int) -> Mapping[str, int] | None:
-    """Run a program once, in an empty folder; return how often each software metric happened, None on failure."""
+    """Run a program once in an empty folder; return each software metric's number of events, or None on failure."""
     folder = scratch / "counted"
     folder.mkdir()
     command = program_command(spec, scratch=scratch, build=None, inputs=scratch)
@@ -174,23 +174,23 @@ def count_once(spec: CampaignSpec, scratch: Path, exit_code: int) -> Mapping[str
             pad_bytes=0,
             attributes={"run": "counted", "configuration": "counted"},
         )
-    except UnperturbedError:  # counting is a help: a campaign says in its own words what cannot be counted
+    except UnperturbedError:  # this count is optional: the campaign itself reports what cannot be counted
         return None
     return {name: int(trace[name].sum()) for name in spec.measure.software}
 
 
-_LONG_TRIAL_S = 60  # A program that takes longer is tried once: whether it prints the same again is not known then
+_LONG_TRIAL_S = 60  # A program that takes longer runs only once, without a check that its output is repeatable
 _KILLED = 128
-_OWN_SHARE = 0.5  # A program that uses less of the CPU time itself lets others work
+_OWN_SHARE = 0.5  # A program that uses a smaller share of the CPU time leaves the work to its child processes
 
 
 def try_command(
     spec: CommandSpec, say: Callable[[str], None] = lambda _: None, *, follow: bool = True, counting: bool = True
 ) -> CommandSpec:
-    """Run the program twice (once where it takes long), unmeasured; return the spec with what that showed.
+    """Run the program twice without measuring (once if it takes long); return the spec with the observations.
 
-    `follow`: Where the process becomes another program (`exec`), return the spec of that one; not of a tool that starts
-    the program.
+    `follow`: If the process becomes another program (`exec`), return that program's spec; off if a tool starts the
+    program.
     """
     with scratch_folder("trial") as place:
         first = _run_once(spec, place, say)
@@ -199,12 +199,12 @@ def try_command(
         if follow and image is not None and image.file != Path(spec.words[0]).resolve():
             became = _becoming(spec, image, first.environment)
             second = _run_once(became, place, say)
-            said = (f"{spec.name} becomes another program (exec), which is measured: {shlex.join(became.words)}",)
+            said = (f"{spec.name} executes (exec) another program, which is measured: {shlex.join(became.words)}",)
             if first.exit_code != second.exit_code:
                 raise RunError(
-                    f"{shlex.join(spec.words)} is a script that becomes {shlex.join(became.words)}, which cannot be "
-                    f"measured alone: it ends with exit code {second.exit_code} where the script ends with "
-                    f"{first.exit_code}. {second.wrote} Give the command that the script prepares after --"
+                    f"{shlex.join(spec.words)} is a script that executes {shlex.join(became.words)}, which cannot be "
+                    f"measured alone: its exit code is {second.exit_code}, but the script's is {first.exit_code}. "
+                    f"{second.wrote} Give the command that the script prepares after --"
                 )
             spec, first = became, second
         runs = [first]
@@ -217,7 +217,7 @@ def try_command(
     seconds = max(run.seconds for run in runs)
     if follow:
         said += tuple(_elsewhere(spec, last))
-    if spec.hardware.simulated:  # which sees the program's own work alone
+    if spec.hardware.simulated:  # simulation sees only the program's own work
         _require_length(spec, max(run.processor_s for run in runs), "of CPU time", last)
     else:
         _require_length(spec, seconds, "", last)
@@ -259,13 +259,13 @@ def _run_once(spec: CommandSpec, scratch: Path, say: Callable[[str], None]) -> _
         watched = watch.end()
     if outcome.timed_out:
         raise RunError(
-            f"{spec.words[0]} did not end within {duration(spec.timeout_s)}; for a longer program write a spec with a "
-            "`timeout` (`unperturbed init -- …` drafts one)"
+            f"{spec.words[0]} did not end within {duration(spec.timeout_s)}; for a longer program, write a spec with a "
+            "longer `timeout` (`unperturbed init -- …` drafts a spec)"
         )
     wrote = _last_lines(scratch / "stderr")
     if outcome.exit_code > _KILLED:
         raise RunError(
-            f"{shlex.join(spec.words)} was killed by signal {outcome.exit_code - _KILLED}, unmeasured. {wrote}"
+            f"{shlex.join(spec.words)} was killed by signal {outcome.exit_code - _KILLED} in an unmeasured run. {wrote}"
         )
     with (scratch / "stdout").open("rb") as printed:
         digest = hashlib.file_digest(printed, "sha256").hexdigest()
@@ -284,7 +284,7 @@ def _becoming(spec: CommandSpec, image: Image, before: Mapping[str, str]) -> Com
 
 
 def _with_calls_made(spec: CommandSpec, exit_code: int, place: Path) -> tuple[CommandSpec, tuple[str, ...]]:
-    """Run the program once and keep the calls that it really makes; return a sentence on those that are left out."""
+    """Run the program once and keep the calls that it makes; also return a sentence on the calls left out."""
     alone = replace(spec, trial=Trial(0.0, exit_code, same=False))
     campaign = parse_spec(alone.text("trial"), f"{spec.name}.yaml", spec.folder)
     counts = count_once(campaign, place, exit_code) if spec.calls else {}
@@ -294,21 +294,21 @@ def _with_calls_made(spec: CommandSpec, exit_code: int, place: Path) -> tuple[Co
     if not chosen:
         said = (
             "the program makes none of the calls that can be counted without building it, so there is nothing to "
-            "compare and no verdict; count others with --count F,G, its own functions with a spec (unperturbed init "
-            "SOURCE-FOLDER), or compare it with another set-up (unperturbed compare -- A -- B)"
+            "compare and no verdict; count other calls with --count F,G, count the program's own functions with a spec "
+            "(unperturbed init SOURCE-FOLDER), or compare two set-ups (unperturbed compare -- A -- B)"
         )
     return replace(spec, calls={name: spec.calls[name] for name in chosen}), (said,) if said else ()
 
 
 def _elsewhere(spec: CommandSpec, run: _Once) -> Iterator[str]:
-    """Yield a sentence on a program that lets another process work; refuse it where too little is left to measure."""
+    """Yield a sentence if child processes do most of the work; raise RunError if too little is left to measure."""
     child, own = run.watched.child, run.watched.own_s
     if not child or run.processor_s < spec.shortest_s or own > _OWN_SHARE * run.processor_s:
         return
     said = (
-        f"{Path(spec.words[0]).name} itself uses {duration(own)} of {duration(run.processor_s)} of CPU time, the "
-        f"programs that it starts use the rest, and what is measured is {Path(spec.words[0]).name}. To measure what "
-        f"it starts: unperturbed run -- {shlex.join(child)}"
+        f"{Path(spec.words[0]).name} itself uses {duration(own)} of {duration(run.processor_s)} of CPU time, and only "
+        f"{Path(spec.words[0]).name} is measured; the programs that it starts use the rest. To measure such a program: "
+        f"unperturbed run -- {shlex.join(child)}"
     )
     if own < spec.shortest_s:
         raise RunError(said)
@@ -323,15 +323,15 @@ def _require_length(spec: CommandSpec, seconds: float, kind: str, run: _Once) ->
     idle = ""
     if kind and run.seconds >= spec.shortest_s:
         idle = (
-            f" It ran for {duration(run.seconds)} and mostly waited, perhaps for a processor: simulated counters see "
-            "its work alone."
+            f" It ran for {duration(run.seconds)} but mostly waited, perhaps for a processor: simulated counters see "
+            "only its own work."
         )
     raise RunError(
         f"{shlex.join(spec.words)} takes {duration(seconds)}{f' {kind}' if kind else ''}: too short for enough "
-        f"intervals; give it work for at least {duration(spec.shortest_s)}{f' {kind}' if kind else ''}.{idle}{ended}"
+        f"intervals; give it enough work for {duration(spec.shortest_s)}{f' {kind}' if kind else ''}.{idle}{ended}"
     )
 
 
 def _last_lines(path: Path) -> str:
     text = path.read_text(errors="replace").strip()[-500:]
-    return f"It wrote: {text}" if text else "It wrote nothing to standard error."
+    return f"The program wrote to standard error: {text}" if text else "The program wrote nothing to standard error."

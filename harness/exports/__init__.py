@@ -1,6 +1,6 @@
-"""Write data for other tools. A format is one record `Format` in a module of this folder.
+"""Exports for other tools. Each module in this folder defines its formats as records of class `Format`.
 
-Another distribution adds one by an entry point of the group `unperturbed.exports` that names such a record.
+Other packages add formats through entry points of the group `unperturbed.exports`, each naming a `Format` record.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ __all__ = ["Format", "Kind", "choose_format", "export", "formats"]
 Kind = Literal["trace", "campaign", "table", "model", "diagnosis"]
 """Kinds of content that can be exported.
 
-`trace`: a `Trace` of one run, or of several runs joined (`merged` is then among its attributes). `campaign`: runs of a
-recorded campaign (`exports.content.ExportedRuns`), all or selected ones. `table`: a `SweepTable`. `model`: a
-causal model. `diagnosis`: a diagnosis of an event log, with the logs that it compared.
+`trace`: a `Trace` of one run, or of several merged runs (it then has the attribute `merged`). `campaign`: all or
+selected runs of a recorded campaign (`exports.content.ExportedRuns`). `table`: a `SweepTable`. `model`: a
+causal model. `diagnosis`: a diagnosis of an event log, with the logs that were compared.
 """
 
 GROUP = "unperturbed.exports"
@@ -36,24 +36,24 @@ GROUP = "unperturbed.exports"
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A file format that data is written in."""
+    """File format for exported data."""
 
-    name: str  # What `--format` calls it
-    suffixes: tuple[str, ...]  # Ends of file names that choose it, as `.csv`
-    # By what can be written (`Kind`), a function of the content and the path. The path is in an empty folder: a
-    # format of several files writes the others beside it, under names that begin with the path's stem. A format that
-    # is a folder makes one there.
+    name: str  # Value of `--format`
+    suffixes: tuple[str, ...]  # File-name suffixes that select the format, such as `.csv`
+    # For each kind of content, a function that writes the content to a path. The path is in an empty folder: a
+    # format with several files writes the others beside the path, with names that begin with its stem. If the format
+    # is a folder, the function creates the folder at the path.
     writers: Mapping[Kind, Callable[[Any, Path], None]]
-    timeline: bool = False  # Runs have a time axis in it, so that they can be aligned and their phases shown
-    shows_kinds: bool = True  # It shows which metrics are simulated, as `title_of` does; else the command notes them
+    timeline: bool = False  # The format has a time axis for each run: runs can be aligned and their phases shown
+    shows_kinds: bool = True  # The format marks simulated metrics, as `title_of` does; otherwise the command lists them
 
     def __post_init__(self) -> None:
         if unknown := set(self.writers) - set(get_args(Kind)):
-            raise ValueError(f"format {self.name}: unknown kind {listing(sorted(unknown))}")
+            raise ValueError(f"export format {self.name}: unknown kind {listing(sorted(unknown))}; use those of `Kind`")
 
 
 def run_writers(write: Callable[[ExportedRuns, Path], None]) -> Mapping[Kind, Callable[[Any, Path], None]]:
-    """Return the writers of a format that takes a campaign's runs, and one trace as the only run."""
+    """Return the writers of a format for campaign runs; a single trace is written as a campaign with one run."""
 
     def write_trace(trace: Trace, path: Path) -> None:
         from unperturbed.harness.exports.content.runs import single_run  # noqa: PLC0415  slow to load
@@ -64,13 +64,13 @@ def run_writers(write: Callable[[ExportedRuns, Path], None]) -> Mapping[Kind, Ca
 
 
 def title_of(metric: Metric) -> str:
-    """Return a metric's name, and what a reader must not overlook of it."""
+    """Return a metric's name, marked "simulated" or "scaled" if the metric is."""
     marks = [*(["simulated"] if metric.kind == "simulated" else []), *(["scaled"] if metric.scaled else [])]
     return f"{metric.name} ({', '.join(marks)})" if marks else metric.name
 
 
 def unique_word(name: str, taken: set[str], suffixes: Sequence[str] = ("",)) -> str:
-    """Return a name in letters, digits and `_` that is not taken yet, with none of the suffixes, and take it."""
+    """Return a unique name of letters, digits and `_`, and reserve it with each of the suffixes."""
     word = plain = re.sub(r"[^a-zA-Z0-9_]", "_", name)
     number = 1
     while not taken.isdisjoint(f"{word}{suffix}" for suffix in suffixes):
@@ -81,32 +81,32 @@ def unique_word(name: str, taken: set[str], suffixes: Sequence[str] = ("",)) -> 
 
 
 def formats(kind: Kind) -> dict[str, Format]:
-    """Return the formats that something of a kind can be written in, by name."""
+    """Return the formats that can contain a kind of content, by name."""
     found = records_in(__name__, Format, group=GROUP)
     return {name: one for name, one in found.items() if kind in one.writers}
 
 
 def choose_format(kind: Kind, path: Path, name: str | None = None) -> Format:
-    """Return the format of a file to be written.
+    """Return the format for a file to write.
 
     Parameters
     ----------
     kind : Kind
-        What is written.
+        The kind of content to write.
     path : Path
-        The file. Without a name of the format, its suffix decides.
+        The file. If no format is named, the file's suffix selects the format.
     name : str, optional
         The format's name.
 
     Returns
     -------
     Format
-        One that has a writer for this kind.
+        A format with a writer for this kind.
 
     Raises
     ------
     SpecError
-        No format has this name or suffix, or the folder of the file does not exist.
+        No format has this name or suffix, or the file's folder does not exist.
     """
     known = formats(kind)
     if path.is_dir():
@@ -116,33 +116,33 @@ def choose_format(kind: Kind, path: Path, name: str | None = None) -> Format:
     if name is not None:
         if name not in known:
             meant = did_you_mean(name, known) or f"use {listing(known, 'or')}"
-            raise SpecError(f"no format {name!r} for a {kind}; {meant}")
+            raise SpecError(f"cannot export a {kind} in format {name!r}; {meant}")
         return known[name]
     for one in known.values():
         if path.name.endswith(one.suffixes):
             return one
     suffixes = listing(dict.fromkeys(suffix for one in known.values() for suffix in one.suffixes), "or")
-    raise SpecError(f"{path}: give a name that ends in {suffixes}, or the format by --format ({listing(known, 'or')})")
+    raise SpecError(f"{path}: use a name that ends in {suffixes}, or set --format ({listing(known, 'or')})")
 
 
 def export(content: Any, kind: Kind, path: Path, *, name: str | None = None) -> None:
-    """Write data in the format that a name or a file's suffix chooses. Every file appears whole or not at all.
+    """Write content in the format selected by name or by the file's suffix; replace each file atomically.
 
     Parameters
     ----------
     content : object
-        What is written; `Kind` describes the types.
+        The content; `Kind` describes the types.
     kind : Kind
-        What it is.
+        The kind of content.
     path : Path
         The file.
     name : str, optional
-        The format's name, where the suffix does not decide.
+        The format's name; the default is the format of the file's suffix.
 
     Raises
     ------
     SpecError
-        As `choose_format`.
+        As for `choose_format`.
     """
     chosen = choose_format(kind, path, name)
     with naming(path), scratch_folder("export", path.parent) as aside:

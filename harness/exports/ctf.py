@@ -1,7 +1,7 @@
-"""Common Trace Format 1.8, for babeltrace2 and Trace Compass: a folder with a stream a run, an event an interval.
+"""Common Trace Format 1.8, for babeltrace2 and Trace Compass: a folder with one stream per run, one event per interval.
 
-CTF's names are words of letters, digits and `_`: the environment in the metadata has each metric's own name, with
-what must not be overlooked of it.
+CTF names contain only letters, digits and `_`: the environment in the metadata lists each metric's original name,
+marked "simulated" or "scaled" if the metric is.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _write_phases(run: ExportedRun, stream: int, path: Path) -> str:
 
 
 def _write_stream(path: Path, stream: int, begin_ns: NDArray[np.int64], fields: Mapping[str, NDArray[Any]]) -> None:
-    """Write one packet: its header, its context, and an event a row."""
+    """Write one packet: its header, its context, and one event for each row."""
     event = np.dtype(
         [("id", "<u4"), ("timestamp", "<u8"), *((name, f"<{column.dtype.kind}8") for name, column in fields.items())]
     )

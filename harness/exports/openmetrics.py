@@ -1,7 +1,7 @@
-"""OpenMetrics text: the totals of each run, as Prometheus and its relatives read them.
+"""OpenMetrics text: the totals of each run, for Prometheus and compatible tools.
 
-A metric's name is `unperturbed_` and its own, with `_` for what OpenMetrics does not allow; its help has the name as it
-was. Gauges and formulas over intervals have no total and are left out.
+An exported metric's name is `unperturbed_` and the original name, with `_` for each character that OpenMetrics does not
+allow; its help text has the original name. Gauges and formulas over intervals have no total and are left out.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _WALL = "unperturbed_wall_seconds"
 _SUFFIXES = ("", "_total", "_created", "_info", "_bucket", "_count", "_sum", "_gcount", "_gsum")
-"""Ends of names that types of metrics add: names must differ with these too."""
+"""Suffixes that OpenMetrics adds to names, depending on the metric's type: names must also be unique with these."""
 
 
 def _write_runs(runs: ExportedRuns, path: Path) -> None:
@@ -34,17 +34,17 @@ def _lines(runs: ExportedRuns) -> Iterator[str]:
     if timed:
         yield f"# TYPE {_WALL} gauge"
         yield f"# UNIT {_WALL} seconds"
-        yield f"# HELP {_WALL} Wall time of the run; of a simulated run, the simulator's."
+        yield f"# HELP {_WALL} Wall time of the run; for a simulated run, the simulator's wall time."
         yield from (f"{_WALL}{_labels(runs, run)} {run.seconds!r}" for run in timed)
     taken = {_WALL}
     for name, metric in runs.metrics.items():
         found = {run: total[name] for run, total in totals.items() if name in total and math.isfinite(total[name])}
         if not found:
             continue
-        # Colons are for recording rules, and a counter's samples have `_total` behind its name.
+        # Colons are reserved for recording rules, and a counter's samples have the suffix `_total`.
         allowed = re.sub(r"[^a-zA-Z0-9_]", "_", name).removesuffix("_total")
         written = unique_word(f"unperturbed_{allowed}", taken, _SUFFIXES)
-        # A counter cannot be negative; what can be is not a counter to OpenMetrics.
+        # OpenMetrics does not allow negative counters.
         counts = min(found.values()) >= 0
         yield f"# TYPE {written} {'counter' if counts else 'gauge'}"
         yield f"# HELP {written} {_escaped(_help(metric))}"
@@ -55,10 +55,10 @@ def _lines(runs: ExportedRuns) -> Iterator[str]:
 
 
 def _help(metric: Metric) -> str:
-    source = f"{metric.kind}" + (f", by {metric.source}" if metric.source else "")
-    scaled = ", scaled up from the share of time that it was counted" if metric.scaled else ""
+    source = f"{metric.kind}" + (f", from {metric.source}" if metric.source else "")
+    scaled = ", scaled up because the event was counted only part of the time" if metric.scaled else ""
     unit = f" [{metric.unit}]" if metric.unit else ""
-    return f"{metric.name}{unit}, total of a run ({source}{scaled})" + (f": {metric.meaning}" if metric.meaning else "")
+    return f"{metric.name}{unit}, run total ({source}{scaled})" + (f": {metric.meaning}" if metric.meaning else "")
 
 
 def _labels(runs: ExportedRuns, run: ExportedRun, **further: str) -> str:

@@ -1,8 +1,8 @@
-"""Paraver, the trace browser of the Barcelona Supercomputing Center: a task a run, an event type a metric.
+"""Paraver, the trace browser of the Barcelona Supercomputing Center: one task per run, one event type per metric.
 
 Three text files: records (.prv), names of event types and values (.pcf), names of tasks (.row). As in Extrae's traces,
-an interval's counts stand at its end. Presets of PAPI have Extrae's event types, so that Paraver's own views of them
-open; the names of simulated ones say so. Values of fractional metrics are whole thousandths.
+an interval's counts are recorded at its end. PAPI presets have Extrae's event types, so Paraver's own configurations
+work; names of simulated metrics contain "simulated". Fractional values are written as whole thousandths.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from unperturbed.collectors.data import Metric
     from unperturbed.harness.exports.content.runs import ExportedRun, ExportedRuns
 
-_PRESETS = 42_000_000  # Extrae's event type of a PAPI preset is this and the preset's number
+_PRESETS = 42_000_000  # Extrae's event type of a PAPI preset is this plus the preset's number
 
 _PRESET_NUMBERS = {
     **{name: number for number, name in enumerate(("L1_DCM", "L1_ICM", "L2_DCM", "L2_ICM", "L3_DCM", "L3_ICM"))},
@@ -31,7 +31,7 @@ _PRESET_NUMBERS = {
 }
 
 _PHASES = 71_000_000
-_FURTHER = 71_000_001  # Event types of metrics that are no such presets, from this one on
+_FURTHER = 71_000_001  # First event type of the metrics that are not in `_PRESET_NUMBERS`
 _RUNNING = 1
 _EPOCH = "1970-01-01T00:00:00"
 
@@ -70,7 +70,7 @@ def _write_runs(runs: ExportedRuns, path: Path) -> None:
 
 @dataclass(frozen=True)
 class _EventType:
-    """The event type of a metric, and whether its values are written as thousandths."""
+    """Event type of a metric: its number, its unit, and whether values are written as thousandths."""
 
     number: int
     unit: str
@@ -78,7 +78,7 @@ class _EventType:
 
 
 def _event_types(runs: ExportedRuns) -> dict[str, _EventType]:
-    """Return the event type of each metric, by its title: a simulated metric is not the counted one."""
+    """Return each metric's event type, by title, which distinguishes simulated from counted metrics."""
     titles: dict[str, Metric] = {}
     fractions: set[str] = set()
     for run in runs:
@@ -108,7 +108,7 @@ def _header(runs: ExportedRuns) -> str:
 
 
 def _records(runs: ExportedRuns, types: Mapping[str, _EventType], words: Mapping[str, int]) -> Iterator[str]:
-    """Return all records in the order of time."""
+    """Yield all records in time order."""
     import polars as pl  # noqa: PLC0415  slow to load
 
     frames = [frame for task, run in enumerate(runs, 1) for frame in _records_of(run, task, types, words)]

@@ -1,12 +1,12 @@
-"""Perfetto, for ui.perfetto.dev and trace_processor: a process a run, a track a metric.
+"""Perfetto, for ui.perfetto.dev and trace_processor: one process per run, one track per metric.
 
-An interval's count stands at its begin and holds until the next one; the counter is 0 after the last interval, and
-after one that others do not join: the sum of its values is the run's total. A gauge stands at the end of the interval
-that it was read at.
+An interval's count is recorded at its begin and lasts until the next value. The counter is 0 after the last interval
+and after each interval that is followed by a gap: the sum of a track's values is the run's total. A gauge's value is
+recorded at the end of its interval.
 
-The packets are written as protobuf without its library, with the field numbers of perfetto_trace.proto: an event costs
-some nanoseconds so. Numbers of a track are written at one width, the unused groups of seven bits as zeros, which
-protobuf reads: all its events are then rows of one matrix.
+The packets are encoded as protobuf without the protobuf library, with the field numbers of perfetto_trace.proto: this
+takes a few nanoseconds per event. All varints of a track have the same width, padded with zero groups of seven bits,
+which protobuf accepts: the track's events are then rows of one matrix.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 Bytes = NDArray[np.uint8]
 
-SEQUENCE = 1  # The one packet sequence of the file: names are interned for it
-_BOOTTIME = 6  # Clock of all timestamps: the one that trace_processor takes for a trace's time, so nothing is converted
+SEQUENCE = 1  # The file's only packet sequence: names are interned in it
+_BOOTTIME = 6  # Clock of all timestamps: trace_processor's default trace clock, so no timestamp is converted
 _STATE_CLEARED, _NEEDS_STATE = 1, 2
 SLICE_BEGIN, SLICE_END, INSTANT, COUNTER = 1, 2, 3, 4
 
-_ROWS = 1 << 16  # Events that are encoded at a time, so that their matrix stays in the processor's cache
+_ROWS = 1 << 16  # Events that are encoded at once: few enough for their matrix to stay in the processor's cache
 
 
 def varint(value: int) -> bytes:
-    """Return a whole number as protobuf writes it, negative ones as int64."""
+    """Return an integer encoded as a protobuf varint; a negative integer is encoded as int64."""
     value &= 0xFFFF_FFFF_FFFF_FFFF
     found = bytearray()
     while value > 0x7F:
@@ -45,23 +45,23 @@ def varint(value: int) -> bytes:
 
 
 def number(field: int, value: int) -> bytes:
-    """Return a field that holds a whole number."""
+    """Return a protobuf field with an integer value."""
     return varint(field << 3) + varint(value)
 
 
 def message(field: int, content: bytes | str) -> bytes:
-    """Return a field that holds a message or text."""
+    """Return a protobuf field that contains a message or text."""
     held = content.encode() if isinstance(content, str) else content
     return varint(field << 3 | 2) + varint(len(held)) + held
 
 
 def packet(*fields: bytes) -> bytes:
-    """Return a packet of the file's sequence."""
+    """Return a packet with the given fields, in the file's packet sequence."""
     return message(1, b"".join((*fields, number(10, SEQUENCE))))
 
 
 def first_packet(names: Mapping[str, int]) -> bytes:
-    """Return the packet that the file begins with: the clock of all others, and the names of events."""
+    """Return the file's first packet: the clock of all later packets, and the names of events."""
     interned = b"".join(message(2, number(1, iid) + message(2, name)) for name, iid in names.items())
     return packet(
         number(13, _STATE_CLEARED),
@@ -83,7 +83,7 @@ def event_track(uuid: int, parent: int, name: str, description: str = "") -> byt
 
 
 def counter_track(uuid: int, parent: int, name: str, unit: str, description: str = "") -> bytes:
-    """Return the packet that describes a counter."""
+    """Return the packet that describes a counter track."""
     known = {"ns": number(3, 1), "events": number(3, 2), "bytes": number(3, 3)}
     counter = known.get(unit, message(6, unit) if unit else b"")
     described = number(1, uuid) + number(5, parent) + message(2, name) + message(8, counter) + _described(description)
@@ -95,7 +95,7 @@ def _described(text: str) -> bytes:
 
 
 def counter_events(uuid: int, times_ns: NDArray[np.int64], values: NDArray[np.generic]) -> Iterator[bytes]:
-    """Yield the packets of a counter's values, which are int64 or float64."""
+    """Yield the packets of a counter's values, int64 or float64."""
     head = number(9, COUNTER) + number(11, uuid)
     if values.dtype.kind == "i":
         yield from _events(times_ns, head + varint(30 << 3), Varints(values), b"")
@@ -104,7 +104,7 @@ def counter_events(uuid: int, times_ns: NDArray[np.int64], values: NDArray[np.ge
 
 
 def instant_events(uuid: int, name: int, times_ns: NDArray[np.int64]) -> Iterator[bytes]:
-    """Yield the packets of instants that share an interned name."""
+    """Yield the packets of instant events that share an interned name."""
     yield from _named_events(INSTANT, uuid, name, times_ns)
 
 
@@ -119,7 +119,7 @@ def _named_events(kind: int, uuid: int, name: int, times_ns: NDArray[np.int64]) 
 
 
 class Varints:
-    """Whole numbers (int64) that are written as varints of the least width for all; 10 with negative ones."""
+    """Integers (int64) encoded as varints of equal width: the smallest that fits all, 10 if any is negative."""
 
     def __init__(self, values: NDArray[np.generic]) -> None:
         self.bits = np.ascontiguousarray(values, np.int64).view(np.uint64)
@@ -127,17 +127,17 @@ class Varints:
         self.width = max(1, -(-largest.bit_length() // 7))
 
     def fill(self, into: Bytes, rows: slice) -> None:
-        """Write those rows into a matrix."""
+        """Write the encoded values of some rows into a matrix."""
         left = self.bits[rows]
         for place in range(self.width - 1):
-            # The cast keeps the lowest byte, so that the eighth bit only has to be set.
+            # The cast keeps the lowest byte: only the eighth bit must be set.
             into[:, place] = left.astype(np.uint8) | np.uint8(0x80)
             left = left >> np.uint64(7)
         into[:, self.width - 1] = left.astype(np.uint8)
 
 
 class _Doubles:
-    """Numbers that are written as eight bytes."""
+    """Numbers encoded as eight bytes each."""
 
     width = 8
 
@@ -145,14 +145,14 @@ class _Doubles:
         self.bytes = np.ascontiguousarray(values, np.dtype("<f8")).view(np.uint8).reshape(-1, 8)
 
     def fill(self, into: Bytes, rows: slice) -> None:
-        """Write those rows into a matrix."""
+        """Write the encoded values of some rows into a matrix."""
         into[:] = self.bytes[rows]
 
 
 def _events(
     times_ns: NDArray[np.int64], content: bytes, value: Varints | _Doubles | None, further: bytes
 ) -> Iterator[bytes]:
-    """Yield packets of events that differ in time and value alone, a chunk of them at a time."""
+    """Yield the packets, in chunks, of events that differ only in time and value."""
     stamps = Varints(times_ns)
     wide = value.width if value else 0
     event = message(11, content + bytes(wide))
@@ -194,7 +194,7 @@ def _packets(runs: ExportedRuns) -> Iterator[bytes]:
                         yield slice_event(kind, uuid, names[one.name], time)
         for name, times in _milestones(run.trace).items():
             uuid += 1
-            described = f"each event of {name}, those of one interval evenly spread over it"
+            described = f"each event of {name}, at times evenly spaced within the event's interval"
             yield event_track(uuid, process, f"{name} (instants)", described)
             yield from instant_events(uuid, names[name], times)
         for name, metric in run.trace.metrics.items():
@@ -220,13 +220,14 @@ def _labels(runs: ExportedRuns, run: ExportedRun) -> list[str]:
 
 
 def _description(metric: Metric) -> str:
-    source = f"{metric.kind} metric" + (f" of {metric.source}" if metric.source else "")
-    what = "an interval's count" if metric.semantics == "counter" else "its value at an interval's end"
+    source = f"{metric.kind} metric" + (f" from {metric.source}" if metric.source else "")
+    # The import recognises "an interval's count".
+    what = "an interval's count" if metric.semantics == "counter" else "value at the end of the interval"
     return "; ".join(text for text in (metric.meaning, source, what) if text)
 
 
 def _milestones(trace: Trace) -> dict[str, NDArray[np.int64]]:
-    """Return the times of the events of each counter that happens no more than once an interval on average."""
+    """Return event times for each software counter with at most one event per interval on average."""
     found = {}
     for name, metric in trace.metrics.items():
         counts = trace[name]
@@ -242,7 +243,7 @@ def _milestones(trace: Trace) -> dict[str, NDArray[np.int64]]:
 
 
 def _steps(trace: Trace, name: str) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Return when a counter takes which value."""
+    """Return the times at which a metric's value changes, and the values from then on."""
     values = trace[name]
     known = np.isfinite(values) if values.dtype.kind == "f" else np.ones(len(values), np.bool_)
     if trace.metrics[name].semantics == "gauge":

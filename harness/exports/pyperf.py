@@ -1,8 +1,8 @@
-"""pyperf's JSON: a benchmark a configuration and metric, whose values are the runs' totals.
+"""pyperf's JSON: one benchmark for each configuration and metric, with the runs' totals as values.
 
-The first benchmark of a configuration is the wall time of its runs. Where all runs are of one configuration, benchmarks
-are named by the metric alone, so that `pyperf compare_to` sets two such files against each other. Left out are metrics
-that counted nothing in some run, as pyperf has no value 0, and gauges and formulas over intervals, which have no total.
+The first benchmark of a configuration is the wall time of its runs. If all runs have the same configuration, the
+benchmark's name is the metric's name, so `pyperf compare_to` can compare two such files. Metrics with a total of 0 in
+any run are left out because pyperf does not accept the value 0; gauges and formulas over intervals have no total.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 WALL_TIME = "wall time"
 
 _SECONDS = {"ns": 1e9, "us": 1e6, "µs": 1e6, "ms": 1e3, "s": 1}
-"""Units of time, and how many of them a second has: pyperf knows seconds."""
+"""Units of time, and how many of each make a second: pyperf's unit of time is the second."""
 
 
 def _write_runs(runs: ExportedRuns, path: Path) -> None:
@@ -33,7 +33,7 @@ def _write_runs(runs: ExportedRuns, path: Path) -> None:
 
     found = list(_benchmarks(runs))
     if not found:
-        raise DataError("no run has a wall time or a nonzero total, the only values that pyperf takes")
+        raise DataError("nothing to export: no run has a wall time or a total above 0, as pyperf requires")
     pyperf.BenchmarkSuite(found).dump(str(path), compact=False)
 
 
@@ -90,7 +90,7 @@ def _wall_facts(members: Sequence[ExportedRun]) -> dict[str, str]:
 
 
 def _metric_facts(metric: Metric) -> dict[str, str]:
-    about = f"total of a run: {metric.kind} metric" + (f", by {metric.source}" if metric.source else "")
+    about = f"total for the run: {metric.kind} metric" + (f" from {metric.source}" if metric.source else "")
     unit = "second" if metric.unit in _SECONDS else "byte" if metric.unit == "bytes" else "integer"
     return {
         "unit": unit,

@@ -1,7 +1,7 @@
 """Tables: comma-separated values, Apache Parquet, and Arrow's IPC file format (Feather version 2).
 
-CSV and Arrow have names and values alone. Parquet keeps everything; what is known of a campaign's metrics is JSON in
-the file's metadata, under `unperturbed.campaign`.
+CSV and Arrow files contain only names and values. Parquet files keep everything; the descriptions of a campaign's
+metrics are JSON in the file's metadata, under `unperturbed.campaign`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def _format_of_frames(name: str, suffixes: tuple[str, ...], write: Callable[[pl.DataFrame, BinaryIO], None]) -> Format:
-    """Return a format that has one frame of whatever is written."""
+    """Return a format that writes any content as one data frame."""
 
     def write_rows(content: ExportedRuns | SweepTable | Trace, path: Path) -> None:
         frame = content.to_polars() if isinstance(content, Trace) else content.to_frame()
@@ -36,7 +36,7 @@ def _format_of_frames(name: str, suffixes: tuple[str, ...], write: Callable[[pl.
 def _write_arrow(frame: pl.DataFrame, file: BinaryIO) -> None:
     import polars as pl  # noqa: PLC0415  slow to load
 
-    # Every reader of Arrow knows the oldest level: text is written without views.
+    # Every Arrow reader supports the oldest level, which has no string views.
     frame.write_ipc(file, compat_level=pl.CompatLevel.oldest())
 
 

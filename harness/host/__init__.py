@@ -1,4 +1,4 @@
-"""This host: its identity, its counters, and the disturbances of measurements on it."""
+"""The host: its identity, its counters, and its sources of noise."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The doctor: a host by its files of /proc and /sys, or by a recorded tree of them, its checks, and their findings.
+"""The doctor: a host as described by /proc and /sys (or a recorded tree of them), its checks, and their findings.
 
-Another distribution adds a check by an entry point of the group `unperturbed.host_checks` that names a `HostCheck`.
+Other distributions add checks with entry points of the group `unperturbed.host_checks`, each naming a `HostCheck`.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ _MANAGERS = (
 
 
 def text(file: Path) -> str | None:
-    """Return a file's content without white space at its ends; None when it cannot be read."""
+    """Return a file's content without surrounding white space; None if the file cannot be read."""
     try:
         return file.read_text(errors="replace").strip()
-    except OSError:  # some files of sysfs exist and cannot be read: the same as none for who asks
+    except OSError:  # some files of sysfs exist but cannot be read: treat them as missing
         return None
 
 
 def number(file: Path) -> int | None:
-    """Return the whole number in a file; None when there is none."""
+    """Return the integer in a file; None if there is none."""
     content = text(file)
     return int(content) if content is not None and re.fullmatch(r"-?\d+", content) else None
 
 
 def cpu_list(listed: str) -> tuple[int, ...]:
-    """Return the processors of a kernel's list such as `0-3,8`, in ascending order."""
+    """Return the CPUs in a kernel's list such as `0-3,8`, in ascending order."""
     found: set[int] = set()
     for part in filter(None, listed.replace("\n", "").split(",")):
         first, _, last = part.partition("-")
@@ -59,7 +59,7 @@ def cpu_list(listed: str) -> tuple[int, ...]:
 
 
 def ranges(cpus: Iterable[int]) -> str:
-    """Write processors as the kernel lists them: the inverse of `cpu_list`."""
+    """Format CPUs as the kernel lists them: the inverse of `cpu_list`."""
     runs: list[list[int]] = []
     for cpu in sorted(cpus):
         if runs and cpu == runs[-1][-1] + 1:
@@ -70,19 +70,19 @@ def ranges(cpus: Iterable[int]) -> str:
 
 
 def field(file: Path, name: str) -> str | None:
-    """Return the first value of a name in a file with lines `name: value`."""
+    """Return a name's first value in a file with lines `name: value`."""
     found = re.search(rf"^{re.escape(name)}[ \t]*:(.*)$", text(file) or "", re.MULTILINE)
     return None if found is None else found[1].strip()
 
 
 def own_cpus(root: Path) -> tuple[int, ...]:
-    """Return the processors that this process, and so the measured program, may run on."""
+    """Return the CPUs that this process, and therefore the measured program, may run on."""
     allowed = field(root / "proc/self/status", "Cpus_allowed_list")
     return cpu_list(allowed if allowed is not None else text(root / "sys/devices/system/cpu/online") or "0")
 
 
 def find_tool(root: Path, name: str) -> Path | None:
-    """Return where a program is on the PATH below a root; None when it is not installed."""
+    """Return the path of a program on the PATH, below a root; None if it is not installed."""
     for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
         file = root / folder.lstrip("/") / name
         # Not Path.is_file, which raises where a folder on the way may not be entered.
@@ -93,24 +93,24 @@ def find_tool(root: Path, name: str) -> Path | None:
 
 @dataclass(frozen=True)
 class Host:
-    """A host, and what is between this process and its processor.
+    """Host, and the layers between this process and the processor.
 
     Attributes
     ----------
     root : Path
-        Folder below which its /proc, /sys and programs lie: `REAL`, or a recorded tree.
+        Folder that contains the host's /proc, /sys and programs: `REAL`, or a recorded tree.
     virtual_machine : bool
-        Whether a hypervisor runs below this kernel.
+        Whether this kernel runs on a hypervisor.
     container : str or None
-        What manages the container that this process is in (`docker`, `podman`, `kubernetes`, …); None outside of one.
+        Manager of this process's container (`docker`, `podman`, `kubernetes`, …); None without a container.
     user_namespace : bool
-        Whether rights are those of a user namespace, which the kernel's counters do not honour.
+        Whether capabilities are only those of a user namespace, which do not allow counting.
     filtered : bool
         Whether a seccomp filter inspects every system call.
     may_count : bool
         Whether the process has CAP_PERFMON or CAP_SYS_ADMIN of the host itself.
     may_hurry : bool
-        Whether it has CAP_SYS_NICE, and so may have real-time priority.
+        Whether the process has CAP_SYS_NICE, and therefore may have real-time priority.
     """
 
     root: Path
@@ -123,7 +123,7 @@ class Host:
 
 
 def detect_host(root: Path) -> Host:
-    """Detect virtual machine, container and rights of the process whose /proc and /sys are below a root."""
+    """Detect the virtual machine, container and capabilities of the process whose /proc and /sys are below a root."""
     status = root / "proc/self/status"
     capabilities = int(field(status, "CapEff") or "0", 16)
     user_map = (text(root / "proc/self/uid_map") or "").split()
@@ -147,7 +147,7 @@ def _virtual_machine(root: Path) -> bool:
     flags = field(root / "proc/cpuinfo", "flags")
     if flags is not None:
         return "hypervisor" in flags.split()
-    # Other architectures have no such flag: firmware says it, or nobody does.
+    # Other architectures have no such flag: only firmware may show a hypervisor.
     vendor = text(root / "sys/class/dmi/id/sys_vendor") or ""
     hypervisor = (root / "sys/hypervisor/type").exists() or (root / "proc/device-tree/hypervisor").exists()
     return hypervisor or bool(re.match(r"QEMU|VMware|Xen|Amazon EC2|Microsoft|innotek|Parallels|Google", vendor))
@@ -164,25 +164,25 @@ def _container(root: Path) -> str | None:
 
 
 Status = Literal["good", "note", "bad"]
-"""`note`: it costs something, or is worth knowing. `bad`: it prevents counting, or spoils measurements."""
+"""`note`: has a cost, or is worth knowing. `bad`: prevents counting, or spoils measurements."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at.
+    """Result of one check.
 
     Attributes
     ----------
     subject : str
-        What was looked at: a short name that stays the same between versions of this tool (`PMU`, `governor`, …).
+        What was checked: a short name that stays the same between versions of this tool (`PMU`, `governor`, …).
     status : Status
-        Whether it helps or harms measurements.
+        Whether the finding helps or harms measurements.
     what : str
-        What was found, one sentence.
+        What was found, as one sentence.
     why : str
-        What that means for a measurement.
+        The consequence for a measurement.
     mend : str, optional
-        The command that mends it; None when nothing needs mending, or no command can.
+        Command that fixes the problem; None if there is no problem, or no command can fix it.
     """
 
     subject: str
@@ -205,11 +205,11 @@ class HostCheck:
     name : str
         The subject of its finding.
     heading : Heading
-        Where the finding is shown.
+        Group of findings in which the doctor shows this one.
     rank : int
-        The doctor shows the findings below a heading in this order.
+        Position of the finding in its group.
     examine : callable
-        `examine(host)` returns the finding, or None when the host has nothing to check. It changes nothing.
+        `examine(host)` returns the finding, or None if the host has nothing to check. It changes nothing.
     """
 
     name: str
@@ -219,22 +219,22 @@ class HostCheck:
 
 
 def check(name: str, heading: Heading, *, rank: int) -> Callable[[_Examine], HostCheck]:
-    """Make a function of a host a check; see `HostCheck`."""
+    """Return a decorator that turns a function of a host into a `HostCheck`."""
     return lambda examine: HostCheck(name, heading, rank, examine)
 
 
 @dataclass(frozen=True)
 class Examination:
-    """The findings: what can be counted, and what is noisy."""
+    """Findings: what can be counted, and what causes noise."""
 
     counting: tuple[Finding, ...]
     noise: tuple[Finding, ...]
 
 
 def examine(root: Path = REAL) -> Examination:
-    """Look at a host, which takes about 1.5 s on a living one; nothing is changed.
+    """Examine a host without changing anything; on a live host, this takes about 1.5 s.
 
-    On a recorded tree, libpapi's own words, busy processes and pyperf's checks are left out.
+    On a recorded tree, libpapi's report, busy processes and pyperf's checks are left out.
     """
     host = detect_host(root)
     found = records_in("unperturbed.harness.host.checks", HostCheck, group="unperturbed.host_checks")
@@ -244,7 +244,7 @@ def examine(root: Path = REAL) -> Examination:
         each = (one.examine(host) for one in checks if one.heading == heading)
         return tuple(finding for finding in each if finding is not None)
 
-    noise = findings("noise")  # first, as the programs that other checks start are work too
+    noise = findings("noise")  # first, because the programs that other checks start cause load, too
     counting = findings("counting")
     return Examination(counting, (*noise, *pyperf_findings(ask_pyperf(), noise)) if root == REAL else noise)
 
@@ -259,23 +259,23 @@ _SAME_AS_PYPERF: Mapping[str, str] = {
     "ASLR": "layout",
     "Power supply": "power",
 }
-"""Checks of pyperf's, each with the subject here that says the same."""
+"""pyperf's checks, each with the subject of the equivalent check here."""
 
 _PYPERF_TUNE = "python -m pyperf system tune"
 
 
 @dataclass(frozen=True)
 class PyperfAnswer:
-    """The report of pyperf about a host."""
+    """pyperf's report on a host."""
 
-    # advice, errors: Its advice, and the checks that failed, in its own words.
+    # advice, errors: pyperf's advice and failed checks, in its own words.
     advice: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
-    problem: str = ""  # Why it gave no answer; empty when it did
+    problem: str = ""  # Why pyperf gave no answer; empty if it did
 
 
 def ask_pyperf() -> PyperfAnswer:
-    """Have pyperf look at this host; it changes nothing."""
+    """Run pyperf's checks of this host, which change nothing."""
     command = [sys.executable, "-m", "pyperf", "system", "show"]
     try:
         shown = supervision.run(command, capture_output=True, text=True, timeout=_ANSWER_TIME_S)
@@ -287,16 +287,16 @@ def ask_pyperf() -> PyperfAnswer:
 
 
 def read_pyperf_answer(output: str) -> PyperfAnswer:
-    """Parse what `pyperf system show` prints: titles underlined by `=`, below them one line an item."""
+    """Parse the output of `pyperf system show`: titles underlined with `=`, each followed by one line per item."""
     sections = dict(re.findall(r"^(.+)\n=+\n\n*((?:.+\n?)*)", output, re.MULTILINE))
     advice, errors = (tuple(sections.get(title, "").splitlines()) for title in ("Advices", "Errors"))
     return PyperfAnswer(advice, errors)
 
 
 def pyperf_findings(answer: PyperfAnswer, others: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Turn pyperf's words into findings; faults among `others` are not repeated."""
+    """Turn pyperf's report into findings, leaving out problems that are already among `others`."""
     if answer.problem:
-        return (Finding("pyperf", "note", f"pyperf's checks could not be made: {answer.problem}"),)
+        return (Finding("pyperf", "note", f"pyperf's checks could not run: {answer.problem}"),)
     reported = {finding.subject for finding in others if finding.status != "good"}
     new = [
         line
@@ -304,15 +304,15 @@ def pyperf_findings(answer: PyperfAnswer, others: Sequence[Finding]) -> tuple[Fi
         if not any(line.startswith(check) and reported & {same} for check, same in _SAME_AS_PYPERF.items())
     ]
     if not new and not answer.errors:
-        return (Finding("pyperf", "good", "pyperf's own checks have nothing to add"),)
+        return (Finding("pyperf", "good", "pyperf's own checks found nothing else"),)
     return tuple(
-        [Finding("pyperf", "note", line, "Advice of pyperf's checks.", _mend_by_pyperf(line)) for line in new]
-        + [Finding("pyperf", "note", line, "A check of pyperf's that failed.") for line in answer.errors]
+        [Finding("pyperf", "note", line, "This is advice from pyperf's checks.", _mend_by_pyperf(line)) for line in new]
+        + [Finding("pyperf", "note", line, "This check of pyperf failed.") for line in answer.errors]
     )
 
 
 def _mend_by_pyperf(advice: str) -> str | None:
     if advice.startswith("Perf event: Set max sample rate"):
         return "sysctl kernel.perf_event_max_sample_rate=1"
-    # What pyperf wants on the kernel's command line, no command of its own changes.
+    # pyperf has no command that changes the kernel's command line.
     return None if advice.startswith(("Linux scheduler", "Check nohz_full")) else _PYPERF_TUNE

@@ -17,15 +17,15 @@ from unperturbed.harness.host.doctor import PyperfAnswer, ask_pyperf
 _PACKAGES = ("unperturbed", "libclang", "numba", "numpy", "polars", "psutil", "pydantic", "pyperf", "scipy")
 _FIXED = ("perf_version", "platform", "hostname", "boot_time", "cpu_model_name", "cpu_machine", "cpu_count")
 _FLEETING = ("date", "load_avg_1min", "runnable_threads", "uptime", "cpu_temp")
-"""Pyperf's metadata that only a campaign keeps, and that only a run keeps. Both keep all other."""
+"""pyperf's metadata kept only for a campaign (`_FIXED`) or only for a run (`_FLEETING`); all else is kept for both."""
 
 
 def state() -> dict[str, float | int | str | None]:
-    """Return the host's state at this moment: about 5 ms, before and after every run.
+    """Return the host's current state; read before and after every run, in about 5 ms.
 
     `steal_s`, `iowait_s`, `idle_s` and `busy_s` are seconds since the system was started, summed over all processors.
     """
-    # pyperf offers its metadata in process only here; its command would cost 0.3 s a run.
+    # pyperf's only access to its metadata without a new process, which would cost 0.3 s per run.
     from pyperf._collect_metadata import collect_metadata  # noqa: PLC0415  slow to load
 
     times = psutil.cpu_times()
@@ -50,7 +50,7 @@ def state() -> dict[str, float | int | str | None]:
 
 
 def describe(compilers: tuple[str, ...]) -> dict[str, dict[str, str]]:
-    """Return a campaign's provenance: host, processor, tools, packages, pyperf's view; takes about a second."""
+    """Return a campaign's provenance: host, processor, tools, packages, pyperf's metadata; this takes about 1 s."""
     from pyperf import format_metadata  # noqa: PLC0415
     from pyperf._collect_metadata import collect_metadata  # noqa: PLC0415
 
@@ -87,7 +87,7 @@ def describe(compilers: tuple[str, ...]) -> dict[str, dict[str, str]]:
 
 
 def _package(name: str) -> str:
-    """Return a distribution's version; a host that only measures has not all of them."""
+    """Return a distribution's version, or `not installed`: hosts that only measure lack some distributions."""
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
@@ -95,13 +95,13 @@ def _package(name: str) -> str:
 
 
 def fingerprint(description: dict[str, dict[str, str]]) -> str:
-    """Return one line that identifies a host: traces of different hosts are not compared."""
+    """Return a line that identifies a host: traces from different hosts are not compared."""
     host, processor = description["host"], description["processor"]
     return f"{host['name']} {host['architecture']} {processor['model']} {host['kernel'].split()[1]}"
 
 
 def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    """Return in one line what happened between two states; empty when a state is missing."""
+    """Return a line on what changed between two states; '' if a state is missing."""
     if not before or not after:
         return ""
     parts = [f"{after['context_switches'] - before['context_switches']:,} context switches"]
@@ -118,7 +118,7 @@ def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
 
 
 def _checks(answer: PyperfAnswer) -> dict[str, str]:
-    """Return what pyperf advises by the subject of its check, and the checks that failed."""
+    """Return pyperf's advice by subject, and pyperf's failed checks."""
     if answer.problem:
         return {"not made": answer.problem}
     found: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""A recorded campaign: its runs by configuration, its verdicts, its data as one frame."""
+"""A recorded campaign: its runs by configuration, its verdicts, and its data as one frame."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from unperturbed.harness.results.verdicts import CampaignVerdicts
 if TYPE_CHECKING:
     import polars as pl
 
-_PLOTTED = 4  # Metrics of a plot for which none are named
+_PLOTTED = 4  # Number of metrics that a plot shows by default
 
 
 class Runs(Framed, Sequence[Trace]):
-    """The runs of one configuration, in the order of the plan.
+    """Runs of one configuration, in the order of the plan.
 
     Attributes
     ----------
@@ -62,26 +62,26 @@ class Runs(Framed, Sequence[Trace]):
         return f"<Runs of {self.configuration}: {counted(len(self), 'run')}>"
 
     def to_frame(self) -> pl.DataFrame:
-        """Return the runs as one tidy frame; columns as for `Campaign.frame`."""
+        """Return the runs as one tidy frame with the columns of `Campaign.frame`."""
         return tidy_traces(self._traces)
 
     def plot(self, metrics: str | Sequence[str] | None = None) -> Picture:
-        """Draw metrics over time, runs laid over one another.
+        """Plot metrics over time, with all runs of a metric in one panel.
 
         Parameters
         ----------
         metrics : str or sequence of str, optional
-            A panel each, twelve at most. By default the first four of the first run.
+            Metrics to plot, at most twelve, with one panel each. By default, the first four of the first run.
 
         Returns
         -------
         Picture
-            A notebook shows it; `write_html` writes it.
+            The plot: a notebook shows it, and `write_html` writes it to a file.
 
         Raises
         ------
         DataError
-            There are no runs, or none of them has one of the metrics.
+            There are no runs, or no run has one of the metrics.
         """
         from unperturbed.analysis.report import render_traces, write_page  # noqa: PLC0415  slow to load
 
@@ -102,10 +102,10 @@ class Runs(Framed, Sequence[Trace]):
 
 
 class Campaign(Result):
-    """A campaign that was run, read from its folder.
+    """Recorded campaign, read from its folder.
 
-    Runs are read when they are first needed. `campaign["ties"]` are the runs of the configuration `ties`; iterating
-    yields the names of the configurations.
+    Runs are read when they are first needed. `campaign["ties"]` returns the runs of the configuration `ties`;
+    iterating yields the names of the configurations.
 
     Parameters
     ----------
@@ -117,12 +117,12 @@ class Campaign(Result):
     folder : Path
         The campaign's folder.
     spec : Campaign
-        The experiment spec that it was run from, as its manifest recorded it.
+        The campaign's spec, as recorded in its manifest.
 
     Raises
     ------
     SpecError
-        The folder holds no campaign, or one that gives no verdicts: a sweep, or the search for a partition.
+        The folder contains no campaign, or one without verdicts: a sweep, or the search for a partition.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -159,10 +159,10 @@ class Campaign(Result):
         return len(self.configurations)
 
     def __getitem__(self, configuration: str) -> Runs:
-        """Return a configuration's runs: of every pass, the main pass first."""
+        """Return a configuration's runs of every pass, those of the main pass first."""
         traces = [trace for runs in self._traces.values() for trace in runs.get(configuration, ())]
         if not traces:
-            meant = did_you_mean(configuration, self.configurations) or f"it has {listing(self.configurations)}"
+            meant = did_you_mean(configuration, self.configurations) or f"use {listing(self.configurations, 'or')}"
             raise _UnknownConfigurationError(f"{self.folder}: no runs of configuration {configuration!r}; {meant}")
         return Runs(configuration, traces)
 
@@ -185,16 +185,16 @@ class Campaign(Result):
         Parameters
         ----------
         configuration : str, optional
-            Return the verdict on this one alone. All are checked together either way, as they are one family of tests.
+            Return only the verdict on this one. All are checked together in any case, as one family of tests.
         method : {"runs", "paper"}, default "runs"
-            How changes are judged: by the variation between runs, or by the paper's own rule.
+            How to judge changes: by the variation between runs, or by the paper's rule.
         across : bool, default False
-            Also correlate each metric with each other one across aligned runs.
+            Also correlate each metric with every other metric across aligned runs.
 
         Returns
         -------
         CampaignVerdicts or Verdict
-            All verdicts with notes on the baseline, or the one on `configuration`.
+            All verdicts with notes on the baseline, or the verdict on `configuration`.
 
         Raises
         ------
@@ -237,7 +237,7 @@ class Campaign(Result):
         return f"campaign {self.name}: {listing(counts) or 'no verdict'}{simulated}"
 
     def tables(self) -> Sequence[Table]:
-        """Return the table of verdicts, a row a configuration."""
+        """Return the table of verdicts, with one row per configuration."""
         return (
             verdict_table(self._checked.verdicts, f"Verdicts of {self.name}", totals=self._checked.totals_verdicts),
         )
@@ -247,25 +247,25 @@ class Campaign(Result):
     @overload
     def frame(self, library: Library) -> Any: ...
     def frame(self, library: Library | None = None) -> Any:
-        """Return all runs as one tidy frame, a row an interval.
+        """Return all runs as one tidy frame, with one row per interval.
 
         Parameters
         ----------
         library : {"polars", "pandas", "pyarrow"}, optional
-            Whose frame, with all rows read. By default a lazy polars frame, whose `collect` reads what is needed.
+            Library of the frame, which then contains all rows. By default, a lazy polars frame; `collect` reads it.
 
         Returns
         -------
         polars.LazyFrame, polars.DataFrame, pandas.DataFrame or pyarrow.Table
             `run`, `configuration`, `pass`, `repetition`, `interval` (from 0), `start` and `duration` (seconds),
-            `begin_ns`, `end_ns`, `overruns`, then one column a metric, null where a run has it not.
+            `begin_ns`, `end_ns`, `overruns`, then one column per metric, null in runs without the metric.
         """
         with Manifest(self.folder / "campaign.sqlite", read_only=True) as manifest:
             scanned = scan_intervals(self.folder, manifest.runs("done"), campaign=manifest.fact("id"))
         return scanned if library is None else to_library(scanned.collect(), library)
 
     def to_frame(self) -> pl.DataFrame:
-        """Return all runs as one polars frame, as `frame`."""
+        """Return all runs as one polars frame; see `frame`."""
         return self.frame().collect()
 
     def to_dict(self) -> dict[str, Any]:
@@ -278,7 +278,7 @@ class Campaign(Result):
         Parameters
         ----------
         path : path-like
-            The file. It appears whole or not at all.
+            The file to write. It is written completely or not at all.
 
         Returns
         -------
@@ -304,6 +304,6 @@ class Campaign(Result):
 
 
 class _UnknownConfigurationError(DataError, KeyError):
-    """A configuration that the campaign does not have: a KeyError too, as of any mapping."""
+    """A configuration that the campaign does not have; also a KeyError, as in any mapping."""
 
     __str__ = Exception.__str__

@@ -1,4 +1,4 @@
-"""The verbs of `import unperturbed as up` that join several parts."""
+"""Functions of `import unperturbed as up` that combine several packages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def load(folder: str | os.PathLike[str]) -> Campaign:
     Parameters
     ----------
     folder : path-like
-        The campaign's folder, as `unperturbed run` made it.
+        The campaign's folder, as written by `unperturbed run`.
 
     Returns
     -------
@@ -32,7 +32,7 @@ def load(folder: str | os.PathLike[str]) -> Campaign:
     Raises
     ------
     SpecError
-        The folder holds no campaign.
+        The folder contains no campaign.
     """
     return Campaign(folder)
 
@@ -64,37 +64,37 @@ def read_trace(path: str | os.PathLike[str]) -> Trace:
     Returns
     -------
     Trace
-        One row an interval.
+        The trace, with one row per interval.
 
     Raises
     ------
     DataError
-        There is no trace, or it cannot be read; for a file of another tool, the message says what takes it.
+        There is no trace, or it cannot be read; for another tool's file, the message names the command that reads it.
     """
     try:
         return Trace.read(path)
     except DataError as error:
         if advice := what_to_type(Path(path)):
-            raise DataError(f"{advice}; in Python, `read_traces({str(path)!r})` reads it") from None
+            raise DataError(f"{advice}; in Python, use `read_traces({str(path)!r})`") from None
         raise error from None
 
 
 def structure(source: Any, *, seed: int = 0, **options: Any) -> Composition:
-    """Find the phases of a run: its classes of intervals, and the words that recur in them.
+    """Find the phases of a run: its classes of intervals, and the recurring words that they form.
 
     Parameters
     ----------
     source : Trace, array of shape (n,) or (n, metrics), or sequence
         As for `unperturbed.analysis.structure.structural_sequence`.
     seed : int, default 0
-        Seed of what is drawn at random.
+        Seed of random choices.
     **options : object
         Further arguments of `structural_sequence`: `metrics`, `classes`, `per`, `dwell`, …
 
     Returns
     -------
     Composition
-        The words, where they occur, and whether they describe the run.
+        The words, their occurrences, and whether they describe the run.
     """
     from unperturbed.analysis.structure import compose, structural_sequence  # noqa: PLC0415  loads the compiler
 

@@ -1,4 +1,4 @@
-"""Methods of analysis in the harness: the command of each, its terminal view, and the files that it reads and writes.
+"""Analysis methods in the harness: the command of each, its terminal view, and its input and output files.
 
-Nothing else in the harness names these folders. They come by entry points of this distribution, in pyproject.toml.
+Nothing else in the harness refers to these folders: entry points of this package (pyproject.toml) load them.
 """

@@ -1,6 +1,6 @@
-"""A campaign on nodes from its spec to its last run: build once, submit the parts, watch them, submit lost ones again.
+"""Coordinate a campaign on nodes: build once, submit the parts, watch them, and submit lost parts again.
 
-The coordinating command may be stopped at any point: parts go on without it, and the same command watches them again.
+The coordinating command may be stopped at any time: the parts continue, and repeating the command watches them again.
 """
 
 from __future__ import annotations
@@ -43,27 +43,27 @@ from unperturbed.harness.spec.campaign_spec import CampaignSpec
 
 _CANCELLED = "cancelled"
 _SHARED_FACTS = ("builds", "sites", "skipped", "inputs", "program", "layout_notes")
-_TRIES = 3  # A part is given up once this number of its jobs has ended without a further run
+_TRIES = 3  # A part is given up after this number of successive jobs without a new run
 _BETWEEN_LINES_S = 5.0
 _LEAST_FREE_BYTES = 1 << 20
 
 
 class CancelledError(RunError):
-    """The campaign's jobs were cancelled by another command."""
+    """Cancellation of the campaign's jobs by another command."""
 
 
 @dataclass
 class _PartState:
-    """The state of a part as this session knows it."""
+    """State of a part in this session."""
 
     part: NodePart
-    planned: int  # Runs that it must have at least
+    planned: int  # Minimum number of runs
     runs: Counter[str] = field(default_factory=Counter)  # Its runs by state, as last read
     submitted: bool = False
-    before: int = 0  # Runs that were over when its last job was submitted
-    fruitless: int = 0  # Jobs in succession that ended without a further run
+    before: int = 0  # Number of finished runs when its last job was submitted
+    fruitless: int = 0  # Successive jobs that ended without a new run
     given_up: str = ""  # Why it was given up
-    avoid: list[str] = field(default_factory=list)  # Nodes that cannot make it
+    avoid: list[str] = field(default_factory=list)  # Nodes that cannot execute it
     lost_since: float | None = None  # When its node was first seen out of service
 
     @property
@@ -76,7 +76,7 @@ class _PartState:
 
     @property
     def finished(self) -> bool:
-        """Whether nothing is left to be made in this session."""
+        """Whether no run is left in this session."""
         left = self.runs["planned"] + self.runs["running"] + (0 if self.submitted else self.runs["failed"])
         return self.runs.total() >= self.planned and not left
 
@@ -86,7 +86,7 @@ class _PartState:
 
 
 class Coordination:
-    """A campaign on nodes whose folder this process holds, built and dealt out."""
+    """Campaign on nodes, built and divided into parts, with its folder locked by this process."""
 
     def __init__(
         self,
@@ -103,31 +103,33 @@ class Coordination:
 
     @property
     def given_up(self) -> Mapping[int, str]:
-        """Return why parts were given up, by their numbers."""
+        """Return why parts were given up, by the part's number."""
         return {number: state.given_up for number, state in self._states.items() if state.given_up}
 
     def give_up(self, number: int, why: str) -> None:
-        """Go on without a part."""
+        """Continue without a part, and print a note on the reason."""
         state = self._states[number]
         state.given_up = why
         self.progress.note(f"part {state.part.name} is given up: {why}")
 
     def watch(self, until: Callable[[], bool] | None = None) -> None:
-        """Submit and watch the parts until every one is over or given up, or `until` returns true."""
+        """Submit and watch the parts until each part is finished or given up, or `until` returns true."""
         engine, progress, states = self._engine, self.progress, tuple(self._states.values())
-        on_demand = self._kind.on_demand  # then this is called for each wait, and most are short
+        on_demand = self._kind.on_demand  # then this method is called for each wait, and most waits are short
         shown, shown_at, unreachable = "", time.monotonic() if on_demand else 0.0, False
         while True:
             if (engine.folder / FOLDER / _CANCELLED).exists():
-                raise CancelledError("the jobs were cancelled; finished runs are kept, and the same command resumes")
-            # Jobs before manifests: a job that ends in between has written its last run by then.
+                raise CancelledError("the jobs were cancelled; finished runs are kept: repeat the command to resume")
+            # Jobs before manifests: a job that ends in between has already written its last run.
             known = engine.jobs(self.parts)
             jobs = known or {}
             for state in states:
                 with reading(state.part) as manifest:
                     state.runs, state.planned = self._kind.needed(self.spec, state.part, manifest)
             if known is None and not unreachable:
-                progress.note(f"{engine.name} does not answer; the parts go on, and this waits for it")
+                progress.note(
+                    f"{engine.name} does not answer; the parts continue, and this command waits for an answer"
+                )
             unreachable = known is None
             if known is not None:
                 waiting = [state for state in states if not state.settled and state.part.number not in jobs]
@@ -160,7 +162,7 @@ class Coordination:
         return True
 
     def _end_job(self, state: _PartState) -> None:
-        """Decide whether a part whose job ended with runs left is submitted again."""
+        """Decide whether to resubmit a part whose job ended with runs left."""
         part, folder = state.part, self._engine.folder
         content = read_json(part.folder / OUTCOME)
         outcome = None if content is None else WorkOutcome(**content)
@@ -168,26 +170,26 @@ class Coordination:
             state.fruitless = 0
         elif part.number not in self._engine.taken:
             state.fruitless += 1
-        if outcome is None and _is_full(folder):  # the part could not write that there
+        if outcome is None and _is_full(folder):  # the part could not write its outcome
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
         if outcome is None or (self._kind.on_demand and outcome.ending == "over"):
             if state.fruitless >= _TRIES:
                 log = part.folder / "job.log"
-                self.give_up(part.number, f"its job ended {_TRIES} times without a further run; see {log}")
+                self.give_up(part.number, f"{_TRIES} successive jobs ended without a new run; see {log}")
             elif outcome is None:
-                self.progress.note(f"part {part.name} ended before its runs were done; it is submitted again")
+                self.progress.note(f"the job of part {part.name} ended with runs left; the part is submitted again")
         elif outcome.ending in ("refused", "elsewhere"):
             own_node = part.owner is not None and outcome.ending == "refused"
             if own_node or outcome.node in state.avoid or len(state.avoid) > len(self.parts):
                 self.give_up(part.number, outcome.message)
             else:
-                self.progress.note(f"part {part.name}: {outcome.message}; it is submitted to another node")
+                self.progress.note(f"part {part.name}: {outcome.message}; the part is submitted to another node")
                 state.avoid.append(outcome.node)
         else:
             self.give_up(part.number, outcome.message or "its job ended with runs left")
 
     def _give_up_lost(self, jobs: Mapping[int, Job]) -> None:
-        """Give up parts whose nodes are out of service, once nothing else is left to wait for and patience is over."""
+        """Give up parts whose nodes are out of service, once all other parts are settled and `patience` is over."""
         lost = {number for number, job in jobs.items() if job.lost}
         others_settled = all(state.settled for number, state in self._states.items() if number not in lost)
         for number, state in self._states.items():
@@ -197,11 +199,11 @@ class Coordination:
                 state.lost_since = time.monotonic()
             elif time.monotonic() - state.lost_since >= self._engine.nodes.patience.seconds:
                 self._engine.cancel([state.part])
-                node = f"its node {state.part.owner}" if state.part.owner else "a node for it"
+                node = f"its node {state.part.owner}" if state.part.owner else "the node that its job waits for"
                 self.give_up(number, f"{node} is not in service ({jobs[number].why})")
 
     def _describe(self, jobs: Mapping[int, Job]) -> str:
-        """Return one line: runs over and left, and what each part does."""
+        """Return a line with the number of finished runs and the state of each part."""
         words = []
         for number, state in self._states.items():
             job, name = jobs.get(number), state.part.name
@@ -214,11 +216,11 @@ class Coordination:
                 words.append(f"{name} {state.over} of {state.total} ({state.part.owner or 'no node yet'}{ending})")
         total = sum(state.total for state in self._states.values())
         over = sum(state.over for state in self._states.values())
-        return f"{over} of {counted(total, 'run')} over: {', '.join(words)}"
+        return f"{over} of {counted(total, 'run')} finished: {', '.join(words)}"
 
 
 def run_on_nodes(spec: CampaignSpec, folder: Path, progress: Progress) -> tuple[str, ...]:
-    """Run a campaign on nodes, or what is left of it; return a sentence for each part that it ends without."""
+    """Run or resume a campaign on nodes; return a sentence for each part that was given up."""
     with coordinated(spec, folder, progress, VERDICTS) as coordination:
         coordination.watch()
         return _missing(coordination)
@@ -226,7 +228,7 @@ def run_on_nodes(spec: CampaignSpec, folder: Path, progress: Progress) -> tuple[
 
 @contextmanager
 def coordinated(spec: CampaignSpec, folder: Path, progress: Progress, kind: Kind) -> Iterator[Coordination]:
-    """Lock a campaign's folder, build its programs, and make the folders of its parts. Nothing is submitted yet."""
+    """Lock a campaign's folder, build its programs, and create the folders of its parts, without submitting a part."""
     if spec.nodes is None:
         raise SpecError("the spec has no `nodes`")
     folder = folder.absolute()
@@ -252,20 +254,20 @@ def coordinated(spec: CampaignSpec, folder: Path, progress: Progress, kind: Kind
             yield Coordination(spec, kind, manifest, progress, engine, parts)
         except KeyboardInterrupt:
             progress.note(
-                "the submitted parts continue without this command; repeat it to watch them, or add --cancel to end "
-                "them"
+                "the submitted parts continue without this command; repeat the command to watch them, or add --cancel "
+                "to cancel them"
             )
             raise
 
 
 def cancel(spec: CampaignSpec, folder: Path) -> int:
-    """End the jobs of a campaign; finished runs are kept. A command that watches them ends too."""
+    """Cancel the jobs of a campaign, keeping finished runs; a command that watches the jobs ends, too."""
     path, identity, kind = folder / "campaign.sqlite", "", None
     if spec.nodes is not None and path.is_file():
         with Manifest(path, read_only=True) as manifest:
             identity, kind = str(manifest.fact("id")), kind_of(manifest)
     if spec.nodes is None or kind is None:
-        raise SpecError(f"{folder} holds no campaign on nodes: nothing to cancel")
+        raise SpecError(f"{folder} contains no campaign on nodes: nothing to cancel")
     (folder / FOLDER).mkdir(exist_ok=True)
     (folder / FOLDER / _CANCELLED).touch()
     engine = engine_of(spec.nodes, folder.absolute(), identity)
@@ -274,7 +276,7 @@ def cancel(spec: CampaignSpec, folder: Path) -> int:
 
 
 def _is_over(spec: CampaignSpec, part: NodePart, kind: Kind) -> bool:
-    """Return whether all runs of a part are done, so that nothing is built for it."""
+    """Return whether all runs of a part are done, so the part needs no build."""
     if not (part.folder / "campaign.sqlite").is_file():
         return False
     with reading(part) as manifest:
@@ -283,7 +285,7 @@ def _is_over(spec: CampaignSpec, part: NodePart, kind: Kind) -> bool:
 
 
 def _make_part(spec: CampaignSpec, part: NodePart, whole: Manifest, home: Path, kind: Kind) -> None:
-    """Make a part's folder and manifest, once; from then on the node's process alone writes there."""
+    """Create a part's folder and manifest, once; from then on, only the node's process writes there."""
     share = kind.share(spec, part.number)
     if (part.folder / "campaign.sqlite").is_file():
         with reading(part) as known:
@@ -302,7 +304,7 @@ def _is_full(folder: Path) -> bool:
 
 
 def _missing(coordination: Coordination) -> tuple[str, ...]:
-    """Return a sentence for each part that was given up; raise where no node can be judged."""
+    """Return a sentence for each part that was given up; raise RunError if no node can be judged."""
     notes, judged, given_up = [], 0, coordination.given_up
     for part in coordination.parts:
         with reading(part) as manifest:
@@ -313,7 +315,7 @@ def _missing(coordination: Coordination) -> tuple[str, ...]:
             notes.append(f"Part {part.name} ended before its last run: {why}; {consequence}.")
     if notes and not judged:
         raise RunError(
-            "no node has enough finished runs to be judged; every run is kept, and the same command resumes. "
+            "no node has enough finished runs to be judged; every run is kept: repeat the command to resume. "
             + " ".join(notes)
         )
     return tuple(notes)

@@ -1,4 +1,4 @@
-"""Engines start the parts of a campaign on nodes: Slurm, this host, and those that other distributions add."""
+"""Engines that start the parts of a campaign on nodes: Slurm, this host, and engines of other distributions."""
 
 from __future__ import annotations
 
@@ -33,116 +33,115 @@ _SECONDS_TO_END = 10.0
 _OVER = frozenset(
     ("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT")
 )
-"""States of jobs that have ended; squeue may still list these for some minutes."""
+"""States of ended jobs; squeue may still list such jobs for some minutes."""
 _TAKEN = frozenset(("BOOT_FAIL", "NODE_FAIL", "PREEMPTED"))
-"""States of jobs that were ended for a reason outside of them."""
+"""States of jobs that ended for a reason outside the job."""
 _LOST = ("ReqNodeNotAvail", "DOWN", "NodeDown", "Node_Not_Avail", "BadConstraints")
-"""Parts of the reasons of jobs that wait for a node that is down, drained or gone."""
+"""Substrings of the reason that squeue shows if a job waits for a node that is down, drained or removed."""
 _UNREACHABLE = ("Unable to contact", "Connection refused", "Communication connection failure", "Socket timed out")
 _NO_REASON = ("None", "")
 _TIMEOUT_S = 60
 
 _ALONE = ("--nodes=1", "--ntasks=1", "--exclusive", "--mem=0", "--hint=nomultithread")
-"""A whole node for one task: nothing else of Slurm measures beside it."""
+"""A whole node for one task: no other Slurm job runs on the node."""
 _QUIET = ("--acctg-freq=0", "--no-requeue", "--open-mode=append")
-"""Accounting does not poll the job. A requeued job would land on another node; a part is submitted again instead."""
+"""Accounting does not poll the job. A requeued job could move to another node; parts are submitted again instead."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A job or process that executes a part, or waits for a node."""
+    """Job or process that executes a part, or waits for a node."""
 
-    id: str  # Its number: of Slurm's job, or of a process
-    state: str  # In the engine's words, such as PENDING or RUNNING
-    why: str = ""  # Why it waits; empty where it does not
-    lost: bool = False  # Whether it waits for a node that is not in service
+    id: str  # Number of the Slurm job or of the process
+    state: str  # State in the engine's words, such as PENDING or RUNNING
+    why: str = ""  # Why the job waits; empty if it does not
+    lost: bool = False  # Whether the job waits for a node that is not in service
 
 
 class Engine(ABC):
-    """Starts the parts of one campaign and knows which of them are being executed.
+    """Interface of an engine, which starts the parts of one campaign and reports which parts are being executed.
 
-    Whether a run is done comes from the part's manifest alone.
+    Only the part's manifest shows whether a run is done.
 
     Parameters
     ----------
     nodes : Nodes
-        The key of the spec.
+        The spec's section `nodes`.
     folder : Path
         The campaign's folder.
     identity : str
-        What tells the campaign from all others.
+        Unique identifier of the campaign.
     """
 
     name: ClassVar[str]
-    """The spec's word for it."""
+    """The engine's name in a spec."""
     at_once: ClassVar[int | None] = None
-    """How many parts it executes beside each other; None for all.
+    """Number of parts that it executes at the same time; None for all.
 
-    In a search for a partition, a part keeps its node while it waits for more work: others must not wait for it."""
+    In a search for a partition, a part keeps its node while it waits for work: other parts must not wait for it."""
     pause: ClassVar[float] = 0.2
-    """Seconds between two looks at it."""
+    """Seconds between two polls of the jobs."""
     options: ClassVar[frozenset[str] | None] = None
-    """Keys under `nodes` that it reads beside `engine`, `count` and `stage`; others are refused. None for any."""
+    """Keys under `nodes` that it reads besides `engine`, `count` and `stage`; None for any. Other keys are refused."""
 
     def __init__(self, nodes: Nodes, folder: Path, identity: str) -> None:
         self.nodes, self.folder, self.identity = nodes, folder, identity
 
     @abstractmethod
     def check(self) -> None:
-        """Raise HostError where it is not there."""
+        """Raise HostError if the engine is not available."""
 
     @abstractmethod
     def submit(self, part: NodePart, *, avoid: Sequence[str]) -> str:
         """Start a part, or put it into a queue.
 
-        Execute `work_command(part)`, with its output appended to `job.log` in the part's folder. From the return on,
-        `jobs` has the part, until its command has ended.
+        Execute `work_command(part)`, and append its output to `job.log` in the part's folder. After this method
+        returns, `jobs` includes the part until its command has ended.
 
-        An engine that starts the process itself does so by `subprocess.Popen` with a true `start_new_session`, never
-        by `supervision.run`, which ends all that it leaves running: parts outlive this command. Where parts share a
-        host, set `UNPERTURBED_NODE=part-NAME` in a part's environment: two parts on a node of one name
-        are refused.
+        An engine that starts the process itself must use `subprocess.Popen` in a new session, never
+        `supervision.run`, which ends all processes that it started: parts outlive this command. If parts share a host,
+        set `UNPERTURBED_NODE=part-NAME` in a part's environment: two parts on nodes with the same name are refused.
 
         Parameters
         ----------
         part : NodePart
-            A part with an owner is executed on that node alone.
+            The part. If it has an owner, execute it only on that node.
         avoid : sequence of str
-            Nodes on which it must not be executed.
+            Nodes that must not execute the part.
 
         Returns
         -------
         str
-            Why it cannot be; empty where it was submitted.
+            Why the part cannot be submitted; empty if it was submitted.
         """
 
     @abstractmethod
     def jobs(self, parts: Sequence[NodePart]) -> Mapping[int, Job] | None:
-        """Return the jobs that wait or run, by the part's number; None where that is unknown now.
+        """Return waiting and running jobs by the part's number; None if they are unknown at the moment.
 
-        On this host, a part whose folder is locked (`is_locked(part.folder)`) is executed, whoever started it.
+        On this host, a part with a locked folder (`is_locked(part.folder)`) is being executed, whoever started it.
         """
 
     @property
     def taken(self) -> frozenset[int]:
-        """Numbers of the parts whose last job was taken from them: its node failed, or was needed for another's job.
+        """Numbers of the parts whose last job was lost: the node failed, or the job was preempted.
 
-        Such an end is no fault of the part, which is submitted again however often that happens.
+        The part did not cause this end, so it is submitted again, however often this happens.
         """
         return frozenset()
 
     @abstractmethod
     def cancel(self, parts: Sequence[NodePart]) -> int:
-        """End the jobs that wait or run; return their number."""
+        """Cancel waiting and running jobs; return their number."""
 
 
 def work_command(part: NodePart) -> tuple[str, ...]:
-    """Return the command that a node executes."""
+    """Return the command that a node executes for a part."""
     return (sys.executable, "-m", "unperturbed.harness.cli", "work", str(part.folder))
 
 
 class Here(Engine):
-    """Executes one part after another on this host: two at a time would disturb each other."""
+    """Engine that executes one part after another on this host: two at a time would disturb each other."""
 
     name = "here"
     at_once = 1
@@ -154,10 +153,10 @@ class Here(Engine):
         self._started: list[subprocess.Popen[bytes]] = []
 
     def check(self) -> None:
-        """Do nothing: this host is there."""
+        """Do nothing: this host is always available."""
 
     def submit(self, part: NodePart, *, avoid: Sequence[str]) -> str:
-        """Start the part's process in a session of its own, so that an interrupt of this one does not reach it."""
+        """Start the part's process in its own session: an interrupt of this command does not reach the process."""
         del avoid
         with (part.folder / "job.log").open("ab") as log:
             process = subprocess.Popen(
@@ -173,7 +172,7 @@ class Here(Engine):
         return ""
 
     def jobs(self, parts: Sequence[NodePart]) -> Mapping[int, Job]:
-        """Return the parts whose processes live, and those that another process works on."""
+        """Return the parts whose processes are alive, and the parts that another process works on."""
         self._started = [process for process in self._started if process.poll() is None]
         found = {}
         for part in parts:
@@ -183,7 +182,7 @@ class Here(Engine):
         return found
 
     def cancel(self, parts: Sequence[NodePart]) -> int:
-        """Interrupt the processes, as Ctrl-C would."""
+        """Interrupt the parts' processes, as Ctrl-C would; return their number."""
         alive = [process for part in parts if (process := _process(part.folder)) is not None]
         for process in alive:
             process.send_signal(signal.SIGTERM)
@@ -194,7 +193,7 @@ class Here(Engine):
 
 
 def _process(folder: Path) -> psutil.Process | None:
-    """Return the process that was started for a part, while it lives."""
+    """Return the process that was started for a part; None if it has ended."""
     known = read_json(folder / _JOB)
     if known is None:
         return None
@@ -207,10 +206,10 @@ def _process(folder: Path) -> psutil.Process | None:
 
 
 class Slurm(Engine):
-    """Submits a job a part by Slurm's own commands; each has a node to itself.
+    """Engine that submits one job per part with Slurm's commands; each job has a node to itself.
 
-    A job is known by its name, which holds the campaign's identity: a coordinator that is started after another was
-    killed finds the jobs that run. Accounting is not queried.
+    A job's name contains the campaign's identity: a coordinator that starts after another was killed finds the running
+    jobs by their names. Accounting is not queried.
     """
 
     name = "slurm"
@@ -222,16 +221,16 @@ class Slurm(Engine):
         self._last: dict[int, tuple[int, str]] = {}  # number and state of each part's latest job
 
     def check(self) -> None:
-        """Raise HostError where Slurm's commands are not on the PATH."""
+        """Raise HostError if Slurm's commands are not on the PATH."""
         missing = [name for name in ("sbatch", "squeue", "scancel") if shutil.which(name) is None]
         if missing:
             raise HostError(
-                f"`engine: slurm` needs {', '.join(missing)}, which this host does not have: type the command on a "
-                "host that submits jobs (a login node)"
+                f"`engine: slurm` needs {', '.join(missing)}, which this host does not have: run `unperturbed` on a "
+                "host that can submit jobs (a login node)"
             )
 
     def submit(self, part: NodePart, *, avoid: Sequence[str]) -> str:
-        """Submit the part's job; return sbatch's message where it refuses."""
+        """Submit the part's job; return sbatch's message if it refuses the job."""
         if part.owner is not None:
             places = [f"--nodelist={part.owner}"]
         else:
@@ -250,16 +249,16 @@ class Slurm(Engine):
                 *places,
                 *self.nodes.extra,
             ],
-            # A shell that waits for its child would hold back the signal that ends the job.
+            # `exec`, because a shell that waits for its child would hold back the signal that ends the job.
             script=f"#!/bin/sh\nexec {shlex.join(work_command(part))}\n",
         )
         if answer is None or answer.returncode == 0:
-            return ""  # where the controller does not answer, the coordinator submits again
+            return ""  # if the controller does not answer, the coordinator submits the job again
         message = answer.stderr.strip().removeprefix("sbatch: error: ")
         return "" if any(word in message for word in _UNREACHABLE) else f"sbatch refused the job: {message}"
 
     def jobs(self, parts: Sequence[NodePart]) -> Mapping[int, Job] | None:
-        """Return the jobs that wait or run, by part; None while the controller does not answer."""
+        """Return waiting and running jobs by the part's number; None if Slurm's controller does not answer."""
         answer = _ask(["squeue", "--noheader", f"--user={getuser()}", "--states=all", "--format=%i|%j|%T|%r|%N"])
         if answer is None or answer.returncode != 0:
             return None
@@ -280,14 +279,14 @@ class Slurm(Engine):
 
     @property
     def taken(self) -> frozenset[int]:
-        """Numbers of the parts whose latest job was preempted or ended with its node, as `jobs` last saw it."""
+        """Numbers of the parts whose latest job was preempted or lost its node, according to the last `jobs`."""
         return frozenset(part for part, (_, state) in self._last.items() if state in _TAKEN)
 
     def cancel(self, parts: Sequence[NodePart]) -> int:
-        """Cancel the jobs that wait or run."""
+        """Cancel waiting and running jobs; return their number."""
         jobs = self.jobs(parts)
         if jobs is None:
-            raise HostError("Slurm's controller does not answer, so no job is cancelled; repeat the command later")
+            raise HostError("Slurm's controller does not answer, so no job was cancelled; repeat the command later")
         if jobs:
             answer = _ask(["scancel", *(job.id for job in jobs.values())])
             if answer is None or answer.returncode != 0:
@@ -299,7 +298,7 @@ class Slurm(Engine):
 
 
 def _ask(command: Sequence[str], *, script: str | None = None) -> subprocess.CompletedProcess[str] | None:
-    """Run one of Slurm's commands; None where it does not end."""
+    """Run one of Slurm's commands; return None if it does not end in time."""
     try:
         return supervision.run(
             command,
@@ -318,5 +317,5 @@ def engine_of(nodes: Nodes, folder: Path, identity: str) -> Engine:
     known: dict[str, type[Engine]] = {}
     for engine in offered(ENGINE_GROUP, type):
         if issubclass(engine, Engine) and known.setdefault(engine.name, engine) is not engine:
-            raise HostError(f"two extensions of {__name__} are named {engine.name}; rename or uninstall one")
+            raise HostError(f"two extensions add an engine named {engine.name}: rename or uninstall one of them")
     return known[nodes.engine](nodes, folder, identity)

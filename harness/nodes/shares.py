@@ -1,4 +1,4 @@
-"""The share of each node: which runs it makes, in which folder, which node owns it, and what is left of it."""
+"""Each node's share of a campaign: its runs, its folder, the node that owns it, and its remaining runs."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from unperturbed.harness.spec.sections.campaign import BASELINE
 from unperturbed.harness.spec.sections.nodes import LEAST_BASELINE_RUNS, LEAST_RUNS
 from unperturbed.harness.spec.sections.parameters import at_a_point, count_points
 
-NODES = "a campaign on nodes"  # The purpose of a folder whose parts make the runs
-FOLDER = "nodes"  # The folder of the parts, in that of the campaign
-OUTCOME = "outcome.json"  # How the last work at a part ended, in its folder
+NODES = "a campaign on nodes"  # Purpose of a campaign folder whose parts execute the runs
+FOLDER = "nodes"  # The parts' folder, in the campaign's folder
+OUTCOME = "outcome.json"  # Outcome of the last work on a part, in the part's folder
 
 
 _REQUESTS = "requests.json"
@@ -36,25 +36,25 @@ _REQUESTS = "requests.json"
 
 @dataclass(frozen=True)
 class NodePart:
-    """One node's share of a campaign: a campaign's folder of its own."""
+    """One node's share of a campaign, with a campaign folder of its own."""
 
     number: int  # From 1
     folder: Path  # Its folder: manifest, runs, log
 
     @property
     def name(self) -> str:
-        """Return the number as the folder's name has it."""
+        """Return the part's number as in its folder's name, such as `01`."""
         return self.folder.name
 
     @property
     def owner(self) -> str | None:
-        """Return the node that makes its runs; None where no node has claimed it."""
+        """Return the node that executes the part's runs; None if no node has claimed the part."""
         content = read_json(self.folder / "owner.json")
         return None if content is None else str(content.get("node", ""))
 
     @property
     def label(self) -> str:
-        """Return the node that makes its runs, or which part it is."""
+        """Return the node that executes the part's runs, or `part NN` if no node has claimed it."""
         return self.owner or f"part {self.name}"
 
 
@@ -64,9 +64,9 @@ def parts_of(folder: Path, count: int) -> tuple[NodePart, ...]:
 
 
 def share_of(spec: CampaignSpec, number: int) -> CampaignSpec:
-    """Return the share of the runs that one node makes, in an order of its own, with the digest of the whole.
+    """Return the spec of one node's share of the runs, with the node's own order and the whole campaign's digest.
 
-    A larger total never makes a share smaller. A sweep is dealt out by points: its share is the sweep at one of them.
+    A larger total never makes a share smaller. A sweep is distributed by points: its share is the spec at one point.
     """
     if spec.nodes is None:
         return spec
@@ -82,7 +82,7 @@ def share_of(spec: CampaignSpec, number: int) -> CampaignSpec:
 
 
 def own_seed(spec: CampaignSpec, number: int) -> int:
-    """Return the seed of the order in which one node makes its runs."""
+    """Return the seed of one node's order of runs."""
     return random.Random(f"{spec.campaign.seed}/{number}").randrange(2**63)
 
 
@@ -90,8 +90,8 @@ def dealt_points(spec: CampaignSpec, number: int) -> tuple[int, ...]:
     """Return the numbers, from 1, of the points of a sweep that one node measures with all their repetitions.
 
     A randomised block design: of every `count` successive points, each node gets one, at random by the seed. Shares
-    differ by one point at most, neighbouring points lie on different nodes, no parameter goes with the node, and
-    further points leave the first ones where they are.
+    differ by at most one point, points of a block are on different nodes, no parameter is confounded with the node,
+    and further points do not move earlier points to other nodes.
     """
     if spec.nodes is None:
         return tuple(range(1, count_points(spec) + 1))
@@ -106,7 +106,7 @@ def dealt_points(spec: CampaignSpec, number: int) -> tuple[int, ...]:
 
 @contextmanager
 def reading(part: NodePart) -> Iterator[Manifest]:
-    """Open a part's manifest read-only, once what a killed process left half written is rolled back."""
+    """Open a part's manifest read-only, after rolling back what a killed process left half written."""
     path = part.folder / "campaign.sqlite"
     try:
         manifest = Manifest(path, read_only=True)
@@ -120,12 +120,12 @@ def reading(part: NodePart) -> Iterator[Manifest]:
 
 
 def is_half_written(folder: Path) -> bool:
-    """Return whether a manifest has a journal: a process writes it, or was killed while it did."""
+    """Return whether a manifest has a journal: a process is writing the manifest, or was killed while writing it."""
     return (folder / "campaign.sqlite-journal").exists()
 
 
 def recorded_share(manifest: Manifest) -> CampaignSpec | None:
-    """Return the campaign of a part by its manifest; None where the manifest is not that of a part."""
+    """Return the spec of a part from its manifest; None if the manifest does not belong to a part."""
     number = manifest.fact("part")
     text, path = manifest.fact("spec_text"), manifest.fact("spec_path")
     if number is None or text is None or path is None:
@@ -134,7 +134,7 @@ def recorded_share(manifest: Manifest) -> CampaignSpec | None:
 
 
 def lacks(spec: CampaignSpec, done: Mapping[str, int]) -> tuple[str, ...]:
-    """Return which configurations have too few runs on a node to be compared there, each as `baseline 3 of 5`."""
+    """Return the configurations that have too few runs on a node for a comparison, each as `baseline 3 of 5`."""
     found = []
     for item in configurations(spec):
         least = LEAST_BASELINE_RUNS if item.name == BASELINE else LEAST_RUNS
@@ -144,28 +144,28 @@ def lacks(spec: CampaignSpec, done: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def this_node() -> str:
-    """Return the name of the node that this process runs on: Slurm's, where Slurm started it."""
+    """Return the name of the node that this process runs on: Slurm's name if Slurm started the process."""
     return environ.get("SLURMD_NODENAME") or environ.get("UNPERTURBED_NODE") or socket.gethostname()
 
 
 def claim(part: NodePart, others: tuple[NodePart, ...], node: str) -> str:
-    """Claim a part for a node, for good; return why the node cannot have it. A part has one owner, and a node one part.
+    """Claim a part permanently for a node; return why the node cannot have it, or ''. Each node owns one part.
 
-    link(2) makes the owner's file appear whole, and fails where there is one: also on NFS.
+    link(2) makes the owner's file appear whole, and fails if the file exists, also on NFS.
     """
     if part.owner is None:
         write_once(part.folder / "owner.json", {"node": node})
     if part.owner != node:
-        return f"part {part.name} belongs to the node {part.owner}"
+        return f"part {part.name} belongs to node {part.owner}"
     for other in others:
         if other.number != part.number and other.owner == node:
             (part.folder / "owner.json").unlink()
-            return f"the node {node} makes part {other.name} already"
+            return f"node {node} already owns part {other.name}"
     return ""
 
 
 def write_once(path: Path, content: Mapping[str, Any]) -> bool:
-    """Write a JSON file unless there is one; return whether it was written. It appears whole or not at all."""
+    """Write a JSON file atomically unless it exists; return whether it was written."""
     with scratch_file(path) as file:
         file.write(json.dumps(content, indent=1).encode())
         file.flush()
@@ -177,12 +177,12 @@ def write_once(path: Path, content: Mapping[str, Any]) -> bool:
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a JSON file in place of one that is there. It appears whole or not at all."""
+    """Write a JSON file atomically, replacing an existing file."""
     write_whole(path, json.dumps(content, indent=1))
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """Return the content of such a file; None where there is none."""
+    """Return the content of a JSON file; None if the file does not exist."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -190,12 +190,12 @@ def read_json(path: Path) -> dict[str, Any] | None:
     except (ValueError, RecursionError) as error:
         raise SpecError(f"{path}: the file is damaged ({error}); remove it and run the campaign again") from None
     if not isinstance(content, dict):
-        raise SpecError(f"{path}: the file is damaged (no JSON object); remove it and run the campaign again")
+        raise SpecError(f"{path}: the file is damaged (not a JSON object); remove it and run the campaign again")
     return content
 
 
 def done_runs(manifest: Manifest) -> dict[str, int]:
-    """Return how many runs each configuration has, of the pass that has fewest."""
+    """Return each configuration's number of finished runs, in the pass that has the fewest."""
     found: dict[str, dict[str, int]] = {}
     names = [item["name"] for item in manifest.fact("passes") or []]
     for state in manifest.runs("done"):
@@ -205,47 +205,47 @@ def done_runs(manifest: Manifest) -> dict[str, int]:
 
 
 def differing_facts(part: NodePart) -> list[str]:
-    """Return the differences between the node of a part and the node that began, a clause each."""
+    """Return the differences between a part's node and the first node, one clause each."""
     known = read_json(part.folder / "facts.json") or {}
     return [str(one) for one in known.get("differs", ())]
 
 
 def difference_notes(part: NodePart) -> list[str]:
-    """Return them in a sentence; none where there are none."""
+    """Return a sentence on the differences between a part's node and the first node, if there are any."""
     differs = differing_facts(part)
-    return [f"{part.label} differs from the node that began in {listing(differs)}."] if differs else []
+    return [f"{part.label} differs from the first node in {listing(differs)}."] if differs else []
 
 
 @dataclass(frozen=True)
 class Requests:
-    """Runs that are requested of a part batch after batch, where outcomes decide which run is made next.
+    """Runs that are requested from a part in batches, because earlier outcomes decide which runs come next.
 
-    Only the coordinator writes a part's `requests.json`, only the node its manifest. Batches are only ever added, and
-    each is planned behind those before it, so that a process that is started again finds the same plan.
+    Only the coordinator writes a part's `requests.json`, and only the node writes the part's manifest. Batches are only
+    ever added, and each is planned after the batches before it: a process that is started again finds the same plan.
     """
 
-    session: str = ""  # The coordinator that may request more; empty where none will
-    # Of each candidate: `software`, its metrics, and `build`, what the manifest of the whole says of its build (None
-    # where nothing is built).
+    session: str = ""  # The coordinator that may request more runs; empty if none will
+    # For each candidate: `software`, its metrics, and `build`, the description of its build in the campaign's manifest
+    # (None if nothing is built).
     configurations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    batches: Sequence[Mapping[str, int]] = ()  # Further runs a pass, by configuration
+    batches: Sequence[Mapping[str, int]] = ()  # Number of further runs in each pass, by configuration
 
     @property
     def totals(self) -> Counter[str]:
-        """Return how many runs a pass are requested of each configuration, all batches together."""
+        """Return how many runs per pass are requested for each configuration, over all batches."""
         found: Counter[str] = Counter()
         for batch in self.batches:
             found.update(batch)
         return found
 
     def write(self, part: NodePart) -> None:
-        """Write them for the part's node."""
+        """Write the requests to the part's folder, for the part's node."""
         write_json(part.folder / _REQUESTS, vars(self))
 
 
 def read_requests(part: NodePart) -> Requests:
-    """Return the requests to a part; an empty `Requests` where there is no file."""
-    # Opening the folder has a network file system look for a file that was replaced there.
+    """Return the requests to a part; an empty `Requests` if there is no file."""
+    # Listing the folder makes a network file system notice a file that was replaced there.
     list(part.folder.iterdir())
     content = read_json(part.folder / _REQUESTS)
     if content is None:
@@ -258,17 +258,17 @@ def read_requests(part: NodePart) -> Requests:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of campaign on nodes: the work of its parts."""
+    """Kind of campaign on nodes: the work of its parts."""
 
-    # whole, part: The purpose of the campaign's folder, and that of a part's folder.
+    # whole, part: Purpose of the campaign's folder, and purpose of a part's folder.
     whole: str
     part: str
-    share: Callable[[CampaignSpec, int], CampaignSpec]  # `share(campaign, number)`: the campaign that a node makes
-    # `least(campaign, number)`: how many runs a part has at least, before its node has planned any.
+    share: Callable[[CampaignSpec, int], CampaignSpec]  # `share(campaign, number)`: the spec of a node's share
+    # `least(campaign, number)`: the minimum number of runs of a part, before its node has planned any.
     least: Callable[[CampaignSpec, int], int]
-    # `needed(campaign, part, manifest)`: the runs of a part that count, by state, and how many of them there must be.
+    # `needed(campaign, part, manifest)`: the relevant runs of a part by state, and how many of them are required.
     needed: Callable[[CampaignSpec, NodePart, Manifest], tuple[Counter[str], int]]
-    # Runs are requested one batch after another: a job that ends without runs left is not an end of the part.
+    # Whether runs are requested in batches: a job that ends without runs left does not end the part.
     on_demand: bool = False
 
 
@@ -286,9 +286,9 @@ def _rows(spec: CampaignSpec, number: int) -> int:
 
 
 def _needed_for_rows(spec: CampaignSpec, part: NodePart, manifest: Manifest) -> tuple[Counter[str], int]:
-    """Leave out the runs of points, repetitions and steps that the spec no longer has.
+    """Count a sweep's runs, leaving out points, repetitions and steps that the spec no longer has.
 
-    Where the unmeasured program fails, nothing else is run at the point: its planned runs have failed too.
+    If the unmeasured program fails at a point, nothing else is run there: the point's planned runs count as failed.
     """
     own, repetitions = set(dealt_points(spec, part.number)), spec.campaign.repetitions
     steps = manifest.fact("steps")
@@ -315,7 +315,7 @@ def _baselines(spec: CampaignSpec, number: int) -> CampaignSpec:
 
 
 def _requested(_campaign: CampaignSpec, part: NodePart, manifest: Manifest) -> tuple[Counter[str], int]:
-    """Count a run that failed in an earlier session as one that is still to be made."""
+    """Count the requested runs; a run that failed in an earlier session counts as planned."""
     requests = read_requests(part)
     found: Counter[str] = Counter(manifest.counts())
     if manifest.fact("session") != requests.session:
@@ -324,29 +324,29 @@ def _requested(_campaign: CampaignSpec, part: NodePart, manifest: Manifest) -> t
 
 
 VERDICTS = Kind(NODES, CAMPAIGN, share_of, _planned, _needed)
-"""Each node makes its share of the runs; the verdicts are combined over nodes."""
+"""Each node executes its share of the runs; the verdicts are combined over nodes."""
 
 SWEEPS = Kind(f"{SWEEP} on nodes", SWEEP, share_of, _rows, _needed_for_rows)
-"""Each node measures whole points; their rows are joined to one table."""
+"""Each node measures whole points; the rows of all nodes form one table."""
 
 SEARCHES = Kind(f"{SEARCH} on nodes", SEARCH, _baselines, lambda _campaign, _number: 0, _requested, on_demand=True)
-"""Each candidate of a search for a partition is measured wholly on one node, beside that node's baselines."""
+"""Each candidate of a search for a partition is measured on one node only, together with that node's baselines."""
 
 KINDS: Mapping[str, Kind] = MappingProxyType({kind.whole: kind for kind in (VERDICTS, SWEEPS, SEARCHES)})
 
 
 def kind_of(manifest: Manifest) -> Kind | None:
-    """Return the kind of the campaign on nodes that a folder holds; None where it holds something else."""
+    """Return the kind of campaign on nodes that a manifest belongs to; None for any other manifest."""
     return KINDS.get(str(manifest.fact("purpose")))
 
 
 def whole_campaign(folder: Path) -> CampaignSpec:
-    """Return the spec of a campaign on nodes, as its manifest has it now."""
+    """Return the spec of a campaign on nodes, as currently recorded in its manifest."""
     path = folder / "campaign.sqlite"
     if not path.is_file():
-        raise SpecError(f"{folder} holds no campaign (no campaign.sqlite)")
+        raise SpecError(f"{folder} contains no campaign (no campaign.sqlite)")
     with Manifest(path, read_only=True) as manifest:
         if kind_of(manifest) is None:
-            raise SpecError(f"{folder} holds no campaign on nodes: its spec has no `nodes`")
+            raise SpecError(f"{folder} contains no campaign on nodes: its spec has no `nodes`")
         text, spec_path = manifest.fact("spec_text"), manifest.fact("spec_path")
     return parse_spec(text, spec_path, Path(spec_path).parent, recorded=True)

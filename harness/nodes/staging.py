@@ -1,4 +1,4 @@
-"""Builds and inputs as a node loads them: copied to its own disk where the spec asks for it, and compared by digest."""
+"""Builds and inputs on a node: copied to the node's disk if the spec requests it, and compared by digest."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _DIGITS = 16
 
 
 def staged_folder(spec: CampaignSpec, identity: str, part: NodePart) -> Path | None:
-    """Return where a part's node keeps its copy; None where the program runs from the campaign's folder.
+    """Return the folder of a node's copy of the builds; None if the program runs from the campaign's folder.
 
-    The path's length, which moves the program's stack, is the same on all nodes, and no two parts meet in one folder.
-    Where layouts vary, each node needs a copy, as it puts the layout of each run into the build.
+    The path's length, which shifts the program's stack, is the same on all nodes, and no two parts share a folder. If
+    layouts vary, each node needs a copy, because it puts the layout of each run into the build.
     """
     if spec.nodes is None:
         return None
@@ -42,7 +42,7 @@ def staged_folder(spec: CampaignSpec, identity: str, part: NodePart) -> Path | N
 
 
 def link_layouts(spec: CampaignSpec, workspace: Workspace, manifest: Manifest, progress: Progress) -> None:
-    """Link the layouts of the runs of all nodes once. Each node has different ones: its changes are independent."""
+    """Link the layouts for the runs of all nodes; each node has different layouts, so its changes are independent."""
     count = spec.nodes.count if spec.nodes is not None else 1
     runs = [
         (item.name, first_layout_of(part) + run)
@@ -53,12 +53,12 @@ def link_layouts(spec: CampaignSpec, workspace: Workspace, manifest: Manifest, p
     built = {item.name: (item, workspace.builds[item.name]) for item in configurations(spec)}
     make_layouts(spec, built, runs, manifest, progress)
     for tree in filter(None, workspace.builds.values()):
-        put_in_place(tree, AS_BUILT)  # what nodes copy
+        put_in_place(tree, AS_BUILT)  # nodes copy this layout
 
 
 @contextmanager
 def staged(spec: CampaignSpec, home: Path, workspace: Workspace, folder: Path) -> Iterator[Workspace]:
-    """Copy builds and inputs to a folder of this node, in place of an earlier copy, and remove the copy in the end."""
+    """Copy builds and inputs to a folder on this node, replacing an earlier copy; remove the copy at the end."""
     _make_empty(folder)
     try:
         try:
@@ -72,10 +72,10 @@ def staged(spec: CampaignSpec, home: Path, workspace: Workspace, folder: Path) -
 
 
 def _make_empty(folder: Path) -> None:
-    """Make the folder of a copy, open to this user alone: the folder above it may be one that everybody writes to."""
+    """Create an empty folder for a copy, private to this user, because its parent may be writable by everybody."""
     above = folder.parent
     if not above.is_dir():
-        raise HostError(f"`stage`: {above} is not a folder on this node; make it on every node, or choose another")
+        raise HostError(f"`stage`: {above} is not a folder on this node; create it on every node, or choose another")
     try:
         if folder.is_symlink() or (folder.exists() and folder.stat().st_uid != os.geteuid()):
             raise HostError(f"`stage`: {folder} belongs to another user; remove it, or choose another folder")
@@ -87,7 +87,7 @@ def _make_empty(folder: Path) -> None:
 
 
 def _copy(home: Path, workspace: Workspace, folder: Path) -> Workspace:
-    """Copy every build and the inputs; their paths below this folder are those below the campaign's folder."""
+    """Copy every build and the inputs, with the same relative paths as in the campaign's folder."""
     origins = [workspace.inputs]
     for build in filter(None, workspace.builds.values()):
         origins += [build, *filter(Path.is_dir, [build.parent / "layouts"])]
@@ -107,37 +107,37 @@ def _compare(spec: CampaignSpec, home: Path, workspace: Workspace, copies: Works
             if file.resolve().is_relative_to((home / "builds").resolve()):
                 raise SpecError(
                     f"the copied program of {name} still loads {label} from {file}, an absolute path in its build: "
-                    "link it with a run path that begins with $ORIGIN, or leave out `stage` and `layouts: varied`"
+                    "link the program with a run path that begins with $ORIGIN, or omit `stage` and `layouts: varied`"
                 )
     built, copied = (binaries_digest(spec, one.builds, one.inputs) for one in (workspace, copies))
     if built != copied:
         raise HostError(
-            f"the program that was copied to this node, with its libraries, is not the one that was built ({copied}, "
-            f"built: {built})"
+            f"the copy of the program and its libraries on this node differs from the build (copy: {copied}, build: "
+            f"{built})"
         )
 
 
 def _reason(error: OSError | shutil.Error) -> str:
-    """Return why a file could not be copied; copying a tree collects its errors in one, which has no number."""
+    """Return why a file could not be copied; copying a tree collects all errors in one without an error number."""
     if error.errno == errno.ENOSPC or "[Errno 28]" in str(error):
         return "no space left on this node's disk"
     return error.strerror or str(error)
 
 
 def binary_files(spec: CampaignSpec, name: str, build: Path | None, inputs: Path) -> dict[str, Path]:
-    """Return the `program` of one build, if it is one, and each library by its name, as this node's linker finds it."""
+    """Return the `program` of a build, if it is a binary, and each library by name, as this node's linker finds it."""
     own = spec.of_program(name if name in spec.programs else "")
     command = program_command(own, scratch=inputs, build=build, inputs=inputs)
     if command.binary is None:
         return {}
     files = {"program": command.binary}
-    with suppress(SpecError):  # a script needs none
+    with suppress(SpecError):  # a script needs no libraries
         files |= needed_libraries(command.binary, command.library_path)
     return files
 
 
 def binaries_digest(spec: CampaignSpec, builds: Mapping[str, Path | None], inputs: Path) -> str:
-    """Return one digest of the program of every build, and of the libraries that this node's linker finds for it."""
+    """Return one digest of every build's program and of the libraries that this node's linker finds for it."""
     content = hashlib.sha256()
     for name, build in sorted(builds.items()):
         files = binary_files(spec, name, build, inputs)

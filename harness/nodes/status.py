@@ -1,4 +1,4 @@
-"""The state of a campaign, which may be running: manifests are opened read-only, and no lock is kept."""
+"""State of a campaign, even while it runs: manifests are opened read-only, and no lock is held."""
 
 from __future__ import annotations
 
@@ -33,16 +33,14 @@ from unperturbed.harness.spec.sections.campaign import PILOT
 _SHOWN_FAILURES = 5
 
 # Only a writer may roll back the journal of a killed process.
-_HALF_WRITTEN = (
-    "the manifest was left in the middle of a write by a process that was killed; the run command, repeated, repairs it"
-)
+_HALF_WRITTEN = "a process was killed while it wrote the manifest; repeat the run command to repair the manifest"
 
 
 @dataclass(frozen=True)
 class CurrentRun:
-    """The run that is being made."""
+    """Run in progress."""
 
-    # run, configuration, pass_name: Which run it is.
+    # run, configuration, pass_name: The run's ID, configuration and pass.
     run: str
     configuration: str
     pass_name: str
@@ -52,17 +50,17 @@ class CurrentRun:
 
 @dataclass(frozen=True)
 class PartStatus:
-    """The state of a part of a campaign; a campaign on one host is a single part."""
+    """State of a part of a campaign; a campaign on one host is a single part."""
 
     folder: Path  # The part's folder
-    node: str  # The host that makes its runs; empty while there is none
+    node: str  # The host that executes its runs; empty while there is none
     phase: Phase  # As in `CampaignSummary`
     runs: Mapping[State, int]  # Runs in each state
-    # Expected time for its runs that are left, by the mean of each pass; None while no pass has a finished run or
-    # pilot.
+    # Expected time for the remaining runs, from the mean of each pass; None while a remaining pass has no finished run
+    # and no pilot.
     seconds_left: float | None = None
-    current: CurrentRun | None = None  # The run being made
-    waits: str = ""  # Why it does not go on; empty while it does, and when it is over
+    current: CurrentRun | None = None  # The run in progress
+    waits: str = ""  # Why the part does not continue; empty while it does, and when it is finished
     failures: tuple[str, ...] = ()  # The last failed runs, each with its error
 
     @property
@@ -73,13 +71,13 @@ class PartStatus:
 
 @dataclass(frozen=True)
 class CampaignStatus:
-    """The state of a campaign."""
+    """State of a campaign."""
 
     folder: Path  # The campaign's folder
     name: str  # Its name in the spec
-    purpose: str  # What its runs are for: `a campaign`, `a sweep`, or another
+    purpose: str  # Purpose of its runs: `a campaign`, `a sweep`, or another
     begun: str  # When it was started, ISO 8601
-    parts: tuple[PartStatus, ...]  # One a node; a single one for a campaign on one host
+    parts: tuple[PartStatus, ...]  # One part per node; a single part for a campaign on one host
 
     @property
     def runs(self) -> Mapping[State, int]:
@@ -91,7 +89,7 @@ class CampaignStatus:
 
     @property
     def seconds_left(self) -> float | None:
-        """Return the time until the last part is over; None while that of a part is unknown."""
+        """Return the seconds until the last part is finished; None while the time of a part is unknown."""
         left = [part.seconds_left for part in self.parts]
         return None if any(one is None for one in left) else max((one for one in left if one is not None), default=None)
 
@@ -106,10 +104,10 @@ class CampaignStatus:
 
 
 def read_status(folder: Path) -> CampaignStatus:
-    """Return the state of a campaign. Nothing is written."""
+    """Return the state of a campaign, without writing anything."""
     path = folder / "campaign.sqlite"
     if not path.is_file():
-        raise SpecError(f"{folder} holds no campaign (no campaign.sqlite); `unperturbed list` shows all campaigns")
+        raise SpecError(f"{folder} contains no campaign (no campaign.sqlite); `unperturbed list` shows all campaigns")
     try:
         with Manifest(path, read_only=True) as manifest:
             known = {name: str(manifest.fact(name) or "") for name in ("name", "purpose", "begun", "id")}
@@ -146,7 +144,7 @@ def _part(campaign: Path, spec: CampaignSpec, kind: Kind, part: NodePart, job: J
     planned = kind.least(spec, part.number)
     path = part.folder / "campaign.sqlite"
     if not path.is_file():
-        return PartStatus(part.folder, "", "not begun", {"planned": planned}, waits="it was not submitted yet")
+        return PartStatus(part.folder, "", "not begun", {"planned": planned}, waits="not submitted yet")
     try:
         with Manifest(path, read_only=True) as manifest:
             found = read_part(part.folder, manifest, node=part.owner or "")
@@ -157,16 +155,16 @@ def _part(campaign: Path, spec: CampaignSpec, kind: Kind, part: NodePart, job: J
     if not found.runs:
         found = replace(found, runs={"planned": planned})
     if kind.on_demand and found.phase == "running" and found.runs and not found.runs.get("planned"):
-        found = replace(found, waits="" if found.current else "the search has not requested further runs of it yet")
+        found = replace(found, waits="" if found.current else "the search has not requested further runs here yet")
     if job is not None:
         waits = found.waits if found.phase == "running" else f"job {job.id} {job.state}{job.why and f' ({job.why})'}"
         return replace(found, phase="running" if found.phase == "stopped" else found.phase, waits=waits)
     outcome = read_json(part.folder / OUTCOME)
     if found.phase in ("stopped", "not begun"):
-        why = f"its last job ended: {outcome['message']}; " if outcome and outcome.get("message") else ""
+        why = f"the last job ended: {outcome['message']}; " if outcome and outcome.get("message") else ""
         if is_locked(campaign):
-            return replace(found, waits=f"{why}no job works on it yet; `unperturbed run` is still at work")
-        return replace(found, waits=f"{why}no job works on it; repeat `unperturbed run` to resume it")
+            return replace(found, waits=f"{why}no job works on this part yet; `unperturbed run` is still running")
+        return replace(found, waits=f"{why}no job works on this part; repeat `unperturbed run` to resume it")
     return found
 
 
@@ -191,13 +189,13 @@ def read_part(folder: Path, manifest: Manifest, *, node: str) -> PartStatus:
     if runs and all(durations.knows(name) for name in left):
         seconds_left = max(0.0, durations.expected(left) - (current.seconds if current else 0.0))
     if phase == "running" and not runs:
-        waits = "it is being prepared: no run is planned yet"
+        waits = "preparation is not finished: no run is planned yet"
     elif phase in ("stopped", "not begun"):
         spec = manifest.fact("spec_path")
         command = f" ({shlex.join(['unperturbed', 'run', spec, '--campaign', str(folder)])})" if spec else ""
-        waits = f"no process works on it; repeat its command to resume it{command}"
+        waits = f"no process executes the runs; repeat the command to resume{command}"
     elif phase == "failed":
-        waits = f"{counted(runs['failed'], 'run')} failed; repeat the command to try them again"
+        waits = f"{counted(runs['failed'], 'run')} failed; repeat the command to retry"
     return PartStatus(folder, node, phase, dict(runs), seconds_left, current, waits, _failures(open_runs))
 
 
@@ -211,7 +209,7 @@ def _current(runs: Sequence[RunState]) -> CurrentRun | None:
 
 
 def _failures(runs: Sequence[RunState]) -> tuple[str, ...]:
-    """Return the errors of the last runs that failed for good."""
+    """Return the errors of the last runs that failed in all attempts."""
     failed = [state for state in runs if state.state == "failed"]
     return tuple(
         f"run {state.run.id} ({state.run.configuration} {state.run.repetition}): {state.error}"

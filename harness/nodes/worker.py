@@ -1,7 +1,7 @@
-"""The work of a node: compare itself with the node that began, claim its part, and make the part's runs.
+"""Work of one node: compare the node with the first node, claim a part, and execute the part's runs.
 
-Each node is compared with its own baseline, so most differences between nodes are only reported. A node that would run
-another program or count other metrics is refused, as a mean over nodes would mix two things.
+Each node's runs are compared with the same node's baseline, so most differences between nodes are only reported. A node
+that would run a different program or count different metrics is refused: a mean over nodes would mix two things.
 """
 
 from __future__ import annotations
@@ -43,26 +43,26 @@ from unperturbed.harness.nodes.shares import (
 from unperturbed.harness.nodes.staging import binaries_digest, staged
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 
-HARD = ("architecture", "processor model", "C library", "program and libraries")  # Facts that must agree
+HARD = ("architecture", "processor model", "C library", "program and libraries")  # Facts that must be equal
 _FIRST = "facts.json"
 _LOCK = "work.lock"
 
 Maker: TypeAlias = Callable[[CampaignSpec, NodePart, Progress], None]
-"""`maker(campaign, part, progress)` makes what is left of a part of a campaign."""
+"""`maker(campaign, part, progress)` executes the remaining runs of a part of a campaign."""
 
 Ending = Literal["over", "refused", "elsewhere", "error"]
 
 
 @dataclass(frozen=True)
 class WorkOutcome:
-    """How the work at a part ended."""
+    """Outcome of the work on a part."""
 
-    # `over`: every run is done, or failed for good; `refused`: this node differs from those that make the other parts;
-    # `elsewhere`: the part belongs to another node, or this node to another part.
+    # `over`: every run is done, or failed in all attempts; `refused`: this node differs from the other parts' nodes;
+    # `elsewhere`: the part belongs to another node, or this node has another part.
     ending: Ending
     node: str  # The node's name
-    message: str = ""  # What was wrong; empty where nothing was
-    exit_code: int = 0  # Of the command: 1 where runs failed
+    message: str = ""  # What was wrong; empty if nothing was
+    exit_code: int = 0  # Exit code of the command: 1 if runs failed
 
 
 def _make_runs(spec: CampaignSpec, part: NodePart, progress: Progress) -> None:
@@ -70,7 +70,7 @@ def _make_runs(spec: CampaignSpec, part: NodePart, progress: Progress) -> None:
 
 
 def work(folder: Path, progress: Progress, makers: Mapping[str, Maker] = MappingProxyType({})) -> WorkOutcome:
-    """Make what is left of a part's runs, by the maker for the purpose of its folder; a plain campaign's need none."""
+    """Execute a part's remaining runs with the maker for the part's purpose; a plain campaign needs no maker."""
     folder = folder.absolute()
     if folder.parent.name != FOLDER or not (folder / "campaign.sqlite").is_file():
         raise SpecError(f"{folder} is not a part of a campaign; parts are the folders CAMPAIGN/{FOLDER}/01, 02, …")
@@ -80,7 +80,7 @@ def work(folder: Path, progress: Progress, makers: Mapping[str, Maker] = Mapping
         raise SpecError(f"{folder}: another process is working on this part")
     part, node = NodePart(int(folder.name), folder), this_node()
     with (folder / _LOCK).open("a") as file:
-        try:  # before its builds are copied
+        try:  # lock before copying builds
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise SpecError(f"{folder}: another process is working on this part") from None
@@ -95,7 +95,7 @@ def work(folder: Path, progress: Progress, makers: Mapping[str, Maker] = Mapping
 def _work(
     spec: CampaignSpec, home: Path, part: NodePart, node: str, progress: Progress, makers: Mapping[str, Maker]
 ) -> WorkOutcome:
-    """Make the runs of a part, unless this node must not."""
+    """Execute the runs of a part, unless this node is refused or the part belongs to another node."""
     with Manifest(home / "campaign.sqlite", read_only=True) as manifest:
         kind = kind_of(manifest) or VERDICTS
     share = kind.share(spec, part.number)
@@ -111,19 +111,19 @@ def _work(
             try:
                 workspace = kept.enter_context(staged(share, home, workspace, Path(copy)))
             except HostError as error:  # another node may have room for it
-                return WorkOutcome("refused", node, f"the node {node}: {error}", error.exit_code)
+                return WorkOutcome("refused", node, f"node {node}: {error}", error.exit_code)
         own = node_facts(share, workspace.builds, workspace.inputs)
         first = home / FOLDER / _FIRST
         write_once(first, {"node": node, "facts": own})
         known = read_json(first) or {}
         hard, soft = differences(known.get("facts", {}), own)
         if hard:
-            why = f"the node {node} differs from {known.get('node')}, which began: {'; '.join(hard)}"
+            why = f"node {node} differs from the first node, {known.get('node')}: {'; '.join(hard)}"
             return WorkOutcome("refused", node, why, HostError.exit_code)
         if why := claim(part, parts, node):
             return WorkOutcome("elsewhere", node, why, HostError.exit_code)
         for difference in soft:
-            progress.note(f"the node {node} differs from {known.get('node')} in {difference}")
+            progress.note(f"node {node} differs from the first node, {known.get('node')}: {difference}")
         write_json(part.folder / _FIRST, {"node": node, "facts": own, "differs": list(soft)})
         {CAMPAIGN: _make_runs, **makers}[kind.part](spec, part, progress)
     with reading(part) as manifest:
@@ -135,7 +135,7 @@ def _work(
 def node_facts(
     spec: CampaignSpec, builds: Mapping[str, Path | None], inputs: Path, *, root: Path = REAL
 ) -> dict[str, str]:
-    """Return the facts in which nodes are compared."""
+    """Return the facts by which nodes are compared."""
     cpuinfo, memory = root / "proc/cpuinfo", field(root / "proc/meminfo", "MemTotal")
     cpu = root / "sys/devices/system/cpu"
     pages = re.search(r"\[(\w+)\]", text(root / "sys/kernel/mm/transparent_hugepage/enabled") or "")
@@ -157,7 +157,7 @@ def node_facts(
 
 
 def differences(first: Mapping[str, str], own: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return in which facts two nodes differ (`kernel: 6.1 there, 6.2 here`): those that refuse a node, and others."""
+    """Return two nodes' differences (`kernel: 6.1 there, 6.2 here`): those that exclude a node, and others."""
     hard: list[str] = []
     soft: list[str] = []
     for name in dict.fromkeys((*first, *own)):
@@ -170,5 +170,5 @@ def differences(first: Mapping[str, str], own: Mapping[str, str]) -> tuple[tuple
 def _c_library() -> str:
     try:
         return os.confstr("CS_GNU_LIBC_VERSION") or "unknown"
-    except (ValueError, OSError):  # another C library than glibc has no such name
+    except (ValueError, OSError):  # only glibc has this name
         return " ".join(platform.libc_ver()).strip() or "unknown"

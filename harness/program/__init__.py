@@ -1,1 +1,1 @@
-"""The measured program: source, builds, layouts, command, launch, and its software metrics."""
+"""The measured program: source, builds, layouts, command, process and software metrics."""

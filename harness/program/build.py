@@ -1,4 +1,4 @@
-"""Build a configuration: copy the source, run the program's own build command with the instrumenting compiler."""
+"""Building of configurations: copies the source and runs the build command with the instrumenting compiler."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ _SHOWN_LINES = 25
 _NO_SPACE_BYTES = 1 << 20
 
 _UNFIT = re.compile(r"[\s$`\"'\\;&|<>()\x00-\x1f\x7f]|^~")
-"""Characters that make and its shells do not take literally in the path of a compiler."""
+"""Characters in a compiler's path that make and shells do not treat literally."""
 
 
 def _described(sign: str) -> str:
-    return "a space" if sign == " " else "a line end" if sign in "\r\n" else f"the sign {sign}"
+    return "a space" if sign == " " else "a line end" if sign in "\r\n" else f"the character {sign}"
 
 
 @dataclass(frozen=True)
 class Build:
     """A built configuration."""
 
-    folder: Path  # Where it was built; the toolchain that built it is beside it
+    folder: Path  # The build's folder; the toolchain is beside it
     sites: Mapping[str, int]  # Number of sites of each software metric
-    skipped: Mapping[str, str]  # Sources that may hold sites and were compiled without counters, each with the reason
-    # Software metrics that match no place in the source, each with a message; the build is then of no use.
+    skipped: Mapping[str, str]  # Source files with possible sites, compiled without counters, each with the reason
+    # Software metrics that match no site in the source, each with a message; such a build is unusable.
     missing: Mapping[str, str] = field(default_factory=dict)
 
 
 def find_source(program: Program, spec_folder: Path) -> Path | None:
-    """Return the folder of the program's source, fetched if it is a Debian package; None when nothing is built."""
+    """Return the folder of the program's source; fetch a Debian package first. None if nothing is built."""
     if program.debian is not None:
         return debian_source(program.debian, user_cache())
     if program.source is not None:
@@ -63,7 +63,7 @@ def find_source(program: Program, spec_folder: Path) -> Path | None:
 
 
 def check_compilers(program: Program) -> None:
-    """Refuse early when a compiler that the build asks for is missing."""
+    """Raise HostError if a compiler that the build command needs is missing."""
     if program.build is None:
         return
     for role, name in program.compilers.items():
@@ -71,8 +71,8 @@ def check_compilers(program: Program) -> None:
         if used and shutil.which(shlex.split(name)[0]) is None:
             package = "g++" if role == "cxx" else "gcc"
             raise HostError(
-                f"no compiler {name!r} on this host (on Debian: apt-get install {package} libc6-dev, or name another "
-                "under compilers:)"
+                f"no compiler {name!r} on this host: install it (on Debian: apt-get install {package} libc6-dev), or "
+                "choose another under `compilers`"
             )
 
 
@@ -87,11 +87,11 @@ def build_configuration(
     sham: bool = False,
     layouts: bool = False,
 ) -> Build:
-    """Build one configuration; a build that is there already, of the same source and events, is kept.
+    """Build one configuration; keep an existing build of the same source and events.
 
-    `folder`: Its name has the same length for every configuration, so that no path differs in size between binaries.
-    `software`: The metrics to compile in; None builds the program as it is, with the plain compiler and no runtime.
-    `layouts`: Note the links, so that the program can be had in other layouts (`harness.program.layouts`).
+    `folder`: All configurations' folder names have the same length, so paths in the binaries have the same length too.
+    `software`: The metrics to compile in; None builds the original program, with the plain compiler and no runtime.
+    `layouts`: Record the links, so that the program can be linked in other layouts (`harness.program.layouts`).
     """
     tree, marker = folder / "src", folder / "built.json"
     key = _key(program, source, software, {"sham": sham, "layouts": layouts})
@@ -100,8 +100,8 @@ def build_configuration(
         return Build(tree, built["sites"], built["skipped"])
     if odd := _UNFIT.search(str(folder)):
         raise SpecError(
-            f"{folder}: make and configure cannot use a compiler whose path holds {_described(odd[0])}; choose "
-            "another folder with --campaign"
+            f"{folder}: make and configure cannot use a compiler with {_described(odd[0])} in its path; choose another "
+            "folder with --campaign"
         )
     announce()
     shutil.rmtree(folder, ignore_errors=True)
@@ -132,15 +132,15 @@ def build_configuration(
 
 
 def compile_tree(program: Program, tree: Path, log: Path, *, spec_folder: Path) -> None:
-    """Run the build command in a copy of the source, with the toolchain beside it or else the plain compilers."""
+    """Run the build command in a copy of the source, with the toolchain beside the copy, else plain compilers."""
     if program.build is None:
-        raise SpecError("the program has no build command")
+        raise SpecError("the program has no build command: set `build`")
     chain = tree.parent / "toolchain"
     compilers = {name: str(chain / name) for name in ("cc", "cxx")} if chain.is_dir() else dict(program.compilers)
     known = {**compilers, "spec": str(spec_folder), "source": str(tree), "build": str(tree)}
     command = [substitute(word, known) for word in shlex.split(program.build)]
     shell = substitute(program.build, known) if program.shell else None
-    # A compiler that is killed leaves its temporary files: in a folder of ours the next build removes them.
+    # A killed compiler leaves temporary files; in this folder, the next build removes them.
     temporary = tree.parent / "tmp"
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir()
@@ -155,7 +155,7 @@ def compile_tree(program: Program, tree: Path, log: Path, *, spec_folder: Path) 
                 stderr=subprocess.STDOUT,
             )
         except FileNotFoundError:
-            raise HostError(f"the build needs {command[0]!r}, which this host does not have") from None
+            raise HostError(f"the build needs {command[0]!r}, which is not installed on this host") from None
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
     if result.returncode != 0 and shutil.disk_usage(tree).free < _NO_SPACE_BYTES:
@@ -167,14 +167,14 @@ def compile_tree(program: Program, tree: Path, log: Path, *, spec_folder: Path) 
                 [
                     f"the build failed with exit code {result.returncode}: {shlex.join(command)}",
                     *last,
-                    f"(all of it: {log})",
+                    f"(full output: {log})",
                 ]
             )
         )
 
 
 def _read_marker(marker: Path) -> dict[str, Any]:
-    """Return what a finished build recorded; nothing where it is not finished, or the file is damaged."""
+    """Return the record of a finished build; empty if the build did not finish or the file is damaged."""
     try:
         built = json.loads(marker.read_text())
     except (OSError, ValueError, RecursionError):
@@ -190,7 +190,7 @@ def _key(program: Program, source: Path, software: Mapping[str, Event] | None, w
     for runtime in (*runtime_files(), *BOUNDS):
         content.update(runtime.read_bytes())
     events = None if software is None else {name: event.to_json() for name, event in software.items()}
-    # A build that is neither a sham nor in several layouts has the key that it had before there were any.
+    # Without sham and layouts, the key stays the same as in versions before these options.
     chosen = [[name for name, wanted in ways.items() if wanted]] if any(ways.values()) else []
     content.update(json.dumps([program.build, dict(program.compilers), events, *chosen]).encode())
     return content.hexdigest()

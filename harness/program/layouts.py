@@ -1,13 +1,13 @@
-"""Other layouts of a build: made once, kept beside it, and put into its place for the runs that have them.
+"""Alternative layouts of a build: created once, stored beside the build, and copied into place before a run.
 
-The program always stands at the same path: nothing but the layout differs between two runs. Making one takes a link
-instead of a build where that is sound: the toolchain noted the build's links, and each is made again. The build is
-repeated as a whole where a linked file was changed afterwards (stripped, say), or what it was linked from is gone.
+The program is always at the same path, so only the layout differs between two runs. If possible, a layout is made by
+repeating only the links that the toolchain recorded. The whole build is repeated if a linked file was changed
+afterwards (for example stripped), or if the inputs of a link are gone.
 
-    src/             the build, in the layout that was put in place last
-    layouts/NNN/     what was linked, or in NNN.tree/ the whole build; 000 is the build as it was made
-    layouts/active   the number of the layout that stands in src/
-    layouts/way.json how layouts are made here
+    src/             the build, in the active layout
+    layouts/NNN/     the linked files of layout NNN, or in NNN.tree/ the whole build; 000 is the original build
+    layouts/active   the number of the layout in src/
+    layouts/way.json how layouts of this build are made
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ AS_BUILT = 0
 _ELF = b"\x7fELF"
 _LINKED_TYPES = (2, 3)
 _MARK = b"unperturbed_sites"
-"""Name of a section that every program and library has which the toolchain linked; stripping leaves it."""
+"""Name of a section in every program and library that the toolchain linked; stripping keeps this section."""
 
 _MOST_NOTES = 3
 
@@ -43,21 +43,21 @@ class _Output:
     """The output of one link."""
 
     link: int  # Number of the link
-    made: str  # Where it was linked, relative to the build
-    places: tuple[str, ...]  # Where copies of it are
+    made: str  # Path of the link's output, relative to the build
+    places: tuple[str, ...]  # Paths of its copies
 
 
 @dataclass(frozen=True)
 class _Recipe:
-    """How layouts of a build are made."""
+    """Method of making layouts of a build."""
 
-    outputs: tuple[_Output, ...]  # What is linked again
+    outputs: tuple[_Output, ...]  # The files to link again
     rebuilt: str  # Why the whole build is repeated instead; empty otherwise
-    notes: tuple[str, ...]  # What the user should know, a sentence each
+    notes: tuple[str, ...]  # Notes for the user, one sentence each
 
 
 def make_layout(program: Program, source: Path, tree: Path, number: int, layout: str, *, spec_folder: Path) -> None:
-    """Make a layout of a build (from 1), or keep it. Afterwards any layout may be in the build's place."""
+    """Make a layout (numbered from 1) unless it exists; afterwards, the build's folder may contain any layout."""
     recipe = _recipe(tree)
     if _kept(tree, recipe, number).is_dir():
         return
@@ -76,17 +76,17 @@ def make_layout(program: Program, source: Path, tree: Path, number: int, layout:
 
 
 def put_in_place(tree: Path, number: int) -> None:
-    """Put one of a build's layouts into its folder."""
+    """Put one of a build's layouts into the build's folder."""
     if not _recipe_file(tree).is_file():
         if number != AS_BUILT:
             raise RunError(
-                f"{tree} was not built in layout {number}; remove the campaign's builds folder and run it again"
+                f"{tree} has no layout {number}: remove the campaign's builds folder and run the campaign again"
             )
         return
     recipe = _read_recipe(tree)
     kept = _kept(tree, recipe, number)
     if not kept.is_dir():
-        raise RunError(f"{kept} is gone: remove the campaign's builds folder and run it again")
+        raise RunError(f"{kept} is missing: remove the campaign's builds folder and run the campaign again")
     active = tree.parent / "layouts" / "active"
     if active.is_file() and active.read_text() == str(number):
         return
@@ -103,28 +103,31 @@ def put_in_place(tree: Path, number: int) -> None:
 
 
 def layout_notes(tree: Path) -> tuple[str, ...]:
-    """Return notes on a build's layouts: why whole builds are made, and where objects keep their order."""
+    """Return notes on a build's layouts: why builds are repeated, and which files keep the order of objects."""
     if not _recipe_file(tree).is_file():
         return ()
     recipe = _read_recipe(tree)
-    why = (f"Every layout is a whole build: {recipe.rebuilt}.",) if recipe.rebuilt else ()
+    why = (f"Every layout needs a complete build: {recipe.rebuilt}.",) if recipe.rebuilt else ()
     return (*why, *recipe.notes)
 
 
 def _recipe(tree: Path) -> _Recipe:
-    """Return how layouts of a build are made; determined once, on the original build, which becomes layout 0."""
+    """Return how layouts of a build are made; decide this once, on the original build, which becomes layout 0."""
     if _recipe_file(tree).is_file():
         return _read_recipe(tree)
     links = read_links(_toolchain(tree))
     outputs, rebuilt = _find_outputs(tree, links)
     kept_orders = [
-        f"{output.places[0]} keeps the order of its objects in every layout, and only padding varies "
+        f"{output.places[0]} keeps the order of its objects in every layout; only padding varies "
         f"({links[output.link].order.replace(f'{tree}/', '')})."
         for output in outputs
         if links[output.link].order
     ]
     more = len(kept_orders) - _MOST_NOTES
-    notes = (*kept_orders[:_MOST_NOTES], *([f"So do {more} other programs or libraries."] if more > 0 else []))
+    notes = (
+        *kept_orders[:_MOST_NOTES],
+        *([f"{more} more programs or libraries keep the order of their objects."] if more > 0 else []),
+    )
     recipe = _Recipe(outputs, rebuilt, notes)
     _keep(tree, recipe, AS_BUILT)
     _write(_recipe_file(tree), json.dumps(asdict(recipe)))
@@ -132,10 +135,10 @@ def _recipe(tree: Path) -> _Recipe:
 
 
 def _rebuilt_from_now_on(tree: Path, recipe: _Recipe, error: RunError) -> _Recipe:
-    """Have every layout be a whole build, as a link cannot be made again."""
+    """Switch to a complete build for every layout, because a link cannot be repeated."""
     if any(path.name.isdigit() and int(path.name) != AS_BUILT for path in (tree.parent / "layouts").iterdir()):
         raise error
-    # What was linked before one failed goes back.
+    # Restore the files that were linked before a link failed.
     for position, output in enumerate(recipe.outputs):
         for place in output.places:
             shutil.copy2(_kept(tree, recipe, AS_BUILT) / str(position), tree / place)
@@ -147,7 +150,7 @@ def _rebuilt_from_now_on(tree: Path, recipe: _Recipe, error: RunError) -> _Recip
 
 
 def _find_outputs(tree: Path, links: list[Link]) -> tuple[tuple[_Output, ...], str]:
-    """Return the outputs of the links that still exist, or why linking again would not reproduce them."""
+    """Return the outputs of links that still exist, or the reason why linking again would not reproduce them."""
     made = {link.output: number for number, link in enumerate(links)}
     by_digest = {link.digest: number for number, link in enumerate(links)}
     places: dict[int, list[str]] = {}
@@ -159,12 +162,12 @@ def _find_outputs(tree: Path, links: list[Link]) -> tuple[tuple[_Output, ...], s
         if number is None or links[number].digest != digest:
             number = by_digest.get(digest)
         if number is not None and is_check_folder(links[number].folder):
-            continue  # CMake keeps the programs by which it got to know the compiler
+            continue  # CMake keeps the programs from its compiler checks
         if number is None:
             return (), f"{path.relative_to(tree)} was changed after it was linked"
         places.setdefault(number, []).append(str(path.relative_to(tree)))
     if not places:
-        return (), "{cc} and {cxx} linked no program"
+        return (), "no program was linked with {cc} or {cxx}"
     outputs = (
         _Output(number, os.path.relpath(links[number].output, tree), tuple(places[number])) for number in sorted(places)
     )
@@ -181,7 +184,7 @@ def _files(tree: Path) -> Iterator[Path]:
 
 
 def _is_linked(path: Path) -> bool:
-    """Return whether a file is a program or library that a toolchain linked."""
+    """Return whether a file is a program or library that the toolchain linked."""
     with path.open("rb") as file:
         head = file.read(18)
         if len(head) < 18 or not head.startswith(_ELF):
@@ -191,7 +194,7 @@ def _is_linked(path: Path) -> bool:
 
 
 def _link_patiently(tree: Path, recipe: _Recipe) -> None:
-    """Repeat every link of a build; once more if one fails: a killed linker is not a fault of the build."""
+    """Repeat every link of a build, and retry once, because a killed linker is not a fault of the build."""
     try:
         _link(tree, recipe)
     except RunError:
@@ -206,7 +209,7 @@ def _link(tree: Path, recipe: _Recipe) -> None:
         relink(_toolchain(tree), link)
         made = Path(link.output)
         if made.is_symlink() or not made.is_file():
-            raise RunError(f"a link did not write {made}")
+            raise RunError(f"the linker did not write {made}")
         for place in output.places:
             if tree / place != made:
                 shutil.copy2(made, tree / place)
@@ -215,7 +218,7 @@ def _link(tree: Path, recipe: _Recipe) -> None:
 
 
 def _keep(tree: Path, recipe: _Recipe, number: int) -> None:
-    """Keep a copy of the build's current layout; it appears whole or not at all."""
+    """Store a copy of the build's current layout, atomically."""
     kept = _kept(tree, recipe, number)
     aside = kept.with_name(f".{kept.name}")
     shutil.rmtree(aside, ignore_errors=True)
@@ -230,7 +233,7 @@ def _keep(tree: Path, recipe: _Recipe, number: int) -> None:
 
 
 def _mark(tree: Path, number: int | None) -> None:
-    """Record which layout is in the build's place; None while it is being changed."""
+    """Record which layout is in the build's folder; None during a change."""
     file = tree.parent / "layouts" / "active"
     if number is None:
         file.unlink(missing_ok=True)
@@ -251,7 +254,7 @@ def _read_recipe(tree: Path) -> _Recipe:
         return _Recipe(outputs, found["rebuilt"], tuple(found["notes"]))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise RunError(
-            f"{file}: the file is damaged ({error}); remove the campaign's builds folder and run it again"
+            f"{file} is damaged ({error}): remove the campaign's builds folder and run the campaign again"
         ) from None
 
 

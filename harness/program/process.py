@@ -1,6 +1,6 @@
-"""The measured program's process: its command, whether a sampler can be loaded into it, and its run to the end.
+"""The measured program's process: builds the command, checks that a sampler can be preloaded, and runs the program.
 
-It runs without a shell or polling, with a time limit, and leaves nothing behind.
+The harness starts the program without a shell, sets a time limit, does not poll, and leaves no process behind.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.program import PROGRAM_PATH
 from unperturbed.harness.spec.text import substitute
 
-_GRACE_S = 2.0  # Time that a command which is stopped gets to end by itself
+_GRACE_S = 2.0  # Time between SIGTERM and SIGKILL for a command that is stopped
 
 
 @dataclass(frozen=True)
 class Command:
-    """A command and its surroundings. `environment` is the whole environment, not an addition to this process's own."""
+    """A command, its folder and its files; `environment` replaces this process's environment."""
 
     argv: Sequence[str]
     folder: Path
@@ -44,26 +44,26 @@ class Outcome:
     """How a command ended."""
 
     exit_code: int  # As in a shell: 128 + n for a command killed by signal n
-    timed_out: bool  # Whether it was stopped at its time limit
+    timed_out: bool  # Whether the command was stopped at its time limit
     seconds: float  # Wall-clock time
-    # user_s, system_s: CPU time with all waited-for children.
+    # user_s, system_s: CPU time, including all waited-for children.
     user_s: float
     system_s: float
     max_rss_kib: int  # Largest resident memory of any of these processes
 
 
 def launch(command: Command, *, started_as: Callable[[int], None] | None = None) -> Outcome:
-    """Run a command in a process group of its own and wait for it; an interrupt stops the whole group and is passed on.
+    """Run a command in its own process group and wait for it; an interrupt kills the group and is raised again.
 
-    The wait sleeps in the kernel: while the program runs, the harness executes nothing. The command is started through
-    setpriv(1), so that it is killed when the harness is.
+    The harness sleeps in the kernel while the program runs, and executes nothing. setpriv(1) starts the command, so
+    that the kernel kills the command if the harness is killed.
 
-    `started_as`: Receives the process number once it runs, for a run that is watched and not measured.
+    `started_as`: Called with the process number after the start, for runs that are watched instead of measured.
     """
     setpriv = shutil.which("setpriv")
     if setpriv is None:
         raise HostError(
-            "setpriv is missing, which stops the program when the harness stops (on Debian: apt-get install util-linux)"
+            "cannot find setpriv, which the harness needs to stop programs (on Debian: apt-get install util-linux)"
         )
     program = shutil.which(command.argv[0], path=command.environment.get("PATH", os.defpath))
     if program is None:
@@ -100,7 +100,7 @@ def launch(command: Command, *, started_as: Callable[[int], None] | None = None)
     seconds = time.monotonic() - started
     code = os.waitstatus_to_exitcode(status)
     process.returncode = code
-    supervision.end(process)  # what the program left running in its group would disturb the next run
+    supervision.end(process)  # processes that the program left running would disturb the next run
     return Outcome(
         code if code >= 0 else 128 - code, timed_out, seconds, usage.ru_utime, usage.ru_stime, usage.ru_maxrss
     )
@@ -119,7 +119,7 @@ def _stop(group: int, watch: int) -> None:
 
 
 def _kill(group: int, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError):  # the group is gone already: that is what was wanted
+    with contextlib.suppress(ProcessLookupError):  # the group has already ended
         os.killpg(group, number)
 
 
@@ -129,28 +129,28 @@ class ProgramCommand:
 
     words: tuple[str, ...]  # The program and its arguments; with `shell: true` those of /bin/sh
     environment: Mapping[str, str]  # The whole environment
-    folder: Path  # Where it runs
-    stdin: Path | None  # File of the standard input; None for none
+    folder: Path  # The working folder
+    stdin: Path | None  # File for standard input, or None
 
     @property
     def binary(self) -> Path | None:
-        """Return the file that is executed; None when there is none (it may be built or made later)."""
+        """Return the file that is executed; None if it does not exist (yet)."""
         found = shutil.which(self.words[0], path=self.environment["PATH"])
         return None if found is None else Path(found)
 
     @property
     def search_path(self) -> tuple[Path, ...]:
-        """Return the folders in which programs are looked for."""
+        """Return the folders of PATH, in which programs are searched."""
         return tuple(Path(folder) for folder in self.environment["PATH"].split(":") if folder)
 
     @property
     def library_path(self) -> tuple[Path, ...]:
-        """Return the folders of LD_LIBRARY_PATH, where libraries are looked for before all others."""
+        """Return the folders of LD_LIBRARY_PATH, in which libraries are searched first."""
         return tuple(Path(folder) for folder in self.environment.get("LD_LIBRARY_PATH", "").split(":") if folder)
 
 
 def program_command(spec: CampaignSpec, *, scratch: Path, build: Path | None, inputs: Path) -> ProgramCommand:
-    """Return the command that runs the program, in a sweep at `spec.point`; `build` is None if nothing is built."""
+    """Return the command that runs the program (in a sweep, at `spec.point`); `build` is None if nothing is built."""
     program = spec.program
     known = {"scratch": str(scratch), "inputs": str(inputs), "spec": str(spec.folder), **spec.point}
     if build is not None:
@@ -171,15 +171,15 @@ def program_command(spec: CampaignSpec, *, scratch: Path, build: Path | None, in
 
 
 def cannot_preload(file: str | Path) -> str | None:
-    """Return why the dynamic linker would not load the sampler into a program; None when it would."""
+    """Return why the dynamic linker cannot load the sampler into a program; None if it can."""
     program = Path(file)
     state = program.stat()
     as_other_user = state.st_mode & stat.S_ISUID and state.st_uid != os.geteuid()
     as_other_group = state.st_mode & stat.S_ISGID and state.st_gid != os.getegid()
     if as_other_user or as_other_group:
         return "is set-uid or set-gid: the dynamic linker ignores LD_PRELOAD for it"
-    from unperturbed.instrument.binaries.elf import is_static  # noqa: PLC0415  some 20 ms, for who preloads
+    from unperturbed.instrument.binaries.elf import is_static  # noqa: PLC0415  takes 20 ms, only needed to preload
 
     if not is_static(program):
         return None
-    return "is linked statically: no dynamic linker is there to load the sampler"
+    return "is linked statically: there is no dynamic linker that could load the sampler"

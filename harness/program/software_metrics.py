@@ -1,6 +1,6 @@
-"""Software metrics of a configuration: their needs in a run, their sites, and their cost.
+"""Software metrics of a configuration: their counters in a run, their sites, and their cost.
 
-Found once, before any run, so that a misspelt function is met at once and at its line of the spec.
+The sites are searched once, before any run, so that a misspelt function is reported early, with its line in the spec.
 """
 
 from __future__ import annotations
@@ -36,33 +36,33 @@ _MICROSECOND_NS = 1000
 
 @dataclass(frozen=True)
 class SoftwareMetrics:
-    """The software metrics of one configuration, and what counts those that are not compiled in."""
+    """The software metrics of one configuration, and the counters of metrics that are not compiled in."""
 
     metrics: tuple[Metric, ...] = ()  # In the order of their numbers
-    probes: tuple[Probe, ...] = ()  # Of the kernel; they are there as long as this process is
-    sites: tuple[ProbeSite, ...] = ()  # Where they are
-    preload: tuple[Path, ...] = ()  # Libraries that the program is started with
-    python_hook: Path | None = None  # What counts in a Python program, None when nothing does
+    probes: tuple[Probe, ...] = ()  # Kernel probes, which exist as long as this process
+    sites: tuple[ProbeSite, ...] = ()  # Sites of the kernel probes
+    preload: tuple[Path, ...] = ()  # Libraries to preload into the program
+    python_hook: Path | None = None  # Import hook that counts in a Python program, or None
 
     @property
     def within(self) -> bool:
-        """Tell whether anything counts inside the program, where the sampler's runtime has to be."""
+        """Tell whether any metric counts inside the program, so that the program needs the sampler's runtime."""
         return any(metric.source != "kernel probe" for metric in self.metrics)
 
     @property
     def compiled(self) -> bool:
-        """Tell whether nothing but code that is compiled in counts: it does so in a run without a sampler too."""
+        """Tell whether only compiled-in code counts, which also counts in runs without a sampler."""
         return not self.probes and not self.preload and self.python_hook is None
 
     def environment(self, own: Mapping[str, str]) -> dict[str, str]:
-        """Return the variables that a run's program gets beside (or in place of) its own."""
+        """Return the environment variables to add to (or replace in) the program's environment."""
         return {} if self.python_hook is None else python_environment(own, self.python_hook)
 
 
 def find_software_metrics(
     spec: CampaignSpec, software: Mapping[str, Event], command: ProgramCommand
 ) -> SoftwareMetrics:
-    """Find and set up what counts a configuration's software metrics, name → event in the order of numbers."""
+    """Find the sites of a configuration's software metrics and set up their counters; `software`: events by name."""
     metrics = tuple(milestone(name, event.means, semantics=event.semantics) for name, event in software.items())
     found: dict[int, Any] = {}
     faults = []
@@ -92,12 +92,12 @@ def find_software_metrics(
 
 
 def _of(software: Mapping[str, Event], means: Means) -> list[int]:
-    """Return the numbers of the metrics that are counted by one means."""
+    """Return the numbers of the metrics that are counted by the given means."""
     return [number for number, event in enumerate(software.values()) if event.means == means]
 
 
 def probe_sites(spec: CampaignSpec, name: str, event: Event, command: ProgramCommand) -> tuple[ProbeSite, ...]:
-    """Return the places of one metric that the kernel counts."""
+    """Return the kernel-probe sites of one metric."""
     with with_metric_position(spec, name):
         return find_probes(
             name, event, program=_binary(command), search_path=command.search_path, library_path=command.library_path
@@ -105,7 +105,7 @@ def probe_sites(spec: CampaignSpec, name: str, event: Event, command: ProgramCom
 
 
 def interposed(spec: CampaignSpec, name: str, event: Event, command: ProgramCommand) -> Interposed:
-    """Return the library function whose calls one metric counts."""
+    """Return the library function with the calls that one metric counts."""
     with with_metric_position(spec, name):
         return find_function(event, program=_binary(command), library_path=command.library_path)
 
@@ -120,13 +120,13 @@ def python_sites(spec: CampaignSpec, name: str, event: Event, command: ProgramCo
 def _binary(command: ProgramCommand) -> Path:
     """Return the binary of the measured program."""
     if command.binary is None:
-        raise SpecError(f"cannot search the program {command.words[0]}: it does not exist")
+        raise SpecError(f"cannot search the program {command.words[0]}: the file does not exist")
     return command.binary
 
 
 @contextmanager
 def with_metric_position(spec: CampaignSpec, name: str) -> Iterator[None]:
-    """Prefix a fault with a metric's position in the spec."""
+    """Prefix the message of a SpecError with a metric's position in the spec."""
     try:
         yield
     except SpecError as error:
@@ -136,7 +136,7 @@ def with_metric_position(spec: CampaignSpec, name: str) -> Iterator[None]:
 
 
 def hit_rates(spec: CampaignSpec, software_metrics: SoftwareMetrics, trace: Trace) -> dict[str, dict[str, float]]:
-    """Return by metric how often probes were hit, `rate` [1/s] without their time, and a hit's cost here, `ns`."""
+    """Return, by metric, the hits per second of the program's own time (`rate`) and the cost of a hit here (`ns`)."""
     cost = measure_hit_cost(spec.program.compilers["cc"])
     counted = {
         site.metric: max(cost.ns(other.hit) for other in software_metrics.sites if other.metric == site.metric)
@@ -144,87 +144,87 @@ def hit_rates(spec: CampaignSpec, software_metrics: SoftwareMetrics, trace: Trac
     }
     hits = {name: int(trace[name].sum()) for name in counted}
     spent = sum(hits[name] * ns for name, ns in counted.items()) / 1e9
-    # The hits themselves made the run longer; what the program would take without them is at least a tenth of it.
+    # The hits made the run longer; assume that the program takes at least a tenth of the run without hits.
     seconds = max(trace.attributes["wall_seconds"] - spent, trace.attributes["wall_seconds"] / 10)
     return {name: {"rate": hits[name] / seconds, "ns": ns} for name, ns in counted.items()}
 
 
 def check_hit_rates(spec: CampaignSpec, rates: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Yield a sentence for each probe: how often it is hit, and what that costs."""
+    """Yield a sentence with each probe's hit rate and cost; reject probes that are hit too often."""
     for name, found in rates.items():
         event = spec.measure.software[name]
         rate, share = found["rate"], found["rate"] * found["ns"] / 1e9
-        cost = f"{found['ns'] / 1e3:.2g} us each on this host: {share:.2%} of the program's time"
-        hit = f"{rate:,.0f} hits per second, {cost}"
+        cost = f"at {found['ns'] / 1e3:.2g} us each on this host, {share:.2%} of the program's time"
+        hit = f"{rate:,.0f} hits per second {cost}"
         allowed = _allowed(event, found["ns"])
         if rate > allowed:
             raise SpecError(
                 f"{metric_position(spec, name)}: {name} is hit too often for a kernel probe: {hit}. The limit is "
-                f"{allowed:,} per second; use a rarer event, compile it in, or raise the limit: max_rate: "
-                f"{_rounded_up(rate)}"
+                f"{allowed:,} per second: use a rarer event, compile the counter in, or raise the limit: `max_rate: "
+                f"{_rounded_up(rate)}`"
             )
-        yield f"The kernel counts {name} by a breakpoint: {hit}."
+        yield f"The kernel counts {name} with breakpoints: {hit}."
 
 
 def _allowed(event: Event, ns: float) -> int:
-    """Return the hits a second that are allowed: as requested, else as many as take one hundredth of the time."""
+    """Return the allowed hits per second: the spec's limit, else at most 1 % of the time."""
     if event.max_rate != DEFAULT_MAX_RATE:
         return event.max_rate
     return min(DEFAULT_MAX_RATE, int(DEFAULT_MAX_RATE * _MICROSECOND_NS / ns))
 
 
 def _rounded_up(rate: float) -> int:
-    """Return a round number above a rate, with room for a run that goes faster."""
+    """Return a round number at least 20 % above a rate, to allow for faster runs."""
     step = int("1" + "0" * (len(str(int(rate))) - 1))
     return (int(1.2 * rate) // step + 1) * step
 
 
 @dataclass(frozen=True)
 class Place:
-    """A place in a file."""
+    """A position in a file."""
 
     file: str  # The file
-    line: int  # 0 where there is none, as in a binary
-    text: str  # What is written there, or what is to be known of it
+    line: int  # The line; 0 if there is none, as in a binary
+    text: str  # The source text at this position, or a remark on it
 
 
 @dataclass(frozen=True)
 class MetricSites:
-    """One software metric."""
+    """Sites and cost of one software metric."""
 
     name: str
     event: Event
-    sites: tuple[Place, ...]  # Where it counts
-    # Where its event may happen uncounted, and why; a place without a file holds for all of the program.
+    sites: tuple[Place, ...]  # Positions where the metric counts
+    # Positions where the event may happen uncounted, and why; a position without a file means the whole program.
     uncounted: tuple[Place, ...]
-    # Predicted instructions that one event adds to the program; None where instructions do not tell the cost.
+    # Predicted instructions per event; None if a number of instructions does not describe the cost.
     instructions: float | None
-    cost: str  # The prediction in words
-    # What is wrong, with the place in the spec and the nearest names; empty when the metric counts somewhere.
+    cost: str  # The predicted cost in words
+    # The error, with the position in the spec and similar names; empty if the metric has a site.
     fault: str = ""
 
 
 @dataclass(frozen=True)
 class SpecSites:
-    """All software metrics of a spec; `skipped` maps sources that are compiled without counters to the reason."""
+    """All software metrics of a spec; `skipped` maps source files compiled without counters to the reason."""
 
     metrics: tuple[MetricSites, ...]
     skipped: Mapping[str, str]
 
 
 def find_all_sites(spec: CampaignSpec, step: Callable[[str], None]) -> SpecSites:
-    """Build a program with all its software metrics at once, and find where each counts; nothing else is run."""
+    """Build a program with all its software metrics, without running the program, and find where each metric counts."""
     software = spec.measure.software
     if not software:
-        raise SpecError(f"{spec.path}: the spec has no software metrics (measure: software:): nothing to look for")
+        raise SpecError(f"{spec.path}: the spec has no software metrics: add some under `measure: software:`")
     check_compilers(spec.program)
     source = find_source(spec.program, spec.folder)
-    # In the cache, not in /tmp: that is often too small for a source tree, and may forbid running what lies in it.
+    # In the cache: /tmp is often too small for a source tree, and may be mounted noexec.
     with scratch_folder("sites", user_cache()) as folder:
         tree = None
         report = SiteReport([])
         if source is not None and spec.program.build is not None:
-            step("building with every software metric")
+            step("building with all software metrics")
             tree = build_configuration(spec.program, source, folder / "00", software, spec_folder=spec.folder).folder
             report = read_sites(folder / "00" / "toolchain")
         command = program_command(spec, scratch=folder, build=tree, inputs=folder)
@@ -252,7 +252,7 @@ def _compiled(
 
 
 def _sourceless(spec: CampaignSpec, name: str, event: Event, command: ProgramCommand, tree: Path | None) -> MetricSites:
-    """Find where a metric counts that is not compiled in."""
+    """Find the sites of a metric that is not compiled in."""
     try:
         if event.means == "kernel":
             probes = probe_sites(spec, name, event, command)
@@ -278,19 +278,19 @@ def _sourceless(spec: CampaignSpec, name: str, event: Event, command: ProgramCom
 
 
 def _shown_in(file: str, tree: Path | None) -> str:
-    """Return a file as seen from the program's source folder."""
+    """Return a file's path relative to the program's source folder."""
     path = Path(file)
     return str(path.relative_to(tree)) if tree is not None and path.is_relative_to(tree) else file
 
 
 def _predicted(event: Event) -> tuple[float | None, str]:
-    """Return the instructions that one event adds, and the same in words."""
+    """Return the instructions per event, and the cost in words."""
     if event.kind == "gauge":
-        return 0.0, "no instruction: the variable is read at each sample"
-    volatile = None, "a volatile addition (some 3 to 5 instructions)"
+        return 0.0, "no added instruction: the sampler reads the variable at each sample"
+    volatile = None, "a volatile addition (about 3 to 5 instructions)"
     count, words = _COST_OF_EVENTS.get((platform.machine(), event.threads), volatile)
     if event.add is not None:
-        return None, f"{words}, and what it takes to compute `{event.add}`"
+        return None, f"{words}, plus the instructions to compute `{event.add}`"
     return count, words
 
 
@@ -298,11 +298,14 @@ _COST_OF_CALLS = {
     (False, "plain"): (2.0, "2 instructions per call"),
     (False, "exact"): (2.0, "2 instructions per call (one of them locked)"),
     (True, "plain"): (10.0, "10 instructions per call"),
-    (True, "exact"): (11.0, "11 instructions per call (a pair of them exclusive; 9 with atomic additions)"),
+    (True, "exact"): (11.0, "11 instructions per call (including an exclusive pair; 9 with atomic additions)"),
 }
-"""Cost that counting adds to a call of a library's function, elsewhere and on AArch64 (docs/evidence/machines.md)."""
+"""Cost of counting a library call, by whether the machine is AArch64 and by `threads` (docs/evidence/machines.md)."""
 
 _COST_OF_EVENTS: Mapping[tuple[str, str], tuple[float | None, str]] = {
     ("x86_64", "plain"): (1.0, "1 instruction per event"),
-    ("x86_64", "exact"): (1.0, "1 locked instruction per event (some 5 to 10 ns, and more where threads collide)"),
+    ("x86_64", "exact"): (
+        1.0,
+        "1 locked instruction per event (about 5 to 10 ns, more with contention between threads)",
+    ),
 }

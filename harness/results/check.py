@@ -1,4 +1,4 @@
-"""Check a campaign: compare each configuration with the baseline, and with its sham if it has one."""
+"""Check of a campaign: compares each configuration with the baseline, and with its sham if it has one."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from unperturbed.harness.results.verdicts import CampaignVerdicts
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE
 
-_FEWEST = 3  # A configuration of fewer runs is not judged, unless fewer were asked for
+_FEWEST = 3  # A configuration with fewer runs is not judged, unless the spec requests fewer
 
 
 @dataclass(frozen=True)
 class CheckOptions:
     """Options of a check beyond the spec."""
 
-    method: Literal["runs", "paper"] = "runs"  # `paper` judges by the paper's own rule
-    across: bool = False  # Each metric against each other one too, after alignment
-    disturbed: Mapping[str, str] = field(default_factory=dict)  # Runs on a disturbed host, and what disturbed it
+    method: Literal["runs", "paper"] = "runs"  # `paper` applies the paper's rule
+    across: bool = False  # After alignment, also compare each metric with each other metric
+    disturbed: Mapping[str, str] = field(default_factory=dict)  # Runs on a disturbed host, and the disturbance
 
 
 STANDARD = CheckOptions()
@@ -47,19 +47,19 @@ STANDARD = CheckOptions()
 def check_runs(
     spec: CampaignSpec, traces: Traces, how: CheckOptions = STANDARD, watch: Watch = unwatched
 ) -> CampaignVerdicts:
-    """Hold every configuration against the baseline, over all passes.
+    """Compare every configuration with the baseline, over all passes.
 
-    Inner perturbation (003, section 2.2) is judged against the pure baseline. Outer perturbation (section 2.3) needs
-    runs that align: the anchor alone is held against the pure baseline first, without anchoring, and every subset
-    against the anchor's runs, through the anchor. Pairs with a software metric are held against a configuration with
-    fewer metrics that counts it too. Shams tell what comes with the layout, or with the no-ops that stand for the
-    increments.
+    Inner perturbation (003, section 2.2) is judged by comparison with the pure baseline. Outer perturbation (section
+    2.3) needs runs that align: first, the anchor alone is compared with the pure baseline, without anchoring; then each
+    subset is compared with the anchor's runs, aligned through the anchor. Pairs with a software metric are compared
+    with a configuration with fewer metrics that also counts this metric. Shams show the effect of the layout and of the
+    no-ops that replace the increments.
     """
     planned = configurations(spec)
     shams = tuple(item.name for item in planned if item.sham_of is not None)
     if not traces:
         return CampaignVerdicts(
-            tuple(_unchecked(spec, item.name, "no run gave a trace") for item in planned[1:]), traces, (), {}, shams
+            tuple(_unchecked(spec, item.name, "no run has a trace") for item in planned[1:]), traces, (), {}, shams
         )
     found = _Found(watch, steps=len(traces) * len(planned))
     counted: list[str] = []
@@ -81,12 +81,12 @@ def check_runs(
     for name, other in spec.programs.items():
         found.note(
             f"{name} is another set-up of the program ({other.difference()}), sampled in the same way: differences "
-            "come from the set-up, not from counting."
+            "are due to the set-up, not to counting."
         )
     if not verdicts:
         every = [trace for found in traces.values() for runs in found.values() for trace in runs]
         found.note(
-            "Only the baseline was measured: nothing to compare with it."
+            "Only the baseline was measured: there is no configuration to compare with it."
             if any(trace.names("hardware", "simulated") for trace in every)
             else "No hardware metric was measured, so perturbation cannot be detected."
         )
@@ -96,7 +96,7 @@ def check_runs(
 
 @dataclass
 class _Found:
-    """Results of the passes so far: verdicts, verdicts against shams, stability of the baseline, notes."""
+    """Results of the passes so far: verdicts, comparisons with shams, stability of the baseline, notes."""
 
     watch: Watch
     steps: int
@@ -116,7 +116,7 @@ class _Found:
 
 @dataclass(frozen=True)
 class _Pass:
-    """One pass to be checked: `new_metrics` are those that no pass before it counted."""
+    """One pass to check; `new_metrics` are the metrics that no earlier pass counted."""
 
     spec: CampaignSpec
     how: CheckOptions
@@ -127,7 +127,7 @@ class _Pass:
     first: bool
 
     def baseline(self, name: str, *, software: Sequence[str] = ()) -> Baseline:
-        """Return a configuration's runs as a baseline; `software` limits it to pairs with one of these metrics."""
+        """Return a configuration's runs as a baseline; with `software`, only for pairs with one of these metrics."""
         settings = self.spec.analysis
         return Baseline(
             self.traces.get(name, ()),
@@ -141,7 +141,7 @@ class _Pass:
 
 
 def hardware_metrics(spec: CampaignSpec, baseline_traces: Sequence[Trace]) -> list[str]:
-    """Return the hardware metrics of a pass and the derived ones that its traces have; of imported runs all metrics."""
+    """Return the hardware and derived metrics in the traces of a pass; for imported runs, all metrics."""
     if spec.imported is not None:
         there = baseline_traces[0].metrics if baseline_traces else {}
         return [name for name in spec.imported.metrics if name in there]
@@ -159,7 +159,7 @@ def _check_pass(pass_: _Pass, found: _Found) -> None:
     baseline_traces = pass_.traces.get(BASELINE, ())
     if not baseline_traces:
         for item in planned:
-            why = f"no run of the {BASELINE} gave a trace in pass {pass_.name}"
+            why = f"no run of the {BASELINE} has a trace in pass {pass_.name}"
             found.parts[item.name].append(_unchecked(campaign, item.name, why))
         return
     found.begin(BASELINE)
@@ -168,21 +168,20 @@ def _check_pass(pass_: _Pass, found: _Found) -> None:
     except DataError:
         if len(baseline_traces) >= MINIMUM_RUNS:
             raise
-        # Runs of the baseline failed: the campaign is shown as far as it got, and judged better when they are made up
-        # for.
+        # Runs of the baseline failed: show the campaign as far as it got; repeating these runs improves the verdicts.
         _check_by_few(pass_, planned, found)
         return
     on = align_on(campaign, baseline_traces[0])
     if on != tuple(campaign.analysis.align_on):
         asked = ", ".join(campaign.analysis.align_on)
-        found.note(f"The pass {pass_.name!r} does not count {asked}; its runs are aligned on {', '.join(on)}.")
+        found.note(f"Pass {pass_.name!r} does not count {asked}, so its runs are aligned on {', '.join(on)}.")
     found.stability[pass_.name] = baseline.stability(how.disturbed)
     anchored = _anchored(pass_, found) if anchor else None
     for item in planned:
         found.begin(item.name)
         checked = pass_.traces.get(item.name, ())
         if len(checked) < min(_FEWEST, item.runs):
-            why = f"only {len(checked)} of {item.runs} runs can be judged"
+            why = f"only {len(checked)} of {item.runs} runs gave a trace, too few for a verdict"
             found.parts[item.name].append(_unchecked(campaign, item.name, why, how.method))
             continue
         inner = baseline.inner(checked, method=how.method)
@@ -192,8 +191,8 @@ def _check_pass(pass_: _Pass, found: _Found) -> None:
         found.parts[item.name] += [inner, outer, *_software(pass_, item, checked)]
         if item.name == ANCHOR and combine_checks(ANCHOR, inner, outer).verdict == "perturbed":
             found.note(
-                f"The anchor {anchor!r} alone perturbs the program: the outer checks of the subsets compare with its "
-                "perturbed runs. Choose a rarer milestone."
+                f"The anchor {anchor!r} alone perturbs the program, and subsets are compared with the anchor's runs: "
+                "choose a rarer milestone."
             )
         sham = next((other.name for other in planned if other.sham_of == item.name), "")
         if len(pass_.traces.get(sham, ())) >= MINIMUM_RUNS and how.method == "runs":
@@ -201,10 +200,13 @@ def _check_pass(pass_: _Pass, found: _Found) -> None:
 
 
 def _check_by_few(pass_: _Pass, planned: Sequence[Configuration], found: _Found) -> None:
-    """Check as well as can be done with fewer baseline runs than a baseline needs."""
+    """Check every configuration in a pass with too few baseline runs, by a weaker method (bootstrap)."""
     settings = pass_.spec.analysis
     runs = pass_.traces[BASELINE]
-    missing = (BASELINE, f"{len(runs)} of at least {MINIMUM_RUNS} runs in pass {pass_.name}, so runs were not aligned")
+    missing = (
+        BASELINE,
+        f"only {len(runs)} of at least {MINIMUM_RUNS} runs in pass {pass_.name}, so runs were not aligned",
+    )
     for item in planned:
         try:
             weaker = inner_by_bootstrap(
@@ -217,7 +219,7 @@ def _check_by_few(pass_: _Pass, planned: Sequence[Configuration], found: _Found)
                 name=BASELINE,
                 seed=pass_.spec.campaign.seed,
             )
-            # Few runs may show that something changed; that nothing did they cannot.
+            # Few runs can show a change, but not the absence of a change.
             verdict = combine((change.verdict for change in weaker.changes), lost=True)
             weaker = replace(weaker, verdict=verdict, lost=(*weaker.lost, missing))
         except DataError as error:
@@ -226,7 +228,7 @@ def _check_by_few(pass_: _Pass, planned: Sequence[Configuration], found: _Found)
 
 
 def _software(pass_: _Pass, item: Configuration, checked: Sequence[Trace]) -> Iterator[Verdict]:
-    """Compare pairs with a software metric with a configuration of fewer metrics (003, section 4, problem 2)."""
+    """Check pairs that contain a software metric, against a configuration with fewer metrics (003, section 4)."""
     fewer = [
         other
         for other in configurations(pass_.spec)
@@ -249,14 +251,14 @@ def _software(pass_: _Pass, item: Configuration, checked: Sequence[Trace]) -> It
         changes = [
             change for change in verdict.changes if pass_.first or not {change.first, change.second} <= set(varying)
         ]
-        # What was left out of the family of hardware pairs is said by the inner check.
+        # The inner check reports what was left out of the family of hardware pairs.
         yield replace(
             verdict, changes=tuple(replace(change, check="software") for change in changes), excluded=verdict.lost
         )
 
 
 def _anchored(pass_: _Pass, found: _Found) -> Baseline | None:
-    """Return the anchor's runs as the baseline of the subsets' outer checks, or None where they cannot serve."""
+    """Return the anchor's runs as the baseline of the subsets' outer checks, or None if they are unsuitable."""
     name = str(pass_.spec.analysis.anchor)
     totals = {int(trace[name].sum()) for traces in pass_.traces.values() for trace in traces if name in trace.metrics}
     if len(totals) != 1 or totals == {0}:
@@ -264,25 +266,25 @@ def _anchored(pass_: _Pass, found: _Found) -> Baseline | None:
             "never happened" if totals <= {0} else f"happened between {min(totals)} and {max(totals)} times per run"
         )
         found.note(
-            f"The anchor {name!r} {counted}: it cannot serve as a milestone, and the subsets are aligned without it."
+            f"The anchor {name!r} {counted}, so it cannot serve as a milestone; subsets are aligned without an anchor."
         )
         return None
     try:
         return pass_.baseline(ANCHOR)
     except DataError as error:
-        found.note(f"The anchor's runs cannot serve as a reference ({error}); the subsets are aligned without it.")
+        found.note(f"The anchor's runs cannot serve as a reference ({error}); subsets are aligned without an anchor.")
         return None
 
 
 def _with_origins(item: Configuration, planned: Sequence[Configuration], found: _Found) -> Verdict:
-    """Join the verdicts of all passes on one configuration; attribute changes to layout or counting by its sham."""
+    """Combine the verdicts of all passes on a configuration; attribute changes to layout or counting by its sham."""
     verdict = combine_checks(item.name, *found.parts[item.name])
     sham = next((other.name for other in planned if other.sham_of == item.name), "")
     if not found.against_sham[item.name]:
         if verdict.verdict in SHOWN and found.parts[sham]:
             found.note(
-                f"{sham} has fewer than {MINIMUM_RUNS} runs, too few to separate layout and no-ops from counting in "
-                f"{item.name}: set runs: {MINIMUM_RUNS} or more, and repeat the command."
+                f"{sham} has fewer than {MINIMUM_RUNS} runs, too few to separate the effects of layout and no-ops "
+                f"from those of counting in {item.name}: set `runs: {MINIMUM_RUNS}` or more, and repeat the command."
             )
         return verdict
     layout, counting = (
@@ -294,27 +296,27 @@ def _with_origins(item: Configuration, planned: Sequence[Configuration], found: 
     if origins:
         causes = {
             "layout": "due to the rewritten code without any counting (its layout, its compilation, the no-ops "
-            "that replace the increments), since the sham, which counts nothing, shows them too",
-            "counting": "due to the counting",
-            "both": "due to both, the counting and what the sham shows",
-            "unclear": "due to either, which these runs cannot decide",
+            "that replace the increments), because the sham, which counts nothing, shows the same change",
+            "counting": "due to counting",
+            "both": "due to both counting and the rewritten code",
+            "unclear": "due to counting or the rewritten code (these runs cannot decide between them)",
         }
         parts = [f"{origins.count(name)} {words}" for name, words in causes.items() if name in origins]
-        found.note(f"{item.name}: {len(origins)} pairs within a run changed: {'; '.join(parts)}.")
+        found.note(f"{item.name}: {len(origins)} correlations within runs changed: {'; '.join(parts)}.")
     return verdict
 
 
 def _silent_metrics(item: Configuration, traces: Traces) -> Iterator[str]:
-    """Yield a sentence for each software metric that never counted anything."""
+    """Yield a note for each software metric that counted nothing."""
     runs = [trace for by_configuration in traces.values() for trace in by_configuration.get(item.name, ())]
     for metric in item.software:
         if not runs or any(trace[metric].any() for trace in runs):
             continue
         yield (
-            f"{metric} was 0 whenever {item.name} was sampled."
+            f"{metric} was 0 in every sample of {item.name}."
             if runs[0].metrics[metric].semantics == "gauge"
-            else f"{metric} counted nothing in any run of {item.name}: its event never happens with this input, or the "
-            "code that counts it is not the code that runs."
+            else f"{metric} counted nothing in any run of {item.name}: the event never happens with this input, or the "
+            "program does not run the code that contains the counter."
         )
 
 
@@ -335,6 +337,6 @@ def _unchecked(
 
 
 def align_on(spec: CampaignSpec, trace: Trace) -> tuple[str, ...]:
-    """Return the metrics to align on that this pass has; all of its hardware metrics where it has none of them."""
+    """Return the metrics of `align_on` that this pass has; if it has none of them, all its hardware metrics."""
     asked = tuple(name for name in spec.analysis.align_on if name in trace.metrics)
     return asked or tuple(name for name in spec.measure.hardware if name in trace.metrics)

@@ -1,4 +1,4 @@
-"""Judge a campaign, by each node and over nodes where it has some: verdicts, totals, and all that a report shows."""
+"""Judgement of a campaign, on one host or on nodes: verdicts, totals, and the content of the report."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from unperturbed.harness.spec.sections.campaign import BASELINE
 
 @dataclass(frozen=True)
 class Judgement:
-    """The verdicts of a campaign, and what belongs beside them."""
+    """The verdicts of a campaign, with the report's content, totals and unfinished runs."""
 
-    verdicts: CampaignVerdicts  # One verdict a configuration
-    content: ReportContent  # What the report shows
-    totals: Sequence[Total]  # What each software metric counted in whole runs
-    failed: tuple[str, ...]  # Runs that failed for good
-    missing: tuple[str, ...]  # Runs that were planned and not made yet
-    unwritten: str = ""  # Why report and verdicts could not be written into the folder
+    verdicts: CampaignVerdicts  # One verdict for each configuration
+    content: ReportContent  # Content of the report
+    totals: Sequence[Total]  # Counts of each software metric in whole runs
+    failed: tuple[str, ...]  # Runs that failed in all attempts
+    missing: tuple[str, ...]  # Planned runs that were not made yet
+    unwritten: str = ""  # Why the report and the verdicts could not be written into the folder
 
     @property
     def complete(self) -> bool:
@@ -55,31 +55,35 @@ def judge(
     write: bool = True,
     watch: Watch = unwatched,
 ) -> Judgement:
-    """Compute the verdicts of a campaign; write its report, unless by the paper's rule, which leaves it as it is."""
+    """Compute the verdicts of a campaign; write its report if `write`, except with `method="paper"`."""
     with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:
         states = manifest.runs()
         if not states:
-            raise SpecError(f"{folder}: the campaign ended before its first run: nothing to judge; run its spec again")
+            raise SpecError(
+                f"{folder}: nothing to judge, because the campaign ended before its first run: run the spec again"
+            )
         known = [state.run.id for state in manifest.runs("done")]
         for run in without:
             if run not in known:
-                raise SpecError(f"--without {run}: no finished run has that name; they are {known[0]} to {known[-1]}")
+                raise SpecError(
+                    f"--without {run}: no such finished run; the finished runs are {known[0]} to {known[-1]}"
+                )
         options = CheckOptions(method, across, disturbed_runs(manifest))
         verdicts = check(spec, read_traces(folder, manifest, without=without, watch=watch), options, watch)
         if without:
             left_out = (
                 f"Left out on request: run {', '.join(without)}. Verdicts from selected runs are weaker evidence: "
-                "mention the selection wherever you show them."
+                "mention the selection wherever you show the verdicts."
             )
             verdicts = replace(verdicts, notes=(left_out, *verdicts.notes))
         content = content_of(spec, verdicts, manifest)
-        native = manifest.fact("native") or {"seconds": 0.0}  # of runs that were imported nothing is known but them
+        native = manifest.fact("native") or {"seconds": 0.0}  # not recorded for imported runs
         totals = software_totals(spec, verdicts.traces, native_seconds=native["seconds"])
     unwritten = ""
     if write and method == "runs":
         try:
             write_results(folder, content)
-        except OSError as error:  # another user's campaign, a full disk: who asks for a verdict still gets it
+        except OSError as error:  # another user's campaign or a full disk: still return the verdict
             unwritten = f"{folder}: {error.strerror or error}"
     return Judgement(
         verdicts,
@@ -93,19 +97,19 @@ def judge(
 
 @dataclass(frozen=True)
 class Total:
-    """One software metric over all runs that have it."""
+    """Totals of one software metric over all runs with this metric."""
 
-    name: str  # Of the metric
-    runs: int  # That have it
-    counted: float | None  # Median of the events a run; None for a gauge
-    # least, most: Events of the runs that had fewest and most; a gauge's least and greatest value at a sample.
+    name: str  # Name of the metric
+    runs: int  # Number of runs with this metric
+    counted: float | None  # Median of events per run; None for a gauge
+    # least, most: Fewest and most events in a run; for a gauge, the smallest and largest sampled value.
     least: int
     most: int
-    rate: float | None  # Events a second of the untouched program's time; None for a gauge
+    rate: float | None  # Events per second of the untouched program's time; None for a gauge
 
 
 def software_totals(spec: CampaignSpec, traces: Traces, *, native_seconds: float) -> Sequence[Total]:
-    """Return what each software metric counted, in the order of the spec; those without a run are left out."""
+    """Return the totals of each software metric that has a run, in the order of the spec."""
     every = [trace for by_configuration in traces.values() for found in by_configuration.values() for trace in found]
     totals = []
     for name, event in spec.measure.software.items():
@@ -122,16 +126,16 @@ def software_totals(spec: CampaignSpec, traces: Traces, *, native_seconds: float
     return tuple(totals)
 
 
-VERDICTS = "nodes.json"  # The verdicts over nodes, as `check --json` prints them
+VERDICTS = "nodes.json"  # File with the verdicts over nodes, in the format of `check --json`
 
 
 @dataclass(frozen=True)
 class NodesJudgement:
     """The verdicts of a campaign on nodes."""
 
-    verdicts: NodeVerdicts  # Over nodes
-    by_node: Mapping[str, Judgement]  # Of each node that was judged
-    # failed, missing: Runs that failed for good, and runs that were not made, as `NN/RUN`.
+    verdicts: NodeVerdicts  # Verdicts over nodes
+    by_node: Mapping[str, Judgement]  # Judgement of each node with enough runs
+    # failed, missing: Runs that failed in all attempts, and runs that were not made, as `NN/RUN`.
     failed: tuple[str, ...]
     missing: tuple[str, ...]
 
@@ -139,9 +143,9 @@ class NodesJudgement:
 def judge_nodes(
     folder: Path, spec: CampaignSpec, *, notes: Sequence[str] = (), write: bool = True, watch: Watch = unwatched
 ) -> NodesJudgement:
-    """Compute the verdicts over nodes that have enough runs; write the reports of all nodes and of each."""
+    """Compute the verdicts over all nodes with enough runs; write a joint report and one report per node."""
     if spec.nodes is None:
-        raise SpecError(f"{folder}: its spec has no `nodes`")
+        raise SpecError(f"{folder}: the campaign's spec has no `nodes`")
     judged: dict[str, Judgement] = {}
     said, failed, missing = list(notes), list[str](), list[str]()
     results: dict[str, str] = {}
@@ -158,15 +162,15 @@ def judge_nodes(
         node = part.label
         if lacking:
             if not any(f"Part {part.name} " in note for note in said):
-                said.append(f"Part {part.name} ({node}) has too few finished runs to be judged: {', '.join(lacking)}.")
+                said.append(f"Part {part.name} ({node}) has too few finished runs for a verdict: {', '.join(lacking)}.")
             continue
         results[node] = expected["digest"] if expected else ""
         said += difference_notes(part)
         judged[node] = judge(part.folder, share, write=write, watch=watch)
     if not judged:
-        raise SpecError(f"{folder}: no node has enough finished runs to be judged. {' '.join(said)}".rstrip())
+        raise SpecError(f"{folder}: no node has enough finished runs for a verdict. {' '.join(said)}".rstrip())
     if len(set(results.values())) > 1 and spec.program.result == "same":
-        said.append("The program gave different results on different nodes: the nodes ran different work.")
+        said.append("The program's results differ between nodes: the nodes did different work.")
     verdicts = NodeVerdicts(
         tuple(
             combine_nodes(found)
@@ -185,7 +189,7 @@ def judge_nodes(
 
 
 def _totals_over_nodes(spec: CampaignSpec, judged: Mapping[str, Judgement]) -> Mapping[str, tuple[TotalChange, ...]]:
-    """Return the changes of totals over the nodes that were judged, by configuration."""
+    """Return the changes of totals over the judged nodes, by configuration."""
     found = {}
     for item in configurations(spec):
         by_node = {node: one.verdicts.totals.get(item.name, ()) for node, one in judged.items()}
@@ -195,7 +199,7 @@ def _totals_over_nodes(spec: CampaignSpec, judged: Mapping[str, Judgement]) -> M
 
 
 def _baselines(judged: Mapping[str, Judgement]) -> dict[str, dict[str, float]]:
-    """Return the mean logarithm of each hardware metric's total in the baseline, by node."""
+    """Return the mean logarithm of each hardware metric's total in the baseline, by metric and node."""
     found: dict[str, dict[str, float]] = {}
     for node, one in judged.items():
         for by_configuration in one.verdicts.traces.values():

@@ -1,4 +1,4 @@
-"""A campaign's runs joined into one trace."""
+"""Merging of a campaign's runs into one trace."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE
 
 @dataclass(frozen=True)
 class MergedCampaign:
-    """A campaign's runs joined into one trace."""
+    """A campaign's runs merged into one trace."""
 
-    merged: MergedTrace  # The trace, and where each metric came from
-    rejected: tuple[str, ...]  # Configurations that the outer check rejects, and that were merged all the same
-    notes: tuple[str, ...]  # One sentence each, what matters most first
+    merged: MergedTrace  # The trace, and the origin of each metric
+    rejected: tuple[str, ...]  # Configurations that were merged although the outer check rejects them
+    notes: tuple[str, ...]  # One sentence each, the most important first
 
 
 def merge_campaign(
     folder: Path, *, budget: int | None = None, force: bool = False, without: Sequence[str] = ()
 ) -> MergedCampaign:
-    """Join a campaign's runs into one trace, by a run of the anchor, whose milestones subsets share, or the baseline.
+    """Merge a campaign's runs into one trace, aligned with a run of the anchor, or else of the baseline.
 
-    `budget`: Milestones of the anchor that may be used; None for all.
-    `force`: Merge configurations too that the outer check rejects (`_is_rejected`).
+    `budget`: Maximum number of the anchor's milestones to use; None for all.
+    `force`: Also merge configurations that the outer check rejects (`_is_rejected`).
     """
     campaign = recorded_campaign(folder)
     with Manifest(folder / "campaign.sqlite") as manifest:
@@ -45,8 +45,8 @@ def merge_campaign(
     names = [item.name for item in configurations(campaign)]
     unknown = [name for name in without if name not in names]
     if unknown:
-        raise SpecError(f"--without {unknown[0]}: no such configuration; the campaign has {', '.join(names)}")
-    # Changes of the outer checks. Runs of another program have no place in the trace of this one.
+        raise SpecError(f"--without {unknown[0]}: no such configuration; the configurations are {', '.join(names)}")
+    # Changes of the outer checks. Runs of another program do not belong in this program's trace.
     changes: defaultdict[str, list[Change]] = defaultdict(list)
     within: defaultdict[str, list[str]] = defaultdict(list)
     for verdict in checked.verdicts:
@@ -59,11 +59,11 @@ def merge_campaign(
     if rejected and not force:
         leaving = " ".join(f"--without {name}" for name in rejected)
         raise SpecError(
-            f"{_largest_changes(rejected, changes, _is_rejected)}: these runs behave unlike runs of the untouched "
-            f"program. {leaving} merges all others; --force merges these too, and marks them"
+            f"{_largest_changes(rejected, changes, _is_rejected)}. These runs behave differently from runs of the "
+            f"untouched program: leave them out with {leaving}, or merge and mark them with --force"
         )
     if not traces:
-        raise DataError(f"{folder}: no run of this campaign has a trace to merge")
+        raise DataError(f"{folder}: nothing to merge, because no run of this campaign has a trace")
     anchor = campaign.analysis.anchor if ANCHOR in {trace.attributes["configuration"] for trace in traces} else None
     merged = merge(traces, on=align_on(campaign, traces[0]), anchor=anchor, budget=budget)
     merged.trace.attributes["merged"]["rejected"] = list(rejected)
@@ -71,24 +71,26 @@ def merge_campaign(
     perturbed = [one.configuration for one in checked.verdicts if one.verdict == "perturbed"]
     doubtful = [name for name in changes if name in given and any(map(_is_open, changes[name]))]
     notes = (
-        [f"Rejected and merged by --force: {_largest_changes(rejected, changes, _is_rejected)}."] if rejected else []
+        [f"Rejected, but merged because of --force: {_largest_changes(rejected, changes, _is_rejected)}."]
+        if rejected
+        else []
     )
     if doubtful:
-        notes.append(
-            f"Not shown to behave like the untouched program: {_largest_changes(doubtful, changes, _is_open)}."
-        )
+        notes.append(f"Not shown to match the untouched program: {_largest_changes(doubtful, changes, _is_open)}.")
     notes += [
-        f"{name} is perturbed within its runs: {listing(within[name])}. Leave it out by --without {name}, "
-        "or do not use those pairs."
+        f"{name} is perturbed within its runs: {listing(within[name])}. Leave {name} out with --without {name}, "
+        "or do not use these correlations."
         for name in perturbed
         if name in given and name not in rejected
     ]
-    notes += [f"The verdict is open (shifted or undecided): {', '.join(open_ones)}."] if open_ones else []
+    notes += (
+        [f"Configurations with an open verdict (shifted or undecided): {', '.join(open_ones)}."] if open_ones else []
+    )
     return MergedCampaign(merged, rejected, (*notes, *checked.notes))
 
 
 def _configurations_of_metrics(traces: Iterable[Trace]) -> set[str]:
-    """Return the configurations that give the merged trace a metric: the first that has it does (`merge`)."""
+    """Return the configurations that provide metrics of the merged trace: for each metric, the first with it."""
     first: dict[str, str] = {}
     for trace in traces:
         for metric in trace.metrics:
@@ -97,12 +99,12 @@ def _configurations_of_metrics(traces: Iterable[Trace]) -> set[str]:
 
 
 def _is_rejected(change: Change) -> bool:
-    """Tell whether a change is shown, and larger than the tolerance: runs that differ make a misleading trace."""
+    """Tell whether a change is shown and exceeds the tolerance, so that the merged trace would be misleading."""
     return change.verdict in SHOWN and abs(change.effect) > change.tolerance
 
 
 def _is_open(change: Change) -> bool:
-    """Tell whether a change is neither shown to lie within the tolerance nor rejected."""
+    """Tell whether a change is neither rejected nor shown to be within the tolerance."""
     return change.verdict != "unperturbed" and not _is_rejected(change)
 
 
@@ -112,7 +114,7 @@ def _largest_changes(
     """Return the largest change of each configuration in words, with its interval."""
     worst = {name: max(filter(concerns, changes[name]), key=lambda one: abs(one.effect)) for name in names}
     return "; ".join(
-        f"{name}: the correlation of {one.first} with itself goes from {_mean(one.reference):.2f} to "
+        f"{name}: the correlation of {one.first} between runs changes from {_mean(one.reference):.2f} to "
         f"{_mean(one.observed):.2f} (change {one.effect:+.2f}, {one.low:+.2f} to {one.high:+.2f})"
         for name, one in worst.items()
     )
@@ -123,7 +125,7 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _in_order(spec: CampaignSpec, checked: CampaignVerdicts) -> Sequence[Trace]:
-    """Return all traces: the reference's configuration first, pass by pass, then the baseline, then the subsets."""
+    """Return all traces, pass by pass: the anchor's first, then the baseline's, then the subsets'."""
     names = [item.name for item in configurations(spec) if item.sham_of is None and not item.program]
     names.sort(key=lambda name: {ANCHOR: 0, BASELINE: 1}.get(name, 2))
     return [

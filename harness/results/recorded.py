@@ -1,4 +1,4 @@
-"""A recorded campaign: its spec, the traces of its runs, and the runs that were disturbed."""
+"""A recorded campaign: its spec, its traces, and its disturbed runs."""
 
 from __future__ import annotations
 
@@ -19,24 +19,22 @@ from unperturbed.harness.spec.campaign_spec import CampaignSpec, Imported, impor
 from unperturbed.harness.spec.load import parse_spec
 
 Traces = Mapping[str, Mapping[str, tuple[Trace, ...]]]
-"""Pass name to configuration to its traces, in the order of the plan; the main pass first."""
+"""Traces by pass and configuration, in the order of the plan; the main pass comes first."""
 
-_STOLEN = 0.02  # Share that other guests of the machine may take of the CPU time that this one had work for
-_SWITCHES = 5.0  # A run is disturbed by more than so many times the median rate of context switches …
-_SWITCHES_LEAST = 500.0  # … if that is more than so many a second
-_MOST = 1e300  # No count of a host is larger; what a damaged manifest says of it is not believed
+_STOLEN = 0.02  # Share of the demanded CPU time that other guests of the machine may take
+_SWITCHES = 5.0  # A run is disturbed if its rate of context switches exceeds this multiple of the median rate …
+_SWITCHES_LEAST = 500.0  # … and this number per second
+_MOST = 1e300  # Larger values come from a damaged manifest, and are ignored
 
 
 def recorded_campaign(folder: Path) -> CampaignSpec:
-    """Return the spec that a campaign was run from, as its manifest recorded it."""
+    """Return a campaign's spec from its manifest; raise SpecError if the folder has no campaign with verdicts."""
     manifest_path = folder / "campaign.sqlite"
     if folder.is_file():
-        raise SpecError(
-            f"{folder} is a file; name the campaign's folder (of a spec's campaign, commonly campaigns/<its name>)"
-        )
+        raise SpecError(f"{folder} is a file: give the campaign's folder, usually campaigns/<name of the spec>")
     if not manifest_path.is_file():
         raise SpecError(
-            f"{folder} holds no campaign (no campaign.sqlite); make one with: unperturbed run SPEC --campaign {folder}"
+            f"{folder} contains no campaign (no campaign.sqlite); start one: unperturbed run SPEC --campaign {folder}"
         )
     with Manifest(manifest_path, read_only=True) as manifest:
         text, path = manifest.fact("spec_text"), manifest.fact("spec_path")
@@ -44,17 +42,17 @@ def recorded_campaign(folder: Path) -> CampaignSpec:
         imported = manifest.fact("imported")
         share = recorded_share(manifest)
     if text is None or path is None or "\0" in path:
-        raise SpecError(f"{folder} holds a campaign that never started; run its spec again")
+        raise SpecError(f"{folder} contains a campaign that never started: run the spec again")
     if purpose in (SWEEP, SWEEPS.whole):
-        raise SpecError(f"{folder} holds {purpose}, which gives no verdict: its table is {folder / TABLE}")
+        raise SpecError(f"{folder} contains {purpose}, which has no verdicts: use its table, {folder / TABLE}")
     if purpose == NODES:
         raise SpecError(
-            f"{folder} holds {purpose}: each part is a campaign of its own, {folder / 'nodes' / '01'} and so on; "
-            "`check` and `report` judge all of them"
+            f"{folder} contains {purpose}: use `check` or `report` for all nodes together, or give the folder of one "
+            f"node's part, such as {folder / 'nodes' / '01'}"
         )
     if purpose != CAMPAIGN:
         raise SpecError(
-            f"{folder} holds {purpose}, whose runs are judged as it goes; to check a campaign, run its plan.yaml"
+            f"{folder} contains {purpose}, which judges its own runs: run its plan.yaml, and check the new campaign"
         )
     if share is not None:
         return share
@@ -64,7 +62,7 @@ def recorded_campaign(folder: Path) -> CampaignSpec:
 
 
 def read_traces(folder: Path, manifest: Manifest, *, without: Sequence[str] = (), watch: Watch = unwatched) -> Traces:
-    """Read the traces of all finished runs, but for those named in `without`."""
+    """Read the traces of all finished runs except those in `without`."""
     found: dict[str, dict[str, list[Trace]]] = defaultdict(lambda: defaultdict(list))
     faults: dict[str, str] = {}
     identity = manifest.fact("id")
@@ -90,7 +88,7 @@ def read_traces(folder: Path, manifest: Manifest, *, without: Sequence[str] = ()
 
 
 def disturbed_runs(manifest: Manifest) -> dict[str, str]:
-    """Return finished runs that something disturbed, and what; counts of a simulator cannot be disturbed."""
+    """Return the disturbed finished runs with the disturbances; simulated counts cannot be disturbed."""
     sources = {item["name"]: item["source"] for item in manifest.fact("passes") or []}
     return describe_disturbances(
         [state for state in manifest.runs("done") if sources.get(state.run.pass_name) != "simulated"]
@@ -98,7 +96,7 @@ def disturbed_runs(manifest: Manifest) -> dict[str, str]:
 
 
 def describe_disturbances(states: Sequence[RunState]) -> dict[str, str]:
-    """Return what disturbed each disturbed run, by the host's state before and after it."""
+    """Return the disturbances of each disturbed run, from the host's state before and after the run."""
     rates = {
         state.run.id: switches / state.seconds
         for state in states
@@ -110,22 +108,23 @@ def describe_disturbances(states: Sequence[RunState]) -> dict[str, str]:
         reasons = []
         stolen = _stolen_share(state)
         if stolen is not None and stolen > _STOLEN:
-            reasons.append(f"{stolen:.0%} of the CPU time in demand stolen by other guests of the machine")
+            reasons.append(f"{stolen:.0%} of the demanded CPU time stolen by other guests of the machine")
         swapped = _grown(state, "swap_used_mib")
         if swapped is not None and swapped > 0:
-            reasons.append(f"{swapped:.0f} MiB swapped out meanwhile")
+            reasons.append(f"{swapped:.0f} MiB swapped out during the run")
         rate = rates.get(state.run.id, 0.0)
         if rate > max(_SWITCHES * usual, _SWITCHES_LEAST):
-            reasons.append(f"{rate:,.0f} context switches per second, where {usual:,.0f} are usual")
+            reasons.append(f"{rate:,.0f} context switches per second (median of all runs: {usual:,.0f})")
         if reasons:
             found[state.run.id] = ", ".join(reasons)
     return found
 
 
 def _stolen_share(state: RunState) -> float | None:
-    """Return which share of the CPU time in demand was stolen; None where it is not known.
+    """Return the share of the demanded CPU time that was stolen; None if unknown.
 
-    The kernel sums both times over all processors: stolen seconds per second of the run would grow with their number.
+    The kernel sums both times over all processors, so stolen seconds per second of the run would grow with the number
+    of processors.
     """
     stolen, busy = _grown(state, "steal_s"), _grown(state, "busy_s")
     return None if stolen is None or busy is None or stolen <= 0 else stolen / (stolen + busy)

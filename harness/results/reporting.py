@@ -1,4 +1,4 @@
-"""The content of a campaign's report from its folder, with sentences on what the sampling left out or cost."""
+"""Content of a campaign's report, with notes on the limits and the cost of sampling."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ _MISSED_SHARE = 0.05
 
 
 def write_results(folder: Path, content: ReportContent) -> None:
-    """Write `report.html` and its twin for programs, `verdicts.json`."""
+    """Write `report.html`, and `verdicts.json` with the same content for programs."""
     write_whole(folder / "verdicts.json", json.dumps(to_json(content), indent=1, ensure_ascii=False))
     write_report(folder / "report.html", content)
 
 
 def content_of(spec: CampaignSpec, checked: CampaignVerdicts, manifest: Manifest) -> ReportContent:
-    """Gather all that the report shows."""
+    """Collect the content of a campaign's report."""
     states = manifest.runs()
     main = next(iter(checked.traces.values()), {})
     planned = configurations(spec)
@@ -63,7 +63,7 @@ def content_of(spec: CampaignSpec, checked: CampaignVerdicts, manifest: Manifest
         alignment=_alignment(spec, main),
         failures=tuple(
             f"Run {state.run.id} ({state.run.configuration}, {state.run.pass_name}) has no result after "
-            f"{state.attempt} attempts: {state.error}"
+            f"{counted(state.attempt, 'attempt')}: {state.error}"
             for state in states
             if state.state == "failed"
         ),
@@ -76,16 +76,16 @@ def content_of(spec: CampaignSpec, checked: CampaignVerdicts, manifest: Manifest
         notes=checked.notes
         + _notes(manifest, [trace for runs in checked.traces.values() for found in runs.values() for trace in found])
         + tuple(
-            f"The campaign was extended from {step['runs']} runs by {step['by']} ({step['at']}). If earlier verdicts "
-            "were the reason, a wrong verdict is likelier than α: “May I add runs?” in docs/explanation/verdicts.md "
-            "shows by how much."
+            f"The campaign was extended by {step['by']} runs, from {step['runs']} ({step['at']}). If earlier verdicts "
+            "were the reason, the error probability exceeds α: see “May I add runs?” in "
+            "docs/explanation/verdicts.md."
             for step in manifest.fact("extended") or []
         ),
     )
 
 
 def partition_content(spec: CampaignSpec, plan: Plan, traces: Traces, manifest: Manifest) -> ReportContent:
-    """Gather what a plan's page shows beside the plan; of all traces, those that describe the metrics are kept."""
+    """Collect the content of a plan's page besides the plan; keep only example traces that describe the metrics."""
     baseline = (runs[BASELINE][0] for runs in traces.values() if BASELINE in runs)
     examples: dict[str, tuple[Trace, ...]] = {BASELINE: tuple(baseline)}
     every = [trace for by_configuration in traces.values() for found in by_configuration.values() for trace in found]
@@ -97,7 +97,7 @@ def partition_content(spec: CampaignSpec, plan: Plan, traces: Traces, manifest: 
 def _measured(
     spec: CampaignSpec, manifest: Manifest, states: list[RunState], traces: Mapping[str, tuple[Trace, ...]]
 ) -> ReportContent:
-    """Return the content that a report and a plan's page share: what was measured, where, by what, and every run."""
+    """Return the content shared by reports and plan pages: source, settings, headline, runs and provenance."""
     return ReportContent(
         campaign=spec.name,
         verdicts=(),
@@ -112,7 +112,7 @@ def _measured(
 
 
 def _notes(manifest: Manifest, traces: Sequence[Trace]) -> tuple[str, ...]:
-    """Return what a reader must know of how the runs were built, laid out and sampled, one sentence each."""
+    """Return notes on builds, layouts and sampling of the runs, one sentence each."""
     laid_out: Mapping[str, Sequence[str]] = manifest.fact("layout_notes") or {}
     skipped: Mapping[str, str] = manifest.fact("skipped") or {}
     pilots = [manifest.fact(f"{PILOT}:{item['name']}") for item in manifest.fact("passes")]
@@ -126,18 +126,20 @@ def _notes(manifest: Manifest, traces: Sequence[Trace]) -> tuple[str, ...]:
 
 
 _METHOD = (
-    "Within a run: Spearman's ρ of each pair over the run's intervals, one value a run (paper, section 2.2).",
-    "Across runs: each metric against itself after dynamic time warping; a run's value is its mean over the "
-    "reference runs, or over 40 of more, evenly over their order. Subsets are compared with the anchor's runs and "
-    "aligned through its milestones, the anchor itself with the pure baseline (section 2.3).",
-    "Runs are compared on Fisher's scale, atanh ρ. Significance is Student's t with the pooled spread of both kinds of "
-    "run; the interval is the wider of that one and Welch's, each bound at α, carried to ρ by Zou's method (2007).",
+    "Within a run: Spearman's ρ of each pair over the run's intervals gives one value per run (paper, section 2.2).",
+    "Across runs: each metric is correlated with the same metric of other runs after dynamic time warping. A run's "
+    "value is the mean over the reference runs, or over 40 evenly chosen ones if there are more. Subsets are compared "
+    "with the anchor's runs and aligned through its milestones; the anchor is compared with the pure baseline "
+    "(section 2.3).",
+    "Runs are compared on Fisher's scale, atanh ρ. Significance is Student's t with the pooled spread of both groups. "
+    "The confidence interval is the wider of Student's and Welch's, with each bound at α, converted to ρ by Zou's "
+    "method (2007).",
     "Perturbed: significant at α after Holm's correction over all pairs and metrics of one configuration, and not "
-    "shown to lie within the tolerance. Unperturbed: every interval lies within it. The p-value for false "
-    "discoveries (Benjamini and Hochberg) is shown too, and decides nothing.",
-    "Pairs with a software metric are compared with a configuration that counts it among fewer others. Sham runs, "
-    "if there are any, separate changes caused by layout, or by the no-ops that replace the increments, from "
-    "changes caused by counting.",
+    "shown to be within the tolerance. Unperturbed: every confidence interval is within the tolerance. The p-value for "
+    "false discoveries (Benjamini and Hochberg) is only informative.",
+    "Pairs with a software metric are compared with a configuration that counts this metric with fewer others. Sham "
+    "runs, if any, separate changes caused by layout, or by the no-ops that replace the increments, from changes "
+    "caused by counting.",
 )
 
 
@@ -146,7 +148,7 @@ def _source(spec: CampaignSpec, manifest: Manifest) -> CounterSource:
         return imported_source(spec.imported)
     names = list(dict.fromkeys(item["source"] for item in manifest.fact("passes")))
     reasons = "; ".join(f"{name}: {why}" for name, why in manifest.fact("reasons").items())
-    refused = f" Sources that came first but could not be used: {reasons}" if reasons else ""
+    refused = f" Preferred sources that could not be used: {reasons}" if reasons else ""
     found = [find_source(name) for name in names if name != NONE]
     place = _PLACES[spec.measure.sampler]
     if spec.measure.interval_event:
@@ -198,7 +200,7 @@ def _headline(spec: CampaignSpec, manifest: Manifest, states: list[RunState]) ->
 
 
 def _command(manifest: Manifest, states: Sequence[RunState]) -> list[str]:
-    """Return the words that the first finished run was started by, one of the baseline where there is any."""
+    """Return the command line of the first finished run, preferably of the baseline."""
     done = sorted(
         (state for state in states if state.state == "done"), key=lambda one: one.run.configuration != BASELINE
     )
@@ -210,7 +212,7 @@ def _command(manifest: Manifest, states: Sequence[RunState]) -> list[str]:
 
 
 def _rows(manifest: Manifest, states: list[RunState]) -> tuple[RunRow, ...]:
-    """Return every attempt: those that failed before the one that counts, run by run."""
+    """Return one row for each attempt, run by run, failed attempts first."""
     failures: defaultdict[str, list[Failure]] = defaultdict(list)
     for failure in manifest.failures():
         failures[failure.run].append(failure)
@@ -231,7 +233,7 @@ def _rows(manifest: Manifest, states: list[RunState]) -> tuple[RunRow, ...]:
 
 
 def _alignment(spec: CampaignSpec, traces: Mapping[str, tuple[Trace, ...]]) -> AlignmentExample | None:
-    """Align two runs of the configuration that shows most, one with a milestone beside the anchor to judge by."""
+    """Align two runs as an example, preferably of a configuration with another milestone besides the anchor."""
     anchor = spec.analysis.anchor
     candidates = [item for item in configurations(spec) if len(traces.get(item.name, ())) > 1]
     if not candidates:
@@ -242,7 +244,7 @@ def _alignment(spec: CampaignSpec, traces: Mapping[str, tuple[Trace, ...]]) -> A
     names = align_on(spec, first)
     try:
         path = align_as_paper(first, second, on=names, anchor=through)  # as the verdicts do
-    except DataError:  # the verdicts say so already, metric by metric; an example is not worth failing for
+    except DataError:  # the verdicts report this already; a missing example is no reason to fail
         return None
     return alignment_example(path, first, second, on=names, anchor=through, about=f"Two runs of {chosen.name}, aligned")
 
@@ -280,7 +282,7 @@ def _provenance(spec: CampaignSpec, manifest: Manifest) -> Mapping[str, Mapping[
     }
     if sites := manifest.fact("sites"):
         groups["where software metrics are counted"] = {
-            metric: f"{counted(count, 'place')} in the source"
+            metric: f"{counted(count, 'site')} in the source"
             for found in sites.values()
             for metric, count in found.items()
         }
@@ -295,7 +297,7 @@ def _machine(machine: Mapping[str, Mapping[str, int]]) -> str:
 
 
 def sampling_notes(traces: Sequence[Trace]) -> Iterable[str]:
-    """Yield a sentence for each thing about the sampling that a reader must know."""
+    """Yield notes on the sampling, one sentence each."""
     if not traces:
         return
     yield from _implausible(traces)
@@ -303,7 +305,7 @@ def sampling_notes(traces: Sequence[Trace]) -> Iterable[str]:
     yield from _scaled(traces)
     if any(trace.attributes.get("uneven_work") for trace in traces):
         yield (
-            "The program often waits in system calls. They delay the ticks that end intervals, so the lengths of "
+            "The program often waits in system calls. Waiting delays the ticks that end intervals, so the lengths of "
             "intervals vary from run to run."
         )
     yield from _overflowed(traces)
@@ -315,7 +317,7 @@ def _implausible(traces: Sequence[Trace]) -> Iterable[str]:
     found = [sentence for trace in traces for sentence in trace.attributes.get("implausible", ())]
     examples = {sentence.split(" (")[0]: sentence for sentence in found}
     for part, runs in Counter(sentence.split(" (")[0] for sentence in found).items():
-        yield f"A count cannot be right, in {runs} of {len(traces)} runs: {examples[part]}."
+        yield f"Implausible counts in {runs} of {len(traces)} runs: {examples[part]}."
 
 
 def _unsampled_threads(traces: Sequence[Trace]) -> Iterable[str]:
@@ -324,7 +326,7 @@ def _unsampled_threads(traces: Sequence[Trace]) -> Iterable[str]:
     ]
     read = {name for name, source in find_sources().items() if source.sampled}
     if any(metric.source in read for trace in alone for metric in trace.metrics.values()):
-        yield "The program started threads, but counters were read in its main thread only (threads: main)."
+        yield "The program started threads, but counters were read only in its main thread (`threads: main`)."
 
 
 def _scaled(traces: Sequence[Trace]) -> Iterable[str]:
@@ -335,35 +337,33 @@ def _scaled(traces: Sequence[Trace]) -> Iterable[str]:
             for trace in traces
             if f"{name}.running_ns" in trace.metrics
         ]
-        yield f"{name} was multiplexed: its counts are scaled up from {median(shares):.0%} of the time."
+        yield f"{name} was multiplexed: its counts are extrapolated from {median(shares):.0%} of the time."
 
 
 def _overflowed(traces: Sequence[Trace]) -> Iterable[str]:
-    """Yield how far behind its overflow each record was read, where counts of an event end intervals."""
+    """Yield a note on the skid between overflow and record, if counts of an event end intervals."""
     ended = [trace for trace in traces if trace.attributes.get("interval_event") and len(trace)]
     if not ended:
         return
     event, period = (ended[0].attributes[name] for name in ("interval_event", "interval_ns"))
     skid, late = (median(trace.attributes[name] for trace in ended) for name in ("skid_median", "skid_p99"))
     yield (
-        f"An interval ends every {period:,} counts of {event}. Records were read {skid:,.0f} counts after that "
-        f"(median skid, {skid / period:.2g} of an interval; in 99 % of the records at most {late:,.0f})."
+        f"An interval ends every {period:,} counts of {event}. The median skid until the counters are read is "
+        f"{skid:,.0f} counts ({skid / period:.2g} of an interval); in 99 % of the records it is at most {late:,.0f}."
     )
 
 
 def _missed(traces: Sequence[Trace]) -> Iterable[str]:
-    """Yield a sentence when many ticks were missed: intervals are then longer, and few describe a busy stretch."""
+    """Yield notes on unread and missed ticks, which make intervals longer."""
     timed = [trace for trace in traces if trace.attributes.get("clock") == "monotonic" and len(trace)]
     missed = [trace.attributes.get("missed_ticks", 0) for trace in timed]
     shares = [count / (len(trace) + count) for trace, count in zip(timed, missed, strict=True)]
     unread = sum(trace.attributes.get("unread_ticks", 0) for trace in traces)
     if unread:
-        yield f"Counters could not be read at {unread} ticks of all runs: intervals were joined, no count was lost."
+        yield f"Counters could not be read at {unread} ticks (all runs): intervals were joined, but no count was lost."
     ticks = "event's overflows" if any(trace.attributes.get("interval_event") for trace in timed) else "timer's ticks"
     if shares and median(shares) > _MISSED_SHARE:
-        yield (
-            f"{median(shares):.0%} of the {ticks} were missed: the host was busy, or the interval is too short for it."
-        )
+        yield (f"{median(shares):.0%} of the {ticks} were missed: the host was busy, or the interval is too short.")
 
 
 def _observed(traces: Sequence[Trace]) -> Iterable[str]:
@@ -375,8 +375,8 @@ def _observed(traces: Sequence[Trace]) -> Iterable[str]:
     place = f"on processor {', '.join(map(str, sorted(where)))}" if None not in where else "on the program's processors"
     real_time = "with" if all(trace.attributes["real_time"] for trace in seen) else "without"
     yield (
-        f"The observer ran {place}, {real_time} real-time priority; the program's processors took {interrupts:.2g} "
-        "function call interrupts a record, the kernel's own among them."
+        f"The observer ran {place}, {real_time} real-time priority. The program's processors received {interrupts:.2g} "
+        "function-call interrupts per record, including the kernel's own."
     )
 
 
@@ -385,12 +385,12 @@ _HOW_COUNTED = {
     "simulated": "simulated, not counted by a processor",
     "os": "counted by the operating system or by software",
     "software": "counted by software",
-    "derived": "computed from others",
+    "derived": "computed from other metrics",
 }
 
 
 def imported_source(imported: Imported) -> CounterSource:
-    """Return where imported counts come from, metric by metric."""
+    """Return the source of imported metrics, in words."""
     by_kind: dict[str, list[str]] = {}
     for name, kind in imported.metrics.items():
         by_kind.setdefault(kind, []).append(name)
@@ -399,13 +399,13 @@ def imported_source(imported: Imported) -> CounterSource:
     ]
     return CounterSource(
         name=f"imported from {imported.title}",
-        sentence=f"Imported from {imported.title}, as the files say it: {'; '.join(parts)}.",
+        sentence=f"Imported from {imported.title}. According to the files, {'; '.join(parts)}.",
         simulated="simulated" in by_kind,
     )
 
 
 def imported_headline(imported: Imported, manifest: Manifest) -> Headline:
-    """Return the headline: nothing is known of program and host."""
+    """Return the headline of an imported campaign, without program and host."""
     return Headline(
         program=f"imported from {imported.title}",
         command=imported.command,
@@ -416,7 +416,7 @@ def imported_headline(imported: Imported, manifest: Manifest) -> Headline:
 
 
 def imported_provenance(spec: CampaignSpec, imported: Imported, manifest: Manifest) -> dict[str, Mapping[str, str]]:
-    """Return the groups of facts: the import, its options, and each file with its checksum."""
+    """Return the provenance of an imported campaign: the import, its options, and each file with its checksum."""
     return {
         "campaign": {
             "name": spec.name,

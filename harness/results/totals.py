@@ -1,4 +1,4 @@
-"""Totals of a campaign's runs: each configuration against the baseline, over all passes."""
+"""Comparison of run totals of each configuration with the baseline, over all passes."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.campaign import BASELINE
 
 _FIRST = ("PAPI_TOT_INS", "PAPI_TOT_CYC")
-"""Totals that come first, where traces have them: a simulated run has both always."""
+"""Totals that are listed first if the traces have them; simulated runs always have both."""
 
 
 def check_totals_of(spec: CampaignSpec, traces: Traces) -> Mapping[str, tuple[TotalChange, ...]]:
-    """Return the changes of totals of every configuration but the baseline; passes are one family.
+    """Return the changes of totals of every configuration except the baseline; all passes are one family.
 
-    A metric is taken from the first pass that counts it, as correlations are.
+    Each metric is taken from the first pass that counts it, as for correlations.
     """
     found: dict[str, tuple[TotalChange, ...]] = {}
     for item in configurations(spec):
@@ -38,7 +38,7 @@ def check_totals_of(spec: CampaignSpec, traces: Traces) -> Mapping[str, tuple[To
 
 
 def totals_to_check(spec: CampaignSpec, baseline: Sequence[Trace]) -> list[str]:
-    """Return the metrics of a pass whose totals mean something, and the times."""
+    """Return the metrics of a pass with meaningful totals (counters), and the times."""
     if not baseline:
         return []
     described = baseline[0].metrics

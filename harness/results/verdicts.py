@@ -1,4 +1,4 @@
-"""The verdicts of a campaign, their tables and their notes."""
+"""The verdicts of a campaign, with tables and notes."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class CampaignVerdicts(Framed, Result):
-    """The verdicts of a campaign."""
+    """The verdicts of a campaign, with their traces and notes."""
 
-    verdicts: tuple[Verdict, ...]  # One a checked configuration; passes are one family
-    traces: Traces  # What they were made from
-    notes: tuple[str, ...]  # What a reader must know besides, one sentence each
-    stability: Mapping[str, Stability] = field(default_factory=dict)  # Of the baseline, by pass
-    # The configurations among them that are shams: they show what layout and the no-ops do, and count nothing.
+    verdicts: tuple[Verdict, ...]  # One for each checked configuration; all passes are one family
+    traces: Traces  # The judged traces
+    notes: tuple[str, ...]  # Remarks for the reader, one sentence each
+    stability: Mapping[str, Stability] = field(default_factory=dict)  # Stability of the baseline, by pass
+    # Names of the shams, which count nothing and show the effect of layout and no-ops.
     shams: tuple[str, ...] = ()
-    totals: Mapping[str, tuple[TotalChange, ...]] = field(default_factory=dict)  # Of each configuration
+    totals: Mapping[str, tuple[TotalChange, ...]] = field(default_factory=dict)  # Changes of totals, by configuration
 
     def at_least(self, mildest: VerdictName) -> tuple[str, ...]:
-        """Return configurations whose verdict is this or more serious (`SEVERITY`); no shams, which count nothing."""
+        """Return the configurations, except shams, with this verdict or a more serious one (`SEVERITY`)."""
         return self._at_least(mildest, {verdict.configuration: verdict.verdict for verdict in self.verdicts})
 
     def totals_at_least(self, mildest: VerdictName) -> tuple[str, ...]:
-        """Return configurations with a verdict on a total that is this or more serious; no shams."""
+        """Return the configurations, except shams, with this verdict or a more serious one on totals."""
         return self._at_least(mildest, self.totals_verdicts)
 
     @property
@@ -57,24 +57,24 @@ class CampaignVerdicts(Framed, Result):
 
     @property
     def steadiness(self) -> tuple[str, ...]:
-        """Return how steady the baseline is; where nothing was checked, how many runs are advised too."""
+        """Return sentences on the baseline's steadiness; if nothing was checked, also advice on the number of runs."""
         sentences: dict[str, None] = {}
         for found in self.stability.values():
             sentences |= dict.fromkeys(found.sentences())
             if found.steady:
                 sentences[f"The baseline is steady over its {found.runs} runs: no drift, no outlier."] = None
-            if not self.verdicts:  # of what was checked, the verdicts say how many runs would decide
+            if not self.verdicts:  # verdicts include the number of runs that would decide
                 sentences[found.advice()] = None
         return tuple(sentences)
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """Return what speaks against the baseline, a sentence each."""
+        """Return doubts about the baseline, one sentence each."""
         return tuple(dict.fromkeys(said for found in self.stability.values() for said in found.sentences()))
 
     @property
     def simulated(self) -> bool:
-        """Return whether a simulator counted hardware metrics of any run."""
+        """Return whether hardware metrics of any run were simulated."""
         return any(
             metric.kind == "simulated"
             for by_configuration in self.traces.values()
@@ -85,24 +85,24 @@ class CampaignVerdicts(Framed, Result):
     _page: ClassVar[str] = "unperturbed.harness.results.verdicts:_page_of"
 
     def headline(self) -> str:
-        """Return how many configurations have which verdict."""
+        """Return a line with the number of configurations for each verdict."""
         names = [verdict.verdict for verdict in self.verdicts]
         counts = [f"{names.count(name)} {name}" for name in dict.fromkeys(names)]
         simulated = "; hardware metrics are simulated" if self.simulated else ""
         return f"{counted(len(names), 'configuration')}: {listing(counts)}{simulated}" if counts else "no verdict"
 
     def tables(self) -> tuple[Table, ...]:
-        """Return one row a configuration."""
+        """Return one table with one row per configuration."""
         return (verdict_table(self.verdicts, totals=self.totals_verdicts),)
 
     def to_frame(self) -> pl.DataFrame:
-        """Return one row a change of every configuration."""
+        """Return a frame with one row for each change of each configuration."""
         import polars as pl  # noqa: PLC0415  slow to load, and not every check makes a frame
 
         return pl.concat([verdict.to_frame() for verdict in self.verdicts], how="diagonal_relaxed")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return verdicts and notes as JSON types."""
+        """Return verdicts, totals and notes as JSON types."""
         return {
             "verdicts": [verdict.to_dict() for verdict in self.verdicts],
             "totals": {name: [change.to_dict() for change in found] for name, found in self.totals.items()},
@@ -111,12 +111,12 @@ class CampaignVerdicts(Framed, Result):
         }
 
     def of(self, configuration: str) -> Verdict | None:
-        """Return the verdict on one configuration."""
+        """Return the verdict on one configuration, or None."""
         return next((verdict for verdict in self.verdicts if verdict.configuration == configuration), None)
 
 
 def _page_of(verdicts: CampaignVerdicts) -> str:
-    """Return verdicts as an HTML document, without what only the campaign's manifest knows."""
+    """Return verdicts as an HTML page, without facts that only the campaign's manifest contains."""
     from unperturbed.analysis.report import CounterSource, ReportContent, render  # noqa: PLC0415  slow to load
 
     main = next(iter(verdicts.traces.values()), {})

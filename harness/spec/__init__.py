@@ -1,7 +1,7 @@
-"""The spec of a campaign: YAML text to a validated, immutable `CampaignSpec`, or every fault of it at once.
+"""Campaign specs: validate YAML text into an immutable `CampaignSpec`, or report all its faults at once.
 
-Another distribution adds a key at the top of a spec by an entry point in the group `unperturbed.spec_keys` that names a
-`SpecKey`; its value is `CampaignSpec.extensions[name]`.
+Another distribution adds a top-level key to the spec through an entry point in the group `unperturbed.spec_keys` that
+refers to a `SpecKey`. The key's value is `CampaignSpec.extensions[name]`.
 """
 
 from __future__ import annotations

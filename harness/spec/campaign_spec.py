@@ -1,4 +1,4 @@
-"""The whole spec as data, with the keys of other distributions; and what stands for it in an imported campaign."""
+"""The validated spec, including keys of other distributions, and the substitute for it in an imported campaign."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ CURRENT: SchemaVersion = 1
 VERSION = SpecKey(
     "schema_version",
     SchemaVersion,
-    "Version of the spec's format. It rises only if a reader of the old format would fail or misread "
-    "(docs/reference/stability.md).",
+    "Version of the spec's format. The version increases only if a reader of the old format would fail or misread the "
+    "spec (docs/reference/stability.md).",
     default=lambda: CURRENT,
     examples=(CURRENT,),
 )
@@ -45,14 +45,14 @@ PerfMetrics = Annotated[Mapping[Text, Derived], Frozen]
 PERF_METRICS = SpecKey(
     "perf_metrics",
     PerfMetrics,
-    "Formulas of metrics of perf's tables, by their names there. Leave it out: the tool asks the installed perf for "
-    "what `derived` asks for (`perf-metric:NAME`), and records the answer with the campaign. Give a formula where perf "
-    "is missing, or to keep it whatever perf is installed.",
+    "Formulas of metrics from perf's tables, by metric name. Usually, leave out this key: the tool takes the formulas "
+    "that `derived` needs (`perf-metric:NAME`) from the installed perf, and records them with the campaign. Give a "
+    "formula if perf is missing, or to use the same formula with every version of perf.",
     default=empty,
     examples=({"tma_retiring": "'perf::topdown-retiring' / 'perf::slots'"},),
 )
 
-_EXTENSION = "extension_"  # Before the name of a field that holds the key of another distribution
+_EXTENSION = "extension_"  # Prefix of the fields for keys of other distributions
 
 
 class CampaignSpec(Section):
@@ -61,31 +61,31 @@ class CampaignSpec(Section):
     Attributes
     ----------
     name : str
-        Of the campaign.
+        Name of the campaign.
     program : Program
         Which program is run, and how.
     programs : mapping of str to OtherProgram
         Other set-ups of the program, which are compared with it; empty for most campaigns.
     schema_version : int
-        Version of the format that the spec is written in.
+        Version of the spec's format.
     measure : Measure
-        What is measured of it.
+        What is measured, and how.
     campaign : Design
-        How many runs of which configurations.
+        Configurations, and the number of runs of each.
     analysis : Analysis
         How runs are aligned and judged.
     parameters : mapping of str to Listed, Chosen or Between
         Parameters of a sweep; empty for other campaigns.
     nodes : Nodes or None
-        The nodes that share the runs; None where one host makes them.
+        The nodes that share the runs; None if one host makes all runs.
     perf_metrics : mapping of str to MetricExpression
-        Formulas of the metrics of perf's tables that `measure.derived` asks for.
+        Formulas of the metrics from perf's tables that `measure.derived` uses.
     """
 
     model_config = ConfigDict(
         title="Unperturbed campaign",
         json_schema_extra={
-            "description": "A measurement campaign: a program, what is measured of it, how often, and how it is judged."
+            "description": "A measurement campaign: the program, what is measured and how often, and how it is judged."
         },
     )
 
@@ -119,60 +119,60 @@ class CampaignSpec(Section):
 
     @property
     def text(self) -> str:
-        """Return the spec as it was read, followed by the formulas that perf gave for it."""
+        """Return the text of the spec, followed by the formulas that were taken from perf."""
         return self._text
 
     @property
     def digest(self) -> str:
-        """Return the SHA-256 of the content, as 64 hexadecimal digits."""
+        """Return the SHA-256 digest of the spec's content, as 64 hexadecimal digits."""
         return self._digest
 
     @property
     def extensions(self) -> Mapping[str, Any]:
-        """Return the values of keys that other distributions add, of those alone that the spec has."""
+        """Return the values of those keys in the spec that other distributions define."""
         values = {name: getattr(self, f"{_EXTENSION}{name}", None) for name in spec_keys()}
         return MappingProxyType({name: value for name, value in values.items() if value is not None})
 
     @property
     def imported(self) -> Imported | None:
-        """Return what the campaign was imported from; None for one that was run from a spec."""
+        """Return the source of an imported campaign; None for a campaign that was run from a spec."""
         return self._imported
 
     @property
     def point(self) -> Mapping[str, str]:
-        """Return the placeholders of the sweep's parameters and what they stand for here."""
+        """Return the values of the sweep's parameters at this point, by placeholder."""
         return self._point
 
     def of_program(self, name: str) -> CampaignSpec:
-        """Return the campaign with another of its programs in the place of `program`; itself for the name ''."""
+        """Return the spec with an item of `programs` in place of `program`; the spec itself for the name ''."""
         if not name:
             return self
         return self.model_copy(update={"program": self.programs[name].of(self.program)})
 
     def at_point(self, values: Mapping[str, Value]) -> CampaignSpec:
-        """Return the campaign at one point of its sweep, where each parameter has a value."""
+        """Return the spec at one point of its sweep, given the value of each parameter."""
         here = self.model_copy()
         here._point = MappingProxyType({f"{PARAMETER}{name}": str(value) for name, value in values.items()})
         return here
 
 
 KEYS = (NAME, PROGRAM, MEASURE, CAMPAIGN, ANALYSIS, PARAMETERS, PROGRAMS, NODES, PERF_METRICS, VERSION)
-"""The keys at the top of a spec, in the order of the fields of `CampaignSpec`; messages list a key without one last."""
+"""Top-level keys of a spec, in the order of the fields of `CampaignSpec`."""
 
 
 @cache
 def spec_keys() -> Mapping[str, SpecKey]:
-    """Return every key at the top of a spec by its name, those of other distributions last."""
+    """Return the top-level keys of a spec by name, those of other distributions last."""
     keys = {key.name: key for key in KEYS}
     for key in offered("unperturbed.spec_keys", SpecKey):
         if keys.setdefault(key.name, key) is not key:
-            raise HostError(f"two extensions of the spec are named {key.name}; rename or uninstall one")
+            raise HostError(f"two distributions define the spec key {key.name}; rename it or uninstall one")
     return keys
 
 
 @cache
 def spec_model() -> type[CampaignSpec]:
-    """Return the model of the spec with the keys that other distributions add, if there are any."""
+    """Return the model of the spec, including keys that other distributions add."""
     added = {
         f"{_EXTENSION}{name}": (
             key.type if key.required else Annotated[key.type | None, ADDED_LATER],
@@ -190,31 +190,31 @@ def spec_model() -> type[CampaignSpec]:
 class Imported:
     """The source of an imported campaign."""
 
-    name: str  # Of the campaign
+    name: str  # Name of the campaign
     format: str  # Name of the import format
-    title: str  # The tool or the format, in sentences
+    title: str  # Name of the tool or format in sentences
     options: Mapping[str, str]  # Options of the format
-    files: tuple[Mapping[str, Any], ...]  # Each file: `file`, `sha256`, `configuration`, `runs` (their ids)
-    configurations: Mapping[str, int]  # Configuration to its number of runs, the baseline first
-    metrics: Mapping[str, Kind]  # Metrics that all runs have, and where their counts come from
+    files: tuple[Mapping[str, Any], ...]  # Each file: `file`, `sha256`, `configuration`, `runs` (run ids)
+    configurations: Mapping[str, int]  # Configuration → number of its runs, the baseline first
+    metrics: Mapping[str, Kind]  # Metric that all runs have → its kind
     align_on: tuple[str, ...]  # Metrics by which runs are aligned
     interval_ns: int  # Usual length of an interval
-    command: str = ""  # What was typed; empty where the library was called
-    notes: tuple[str, ...] = ()  # What was left out, a sentence each
+    command: str = ""  # The command line; empty for a call of the library
+    notes: tuple[str, ...] = ()  # Notes on omitted data, one sentence each
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON types; order is kept."""
+        """Return the record as JSON types, with the order preserved."""
         return json.loads(json.dumps(asdict(self)))  # type: ignore[no-any-return]
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Imported:
-        """Return what `to_dict` described."""
+        """Rebuild a record from the result of `to_dict`."""
         lists = {name: tuple(content[name]) for name in ("files", "align_on", "notes")}
         return cls(**{**content, **lists})
 
 
 def imported_spec(imported: Imported, path: Path, text: str) -> CampaignSpec:
-    """Return what stands for the spec of an imported campaign; its program is nothing that can be run."""
+    """Return a substitute for the spec of an imported campaign; its program cannot be run."""
     runs = imported.configurations
     baseline, *others = runs.values()
     measure = Measure.model_construct(

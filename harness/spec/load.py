@@ -1,4 +1,4 @@
-"""Read a spec: YAML text to a validated `CampaignSpec`, or every fault of it at once, each with line and column."""
+"""Reading of specs: from YAML text to a validated `CampaignSpec`, or all faults at once with line and column."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from unperturbed.instrument.events import DEFAULT_MAX_RATE, Event
 
 
 def load_spec(path: str | os.PathLike[str]) -> CampaignSpec:
-    """Read and validate a spec's file.
+    """Read and validate the file of a spec.
 
     Parameters
     ----------
@@ -39,28 +39,29 @@ def load_spec(path: str | os.PathLike[str]) -> CampaignSpec:
     Returns
     -------
     CampaignSpec
-        With every default filled in.
+        The spec, with all defaults filled in.
 
     Raises
     ------
     SpecError
-        There is no such file, it cannot be read, or it is recognized as something else than YAML.
+        The file does not exist, cannot be read, or is recognized as something other than YAML.
     InvalidSpec
-        It has faults: a `SpecError` whose message has one line `file:line:column: message` for each.
+        The spec has faults. The message of this `SpecError` has one line `file:line:column: message` for each fault.
     """
     path = Path(path)
     if (path / "campaign.sqlite").is_file():
         raise SpecError(
-            f"{path}: this is a campaign's folder; `unperturbed check {path}` judges it; to continue it, run its spec"
+            f"{path}: this is the folder of a campaign, not a spec; use `unperturbed check {path}` to judge it, or run "
+            "its spec to continue it"
         )
     if not path.is_file():
         what = "not a file" if path.exists() else "no such file"
-        raise SpecError(f"{path}: {what}; name the YAML file of a spec")
+        raise SpecError(f"{path}: {what}; give the YAML file of a spec")
     try:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise SpecError(f"{path}: the file cannot be read: {error.strerror}") from None
+        raise SpecError(f"{path}: cannot read the file: {error.strerror}") from None
     if what := other_than_yaml(content, path):
         raise SpecError(what)
     return parse_spec(decode(content, str(path)), str(path), path.absolute().parent)
@@ -76,14 +77,14 @@ def parse_spec(text: str, name: str, folder: Path, *, recorded: bool = False) ->
     name : str
         The file's name, for messages.
     folder : Path
-        Where relative paths in the spec start.
+        Folder that relative paths in the spec start from.
     recorded : bool, default False
-        The text was validated when its campaign was run. Whether the program's files are still there is not checked.
+        Whether a campaign recorded the spec and thus validated it: the program's files may no longer exist.
 
     Returns
     -------
     CampaignSpec
-        With every default filled in.
+        The spec, with all defaults filled in.
 
     Raises
     ------
@@ -93,7 +94,7 @@ def parse_spec(text: str, name: str, folder: Path, *, recorded: bool = False) ->
     document = read_yaml(text, name)
     if not isinstance(document.data, dict):
         what = "a spec must be a mapping with the keys name, program, measure, campaign and analysis"
-        fault = Diagnostic(document.places[()].value, f"{what}; `unperturbed schema` describes it")
+        fault = Diagnostic(document.places[()].value, f"{what}; `unperturbed schema` lists all keys")
         raise InvalidSpec(name, [*document.diagnostics, fault])
     draft = Draft(document, folder.resolve(), recorded=recorded)
     text = put_in_perf_metrics(draft, text)
@@ -110,16 +111,17 @@ def parse_spec(text: str, name: str, folder: Path, *, recorded: bool = False) ->
     return spec
 
 
-# Metrics of perf's tables: `derived: {retiring: perf-metric:tma_retiring}` stands for perf's formula of `tma_retiring`,
-# and lists its events under `hardware`. The formula is that under `perf_metrics`, where the spec has one. Otherwise the
-# installed perf is asked, and its answer is written behind the spec's text: a recorded spec means the same everywhere.
+# Metrics from perf's tables: `derived: {retiring: perf-metric:tma_retiring}` stands for perf's formula of
+# `tma_retiring`, and adds its events to `hardware`. The formula comes from `perf_metrics`, if the spec has it there.
+# Otherwise it comes from the installed perf, and is appended to the spec's text: a recorded spec means the same
+# everywhere.
 
 _PERF_METRICS = "perf_metrics"
 _STAND_IN = "perf::instructions"
 
 
 def put_in_perf_metrics(draft: Draft, text: str) -> str:
-    """Replace what a draft asks of perf by formulas, list their events; return the text with new formulas behind it."""
+    """Replace `perf-metric:…` in a draft with perf's formulas, list their events; return the text with the formulas."""
     measure, derived = draft.value("measure"), draft.value("measure", "derived")
     asked = {
         name: value[len(PERF_METRIC) :].strip()
@@ -149,19 +151,19 @@ def put_in_perf_metrics(draft: Draft, text: str) -> str:
 
 
 def _texts_in(value: Any) -> dict[str, str]:
-    """Return the texts of a mapping; none for other values."""
+    """Return the items of a mapping that are texts; none for other values."""
     return {key: text for key, text in value.items() if isinstance(text, str)} if isinstance(value, dict) else {}
 
 
 def _formula(metric: str) -> str:
-    from unperturbed.collectors.sources.perf.tables import read_tables  # noqa: PLC0415  few specs ask perf
-    from unperturbed.collectors.sources.perf.translation import translate  # noqa: PLC0415  few specs ask perf
+    from unperturbed.collectors.sources.perf.tables import read_tables  # noqa: PLC0415  few specs need perf
+    from unperturbed.collectors.sources.perf.translation import translate  # noqa: PLC0415  few specs need perf
 
     return translate(metric, read_tables()).formula
 
 
 def _events(formulas: Iterable[str]) -> list[str]:
-    """Return the names in formulas, each once; none of one that is wrong, which its field reports."""
+    """Return the distinct names in formulas; skip invalid formulas, which their own fields report."""
     names: dict[str, None] = {}
     for formula in formulas:
         try:
@@ -172,57 +174,57 @@ def _events(formulas: Iterable[str]) -> list[str]:
 
 
 def _text_with(text: str, formulas: Mapping[str, str], whole: Mapping[str, Any]) -> str:
-    """Return the text with formulas behind it, so that positions in it stay; or another one if that is not YAML."""
+    """Append formulas to the text, which keeps positions; write the whole spec anew if the result is invalid."""
     lines = [f"  {json.dumps(name)}: {json.dumps(formula)}\n" for name, formula in formulas.items()]
-    appended = "".join([text.rstrip("\n"), f"\n{_PERF_METRICS}:  # as the installed perf had them\n", *lines])
+    appended = "".join([text.rstrip("\n"), f"\n{_PERF_METRICS}:  # from the installed perf\n", *lines])
     try:
         document = read_yaml(appended, "spec")
     except InvalidSpec:
         document = None
     if document is not None and document.data == whole and not document.diagnostics:
         return appended
-    import yaml  # noqa: PLC0415  for a spec whose top is not written in lines
+    import yaml  # noqa: PLC0415  for a spec in flow style
 
     return str(yaml.safe_dump(dict(whole), sort_keys=False, allow_unicode=True, width=120))
 
 
-# Files that are not YAML are recognized by their beginning or name.
+# Files that are not YAML are recognized by their first bytes or their name.
 
 _MEASURE_IT = "to measure it without a spec, type `unperturbed run -- {command}`"
 _UNPACK = "unpack it first"
-_EXPECTED = "name the YAML file of a spec"
+_EXPECTED = "give the YAML file of a spec"
 
 _BEGINNINGS = (
     (rb"\x7fELF", "a program or a library (ELF)", _MEASURE_IT),
-    (rb"PAR1", "a Parquet file", "`unperturbed align` and `structure` take traces, `unperturbed model` takes tables"),
+    (rb"PAR1", "a Parquet file", "use `unperturbed align` or `structure` for a trace, `unperturbed model` for a table"),
     (
         rb"SQLite format 3\0",
         "an SQLite database",
-        "`unperturbed check {path.parent}` judges the campaign of a manifest",
+        "use `unperturbed check {path.parent}` to judge the campaign of a manifest",
     ),
-    (rb"\x1f\x8b", "compressed by gzip", _UNPACK),
-    (rb"\x28\xb5\x2f\xfd", "compressed by zstd", _UNPACK),
-    (rb"\xfd7zXZ\0", "compressed by xz", _UNPACK),
-    (rb"BZh", "compressed by bzip2", _UNPACK),
+    (rb"\x1f\x8b", "a file compressed with gzip", _UNPACK),
+    (rb"\x28\xb5\x2f\xfd", "a file compressed with zstd", _UNPACK),
+    (rb"\xfd7zXZ\0", "a file compressed with xz", _UNPACK),
+    (rb"BZh", "a file compressed with bzip2", _UNPACK),
     (rb"PK\x03\x04", "a ZIP archive", _UNPACK),
     (rb"%PDF-", "a PDF document", _EXPECTED),
-    (rb"\x89PNG", "a picture (PNG)", _EXPECTED),
+    (rb"\x89PNG", "an image (PNG)", _EXPECTED),
     (rb"!<arch>\n", "a static library", _EXPECTED),
-    (rb"PERFILE2", "a recording of perf", "no command reads it; `unperturbed run -- PROGRAM` measures at intervals"),
-    # Texts; what YAML could begin with too is not listed. A spec may be a script: #!/usr/bin/env -S unperturbed run
+    (rb"PERFILE2", "a perf recording", "use `unperturbed run -- PROGRAM` to measure a program at intervals"),
+    # Texts, except beginnings that YAML may also have. A spec may be a script: #!/usr/bin/env -S unperturbed run
     (rb"#!(?!.*\bunperturbed\b)", "a script", _MEASURE_IT),
     (
         rb"# The record of an import\.",
         "the record of an import",
-        "it has no program to run: `unperturbed check {path.parent}` judges the imported runs",
+        "use `unperturbed check {path.parent}` to judge the imported runs",
     ),
-    (rb"(?i)\s*<(!doctype|html|\?xml|svg)", "a page (HTML or XML)", _EXPECTED),
+    (rb"(?i)\s*<(!doctype|html|\?xml|svg)", "an HTML or XML document", _EXPECTED),
     (rb"\s*(//|/\*|#include *[<\"]|#pragma |#ifndef )", "source code in C or C++", _EXPECTED),
-    (rb"\s*\{\s*\"(verdicts|table|traceEvents|benchmarks)\"", "a result in JSON", _EXPECTED),
+    (rb"\s*\{\s*\"(verdicts|table|traceEvents|benchmarks)\"", "a JSON result", _EXPECTED),
     (rb'\s*(import|from) [\w.]+\s|\s*(def|class) \w+.*:|\s*"""', "a Python program", _EXPECTED),
-    (rb"[\w.:]+(,[\w.: ]+){2,}\r?\n", "a table (CSV)", "`unperturbed model` takes tables"),
+    (rb"[\w.:]+(,[\w.: ]+){2,}\r?\n", "a CSV table", "use `unperturbed model` for a table"),
 )
-"""How a file begins, what it is, and what to do."""
+"""Beginning of a file, what the file is, and what to do."""
 
 _BY_NAME: Mapping[str, str] = {
     **dict.fromkeys((".md", ".rst", ".adoc"), "a document"),
@@ -230,13 +232,13 @@ _BY_NAME: Mapping[str, str] = {
     **dict.fromkeys((".py", ".pyi"), "a Python program"),
     **dict.fromkeys((".sh", ".bash"), "a script"),
     **dict.fromkeys(("Makefile", "makefile", ".mk"), "a makefile"),
-    **dict.fromkeys(("CMakeLists.txt", ".cmake"), "a build description of CMake"),
-    ".log": "a log",
+    **dict.fromkeys(("CMakeLists.txt", ".cmake"), "a CMake build file"),
+    ".log": "a log file",
 }
 
 
 def other_than_yaml(content: bytes, path: Path) -> str:
-    """Return what a file is and what to do with it, where it is known to be no YAML; '' for all others."""
+    """Return the message for a file that is recognized as something other than YAML; '' for other files."""
     command = path if "/" in str(path) else f"./{path}"  # as a shell would find it
     for beginning, what, advice in _BEGINNINGS:
         if re.match(beginning, content):
@@ -246,7 +248,7 @@ def other_than_yaml(content: bytes, path: Path) -> str:
 
 
 def metric_position(spec: CampaignSpec, name: str) -> str:
-    """Return `file:line:column` of a metric's name in its spec, relative to the current folder if it lies below."""
+    """Return `file:line:column` of a metric's name in its spec; relative if the spec is below the current folder."""
     draft = Draft(read_yaml(spec.text, str(spec.path)), spec.folder)
     listed = {text: path for path, text in draft.texts("measure", "hardware")}
     place = draft.document.places.get(listed[name]) if name in listed else None
@@ -254,7 +256,7 @@ def metric_position(spec: CampaignSpec, name: str) -> str:
 
 
 def key_position(spec: CampaignSpec, *path: str) -> str:
-    """Return the place of a key's value, or of the nearest key above, as `metric_position` does of a metric."""
+    """Return `file:line:column` of a key's value in its spec, or of the nearest enclosing key that exists."""
     draft = Draft(read_yaml(spec.text, str(spec.path)), spec.folder)
     place = draft.document.places.get(path)
     return _shown(spec, place.value if place else draft.key_position(path))
@@ -267,7 +269,7 @@ def _shown(spec: CampaignSpec, position: Position) -> str:
 
 
 def changed_keys(spec: CampaignSpec, recorded: str) -> tuple[str, ...]:
-    """Return the keys, as `campaign.seed`, whose values another text of the spec has not; none if that is invalid."""
+    """Return the keys, such as `campaign.seed`, with different values in a recorded spec; none if that is invalid."""
     try:
         other = parse_spec(recorded, spec.path.name, spec.folder)
     except SpecError:
@@ -297,7 +299,7 @@ def _complete(spec: CampaignSpec) -> CampaignSpec:
 
 
 def _canonical(value: Any) -> Any:
-    """Return JSON types that are equal for specs of one campaign."""
+    """Convert a spec to JSON types that are equal for all specs of one campaign."""
     if isinstance(value, BaseModel):
         value = {
             field.alias or name: getattr(value, name)

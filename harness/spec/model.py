@@ -1,6 +1,6 @@
-"""Base of the spec's sections: a strict base, marks of fields, the record of a top-level key, and the draft.
+"""Building blocks of the spec's sections: strict base model, field markers, top-level keys, and the draft.
 
-Rules that span several fields ask the draft and not the model, so that a fault in one field hides none in another.
+Rules that span several fields read the draft, not the model: a fault in one field must not hide faults in others.
 """
 
 from __future__ import annotations
@@ -24,42 +24,42 @@ if TYPE_CHECKING:
 
 
 class Section(BaseModel):
-    """A mapping of the spec: immutable, strict, without unknown keys; the text below a field is its description."""
+    """Base model of a mapping in the spec: immutable, strict, no unknown keys; a field's docstring describes it."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Because:
-    """Marks a field, in `Annotated`: the reason for the bounds of its number.
+    """Field marker for `Annotated`: the reason for the bounds of a number.
 
     Attributes
     ----------
     reason : str
-        A clause, for messages and the reference.
+        A clause that messages and the reference show.
     """
 
     reason: str
 
 
 class Mark(Enum):
-    """Marks a field, in `Annotated`: how it counts when two specs are compared."""
+    """Field marker for `Annotated`: how the field counts when two specs are compared."""
 
-    MAY_CHANGE = "A campaign goes on when it changes: the runs that are made stay what they are."
-    ADDED_LATER = "At its default it means what there was before it, and campaigns of then go on."
+    MAY_CHANGE = "The field may change during a campaign: completed runs stay valid."
+    ADDED_LATER = "The field was added later: its default is the earlier behaviour, so older campaigns can continue."
 
 
 MAY_CHANGE, ADDED_LATER = Mark.MAY_CHANGE, Mark.ADDED_LATER
 
-ListOf = Strict(False)  # Marks a tuple: YAML has lists only
-Frozen = AfterValidator(MappingProxyType)  # Marks a mapping: nobody changes it afterwards
+ListOf = Strict(False)  # Marks a tuple field: YAML has only lists
+Frozen = AfterValidator(MappingProxyType)  # Makes a mapping read-only after validation
 AS_TEXT, AS_MAPPING, AS_LIST, AS_NUMBER = "<text>", "<mapping>", "<list>", "<number>"
 UNION_TAGS = frozenset({AS_TEXT, AS_MAPPING, AS_LIST, AS_NUMBER})
-"""Names that pydantic adds to the path of a value that may be a text, a list or a mapping."""
+"""Tags that pydantic inserts into the path of a value that may be text, a number, a list or a mapping."""
 
 
 def text_or_mapping(value: Any) -> str:
-    """Return the tag of a value that is a text or a mapping, for pydantic's `Discriminator`."""
+    """Return the tag of a text or a mapping, for pydantic's `Discriminator`."""
     return AS_MAPPING if isinstance(value, dict) else AS_TEXT
 
 
@@ -69,7 +69,7 @@ def text_or_number(value: Any) -> str:
 
 
 def reading(source: Any, convert: Callable[[Any], Any]) -> GetPydanticSchema:
-    """Read YAML as `source`, whose JSON Schema it has, then convert it; a ValueError or SpecError is a fault."""
+    """Return `Annotated` metadata: validate and describe a value as `source`, then convert it; errors become faults."""
 
     def checked(value: Any) -> Any:
         try:
@@ -83,37 +83,37 @@ def reading(source: Any, convert: Callable[[Any], Any]) -> GetPydanticSchema:
 
 
 def empty() -> Mapping[str, Any]:
-    """Return an empty mapping that cannot be changed, for defaults."""
+    """Return an empty, read-only mapping, for defaults."""
     return MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class SpecKey:
-    """A key at the top of the spec.
+    """Top-level key of the spec.
 
-    The keys of the tool are the modules of `harness.spec.sections`. Another distribution adds one by an entry point in
-    the group `unperturbed.spec_keys`; its value is `CampaignSpec.extensions[name]`, where the spec has it.
+    The tool's own sections are the modules of `harness.spec.sections`. Another distribution adds a key through an entry
+    point in the group `unperturbed.spec_keys`; if a spec has the key, its value is `CampaignSpec.extensions[name]`.
 
     Attributes
     ----------
     name : str
-        As the spec has it.
+        Name of the key in the spec.
     type : type
-        What it holds: a model that derives from `Section`, or another type that pydantic validates.
+        Type of the value: a subclass of `Section`, or another type that pydantic validates.
     help : str
-        Its meaning, for the reference, the JSON Schema and messages. The first sentence stands alone.
+        Meaning of the key, for the reference, the JSON Schema and messages. Messages show only the first sentence.
     rules : callable, optional
-        Reports faults that no field has by itself, to the `Draft` that it is given; called for every spec.
+        Function that checks rules across fields and reports faults to the `Draft` passed to it; called for every spec.
     required : bool, default False
-        Whether every spec has the key.
+        Whether every spec must have the key.
     default : callable, optional
-        Makes the value of a spec that does not have the key.
+        Function that returns the value if a spec does not have the key.
     examples : tuple, default ()
-        Values, for the reference and editors.
+        Example values, for the reference and editors.
     sample : str, default ""
-        The key in the reference's example, as YAML.
+        YAML text of the key, for the complete example in the reference.
     notes : str, default ""
-        What the reference says of rules that span several keys: items of a Markdown list.
+        Rules that span several keys, for the reference: items of a Markdown list.
     """
 
     name: str
@@ -128,20 +128,20 @@ class SpecKey:
 
     def __post_init__(self) -> None:
         if isinstance(self.type, type) and issubclass(self.type, BaseModel) and not issubclass(self.type, Section):
-            raise TypeError(f"the model of the key {self.name} must derive from unperturbed.harness.spec.Section")
+            raise TypeError(f"the model of spec key {self.name} must derive from unperturbed.harness.spec.Section")
 
     def as_field(self, alias: str | None = None) -> Any:
-        """Return the key as a field of a model.
+        """Return a model field for the key.
 
         Parameters
         ----------
         alias : str, optional
-            The key's name, where the field has another.
+            The key's name, if the field's name differs.
 
         Returns
         -------
         FieldInfo
-            Typed as anything, as pydantic's `Field` is.
+            Annotated as `Any`, like pydantic's `Field`.
         """
         default: dict[str, Any] = {} if self.default is None else {"default_factory": self.default}
         if self.default is None and not self.required:
@@ -150,30 +150,29 @@ class SpecKey:
 
 
 _MOST_FAULTS_WITH_ADVICE = 200
-_ALIKE = 86  # How alike two names must be that one may be meant by the other: `env` and `environment` are
+_ALIKE = 86  # Minimum similarity of a name to suggest: `env` and `environment` reach it
 
 
 class Draft:
-    """A document, the folder it is in, and the faults found so far.
+    """A YAML document, its folder, and the faults found so far.
 
-    Whatever is missing or of another type than the one asked for counts as not there; the model's own check has a
-    message for that.
+    A value that is missing or has the wrong type counts as absent: the model reports such faults.
 
     Parameters
     ----------
     document : Document
-        The YAML.
+        The parsed YAML.
     folder : Path
-        Where relative paths in the spec start.
+        Folder that relative paths in the spec start from.
     recorded : bool, default False
-        Whether the spec was validated when its campaign was run: files need not be there any more.
+        Whether a campaign recorded the spec and thus validated it: its files may no longer exist.
 
     Attributes
     ----------
     faults : list of Diagnostic
         The faults found so far.
     spec : CampaignSpec or None
-        The validated model; None where fields have faults.
+        The validated model; None if any field has a fault.
     """
 
     def __init__(self, document: Document, folder: Path, *, recorded: bool = False) -> None:
@@ -196,16 +195,16 @@ class Draft:
         return found
 
     def has(self, *path: str | int) -> bool:
-        """Return whether there is a value at a path, right or wrong."""
+        """Return whether the document has a value at a path, valid or not."""
         return path in self.document.places
 
     def text(self, *path: str | int) -> str | None:
-        """Return the text at a path."""
+        """Return the text at a path, or None."""
         found = self.value(*path)
         return found if isinstance(found, str) and found.strip() else None
 
     def texts(self, *path: str | int) -> Iterator[tuple[YamlPath, str]]:
-        """Yield path and text of each item of a list."""
+        """Yield the path and text of each item of a list."""
         found = self.value(*path)
         for index in range(len(found) if isinstance(found, list) else 0):
             item = self.text(*path, index)
@@ -213,11 +212,11 @@ class Draft:
                 yield (*path, index), item
 
     def distinct_texts(self, *path: str | int) -> Iterator[tuple[YamlPath, str]]:
-        """Yield path and text of each item of a list, and report those that appear a second time."""
+        """Yield the path and text of each distinct item of a list, and report duplicates."""
         seen: set[str] = set()
         for place, text in self.texts(*path):
             if text in seen:
-                self.report(place, f"`{text}` appears twice here")
+                self.report(place, f"`{text}` appears twice in this list: remove one")
             else:
                 yield place, text
             seen.add(text)
@@ -228,33 +227,33 @@ class Draft:
         return {key: (*path, key) for key in found} if isinstance(found, dict) else {}
 
     def nearest(self, word: str, known: Iterable[str]) -> str | None:
-        """Return the nearest known word, if any; after many faults none, as it takes time and nobody reads on."""
+        """Return the most similar known word, or None; after many faults always None, to save time."""
         if len(self.faults) >= _MOST_FAULTS_WITH_ADVICE:
             return None
         return next(iter(nearest(word, known, limit=1, cutoff=_ALIKE)), None)
 
     def did_you_mean(self, word: str, known: Iterable[str], *, before: str = "", after: str = "") -> str:
-        """Return ``did you mean `x`?``, or an empty text where no known word is near.
+        """Return ``did you mean `x`?``, or an empty string if no known word is similar.
 
         Parameters
         ----------
         word : str
-            What the spec has.
+            The word in the spec.
         known : iterable of str
-            What it may have.
+            The valid words.
         before, after : str, default ""
-            What surrounds the known word in the message.
+            Text around the known word in the message.
 
         Returns
         -------
         str
-            For the end of a message.
+            The end of a message.
         """
         meant = self.nearest(word, known)
         return f"did you mean `{before}{meant}{after}`?" if meant is not None else ""
 
     def key_position(self, path: YamlPath) -> Position:
-        """Return the position of a value's key; of the nearest one above, when it is not there."""
+        """Return the position of a value's key, or of the nearest enclosing key that exists."""
         while path not in self.document.places:
             path = path[:-1]
         return self.document.places[path].key

@@ -1,6 +1,6 @@
-"""Quantities with units as a spec writes them: durations, sizes, intervals, and caches of the simulated machine.
+"""Quantities with units in a spec: durations, sizes, intervals, and caches of the simulated machine.
 
-A bare number is never a quantity: `timeout: 10` would be seconds to one reader and milliseconds to another.
+A number without a unit is never a quantity: `timeout: 10` could mean seconds or milliseconds.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DURATION_UNITS = {
 SIZE_UNITS = {"B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 """Units of a size, in bytes."""
 
-# ECMA-262 syntax too, for the JSON Schema: no named groups, no Unicode classes.
+# Also valid in ECMA-262, for the JSON Schema: no named groups, no Unicode classes.
 _NUMBER = r"[0-9]{1,18}(\.[0-9]{1,9})?"
 DURATION_PATTERN = rf"^{_NUMBER} ?({'|'.join(DURATION_UNITS)}|μs)$"
 SIZE_PATTERN = rf"^{_NUMBER} ?({'|'.join(SIZE_UNITS)})$"
@@ -66,33 +66,33 @@ class Duration:
 
 
 def parse_duration(value: object) -> Duration:
-    """Read a duration, such as `10 ms`."""
+    """Parse a duration, such as `10 ms`."""
     number, unit = _split(value, "duration", DURATION_UNITS, _DURATION_FORMS)
     ns = int((number * DURATION_UNITS[unit]).to_integral_value())
     if ns < 1:
-        raise ValueError(f"`{value}` is not a duration; {_DURATION_FORMS}")
+        raise ValueError(f"`{value}` is shorter than 1 ns; {_DURATION_FORMS}")
     if ns > _LONGEST_NS:
-        raise ValueError(f"`{value}` is more than a year")
+        raise ValueError(f"`{value}` is longer than a year: write a shorter time")
     return Duration(ns)
 
 
 def parse_size(value: object) -> int:
-    """Read a size, such as `32 KiB`."""
+    """Parse a size, such as `32 KiB`."""
     number, unit = _split(value, "size", SIZE_UNITS, _SIZE_FORMS)
     size = number * SIZE_UNITS[unit]
     if size < 1 or size != size.to_integral_value():
-        raise ValueError(f"`{value}` is not a whole number of bytes; {_SIZE_FORMS}")
+        raise ValueError(f"`{value}` is not a positive whole number of bytes; {_SIZE_FORMS}")
     return int(size)
 
 
 def parse_percent(value: object) -> float:
-    """Read a share, such as `1 %`, as a ratio."""
+    """Parse a percentage, such as `1 %`, as a ratio."""
     parts = _PERCENT.fullmatch(value) if isinstance(value, str) else None
     if parts is None:
         raise ValueError(f"`{shorten(value)}` is not a percentage; write a number with `%`, such as `1 %` or `0.5 %`")
     share = float(Decimal(parts[1]) / 100)
     if share >= 1:
-        raise ValueError(f"`{value}` is too much: give less than 100 %")
+        raise ValueError(f"`{value}` is too large: write less than 100 %")
     return share
 
 
@@ -113,12 +113,12 @@ def _split(value: object, what: str, units: dict[str, int], forms: str) -> tuple
         raise ValueError(f"`{shorten(value)}` is not a {what}; {forms}")
     unit = parts[2].replace("μ", "µ")  # the Greek letter looks the same as the micro sign
     if unit not in units:
-        raise ValueError(f"`{parts[2]}` is not a unit of a {what}: use {', '.join(units)}")
+        raise ValueError(f"`{parts[2]}` is not a unit for a {what}: use {', '.join(units)}")
     return Decimal(parts[1]), unit
 
 
 def shorten(value: object) -> str:
-    """Return a value for a message, at most 61 characters of it."""
+    """Return a value as text for a message, shortened to at most 61 characters."""
     if isinstance(value, list | dict):
         return "[…]" if isinstance(value, list) else "{…}"
     text = str(value).lower() if isinstance(value, bool) else str(value)
@@ -148,14 +148,14 @@ COUNTED_BY: Mapping[str, tuple[str, ...]] = {
     "instructions": ("PAPI_TOT_INS", "perf::instructions"),
     "cycles": ("PAPI_TOT_CYC", "perf::cycles", "perf::cpu-cycles"),
 }
-"""Units of work that are not a metric's name, and the metrics that count them."""
+"""Unit of work that is not itself a metric's name → the metrics that count it."""
 
 TIMES = ("perf::task-clock", "perf::cpu-clock")
 """Events of perf that count nanoseconds: the kernel ends their periods by a timer, not by counts."""
 
 FEWEST = MappingProxyType({**dict.fromkeys((*COUNTED_BY, *sum(COUNTED_BY.values(), ())), 100_000)})
 FEWEST_OF_OTHERS = 10
-"""With one page fault an interval, a fault that the kernel breaks off for the signal comes again, for ever."""
+"""Minimum for other events: with intervals of 1 page fault, the signal aborts each fault, which then recurs forever."""
 
 _SCALES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
 _MOST_COUNTS = 10**15
@@ -169,42 +169,42 @@ _INTERVAL_FORMS = (
 
 @dataclass(frozen=True)
 class Interval:
-    """Length of an interval, or the number of them that a run shall have; exactly one is given."""
+    """Length of an interval, or number of intervals in a run; exactly one is given."""
 
     nanoseconds: int | None = None  # Length
     records: int | None = None  # Number of intervals
 
     def __str__(self) -> str:
-        """Return the form that a spec has."""
+        """Return the text form used in a spec."""
         return str(Duration(self.nanoseconds)) if self.nanoseconds is not None else f"{{records: {self.records}}}"
 
 
 @dataclass(frozen=True)
 class WorkInterval(Interval):
-    """An interval that ends after so many counts of an event."""
+    """Interval that ends after a number of counts of an event."""
 
-    counts: int = 0  # How many
-    unit: str = ""  # Of what: a unit of `COUNTED_BY`, or the name of a metric
+    counts: int = 0  # Number of counts
+    unit: str = ""  # What is counted: a unit in `COUNTED_BY`, or the name of a metric
 
     def __str__(self) -> str:
-        """Return the form that a spec has: `2 M instructions`, `1500 perf::page-faults`."""
+        """Return the text form used in a spec: `2 M instructions`, `1500 perf::page-faults`."""
         scale = next(name for name in ("G", "M", "k", "") if self.counts % _SCALES[name] == 0)
         return f"{self.counts // _SCALES[scale]} {scale}{' ' if scale else ''}{self.unit}"
 
     def event(self, hardware: Iterable[str]) -> str:
-        """Return which of some hardware metrics counts the unit; empty when none does."""
+        """Return the first of some hardware metrics that counts the unit; '' if none does."""
         wanted = COUNTED_BY.get(self.unit, (self.unit,))
         return next((name for name in hardware if name in wanted or name.removesuffix(":u") in wanted), "")
 
 
 def parse_interval(value: object) -> Duration | WorkInterval:
-    """Read an interval that is written as text."""
+    """Parse an interval that is given as text: a duration, or a number of counts."""
     parts = _COUNT_OF.fullmatch(value) if isinstance(value, str) else None
     unit = parts[3] if parts else ""
     if parts is None or not (unit in COUNTED_BY or "_" in unit or "::" in unit or (parts[2] and unit)):
         return parse_duration(value)
     if unit in DURATION_UNITS:
-        raise ValueError(f"`{shorten(value)}`: {parts[2]} cannot scale a unit of time; {_INTERVAL_FORMS}")
+        raise ValueError(f"`{shorten(value)}`: the prefix {parts[2]} cannot scale a unit of time; {_INTERVAL_FORMS}")
     counts = Decimal(parts[1]) * _SCALES[parts[2] or ""]
     if counts != counts.to_integral_value() or counts > _MOST_COUNTS:
         raise ValueError(
@@ -213,8 +213,8 @@ def parse_interval(value: object) -> Duration | WorkInterval:
     fewest = FEWEST.get(unit, FEWEST_OF_OTHERS)
     if counts < fewest:
         raise ValueError(
-            f"an interval of {counts} {unit} is too short, the minimum is {fewest:,}: the signal that ends it costs "
-            "the program work itself"
+            f"an interval of {counts} {unit} is too short: the minimum is {fewest:,}, because the signal that ends an "
+            "interval also makes the program do work"
         )
     return WorkInterval(counts=int(counts), unit=unit)
 
@@ -239,7 +239,7 @@ _SMALLEST_LINE = 32  # The simulator refuses lines shorter than the widest regis
 
 
 def parse_cache(value: object) -> Cache:
-    """Read a cache, such as `32 KiB 8-way 64 B`."""
+    """Parse the description of a cache, such as `32 KiB 8-way 64 B`."""
     parts = re.fullmatch(r"(.+?) ([0-9]{1,4})-way (.+)", value) if isinstance(value, str) else None
     if parts is None:
         raise ValueError(f"`{shorten(value)}` is not a cache; {_CACHE_FORMS}")
@@ -247,17 +247,17 @@ def parse_cache(value: object) -> Cache:
 
 
 def check_cache(cache: Cache) -> Cache:
-    """Return the cache if the simulator can simulate it."""
+    """Return the cache; raise ValueError if the simulator cannot simulate it."""
     line = format_size(cache.line)
     if cache.line < _SMALLEST_LINE or cache.line & (cache.line - 1):
-        raise ValueError(f"cannot simulate a cache line of {line}: use a power of two from {_SMALLEST_LINE} B on")
+        raise ValueError(f"cannot simulate a cache line of {line}: use a power of two, at least {_SMALLEST_LINE} B")
     if cache.ways < 1:
         raise ValueError("a cache needs at least 1 way")
     way = cache.ways * cache.line
     if cache.size <= cache.line or cache.size % way:
         raise ValueError(
-            f"{format_size(cache.size)} does not consist of {cache.ways} ways of {line} lines: the size must be a "
-            "multiple of ways × line, and more than one line"
+            f"a cache of {format_size(cache.size)} cannot have {cache.ways} ways of {line} lines: the size must be a "
+            "multiple of ways × line, and larger than one line"
         )
     sets = cache.size // way
     if sets & (sets - 1):
@@ -270,19 +270,19 @@ def check_cache(cache: Cache) -> Cache:
 
 
 def format_cache(cache: Cache) -> str:
-    """Return the form that `parse_cache` reads."""
+    """Return the description of a cache, in the form that `parse_cache` reads."""
     return f"{format_size(cache.size)} {cache.ways}-way {format_size(cache.line)}"
 
 
 class CacheFields(Section):
-    """A cache; the same as the text `32 KiB 8-way 64 B`."""
+    """A cache, as a mapping; a text such as `32 KiB 8-way 64 B` has the same meaning."""
 
     size: SizeInBytes = Field()
     """Size of the whole cache."""
     ways: int = Field(ge=1, le=9999, examples=[8])
-    """Associativity."""
+    """Associativity (number of ways)."""
     line: SizeInBytes = Field()
-    """Size of a line."""
+    """Size of a cache line."""
 
 
 def _to_cache(value: Cache | CacheFields) -> Cache:
@@ -301,14 +301,14 @@ _CacheValue = Annotated[Cache, reading(_TextOrFields, _to_cache)]
 
 
 class MachineFields(Section):
-    """The machine that the simulated source simulates: its caches, each by size, ways and line."""
+    """The simulated machine: its caches, each with size, ways and line size."""
 
     I1: _CacheValue = Field(default_factory=lambda: Machine().i1)
     """First-level instruction cache."""
     D1: _CacheValue = Field(default_factory=lambda: Machine().d1)
     """First-level data cache."""
     LL: _CacheValue = Field(default_factory=lambda: Machine().ll)
-    """Last-level cache. PAPI's L2 and L3 presets are counted there."""
+    """Last-level cache. PAPI's L2 and L3 presets count its events."""
 
 
 Simulator = Annotated[Machine, reading(MachineFields, lambda fields: Machine(fields.I1, fields.D1, fields.LL))]

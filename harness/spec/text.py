@@ -1,4 +1,4 @@
-"""Text of a spec: the forms of names (of metrics, folders, parameters, packages), and placeholders such as `{build}`.
+"""Text in a spec: the format of names (of metrics, folders, parameters, packages), and placeholders like `{build}`.
 
 `{parameters.NAME}` is the value of a sweep's parameter. `${NAME}` is left to the shell, and `{{name}}` stands for the
 text `{name}`; braces around anything else are ordinary text.
@@ -26,17 +26,18 @@ _ABSOLUTE = r"^/[^\n]+$"
 _PACKAGE = "^(upstream:)?[a-z0-9][a-z0-9+.-]+$"
 
 FORMS: Mapping[str, str] = {
-    _METRIC: "a metric's name has at most 64 letters, digits and `_`, and does not begin with a digit",
-    PARAMETER_PATTERN: "a parameter's name has at most 40 letters, digits and `_`, and does not begin with a digit",
-    _FILE_NAME: "a folder's name has at most 64 letters, digits, `_`, `-` and `.`, the first a letter or digit",
-    _VARIABLE: "an environment variable's name has letters, digits and `_`, and does not begin with a digit",
+    _METRIC: "a metric's name has at most 64 letters, digits and `_`, and does not start with a digit",
+    PARAMETER_PATTERN: "a parameter's name has at most 40 letters, digits and `_`, and does not start with a digit",
+    _FILE_NAME: "a folder's name has at most 64 letters, digits, `_`, `-` and `.`, and starts with a letter or digit",
+    _VARIABLE: "an environment variable's name has only letters, digits and `_`, and does not start with a digit",
     _DIGEST: "write `sha256:` and 64 hexadecimal digits, as `sha256sum` prints them",
-    SLURM_TIME: "a limit of Slurm has the form `minutes`, `minutes:seconds`, `hours:minutes:seconds`, "
+    SLURM_TIME: "a Slurm time limit has the form `minutes`, `minutes:seconds`, `hours:minutes:seconds`, "
     "`days-hours`, `days-hours:minutes` or `days-hours:minutes:seconds`, in quotes",
-    _ABSOLUTE: "write an absolute path, which begins with /",
-    _PACKAGE: "a Debian source package: lower-case letters, digits, `+`, `-` and `.`, also after `upstream:`",
+    _ABSOLUTE: "write an absolute path, starting with /",
+    _PACKAGE: "a Debian source package's name has only lower-case letters, digits, `+`, `-` and `.`; it may follow "
+    "`upstream:`",
 }
-"""The form that a pattern stands for, in words."""
+"""Pattern → its description in messages."""
 
 Text = Annotated[str, StringConstraints(pattern=r"\S")]
 AbsoluteFolder = Annotated[str, StringConstraints(pattern=_ABSOLUTE)]
@@ -60,7 +61,7 @@ _PLACEHOLDER = re.compile(
 class Placeholder:
     """A placeholder and its meaning."""
 
-    meaning: str  # One line for people
+    meaning: str  # One line, for the reference
     fields: frozenset[str]  # Keys of `program:` whose text may contain it
 
 
@@ -75,26 +76,27 @@ PLACEHOLDERS: Mapping[str, Placeholder] = {
     ),
     "source": Placeholder("the same folder as {build}", frozenset({"build", "prepare", "working_folder", *_OF_A_RUN})),
     "inputs": Placeholder(
-        "the folder that holds the files of `inputs` and what `prepare` makes", frozenset({"prepare", *_OF_A_RUN})
+        "the folder with the files of `inputs` and the files that `prepare` creates",
+        frozenset({"prepare", *_OF_A_RUN}),
     ),
     "scratch": Placeholder(
-        "a folder of this run alone, empty when it starts", frozenset({"working_folder", *_OF_A_RUN})
+        "a folder for this run only, empty when the run starts", frozenset({"working_folder", *_OF_A_RUN})
     ),
     "spec": Placeholder("the folder of the spec's file", frozenset({"build", "prepare", "working_folder", *_OF_A_RUN})),
     "python": Placeholder("the Python interpreter that runs this tool", frozenset({"prepare"})),
 }
 
-OF_PARAMETERS = Placeholder("the value of the parameter NAME at the point of a sweep that is run", frozenset(_OF_A_RUN))
+OF_PARAMETERS = Placeholder("the value of the parameter NAME at the current point of a sweep", frozenset(_OF_A_RUN))
 """`{parameters.NAME}`: one for each parameter."""
 
 
 def find_placeholders(text: str) -> tuple[str, ...]:
-    """Return the names in braces, each once, in the order of the text; whether such placeholders exist is not asked."""
+    """Return the distinct names in braces, in the order of the text, whether or not such placeholders exist."""
     return tuple(dict.fromkeys(match["name"] for match in _PLACEHOLDER.finditer(text) if match["name"]))
 
 
 def substitute(text: str, known: Mapping[str, str]) -> str:
-    """Put values in the place of placeholders."""
+    """Replace the placeholders in a text with their values."""
 
     def value(match: re.Match[str]) -> str:
         if match["literal"]:

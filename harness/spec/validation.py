@@ -1,6 +1,6 @@
-"""Validation of a spec by its models: their JSON Schema, by which editors complete a spec, and faults in plain words.
+"""Validation of a spec by its models: their JSON Schema, and messages in plain language for faults.
 
-Messages and the reference are made from the JSON Schema, so that a field's words are in its model alone.
+Messages and the reference are generated from the JSON Schema, so the texts of a field are only in its model.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Schema = Mapping[str, Any]
 
 
 class _Generator(GenerateJsonSchema):
-    """Generates schemas: an optional field may be left out but not null, and unknown keys are not allowed."""
+    """Generator of JSON Schemas: an optional field may be omitted but not null, and unknown keys are not allowed."""
 
     def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
         return self.generate_inner(schema["schema"])
@@ -42,7 +42,7 @@ class _Generator(GenerateJsonSchema):
         return made
 
     def tuple_schema(self, schema: core_schema.TupleSchema) -> JsonSchemaValue:
-        # Every list of a spec names things, and naming one twice is a fault.
+        # Every list in a spec is a list of names, and a duplicate is a fault.
         return {**super().tuple_schema(schema), "uniqueItems": True}
 
     def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchemaValue:
@@ -69,7 +69,7 @@ class _Generator(GenerateJsonSchema):
 
 
 def _written(default: object) -> object:
-    """Return a default as a spec would have it; a section's fields have defaults of their own."""
+    """Return a default value as written in a spec; empty for a section, because its fields have their own defaults."""
     if isinstance(default, Cache):
         return format_cache(default)
     if isinstance(default, Mapping):
@@ -78,17 +78,17 @@ def _written(default: object) -> object:
 
 
 def _text_below(model: type[BaseModel], name: str) -> str:
-    """Return the text below a field in the source of its model, in one line."""
+    """Return a field's docstring from the source of its model, on one line."""
     owner = next(base for base in model.__mro__ if name in base.__annotations__)
     return _texts_below_fields(owner.__module__).get(f"{owner.__name__}.{name}", "")
 
 
 @cache
 def _texts_below_fields(module: str) -> Mapping[str, str]:
-    """Return the text below each field of a module's classes: pydantic would read them at each import, for 50 ms."""
+    """Return the docstring of each field of a module's classes; pydantic would take 50 ms for this at each import."""
     try:
         source = inspect.getsource(sys.modules[module])
-    except (OSError, TypeError):  # of another distribution, without its source
+    except (OSError, TypeError):  # a distribution without source code
         return {}
     classes = [one for one in ast.parse(source).body if isinstance(one, ast.ClassDef)]
     return {
@@ -102,14 +102,15 @@ def _texts_below_fields(module: str) -> Mapping[str, str]:
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of a spec.
 
-    It accepts what `load_spec` accepts, but for rules that no schema can express: files that must exist, names that
-    must be known elsewhere in the spec, quantities out of range. A `$comment` is the reason for a number's bounds.
+    The schema accepts every spec that `load_spec` accepts. It lacks rules that no schema can express: files that must
+    exist, names that other parts of the spec must define, ranges of quantities. A `$comment` is the reason for a
+    number's bounds.
     """
     return copy.deepcopy(_schema(spec_model()))
 
 
 def definition_at(path: YamlPath) -> Schema | None:
-    """Return the definition of the mapping at a path; None where its keys are free or nothing is a mapping."""
+    """Return the definition of the mapping at a path; None if its keys are free or the value is not a mapping."""
     nodes: list[Schema] = [_schema(spec_model())]
     for part in path:
         nodes = [inner for node in nodes for key, inner in _children(node) if key in (part, "*")]
@@ -117,7 +118,7 @@ def definition_at(path: YamlPath) -> Schema | None:
 
 
 def mappings() -> Iterator[tuple[tuple[str, ...], Schema]]:
-    """Yield path and definition of every mapping with fixed keys, each definition once, in the order of the keys."""
+    """Yield the path and definition of every mapping with fixed keys, each definition once, in key order."""
     found: dict[int, tuple[Schema, list[tuple[str, ...]]]] = {}
 
     def walk(node: Schema, path: tuple[str, ...]) -> None:
@@ -129,7 +130,7 @@ def mappings() -> Iterator[tuple[tuple[str, ...], Schema]]:
 
     walk(_schema(spec_model()), ())
     for definition, paths in found.values():
-        highest = min(map(len, paths))  # one that stands at several heights is described at the highest
+        highest = min(map(len, paths))  # a mapping at several depths is described at the least depth
         parts = map(set, zip(*(path for path in paths if len(path) == highest), strict=True))
         yield tuple(part.pop() if len(part) == 1 else "*" for part in parts), definition
 
@@ -141,7 +142,7 @@ def _schema(model: type[CampaignSpec]) -> dict[str, Any]:
 
 
 def _alternatives(node: Schema) -> Iterator[Schema]:
-    """Yield what a value may be, with references followed."""
+    """Yield the schemas that a value may match, with references resolved."""
     if "$ref" in node:
         node = _schema(spec_model())["$defs"][node["$ref"].rpartition("/")[2]]
     choices = node.get("anyOf") or node.get("oneOf")
@@ -152,7 +153,7 @@ def _alternatives(node: Schema) -> Iterator[Schema]:
 
 
 def _children(node: Schema) -> Iterator[tuple[str, Schema]]:
-    """Yield the values below a value, each with its key; `*` where keys are free or the value is a list."""
+    """Yield the key and schema of each value below a value; the key is `*` for free keys and items of lists."""
     for one in _alternatives(node):
         yield from one.get("properties", {}).items()
         yield from (("*", inner) for inner in one.get("patternProperties", {}).values())
@@ -168,9 +169,9 @@ _BOUNDS = {
 
 
 def validate(draft: Draft) -> CampaignSpec | None:
-    """Validate a draft by the model of the spec, and report every fault to it; None where there is any.
+    """Validate a draft with the model of the spec, and report every fault to the draft; None if there is a fault.
 
-    A value that is missing after its key (`stdin:`) is a fault, as no field has a meaning for it.
+    A key without a value (`stdin:`) is a fault, because no field accepts null.
     """
     faulty: set[YamlPath] = set()
     spec, places = None, draft.document.places
@@ -188,22 +189,22 @@ def validate(draft: Draft) -> CampaignSpec | None:
         if faulty.intersection(path[:length] for length in range(len(path) + 1)):
             continue
         if place.kind == "null":
-            draft.report_key(path, f"`{path[-1]}` has no value: give it one, or remove it")
+            draft.report_key(path, f"`{path[-1]}` has no value: add a value, or remove the key")
         elif place.kind == "odd number":
-            what = "is a number to some readers of YAML and text to others"
+            what = "is a number for some YAML parsers and text for others"
             way_out = f'quote it ("{place.text}"), or write it as a plain decimal number'
             draft.report(path, f"`{place.text}` {what}: {way_out}")
     return spec
 
 
 def _locate(draft: Draft, location: tuple[int | str, ...]) -> tuple[YamlPath, str | None]:
-    """Return the path that the document has, and the key that it lacks there."""
+    """Return the part of a path that the document has, and the key that is missing there."""
     path: YamlPath = ()
     for part in location:
         if part in UNION_TAGS and not draft.has(*path, part):
             continue
         if part == "[key]" and not draft.has(*path, part):
-            break  # pydantic's word for a key of a mapping that is itself at fault
+            break  # pydantic's mark for an invalid key of a mapping
         if not draft.has(*path, part):
             return path, str(part)
         path = (*path, part)
@@ -237,15 +238,15 @@ def _unknown_key(draft: Draft, path: YamlPath) -> str:
         return home
     present = draft.keys(*path[:-1])
     hint = draft.did_you_mean(key, (name for name in known if name not in present))
-    keys = f"the keys here are {', '.join(known)}" if len(known) > 1 else f"`{next(iter(known))}` is the only one"
+    keys = f"valid keys: {', '.join(known)}" if len(known) > 1 else f"the only valid key is `{next(iter(known))}`"
     return f"unknown key `{key}`; {hint or keys}"
 
 
 def _home(key: str) -> str | None:
-    """Return where a key belongs that is right, but in the wrong place."""
+    """Return a message for a valid key in the wrong section; None for other keys."""
     for section in _properties(()):
         if key == section:
-            return f"`{key}` belongs at the left margin, beside the other sections: check its indentation"
+            return f"`{key}` is a top-level key: move it to the left margin"
         if key in _properties((section,)):
             return f"`{key}` belongs under `{section}:`"
     return None
@@ -260,20 +261,20 @@ def _sentence(draft: Draft, path: YamlPath, detail: ErrorDetails) -> str:
         reason = _properties(path[:-1]).get(str(path[-1]), {}).get("$comment")
         return f"`{path[-1]}` is {value}, but must be {words} {context[key]:g}{f': {reason}' if reason else ''}"
     if kind == "string_pattern_mismatch":
-        form = FORMS.get(context["pattern"], f"it must have the form `{context['pattern']}`")
-        return f"`{_shown(value)}`: {form}" if value.strip() else "this text is empty"
+        form = FORMS.get(context["pattern"], f"the text must match `{context['pattern']}`")
+        return f"`{_shown(value)}`: {form}" if value.strip() else "the text is empty: write a value"
     if kind == "literal_error":
         choices = context["expected"].replace(" or ", ", ").replace("'", "").split(", ")
         hint = draft.did_you_mean(value, choices) if isinstance(value, str) else ""
         use = listing([f"`{one}`" for one in choices], "or")
-        return f"`{_shown(value)}`: use {use}{f'; {hint}' if hint else ''}"
+        return f"unknown value `{_shown(value)}`: use {use}{f'; {hint}' if hint else ''}"
     return _WANTED[kind](draft, path, value) if kind in _WANTED else detail["msg"]
 
 
 def _text_wanted(draft: Draft, path: YamlPath, value: object) -> str:
     written = draft.document.places[path].text
     if isinstance(value, bool):
-        return f'unquoted `{written}` is a truth value in YAML: quote it ("{written}")'
+        return f'unquoted `{written}` is a boolean in YAML: quote it ("{written}")'
     if isinstance(value, int | float):
         return f'`{written}` is a number, not text: quote it ("{written}")'
     if isinstance(value, dict) and len(value) == 1 and None in value.values():
@@ -291,7 +292,7 @@ def _list_wanted(_draft: Draft, _path: YamlPath, value: object) -> str:
 def _mapping_wanted(_draft: Draft, path: YamlPath, value: object) -> str:
     keys = _properties(path)
     form = "" if keys else " (`name: value`)"
-    return f"expected a mapping{form}, not {_what(value)}" + (f"; its keys: {', '.join(keys)}" if keys else "")
+    return f"expected a mapping{form}, not {_what(value)}" + (f"; valid keys: {', '.join(keys)}" if keys else "")
 
 
 def _number_wanted(words: str) -> Callable[[Draft, YamlPath, object], str]:
@@ -322,7 +323,7 @@ _WANTED: Mapping[str, Callable[[Draft, YamlPath, Any], str]] = {
 
 def _what(value: object) -> str:
     if isinstance(value, bool):
-        return "a truth value"
+        return "a boolean"
     if isinstance(value, str):
         return f"the text `{_shown(value)}`"
     if isinstance(value, int | float):

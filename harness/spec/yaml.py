@@ -1,8 +1,8 @@
-"""YAML with the position of every key and value: text to plain data, faults with their places, advice on syntax errors.
+"""YAML reader: plain data with the position of every key and value, faults, and advice on syntax errors.
 
-PyYAML composes the nodes; depth and number of values are bounded before anything is built. Plain scalars are resolved
-by the core schema of YAML 1.2 plus the booleans of YAML 1.1; what only YAML 1.1 reads as a number (`010`, `1_000`,
-`1:30`) is kept as text and marked, because readers disagree on it.
+PyYAML composes the nodes; depth and number of values are limited before any data is built. Plain scalars follow the
+core schema of YAML 1.2 plus the booleans of YAML 1.1. Scalars that only YAML 1.1 reads as numbers (`010`, `1_000`,
+`1:30`) are kept as text and marked, because parsers disagree on them.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from unperturbed.errors import SpecError
 
 _LONG_WORD = re.compile(r"\S{121,}")
 _LONGEST = 1000
-_MOST_SHOWN = 100  # Faults that a message spells out. Whoever has more of them has given the wrong file
+_MOST_SHOWN = 100  # Maximum number of faults in a message; a file with more is probably the wrong file
 
 
 @dataclass(frozen=True, order=True)
 class Position:
-    """A place in a text."""
+    """Position in a text."""
 
     # line, column: Counted from 1; the column counts characters.
     line: int
@@ -34,10 +34,10 @@ class Position:
 
 @dataclass(frozen=True, order=True)
 class Diagnostic:
-    """A fault of a spec: where it is, what is wrong and what to do."""
+    """Fault in a spec: its position, what is wrong and what to do."""
 
-    position: Position  # Where it is
-    message: str  # One line of bearable length, whatever the spec's own words are that it repeats
+    position: Position  # Position of the fault
+    message: str  # One line; long words quoted from the spec are shortened
 
     def __post_init__(self) -> None:
         line = " ".join(self.message.split())
@@ -49,11 +49,11 @@ class Diagnostic:
         return f"{name}:{self.position.line}:{self.position.column}: {self.message}"
 
 
-class InvalidSpec(SpecError):  # noqa: N818  as KeyboardInterrupt: the base says that it is an error
-    """A spec has faults; the message has one line for each."""
+class InvalidSpec(SpecError):  # noqa: N818  like KeyboardInterrupt: the base class is named an error
+    """A spec has faults; the message has one line for each fault."""
 
     def __init__(self, name: str, diagnostics: Iterable[Diagnostic]) -> None:
-        self.name = name  # The file's
+        self.name = name  # Name of the file
         self.diagnostics = tuple(sorted(set(diagnostics)))  # Every fault, once, sorted by position
         lines = [diagnostic.render(name) for diagnostic in self.diagnostics[:_MOST_SHOWN]]
         hidden = len(self.diagnostics) - len(lines)
@@ -63,18 +63,18 @@ class InvalidSpec(SpecError):  # noqa: N818  as KeyboardInterrupt: the base says
 
 
 _KEY_WITHOUT_SPACE = re.compile(r"\s*(?:- )?[A-Za-z_][\w-]*:[^\s/]")
-_MUST_BE_QUOTED = 'text that begins with `{0}` must be quoted: "{0}…"'
+_MUST_BE_QUOTED = 'text that starts with `{0}` must be quoted: "{0}…"'
 _TEXT_AFTER_VALUE = re.compile(r""":\s+(\{[^}]*\}|\[[^\]]*\]|"[^"]*"|'[^']*')\s*\S""")
 
 
 @dataclass(frozen=True)
 class _Failure:
-    """A syntax error and the text around it."""
+    """Syntax error, with the text around it."""
 
-    # here, opened: Where the reader failed; where the list, mapping or text began that it was reading.
+    # here, opened: Position of the error; start of the list, mapping or text that contains the error.
     here: Position
     opened: Position
-    # line, line_above: The line in which it failed, and the one before.
+    # line, line_above: The line of the error, and the line before.
     line: str
     line_above: str
     problem: str  # PyYAML's message
@@ -89,7 +89,7 @@ class _Failure:
 
 
 def explain(error: yaml.MarkedYAMLError, text: str) -> Diagnostic:
-    """Turn a syntax error of PyYAML into a diagnostic."""
+    """Convert a syntax error of PyYAML into a diagnostic."""
     mark = error.problem_mark or error.context_mark
     assert mark is not None, error
     opened = error.context_mark or mark
@@ -105,12 +105,12 @@ def explain(error: yaml.MarkedYAMLError, text: str) -> Diagnostic:
     for pattern, place, advice in _ADVICE:
         if re.search(pattern, problem):
             return advice(failure) if callable(advice) else Diagnostic(getattr(failure, place), advice)
-    return Diagnostic(failure.here, f"this is not valid YAML {problem}")
+    return Diagnostic(failure.here, f"invalid YAML: {problem.removeprefix(': ')}")
 
 
 def _bad_beginning(failure: _Failure) -> Diagnostic:
     if failure.rest.startswith("\t"):
-        return Diagnostic(failure.here, "a tab is not allowed here: YAML requires spaces")
+        return Diagnostic(failure.here, "a tab is not allowed here: use spaces")
     return Diagnostic(failure.here, _MUST_BE_QUOTED.format(failure.rest[:1]))
 
 
@@ -121,26 +121,26 @@ def _unexpected_colon(failure: _Failure) -> Diagnostic:
         place = Position(here.line - 1, above.index(key) + 1)
         return Diagnostic(place, f"`{key[:40]}`: a space is missing after the `:`")
     if ":" in failure.before:
-        return Diagnostic(here, "a second `: ` in one line: text that holds `: ` must be quoted as a whole")
-    what = "is this line indented deeper than the line above, which has a value already?"
+        return Diagnostic(here, "a second `: ` in one line: text that contains `: ` must be quoted as a whole")
+    what = "is this line indented deeper than the line above, which already has a value?"
     return Diagnostic(here, f"`:` is not allowed here: {what}")
 
 
 def _unexpected_in_block(failure: _Failure) -> Diagnostic:
     here, begins = failure.here, failure.opened.line
     if failure.rest == "-" or failure.rest.startswith("- "):
-        return Diagnostic(here, f"a list item is among the keys of the mapping that begins in line {begins}")
+        return Diagnostic(here, f"unexpected list item among the keys of the mapping that starts on line {begins}")
     if _TEXT_AFTER_VALUE.search(failure.line):
-        what = 'quote the whole, as in run: "{build}/program"'
-        return Diagnostic(here, f"there is text after a closed brace or quote: {what}")
-    what = f"neither the mapping nor the list that begins in line {begins}"
-    return Diagnostic(here, f"this line fits {what}: check its indentation")
+        what = 'quote the whole value, as in run: "{build}/program"'
+        return Diagnostic(here, f"unexpected text after a closing brace, bracket or quote: {what}")
+    what = f"the mapping or list that starts on line {begins}"
+    return Diagnostic(here, f"this line does not continue {what}: check its indentation")
 
 
 def _unclosed(failure: _Failure) -> Diagnostic:
     kind, bracket = ("list", "]") if "or ']'" in failure.problem else ("mapping", "}")
-    what = f"a `,` or `{bracket}` is missing (noticed in line {failure.here.line})"
-    return Diagnostic(failure.opened, f"the {kind} that opens here is not closed: {what}")
+    what = f"a `,` or `{bracket}` is missing (detected on line {failure.here.line})"
+    return Diagnostic(failure.opened, f"the {kind} that starts here is not closed: {what}")
 
 
 def _no_value(failure: _Failure) -> Diagnostic:
@@ -153,19 +153,19 @@ _ADVICE: tuple[tuple[str, Literal["here", "opened"], _Advice], ...] = (
     (
         "single document",
         "here",
-        "a second document begins here (`---`): a spec is one document; put the other into its own file",
+        "a second document starts here (`---`), but a spec is one document: move the other to its own file",
     ),
     ("cannot start any token", "here", _bad_beginning),
     ("mapping values are not allowed", "here", _unexpected_colon),
     ("<block end>", "here", _unexpected_in_block),
     ("flow (sequence|mapping): expected ','", "opened", _unclosed),
     ("node content", "here", _no_value),
-    ("quoted scalar: found unexpected (end|document)", "opened", "the quote that opens here is never closed"),
-    ("escape", "here", "unknown escape: in double quotes write `\\\\`, or use single quotes"),
+    ("quoted scalar: found unexpected (end|document)", "opened", "the quote that starts here is never closed"),
+    ("escape", "here", "unknown escape sequence: write `\\\\` for a backslash in double quotes, or use single quotes"),
     (
         "could not find expected ':'",
         "opened",
-        "this line is neither `key: value` nor part of a longer value: is a `:` missing, or the indentation wrong?",
+        "this line is neither `key: value` nor part of a longer value: is a `:` missing, or is the indentation wrong?",
     ),
     ("scanning an alias", "opened", _MUST_BE_QUOTED.format("*")),
     ("scanning an anchor", "opened", _MUST_BE_QUOTED.format("&")),
@@ -173,26 +173,28 @@ _ADVICE: tuple[tuple[str, Literal["here", "opened"], _Advice], ...] = (
     (
         "sequence entries are not allowed",
         "here",
-        "a list with `-` begins on a line of its own; in one line write `[a, b]`",
+        "a list with `-` must start on its own line; within a line, write `[a, b]`",
     ),
     (
         "block scalar",
         "here",
-        "nothing may follow `|` or `>` in its line, and its text is indented by spaces; quote text that begins so",
+        "a line must end after `|` or `>`, and the text below must be indented with spaces; quote text that starts "
+        "with `|` or `>`",
     ),
     (
         "document start|directive|incompatible",
         "here",
-        "text before the first key or after the end: a spec is one mapping, without lines that begin with `%`",
+        "unexpected text before the first key or after the end: a spec is one mapping, without lines that start with "
+        "`%`",
     ),
 )
-"""A pattern of PyYAML's message, the place to report, and the advice; the first that matches counts."""
+"""Pattern of PyYAML's message, position to report, and advice; the first match counts."""
 
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 20
 MAX_VALUES = 5_000
-"""Values of a document after its aliases are put in: a handful of lines can stand for billions of values."""
+"""Maximum number of values in a document with its aliases expanded: a few lines can expand to billions of values."""
 
 YamlPath = tuple[str | int, ...]
 
@@ -210,7 +212,7 @@ _KINDS = {
         r"|[0-9][0-9_]*(:[0-5]?[0-9])*(\.[0-9_]*)?([eE][-+]?[0-9]+)?)"
     ),
 }
-"""Types of plain scalars: the first pattern that matches decides; else text. Numbers have at most 40 characters."""
+"""Type of plain scalars → pattern; the first match counts, all others are text. Numbers have at most 40 characters."""
 _REFUSED = "refused"
 _NUMBERS = ("integer", "fraction", "not finite")
 _SCALAR = re.compile("|".join(f"(?P<{kind.replace(' ', '_')}>(?:{form})$)" for kind, form in _KINDS.items()))
@@ -218,13 +220,13 @@ _SCALAR = re.compile("|".join(f"(?P<{kind.replace(' ', '_')}>(?:{form})$)" for k
 
 @dataclass(frozen=True)
 class Place:
-    """The position of a value."""
+    """Position and type of a value."""
 
-    key: Position  # First character of its key; of the item itself, in a list
+    key: Position  # First character of its key; for a list item, of the item
     value: Position  # First character of the value
-    text: str = ""  # A scalar as it was written
-    # What YAML reads a scalar as: `text`, `null`, `boolean`, `number` or `odd number`; `refused` where a diagnostic
-    # gives the reason why there is no value; None for lists and mappings.
+    text: str = ""  # Text of a scalar, as written
+    # Type of a scalar: `text`, `null`, `boolean`, `number` or `odd number`; `refused` if a diagnostic explains why
+    # there is no value; None for lists and mappings.
     kind: str | None = None
 
 
@@ -235,21 +237,21 @@ class Document:
     data: Any  # Dictionary, list, str, int, float, bool or None; also None for a value that was refused
     # The position of each value, by its path of keys and indices. The document itself has the path `()`.
     places: Mapping[YamlPath, Place]
-    # Faults that did not hinder the reading of the rest: duplicate keys, keys that are not text, tags.
+    # Faults that did not prevent reading the rest: duplicate keys, keys that are not text, tags.
     diagnostics: tuple[Diagnostic, ...]
 
 
 def decode(content: bytes, name: str) -> str:
-    """Return the text of a file's content."""
+    """Decode the content of a file as UTF-8."""
     if len(content) > MAX_BYTES:
-        what = "the file is larger than 1 MiB: this cannot be a spec; check the file's name"
+        what = "the file is larger than 1 MiB, so it cannot be a spec: check the file's name"
         raise InvalidSpec(name, [Diagnostic(Position(1, 1), what)])
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         place = _end_of(content[: error.start].decode("utf-8", "replace"))
         byte = content[error.start]
-        what = f"byte 0x{byte:02x} is not UTF-8: the file is binary or in another encoding; save it as UTF-8 text"
+        what = f"byte 0x{byte:02x} is not UTF-8: the file is binary or has a different encoding; save it as UTF-8 text"
         raise InvalidSpec(name, [Diagnostic(place, what)]) from None
 
 
@@ -257,7 +259,7 @@ def read_yaml(text: str, name: str) -> Document:
     """Read one YAML document."""
     reader = _Reader(name)
     if odd := _NOT_TEXT.search(text):
-        what = f"the character U+{ord(odd[0]):04X} is not allowed in a text: the file is binary or damaged"
+        what = f"the character U+{ord(odd[0]):04X} is not allowed in YAML: the file is binary or damaged"
         reader.fail(_end_of(text[: odd.start()]), what)
     root = reader.compose(text)
     data = reader.value(root, (), _position(root.start_mark), 1)
@@ -265,7 +267,7 @@ def read_yaml(text: str, name: str) -> Document:
 
 
 class _Composer(yaml.SafeLoader):
-    """Composes nodes within bounds: aliases are nodes at their own position, tags and unknown anchors are reported."""
+    """PyYAML composer with limits: aliases become nodes at their own positions; tags and unknown anchors are faults."""
 
     def __init__(self, text: str, reader: _Reader) -> None:
         super().__init__(text)
@@ -278,23 +280,23 @@ class _Composer(yaml.SafeLoader):
         position = _position(event.start_mark)
         self._nodes += 1
         if len(self._open) >= MAX_DEPTH:
-            what = f"lists and mappings are nested more than {MAX_DEPTH} deep: a spec needs 5 levels at most"
+            what = f"lists and mappings are nested more than {MAX_DEPTH} levels deep: a spec needs at most 5 levels"
             self._reader.fail(position, what)
         if self._nodes > 2 * MAX_VALUES:
-            what = f"the document has more than {MAX_VALUES:,} values: this cannot be a spec; check the file's name"
+            what = f"the document has more than {MAX_VALUES:,} values, so it cannot be a spec: check the file's name"
             self._reader.fail(position, what)
         if isinstance(event, yaml.AliasEvent):
             return self._alias(event)
         if event.tag is not None:
             tag = re.sub("^tag:yaml.org,2002:", "!!", event.tag)
-            what = f"`{tag}` is a YAML tag, which a spec cannot have; quote text that begins with `!`"
+            what = f"the YAML tag `{tag}` is not allowed in a spec: quote text that starts with `!`"
             self._reader.report(position, what)
         self.anchors.pop(event.anchor, None)  # PyYAML refuses an anchor that is defined again
         self._open.append(event.anchor)
         node = super().compose_node(parent, index)
         self._open.pop()
         if isinstance(node, yaml.ScalarNode) and _HOLDS_CONTROL.search(node.value):
-            what = "an escape in this text stands for a control character, which a spec cannot hold"
+            what = "this text has an escape sequence for a control character, which is not allowed in a spec"
             self._reader.report(position, what)
             node.tag = _REFUSED
         return node
@@ -304,7 +306,7 @@ class _Composer(yaml.SafeLoader):
         name = event.anchor
         shared = self.anchors.get(name)
         if shared is None or name in self._open:
-            what = f"`*{name}` repeats an anchor `&{name}` that is not above it; quote text that begins with `*`"
+            what = f"the alias `*{name}` has no anchor `&{name}` above it: quote text that starts with `*`"
             self._reader.report(_position(event.start_mark), what)
             return yaml.ScalarNode(_REFUSED, "", event.start_mark, event.end_mark)
         node = copy.copy(shared)
@@ -314,7 +316,7 @@ class _Composer(yaml.SafeLoader):
 
 @dataclass
 class _Reader:
-    """Turns nodes into plain data and places, one a value: aliases count as often as they are used."""
+    """Converter of nodes to plain data with the place of each value; aliases count as often as they are used."""
 
     name: str
     diagnostics: list[Diagnostic] = field(default_factory=list)
@@ -332,15 +334,15 @@ class _Reader:
         except yaml.MarkedYAMLError as error:
             raise InvalidSpec(self.name, [*self.diagnostics, explain(error, text)]) from None
         except (ValueError, OverflowError):
-            # The scanner turns `%YAML 9999…` and "\UFFFFFFFF" into numbers and characters without looking.
+            # The scanner converts `%YAML 9999…` and "\UFFFFFFFF" to numbers and characters without checks.
             self.fail(Position(1, 1), "a number in a `%YAML` line or a `\\U` escape in double quotes is out of range")
-        return root or self.fail(Position(1, 1), "the spec is empty: `unperturbed schema` lists its keys")
+        return root or self.fail(Position(1, 1), "the spec is empty: `unperturbed schema` lists the keys of a spec")
 
     def value(self, node: yaml.Node, path: YamlPath, key: Position, depth: int) -> Any:
         position = _position(node.start_mark)
         if len(self.places) >= MAX_VALUES or depth > MAX_DEPTH:
-            what = f"the document has more than {MAX_VALUES:,} values, or is more than {MAX_DEPTH} deep, "
-            self.fail(position, f"{what}when its aliases are put in")
+            what = f"the document has more than {MAX_VALUES:,} values, or more than {MAX_DEPTH} levels, "
+            self.fail(position, f"{what}when its aliases are expanded")
         if isinstance(node, yaml.ScalarNode):
             kind, value = _scalar(node)
             self.places[path] = Place(key, position, "" if kind == _REFUSED else node.value, kind)
@@ -354,37 +356,39 @@ class _Reader:
             place, name = _position(inner.start_mark), self._key(inner)
             if name in data:
                 first = self.places[*path, name].key.line
-                self.report(place, f"duplicate key `{name}` (first in line {first}); remove one")
+                self.report(place, f"duplicate key `{name}` (first on line {first}); remove one")
             elif name is not None:
                 data[name] = self.value(value, (*path, name), place, depth + 1)
         return data
 
     def _key(self, node: yaml.Node) -> str | None:
-        """Return a key's text; None, with a diagnostic, where it has none."""
+        """Return the text of a key; report a key that is not text, and return None."""
         position = _position(node.start_mark)
         if not isinstance(node, yaml.ScalarNode):
-            self.report(position, "a list or a mapping cannot be a key; quote text that begins with `{` or `[`")
+            self.report(position, "a list or a mapping cannot be a key; quote text that starts with `{` or `[`")
             return None
         text: str = node.value
         kind, _ = _scalar(node)
         if kind == _REFUSED:
             return None
         if text == "<<" and not node.style:
-            what = "the merge key `<<` is not supported: write the keys out, or repeat a whole value by its alias"
+            what = "the merge key `<<` is not supported: write out the keys, or reuse a whole value by its alias"
             self.report(position, what)
             return None
         if kind == "null":
-            what = f'the key `{text}` means "nothing" in YAML' if text else "a key is missing before the `:`"
+            what = (
+                f'the key `{text}` is null in YAML; quote it: "{text}"' if text else "a key is missing before the `:`"
+            )
             self.report(position, what)
             return None
         if kind != "text":
-            what = "a truth value" if kind == "boolean" else "a number"
+            what = "a boolean" if kind == "boolean" else "a number"
             self.report(position, f'the key `{text}` is {what} in YAML; quote it: "{text}"')
         return text
 
 
 def _scalar(node: yaml.ScalarNode) -> tuple[str, Any]:
-    """Return what a scalar is and its value; one that is not plain is quoted, hence text."""
+    """Return the type and the value of a scalar; every scalar that is not plain is text."""
     text: str = node.value
     if node.tag == _REFUSED:
         return _REFUSED, None
@@ -404,5 +408,5 @@ def _position(mark: Any) -> Position:
 
 
 def _end_of(text: str) -> Position:
-    """Return the position behind a text's last character."""
+    """Return the position after the last character of a text."""
     return Position(text.count("\n") + 1, len(text) - text.rfind("\n"))

@@ -1,1 +1,1 @@
-"""Campaigns with another end than verdicts: sweeps over parameters, searches for a partition, and readiness."""
+"""Uses of campaigns beyond verdicts: sweeps over parameters, searches for a partition, and readiness checks."""

@@ -1,8 +1,7 @@
-"""The judge of a search on several nodes: which node measures a candidate, and what its runs there show.
+"""Judge for a partition search on several nodes: assigns each candidate to a node and judges the runs there.
 
-The search goes by outcomes alone, as on one host; what it will ask for next is requested of several nodes at the same
-time. The node of a candidate is recorded when it is first asked for, so that a search that is started again repeats no
-run.
+As on one host, the search depends only on outcomes; likely next candidates are requested from several nodes at the same
+time. The node of a candidate is recorded at the first request, so a resumed search repeats no run.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ from unperturbed.harness.studies.partition import RunFailed, SearchRuns, candida
 
 
 class PartLostError(Exception):
-    """The part was given up, and the runs are not there. It never leaves the studies."""
+    """A part was given up without the requested runs; always handled inside `harness.studies`."""
 
 
 class NodeRuns(SearchRuns):
-    """The runs of a search on one node; this search's process, `session`, tries again what failed in an earlier one."""
+    """The runs of a search on one node; `session` identifies this process, which retries runs that failed earlier."""
 
     def __init__(self, coordination: Coordination, part: NodePart, session: str, counted: dict[str, bool]) -> None:
         share = SEARCHES.share(coordination.spec, part.number)
@@ -45,24 +44,24 @@ class NodeRuns(SearchRuns):
 
     @property
     def passes(self) -> list[str]:
-        """Return the names of the node's passes; none before it knows them."""
+        """Return the names of the node's passes; empty until the node has recorded them."""
         return [name for name, _, _ in self.counting()]
 
     @property
     def pilots(self) -> list[float]:
-        """Return the seconds of a run of each pass; empty until all are known."""
+        """Return the seconds of a pilot run in each pass; empty until all are known."""
         with reading(self.part) as manifest:
             found = [manifest.fact(f"{PILOT}:{item['name']}") for item in manifest.fact("passes") or []]
         return [pilot["seconds"] for pilot in found if pilot] if all(found) else []
 
     @property
     def in_vain(self) -> int:
-        """Return how many runs of candidates were requested and not handed out."""
+        """Return the number of candidate runs that were requested but not used."""
         left = {name: total - self.given[name] for name, total in self._requests.totals.items()}
         return len(self.passes) * sum(runs for name, runs in left.items() if name not in (BASELINE, ANCHOR))
 
     def request(self, more: Mapping[str, int]) -> None:
-        """Request runs a pass beyond those that were handed out, unless they are requested already."""
+        """Request `more` unused runs per pass of each configuration, unless already requested."""
         totals, known = self._requests.totals, self._requests
         short = {name: self.given[name] + runs - totals[name] for name, runs in more.items()}
         if batch := {name: runs for name, runs in short.items() if runs > 0}:
@@ -83,17 +82,17 @@ class NodeRuns(SearchRuns):
         return states
 
     def end(self) -> None:
-        """Let the node know that no more is requested: it ends with its last run."""
+        """Notify the node that no requests will follow, so that it ends after its last run."""
         self._requests = replace(self._requests, session="")
         self._requests.write(self.part)
 
     def counting(self) -> list[tuple[str, str, tuple[str, ...]]]:
-        """Return name, source and metrics of each pass of the node."""
+        """Return the name, source and metrics of each pass on the node."""
         with reading(self.part) as manifest:
             return [(item["name"], item["source"], tuple(item["metrics"])) for item in manifest.fact("passes") or []]
 
     def _settled(self, name: str, first: int, count: int) -> list[RunState] | None:
-        """Return the next runs of a configuration; None while one of them is to be made."""
+        """Return the next `count` runs of a configuration; None while any of them is unfinished."""
         passes = self.passes
         with reading(self.part) as manifest:
             states = repetitions_of(manifest, name, first, count)
@@ -105,11 +104,11 @@ class NodeRuns(SearchRuns):
 
 
 class _NoNodeLeft(Stop):
-    """Every part was given up."""
+    """All parts were given up."""
 
 
 class NodesJudge:
-    """Judges each candidate by the runs of one node: a `Judge` of `analysis.partition`."""
+    """A `Judge` of `analysis.partition` that judges each candidate by the runs of one node."""
 
     def __init__(self, coordination: Coordination, folder: Path) -> None:
         self._coordination, self._folder = coordination, folder
@@ -125,12 +124,12 @@ class NodesJudge:
 
     @property
     def failed(self) -> bool:
-        """Return whether a run failed for good, or no node was left."""
+        """Return whether a run failed in all attempts, or no node is left."""
         return self._none_is_left or any(runs.failed for runs in self._runs.values())
 
     @property
     def live(self) -> tuple[int, ...]:
-        """Return the numbers of the parts that were not given up."""
+        """Return the numbers of the parts that are still in use."""
         return tuple(number for number in self._runs if number not in self._coordination.given_up)
 
     @property
@@ -140,18 +139,18 @@ class NodesJudge:
 
     @property
     def baseline_runs(self) -> int:
-        """Return how many runs the fresh baselines of all nodes take.
+        """Return the number of runs for fresh baselines on all nodes.
 
-        Nodes that are lost meanwhile count too: when one is lost must not change how the search goes.
+        Nodes that were lost in the meantime count too, because the time of a loss must not affect the search.
         """
         return sum(judge.baseline_runs for judge in self._judges.values())
 
     def reference_runs(self, number: int) -> int:
-        """Return how many runs a pass the baselines of a part take."""
+        """Return the number of runs per pass for the baselines of a part."""
         return sum(self._runs[number].reference_batch.values())
 
     def begin(self) -> tuple[float, int]:
-        """Request the first baselines of every node; return the mean time of a run, and the number of passes."""
+        """Request the first baselines from every node; return the mean duration of a run, and the number of passes."""
         for number in self.live:
             self._runs[number].request(self._runs[number].reference_batch)
         self._coordination.watch(lambda: not self.live or any(self._runs[number].pilots for number in self.live))
@@ -161,7 +160,7 @@ class NodesJudge:
         raise self._none_left()
 
     def make_references(self) -> None:
-        """Wait for the first baselines of every node."""
+        """Wait for the first baselines from every node, and create a judge for each node."""
         try:
             for number in self.live:
                 try:
@@ -180,7 +179,7 @@ class NodesJudge:
             raise self._none_left()
 
     def build(self, subset: tuple[str, ...]) -> str:
-        """Build a candidate unless it is built, and let the parts know of it; return its configuration's name."""
+        """Build a candidate unless already built, record the build for the parts, and return the candidate's name."""
         spec, name = self._coordination.spec, candidate_name(self._manifest, subset)
         known = self._manifest.fact("candidate_builds") or {}
         if name not in known:
@@ -193,7 +192,7 @@ class NodesJudge:
         return name
 
     def request(self, requests: Sequence[tuple[tuple[str, ...], int]]) -> None:
-        """Begin runs of several candidates, each on its own node."""
+        """Request runs of several candidates, each on its own node."""
         for subset, repetitions in requests:
             name = self.build(subset)
             number = self._home(name)
@@ -201,20 +200,20 @@ class NodesJudge:
                 self._runs[number].request({name: repetitions})
 
     def explore(self, subset: tuple[str, ...], repetitions: int) -> SubsetOutcome:
-        """Make further runs of a subset on its node, and judge it by all its runs there."""
+        """Make additional runs of a subset on its node, and judge the subset by all its runs there."""
         if not repetitions:
             number = self._judged_on[subset]
             return self._outcome(number, self._judges[number].explore(subset, 0))
         return self._on_its_node(subset, repetitions, pooled=True, act=lambda judge, runs: judge.explore(subset, runs))
 
     def certify(self, subset: tuple[str, ...], repetitions: int, level: float) -> SubsetOutcome:
-        """Make runs of a subset on its node, and judge it by these alone, beside the node's fresh baseline."""
+        """Make runs of a subset on its node, and judge the subset only by these, against the node's fresh baseline."""
         return self._on_its_node(
             subset, repetitions, pooled=False, act=lambda judge, runs: judge.certify(subset, runs, level)
         )
 
     def repetitions_to_certify(self, subset: tuple[str, ...], level: float, maximum: int) -> int | None:
-        """Return how many repetitions will probably certify an explored subset."""
+        """Return the number of repetitions that will probably certify an explored subset."""
         return self._judges[self._judged_on[subset]].repetitions_to_certify(subset, level, maximum)
 
     def renew_baseline(self) -> None:
@@ -226,25 +225,25 @@ class NodesJudge:
             try:
                 self._judges[number].renew_baseline()
             except PartLostError:
-                continue  # its candidates move to other nodes when they are asked for
+                continue  # its candidates move to other nodes at the next request
 
     def end(self) -> None:
-        """Let the parts know that nothing more is requested."""
+        """Notify all parts that no requests will follow."""
         for runs in self._runs.values():
             runs.end()
 
     def notes(self) -> tuple[str, ...]:
-        """Return what else a reader of the plan should know, a sentence each."""
+        """Return notes for readers of the plan, one sentence each."""
         lost = self._coordination.given_up
         vain = sum(self._runs[number].in_vain for number in self._runs)
         return (
             *(sentence for runs in self._runs.values() for sentence in runs.against),
             *(
-                f"Part {self._runs[number].part.name} ended early: {why}; its candidates were measured on another "
-                "node, with all their runs."
+                f"Part {self._runs[number].part.name} ended early: {why}. All runs of its candidates were repeated on "
+                "another node."
                 for number, why in lost.items()
             ),
-            *((f"{counted(vain, 'further run')} of candidates were made ahead and not needed.",) if vain else ()),
+            *((f"{counted(vain, 'candidate run')} made in advance proved unnecessary.",) if vain else ()),
         )
 
     def _on_its_node(
@@ -255,7 +254,7 @@ class NodesJudge:
         pooled: bool,
         act: Callable[[TraceJudge, int], SubsetOutcome],
     ) -> SubsetOutcome:
-        """Measure on the node of a subset; where that is lost, on another, and there all that counts together."""
+        """Measure a subset on its node; if that node is lost, repeat all pooled runs on another node."""
         name = self.build(subset)
         while True:
             number = self._home(name)
@@ -277,18 +276,18 @@ class NodesJudge:
         return replace(outcome, node=self._runs[number].owner)
 
     def _references(self, number: int) -> dict[str, Reference]:
-        """Return the baselines of a node, from new runs; give up one that counts otherwise than the first node."""
+        """Return a node's baselines from new runs; give up a node that counts differently from the first node."""
         runs, first = self._runs[number], self._runs[next(iter(self._judges), number)]
         found = runs.references()
         if runs.counting() != first.counting():
-            why = f"its node counts differently than {first.part.owner} (other sources or passes)"
+            why = f"its node counts differently from {first.part.owner} (different sources or passes)"
             self._coordination.give_up(number, why)
             runs.against.clear()
             raise PartLostError(why)
         return found
 
     def _home(self, name: str) -> int:
-        """Return the part that measures a candidate: one after another, the same again in a resumed search."""
+        """Return the part that measures a candidate: assigned in rotation, and the same part in a resumed search."""
         homes: dict[str, list[list[int]]] = dict(self._manifest.fact("homes") or {})
         if name not in homes:
             usable = self._usable()
@@ -301,7 +300,7 @@ class NodesJudge:
         return entries[at][0]
 
     def _move(self, name: str) -> None:
-        """Have a candidate measured on another part from here on."""
+        """Move a candidate to another part for all later runs."""
         homes: dict[str, list[list[int]]] = dict(self._manifest.fact("homes") or {})
         usable = self._usable()
         number = usable[(len(homes) + len(homes[name])) % len(usable)]
@@ -320,4 +319,4 @@ class NodesJudge:
         reasons = " ".join(
             f"Part {self._runs[number].part.name}: {why}." for number, why in self._coordination.given_up.items()
         )
-        return RunError(f"no node is left; every run is kept, and the same command resumes. {reasons}")
+        return RunError(f"no node is left; all runs are kept, and the same command resumes the search. {reasons}")

@@ -1,4 +1,4 @@
-"""Search for a partition on a real program: candidates are built and run on demand, and the plan becomes a spec."""
+"""Partition search on a real program: builds and runs candidates on demand, and writes the plan as a spec."""
 
 from __future__ import annotations
 
@@ -46,48 +46,49 @@ from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE, PILOT
 
 _UNEVEN = 1.2
-"""Longest against shortest run, in intervals: the quickstart's differ by 1.03 to 1.15 on a host with little else to do,
-the baseline's of a search that certified nothing on a busy host by 1.28."""
+"""Limit for the ratio of the longest to the shortest run, in intervals. The ratio was 1.03 to 1.15 for the quickstart
+on a mostly idle host, and 1.28 for the baseline of a search on a busy host that certified nothing."""
 
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """How to search."""
+    """Settings of a search."""
 
     strategy: str = "first-fit"  # Name of a strategy of `analysis.partition`
-    # repetitions, max_repetitions: Runs of a candidate in each pass: at first, and at most.
+    # repetitions, max_repetitions: Initial and maximum number of runs of a candidate in each pass.
     repetitions: int = 3
     max_repetitions: int = 20
-    max_runs: int | None = None  # Limits
-    max_hours: float | None = None  # By default those of the spec
+    # max_runs, max_hours: Limits of the search; by default those of the spec.
+    max_runs: int | None = None
+    max_hours: float | None = None
 
 
 @dataclass(frozen=True)
 class Partitioned:
     """The result of a search."""
 
-    plan: Plan  # The best so far where the search was stopped
-    failed: bool  # A run failed for good, and the search cannot go on without it; `plan.stopped` says which
-    # What else should be known: what speaks against the baselines, metrics that counted nothing. A sentence each.
+    plan: Plan  # The plan; the best so far if the search was stopped
+    failed: bool  # Whether a needed run failed in all attempts; `plan.stopped` names the run
+    # Notes, one sentence each: doubts about the baselines, metrics that counted nothing.
     notes: tuple[str, ...] = ()
 
 
 class RunFailed(Stop):
-    """A run that the search asked for failed for good."""
+    """A run that the search needs failed in all attempts."""
 
 
 def wanted_metrics(spec: CampaignSpec) -> tuple[str, ...]:
-    """Return the software metrics to partition: all but the anchor, which every subset holds."""
+    """Return the software metrics to partition: all except the anchor, which every subset contains."""
     if spec.parameters:
         raise SpecError(
-            f"{spec.path}: this is a sweep (`parameters:`) of whole runs, but perturbation shows in intervals: "
-            "partition the program at one point, with a spec that has an interval"
+            f"{spec.path}: the spec describes a sweep (`parameters`) of whole runs, but perturbation shows in "
+            "intervals: partition the program at one point, with a spec that has an interval"
         )
     found = tuple(name for name in spec.measure.software if name != spec.analysis.anchor)
     if not found:
-        raise SpecError(f"{spec.path}: no software metric to partition; name some under measure: software:")
+        raise SpecError(f"{spec.path}: no software metric to partition: add some under `measure: software:`")
     if not spec.measure.hardware:
-        raise SpecError(f"{spec.path}: perturbation shows in hardware metrics; name some under measure: hardware:")
+        raise SpecError(f"{spec.path}: perturbation shows in hardware metrics: add some under `measure: hardware:`")
     return found
 
 
@@ -100,11 +101,11 @@ def partition_campaign(
     announce: Callable[[Forecast], None],
     observer: Callable[[Measurement], None],
 ) -> Partitioned:
-    """Search for a partition and write the plan, or go on: the search depends on recorded outcomes alone."""
+    """Search for a partition and write the plan, or resume a search, which depends only on recorded outcomes."""
     require("analysis")
     metrics = wanted_metrics(spec)
     bare = baselines_alone(spec)
-    settings_of(spec, how, None)  # wrong ones are refused before anything is built
+    settings_of(spec, how, None)  # reject invalid settings before any build
     with prepare_campaign(bare, folder, progress, purpose=SEARCH, judged=True, needed=lambda *_: ()) as (
         session,
         samplings,
@@ -113,7 +114,7 @@ def partition_campaign(
         manifest.reopen()
         reopen_lost(folder, manifest, progress)
         runs = _RunsHere(session, samplings, manifest, progress)
-        if not manifest.has_done():  # a faulty event is reported before hours of baseline runs
+        if not manifest.has_done():  # report an invalid event before hours of baseline runs
             runs.build(candidate_name(manifest, metrics))
         seconds = [manifest.fact(f"{PILOT}:{name}")["seconds"] for name in samplings]
         settings = settings_of(spec, how, sum(seconds) / len(seconds))
@@ -140,7 +141,7 @@ def write_plan(spec: CampaignSpec, folder: Path, plan: Plan, content: ReportCont
 
 
 def settings_of(spec: CampaignSpec, search: SearchOptions, seconds_per_run: float | None) -> SearchSettings:
-    """Return how a search measures, by its options and the spec."""
+    """Return the settings of a search, from its options and the spec."""
     design = spec.campaign
     try:
         return SearchSettings(
@@ -157,25 +158,25 @@ def settings_of(spec: CampaignSpec, search: SearchOptions, seconds_per_run: floa
 
 
 class SearchRuns(ABC):
-    """The runs of a search on one host or node, each handed out once, in the order in which they were made.
+    """The runs of a search on one host or node, each used only once, in the order of execution.
 
     `spec`: The spec with the baselines of this host or node.
-    `manifest`: That of the search, with its candidates.
-    `counted`: Software metrics, and whether they counted something; extended here.
+    `manifest`: The manifest of the search, with its candidates.
+    `counted`: For each software metric, whether it counted anything; updated here.
     """
 
     place = ""
-    """The prefix of a run's number in its name: on nodes the part's name and a slash."""
+    """Prefix of a run's number in its name: on nodes, the part's name and a slash."""
 
     def __init__(self, spec: CampaignSpec, folder: Path, manifest: Manifest, counted: dict[str, bool]) -> None:
         self.spec, self.folder, self.manifest, self.counted = spec, folder, manifest, counted
-        self.given: Counter[str] = Counter()  # Runs a pass of each configuration that were handed out so far
-        self.failed = False  # A run failed for good
-        self.against: dict[str, None] = {}  # Sentences that speak against the baselines
+        self.given: Counter[str] = Counter()  # Used runs per pass, by configuration
+        self.failed = False  # Whether a run failed in all attempts
+        self.against: dict[str, None] = {}  # Doubts about the baselines, one sentence each
 
     @property
     def reference_batch(self) -> dict[str, int]:
-        """Return the runs a pass of the baselines."""
+        """Return the number of runs per pass, for each baseline."""
         names = [BASELINE] if self.spec.analysis.anchor is None else [BASELINE, ANCHOR]
         return dict.fromkeys(names, self.spec.campaign.baseline_runs)
 
@@ -191,14 +192,14 @@ class SearchRuns(ABC):
 
     @abstractmethod
     def request(self, more: Mapping[str, int]) -> None:
-        """Request runs a pass beyond those that were handed out, unless they are requested already."""
+        """Request `more` unused runs per pass of each configuration, unless already requested."""
 
     @abstractmethod
     def make(self, name: str, first: int, count: int) -> Sequence[RunState]:
-        """Make the requested repetitions of a configuration that follow the first ones; return them, done or failed."""
+        """Make the `count` repetitions of a configuration after the `first` ones; return the runs, done or failed."""
 
     def measure(self, subset: tuple[str, ...], repetitions: int) -> list[Trace]:
-        """Return traces of further runs of a subset in each pass."""
+        """Make additional runs of a subset in each pass; return the traces."""
         by_pass = self._further(candidate_name(self.manifest, subset), repetitions)
         made = [trace for traces in by_pass.values() for trace in traces]
         for metric in subset:
@@ -206,9 +207,9 @@ class SearchRuns(ABC):
         return made
 
     def references(self) -> dict[str, Reference]:
-        """Return the baselines that subsets are compared with, from new runs: of passes that count a further metric."""
+        """Make new runs of the baselines; return a reference for each pass that counts an additional metric."""
         spec, anchor = self.spec, self.spec.analysis.anchor
-        self.request(self.reference_batch)  # together, so that both meet the same drift of the host
+        self.request(self.reference_batch)  # together, so that drift of the host affects both equally
         by_name = {name: self._further(name, count) for name, count in self.reference_batch.items()}
         found: dict[str, Reference] = {}
         known: list[str] = []
@@ -235,13 +236,13 @@ class SearchRuns(ABC):
         return found
 
     def _further(self, name: str, count: int) -> dict[str, list[Trace]]:
-        """Return traces of the next runs of a configuration, by pass."""
+        """Make the next runs of a configuration; return the traces by pass."""
         self.request({name: count})
         states = self.make(name, self.given[name], count)
         if failed := [state for state in states if state.state != "done"]:
             self.failed = True
             run = f"{self.place}{failed[0].run.id}{self.owner and f' ({self.owner})'}"
-            raise RunFailed(f"run {run} failed, and the search needs it: {failed[0].error}")
+            raise RunFailed(f"run {run}, which the search needs, failed: {failed[0].error}")
         self.given[name] += count
         found: dict[str, list[Trace]] = {pass_name: [] for pass_name in self.passes}
         for state in states:
@@ -252,7 +253,7 @@ class SearchRuns(ABC):
 
 
 class _RunsHere(SearchRuns):
-    """The runs of a search on this host; candidates are built when a run of them is to be made."""
+    """The runs of a search on this host; a candidate is built before its first run."""
 
     def __init__(
         self, session: Session, samplings: Mapping[str, Sampling], manifest: Manifest, progress: Progress
@@ -266,7 +267,7 @@ class _RunsHere(SearchRuns):
         return tuple(self._samplings)
 
     def build(self, name: str) -> None:
-        """Build a candidate or a baseline unless it is built."""
+        """Build a candidate or a baseline unless already built."""
         if name in self._session.built:
             return
         baselines = {item.name: item for item in configurations(self.spec)}
@@ -274,7 +275,7 @@ class _RunsHere(SearchRuns):
         self._session = with_configuration(self._session, item, self._samplings, self.manifest, self._progress)
 
     def request(self, more: Mapping[str, int]) -> None:
-        """Plan the runs that are missing."""
+        """Plan the requested runs that are not in the plan yet."""
         before = [state.run for state in self.manifest.runs()]
         totals = {name: self.given[name] + count for name, count in more.items()}
         if missing := missing_runs(totals, before, self.passes[0]):
@@ -285,7 +286,7 @@ class _RunsHere(SearchRuns):
             self.manifest.plan(batch)
 
     def make(self, name: str, first: int, count: int) -> Sequence[RunState]:
-        """Make the planned runs unless all are done."""
+        """Make the planned runs unless all are done; return the runs."""
         states = repetitions_of(self.manifest, name, first, count)
         if all(state.state == "done" for state in states):
             return states
@@ -298,20 +299,20 @@ class _RunsHere(SearchRuns):
 
 
 def repetitions_of(manifest: Manifest, name: str, first: int, count: int) -> list[RunState]:
-    """Return the runs of the repetitions of a configuration that follow the first ones."""
+    """Return a configuration's runs of the `count` repetitions after the `first` ones."""
     wanted = range(first + 1, first + count + 1)
     runs = manifest.runs(hosts=False)
     return [state for state in runs if state.run.configuration == name and state.run.repetition in wanted]
 
 
 def missing_runs(totals: Mapping[str, int], planned: Sequence[PlannedRun], first_pass: str) -> dict[str, int]:
-    """Return how many runs a pass are missing of each configuration to these totals."""
+    """Return the number of runs per pass that each configuration lacks to reach its total."""
     known = Counter(run.configuration for run in planned if run.pass_name == first_pass)
     return {name: total - known[name] for name, total in totals.items() if total > known[name]}
 
 
 def candidate_name(manifest: Manifest, subset: tuple[str, ...]) -> str:
-    """Return the name of a subset's configuration, numbered as subsets were first asked for."""
+    """Return the name of a subset's configuration, numbered in the order of first use."""
     known: dict[str, list[str]] = dict(manifest.fact("candidates") or {})
     for name, metrics in known.items():
         if tuple(metrics) == subset:
@@ -322,33 +323,38 @@ def candidate_name(manifest: Manifest, subset: tuple[str, ...]) -> str:
 
 
 def candidate(spec: CampaignSpec, name: str, manifest: Manifest) -> Configuration:
-    """Return the configuration of a candidate by its name."""
+    """Return the configuration of a candidate, given its name."""
     anchor = spec.analysis.anchor
     return Configuration(name, (*(() if anchor is None else (anchor,)), *manifest.fact("candidates")[name]), 1)
 
 
 def silent_notes(metrics: Sequence[str], counted: Mapping[str, bool]) -> tuple[str, ...]:
-    """Return a sentence on the metrics that counted nothing in any run; none where all counted."""
+    """Return a note on metrics that counted nothing in any run; empty if there are none."""
     silent = [metric for metric in metrics if counted.get(metric) is False]
-    return (f"{', '.join(silent)} counted nothing in any run: is that the event that you meant?",) if silent else ()
+    return (
+        (f"{', '.join(silent)} counted nothing in any run: check that the spec names the right event.",)
+        if silent
+        else ()
+    )
 
 
 def uneven_note(baseline: Sequence[Trace]) -> tuple[str, ...]:
-    """Return a note if simulated runs have far fewer intervals of time than others, as on a busy host."""
+    """Return a note if some simulated runs have far fewer intervals than others, as happens on a busy host."""
     lengths = sorted(map(len, baseline))
     timed = baseline[0].names("simulated") and baseline[0].attributes.get("clock") != "work"
     if not timed or lengths[-1] < _UNEVEN * lengths[0]:
         return ()
     return (
-        f"the baseline's runs have {lengths[0]} to {lengths[-1]} intervals, as intervals of time hold less of a "
-        "simulated program on a busy host: with `clock: work`, all runs are cut at the same work, and fewer decide",
+        f"the baseline's runs have {lengths[0]} to {lengths[-1]} intervals, because a simulated program does less work "
+        "per interval of time on a busy host: with `clock: work`, all runs are cut at equal work, and fewer "
+        "runs suffice for a verdict",
     )
 
 
 def plan_text(campaign: CampaignSpec, plan: Plan) -> str:
-    """Return the plan as YAML: the spec with other subsets, without the metrics that have no certificate.
+    """Return the plan as YAML: the spec with the certified subsets, without metrics that have no certificate.
 
-    Files that it names relative to itself are named from the root, as the plan lies elsewhere.
+    Relative paths become absolute, because the plan is in a different folder than the spec.
     """
     spec: dict[str, Any] = yaml.safe_load(campaign.text)
     held = {metric for subset in plan.subsets for metric in subset.metrics}
@@ -356,38 +362,38 @@ def plan_text(campaign: CampaignSpec, plan: Plan) -> str:
     software = spec["measure"]["software"]
     left_out = [name for name in software if name not in held and name != anchor]
     spec["measure"]["software"] = {name: event for name, event in software.items() if name not in left_out}
-    spec["name"] = f"{campaign.name}-plan"  # a campaign of its own, beside the spec's
+    spec["name"] = f"{campaign.name}-plan"  # its own campaign, beside the spec's
     design = spec.setdefault("campaign", {})
     design["subsets"] = {subset.name: list(subset.metrics) for subset in plan.subsets}
-    # Fewer runs than certified a subset would leave the same subset undecided.
-    # On nodes, `runs` is a total, and each node judges its share.
+    # With fewer runs than its certification, a subset would be undecided. On nodes, `runs` is a total, and each node
+    # judges its share.
     shares = 1 if campaign.nodes is None else campaign.nodes.count
     design["runs"] = max([campaign.campaign.most_runs, *(shares * subset.repetitions for subset in plan.subsets)])
     _name_from_the_root(spec["program"], campaign.folder)
-    what = "A certified plan" if plan.subsets else "What a search found"
+    what = "A certified plan" if plan.subsets else "Result of a search"
     head = [
         f"# {what}: `unperturbed partition {campaign.path.name}`, {datetime.now(UTC).date().isoformat()}, strategy "
         f"{plan.strategy}, seed {plan.seed}, {plan.runs_used} runs.",
         f"# The chance that any of these subsets changes a correlation by more than {plan.tolerance:g} is at most "
         f"{plan.alpha:g} (tolerance and α of the spec).",
-        "# A certificate holds for this program, input, interval and host. plan.json has all the evidence.",
+        "# A certificate is valid for this program, input, interval and host. plan.json contains all the evidence.",
     ]
     head += [f"#   {subset.name}: {_evidence(subset)}" for subset in plan.subsets]
     head += [
-        f"# Left out, cannot be measured at this interval: {one.metric} ({one.reason}). Suggestion: {one.advice}"
+        f"# Left out, not measurable at this interval: {one.metric} ({one.reason}). Suggestion: {one.advice}"
         for one in plan.unmeasurable
     ]
     head += [f"# Left out, undecided: {', '.join(one.metrics)} ({one.reason})" for one in plan.undecided]
     if not plan.complete:
         head.append(f"# The search was not finished: {plan.stopped}.")
     if not plan.subsets:
-        head.append("# No subset is certified: nothing but the baseline is left of the plan.")
+        head.append("# No subset is certified: the plan contains only the baseline.")
     body = yaml.safe_dump(spec, sort_keys=False, allow_unicode=True, width=120)
     return "\n".join(line.replace("\n", " ") for line in head) + f"\n\n{body}"
 
 
 def _evidence(subset: CertifiedSubset) -> str:
-    """Return by which runs a subset was certified, and how near its changes came to the tolerance."""
+    """Return a sentence on a subset's certifying runs and its largest possible change."""
     runs = f"runs {subset.runs[0]} to {subset.runs[-1]}" if len(subset.runs) > 1 else f"run {subset.runs[0]}"
     where = f" on {subset.node}" if subset.node else ""
     sentence = (
@@ -395,14 +401,16 @@ def _evidence(subset: CertifiedSubset) -> str:
     )
     if subset.verdict is not None and subset.verdict.changes:
         widest = max(subset.verdict.changes, key=lambda change: max(-change.low, change.high))
-        sentence += f"; farthest: {widest.label} ({widest.check}), change within {widest.low:+.3f} … {widest.high:+.3f}"
+        sentence += (
+            f"; largest possible change: {widest.label} ({widest.check}), within {widest.low:+.3f} … {widest.high:+.3f}"
+        )
     if subset.cost.instructions is not None:
         sentence += f"; instructions {subset.cost.instructions:+.2%}"
     return sentence
 
 
 def _name_from_the_root(program: dict[str, Any], folder: Path) -> None:
-    """Name the program's files from the root, in place."""
+    """Make the paths of the program's files absolute, in place."""
     if program.get("source") is not None:
         program["source"] = str((folder / program["source"]).resolve())
     inputs = program.get("inputs")

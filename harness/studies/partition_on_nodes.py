@@ -1,4 +1,4 @@
-"""A search for a partition on several nodes: each candidate is measured wholly on one, beside that node's baselines."""
+"""Partition search on several nodes: all runs of a candidate, and its baselines, are made on the same node."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ from unperturbed.harness.studies.partition import (
     write_plan,
 )
 
-_PAUSE_S = 0.1  # Between two looks for requests: nothing is measured meanwhile
+_PAUSE_S = 0.1  # Pause between two checks for requests, while nothing is measured
 
 
 def nodes_content(spec: CampaignSpec, plan: Plan, parts: Sequence[NodePart]) -> ReportContent:
-    """Gather a plan's page beside the plan: host, settings and example traces are those of the first node."""
+    """Collect the content of a plan's page besides the plan; host, settings and examples are the first node's."""
     found: list[ReportContent] = []
     places: list[str] = []
     differs: list[str] = []
@@ -53,11 +53,11 @@ def nodes_content(spec: CampaignSpec, plan: Plan, parts: Sequence[NodePart]) -> 
             content = partition_content(spec, plan, traces, manifest)
         rows = tuple(replace(row, run=f"{part.name}/{row.run}") for row in content.runs)
         found.append(replace(content, runs=rows))
-        places.append(f"{part.name} was made by {part.owner}")
+        places.append(f"{part.name} was measured on {part.owner}")
         differs += difference_notes(part)
     if not found:
         raise RunError("no node has a finished run")
-    where = f"Runs are named by part and number. Part {listing(places)}. Each subset was measured on one node."
+    where = f"Run names consist of part and number. Part {listing(places)}. Each subset was measured on one node."
     examples = {name: traces for content in reversed(found) for name, traces in content.traces.items() if traces}
     return replace(
         found[0],
@@ -68,7 +68,7 @@ def nodes_content(spec: CampaignSpec, plan: Plan, parts: Sequence[NodePart]) -> 
 
 
 def _named(traces: Traces, part: NodePart) -> dict[str, dict[str, tuple[Trace, ...]]]:
-    """Return traces whose runs are named by part and number, as in the plan."""
+    """Return the traces with each run named by part and number, as in the plan."""
 
     def named(trace: Trace) -> Trace:
         return replace(trace, attributes={**trace.attributes, "run": f"{part.name}/{trace.attributes['run']}"})
@@ -88,16 +88,16 @@ def partition_on_nodes(
     announce: Callable[[Forecast], None],
     observer: Callable[[Measurement], None],
 ) -> Partitioned:
-    """Search for a partition on nodes, or go on with a search; the spec's `baseline_runs` is the total of all nodes."""
+    """Search for a partition on nodes, or resume a search; the spec's `baseline_runs` is the total over all nodes."""
     require("analysis")
     metrics = wanted_metrics(spec)
     _check(spec)
-    settings_of(spec, how, None)  # wrong ones are refused before anything is built
+    settings_of(spec, how, None)  # reject invalid settings before any build
     folder = folder.absolute()
     with coordinated(baselines_alone(spec), folder, progress, SEARCHES) as coordination:
         judge = NodesJudge(coordination, folder)
         try:
-            judge.build(metrics)  # a faulty event is reported before hours of baseline runs
+            judge.build(metrics)  # report an invalid event before hours of baseline runs
             seconds, passes = judge.begin()
             settings = settings_of(spec, how, seconds)
             parts = len(judge.live)
@@ -122,22 +122,22 @@ def partition_on_nodes(
 
 
 def _check(spec: CampaignSpec) -> None:
-    """Refuse what needs all builds before the first run: a search builds its candidates while nodes work."""
+    """Reject settings that need all builds before the first run: a search builds candidates while nodes work."""
     if spec.nodes is not None and spec.nodes.stage is not None:
         raise SpecError(
-            "a search on nodes builds candidates while it runs, so it cannot copy them first: remove `stage`"
+            "a search on nodes builds candidates during the search, so they cannot be copied first: remove `stage`"
         )
     if spec.campaign.layouts == "varied":
         raise SpecError(
-            "a search on nodes runs each build as it is: remove `layouts: varied`, and run the plan with it afterwards"
+            "a search on nodes does not vary layouts: remove `layouts: varied` now, and add it later to run the plan"
         )
 
 
 def make_search_part(spec: CampaignSpec, part: NodePart, progress: Progress) -> None:
-    """Make the runs that are requested of a part, and wait for further requests while there may be any.
+    """Make the requested runs of a part, and wait for more requests.
 
-    It ends when the search is over, or when no request came for as long as `patience`: the coordinator was killed then.
-    Where parts are executed one after another, it ends as soon as nothing is left to be made.
+    The part ends when the search is over, or when no request came for the time `patience`, because the coordinator was
+    probably killed. If parts are executed one after another, the part ends as soon as no requested run is left.
     """
     share = SEARCHES.share(spec, part.number)
     with prepare_campaign(share, part.folder, progress, purpose=SEARCH, judged=True) as (prepared, samplings, manifest):
@@ -147,7 +147,7 @@ def make_search_part(spec: CampaignSpec, part: NodePart, progress: Progress) -> 
         while True:
             requests = read_requests(part)
             if requests.session != manifest.fact("session"):
-                if requests.session:  # another coordinator is here: try again what failed or was lost
+                if requests.session:  # a new coordinator started: retry failed and lost runs
                     manifest.reopen()
                     reopen_lost(part.folder, manifest, progress)
                 manifest.set_facts(session=requests.session)
@@ -166,7 +166,7 @@ def make_search_part(spec: CampaignSpec, part: NodePart, progress: Progress) -> 
 
 
 def _patience(spec: CampaignSpec, part: NodePart) -> float:
-    """Return for how many seconds a part waits for requests."""
+    """Return how many seconds a part waits for requests."""
     if spec.nodes is None:
         return 0.0
     engine = engine_of(spec.nodes, part.folder.parent.parent, "")
@@ -174,7 +174,7 @@ def _patience(spec: CampaignSpec, part: NodePart) -> float:
 
 
 def _candidate(requests: Requests, name: str, manifest: Manifest) -> Configuration:
-    """Return the configuration of a candidate, whose build the coordinator has made."""
+    """Return the configuration of a candidate that the coordinator has built."""
     known = requests.configurations[name]
     if known["build"] is not None:
         manifest.set_facts(builds={**(manifest.fact("builds") or {}), name: known["build"]})
@@ -182,7 +182,7 @@ def _candidate(requests: Requests, name: str, manifest: Manifest) -> Configurati
 
 
 def _plan(share: CampaignSpec, passes: list[str], requests: Requests, manifest: Manifest) -> None:
-    """Plan the requested runs that are not planned yet, batch after batch."""
+    """Add requested runs to the plan unless already planned, batch by batch."""
     design, totals = share.campaign, Counter[str]()
     before = [state.run for state in manifest.runs(hosts=False)]
     for batch in requests.batches:

@@ -1,4 +1,4 @@
-"""Check whether a spec can run on this host, and collect every reason why not."""
+"""Check of whether a spec can run on this host, with all reasons why it cannot."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from unperturbed.harness.studies.sweep_plan import check_sweep_budget, steps
 
 _OS_SOURCES = {name: group.source for group in OS_GROUPS for name in group.metrics}
 _OS_FILES = {"schedstat": REAL / "proc/self/schedstat", "procio": REAL / "proc/self/io"}
-"""Sources that a kernel may have been built without."""
+"""Files of metric sources that some kernels are built without."""
 
 _MEANS = {"compiled": "compiled in", "kernel": "kernel probe", "preload": "interposition", "python": "import hook"}
 
@@ -46,7 +46,7 @@ class Problem:
     """A reason why a spec cannot run here."""
 
     finding: Finding  # The reason
-    exit_code: int = HostError.exit_code  # 3 when the host lacks something, 2 when the spec itself cannot be met
+    exit_code: int = HostError.exit_code  # 3 if the host lacks something, 2 if the spec is wrong
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,10 @@ class MetricSource:
     """The source of a metric."""
 
     metric: str  # The metric's name
-    # Of counters (`papi`, …), of the system (`getrusage`, …), `compiled in`, `kernel probe`, `interposition`, `import
-    # hook`, or `computed`.
+    # A counter source (`papi`, …), a system source (`getrusage`, …), `compiled in`, `kernel probe`, `interposition`,
+    # `import hook`, or `computed`.
     source: str
-    passes: tuple[str, ...]  # The passes that count it
+    passes: tuple[str, ...]  # The passes that count the metric
 
 
 @dataclass(frozen=True)
@@ -65,28 +65,28 @@ class Readiness:
     """The plan of a campaign on this host, and the reasons why it cannot run."""
 
     spec: CampaignSpec
-    passes: Passes  # Who counts what; of the metrics that can be counted, when others cannot
-    configurations: tuple[Configuration, ...]  # The configurations, each with its runs in a pass
-    problems: tuple[Problem, ...] = field(default=())  # Everything that keeps the campaign from running
+    passes: Passes  # The passes, with the metrics that can be counted
+    configurations: tuple[Configuration, ...]  # The configurations, each with its runs per pass
+    problems: tuple[Problem, ...] = field(default=())  # All reasons why the campaign cannot run
 
     @property
     def exit_code(self) -> int:
-        """Return 0 when the campaign can run here; what the host lacks (3) outranks limits of the spec (2)."""
+        """Return 0 if the campaign can run here, else 3 if the host lacks something, else 2 if the spec is wrong."""
         return max((problem.exit_code for problem in self.problems), default=0)
 
     @property
     def no_verdict(self) -> str:
-        """Return why the campaign would give traces and no verdict; empty when it would, and for sweeps."""
+        """Return why the campaign would give traces but no verdict; empty if it would give one, and for sweeps."""
         return "" if self.spec.parameters else no_verdict(self.spec, self.passes)
 
     @property
     def never_computed(self) -> str:
-        """Return which derived metrics would have no values; empty when all would."""
+        """Return a note on derived metrics without values; empty if all would have values."""
         return never_computed(self.spec, self.passes)
 
     @property
     def planned(self) -> Mapping[str, int]:
-        """Return the runs of each configuration, or of each step of a sweep, in at least one pass."""
+        """Return the number of runs of each configuration or sweep step, over at least one pass."""
         if self.spec.parameters:
             each = count_points(self.spec) * self.spec.campaign.repetitions
             return {step.name: each for step in steps(self.spec, self.passes)}
@@ -94,12 +94,12 @@ class Readiness:
 
     @property
     def runs(self) -> int:
-        """Return the number of runs that the campaign would make."""
+        """Return the total number of runs in the campaign."""
         return sum(self.planned.values())
 
     @property
     def metrics(self) -> tuple[MetricSource, ...]:
-        """Return the source of each metric; of a derived one, with the passes that have all its parts."""
+        """Return the source and passes of each metric; for a derived metric, the passes with all its components."""
         measure = self.spec.measure
         if self.spec.parameters:
             return self._metrics_of_sweep()
@@ -134,7 +134,7 @@ class Readiness:
 
 
 def check_spec(spec: CampaignSpec, host: Examination) -> Readiness:
-    """Check whether a campaign can run on this host, without building or running its program."""
+    """Check whether a campaign can run on this host, without building or running the program."""
     problems = [*_compilers(spec.program), *_needed_programs(spec), *_program_itself(spec), *_kernel(spec)]
     passes, uncounted = _plan(spec, host)
     has_compiler_problem = any(problem.finding.subject == "compiler" for problem in problems)
@@ -156,12 +156,12 @@ def check_spec(spec: CampaignSpec, host: Examination) -> Readiness:
 
 
 def _plan(spec: CampaignSpec, host: Examination) -> tuple[Passes, list[Problem]]:
-    """Plan the passes of all metrics that can be counted, with a problem for each other one."""
+    """Plan the passes of all metrics that can be counted; return a problem for each other metric."""
     measure = spec.measure
     try:
         return plan_counting(spec), []
     except HostError:
-        pass  # which metrics are at fault is found out below
+        pass  # the loop below finds the metrics that cannot be counted
     counted: list[str] = []
     problems: list[Problem] = []
     for name in measure.hardware:
@@ -176,7 +176,7 @@ def _plan(spec: CampaignSpec, host: Examination) -> tuple[Passes, list[Problem]]
 
 
 def _elsewhere(spec: CampaignSpec, name: str) -> str:
-    """Return which other source counts a metric that the spec's own cannot; empty when none does."""
+    """Return a hint if `source: auto` could count a metric that the spec's source cannot; else empty."""
     if spec.measure.source == "auto":
         return ""
     try:
@@ -184,7 +184,9 @@ def _elsewhere(spec: CampaignSpec, name: str) -> str:
     except HostError:
         return ""
     return (
-        "With `source: auto` it is simulated." if found == "simulated" else f"With `source: auto`, {found} counts it."
+        "Use `source: auto` to simulate the metric."
+        if found == "simulated"
+        else f"Use `source: auto` to count the metric with {found}."
     )
 
 
@@ -207,7 +209,7 @@ def _compilers(program: Program) -> Iterator[Problem]:
 
 
 def _refusal(subject: str, check: Callable[..., object], *arguments: object) -> Iterator[Problem]:
-    """Yield the problem that a check of the campaign raises."""
+    """Yield a problem if the check raises an UnperturbedError."""
     try:
         check(*arguments)
     except UnperturbedError as error:
@@ -215,7 +217,7 @@ def _refusal(subject: str, check: Callable[..., object], *arguments: object) -> 
 
 
 def _needed_programs(spec: CampaignSpec) -> Iterator[Problem]:
-    """Yield the missing programs that a campaign needs to fetch, build, prepare or run its program."""
+    """Yield a problem for each missing tool to fetch, build, prepare or run the program."""
     if (tied := setpriv(REAL)).status == "bad":
         yield Problem(tied)
     program = spec.program
@@ -225,19 +227,19 @@ def _needed_programs(spec: CampaignSpec) -> Iterator[Problem]:
     ):
         for tool, package in FETCHING_TOOLS.items():
             if shutil.which(tool) is None:
-                why = f"Debian's source of {program.debian} cannot be fetched."
+                why = f"Without {tool}, Debian's source of {program.debian} cannot be fetched."
                 yield Problem(Finding("source", "bad", f"{tool} is missing", why, f"apt-get install {package}"))
     commands = {"prepare": program.prepare, "build": None if program.shell else program.build}
     for key, command in commands.items():
-        # What is in a placeholder, or is named with its folder, may be made by the build or belong to its source.
+        # A command with a placeholder or a folder may be a product of the build, or part of the source.
         word = shlex.split(command)[0] if command else ""
         if word and not find_placeholders(word) and "/" not in word and shutil.which(word) is None:
             mend = f"apt-get install {word}"
-            yield Problem(Finding(key, "bad", f"{key} calls {word!r}, which is not on this host", "", mend))
+            yield Problem(Finding(key, "bad", f"`{key}` calls {word!r}, which is not installed on this host", "", mend))
 
 
 def _program_itself(spec: CampaignSpec) -> Iterator[Problem]:
-    """Yield what keeps the sampler out of a program that is not built here; the spec's check knows that it exists."""
+    """Yield reasons why the sampler cannot be loaded into a program that is not built here (but exists)."""
     program = spec.program
     if program.build is not None:
         return
@@ -248,13 +250,14 @@ def _program_itself(spec: CampaignSpec) -> Iterator[Problem]:
     file = shutil.which(word, path=program.environment.get("PATH", PROGRAM_PATH))
     if file is not None and (reason := cannot_preload(file)) is not None:
         why = (
-            "It gets the sampler by LD_PRELOAD, as nothing is built. Give source: and build:, or use sampler: outside."
+            "A program that is not built here loads the sampler by LD_PRELOAD. Set `source` and `build`, or use "
+            "`sampler: outside`."
         )
         yield Problem(Finding("program", "bad", f"{file} {reason}", why))
 
 
 def _kernel(spec: CampaignSpec) -> Iterator[Problem]:
-    """Yield what this kernel lacks, counters apart."""
+    """Yield problems with this kernel, except missing counters."""
     measure = spec.measure
     for source, file in _OS_FILES.items():
         wanted = [name for name in measure.os if _OS_SOURCES[name] == source]

@@ -1,6 +1,6 @@
-"""Execute a sweep: the program at points of its parameters, natively and counted, to a table of whole runs.
+"""Execution of a sweep: runs the program at each parameter point, natively and counted, and writes a table.
 
-Interrupted anywhere, the same call continues. Nothing is sampled within a run, so short programs will do.
+After an interruption, the same call resumes. Runs are counted as a whole, without intervals, so programs may be short.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ from unperturbed.harness.spec.sections.program import PROGRAM_PATH
 from unperturbed.harness.studies.sweep_plan import Step, check_sweep_budget, plan_sweep, steps, surplus
 from unperturbed.harness.studies.sweep_table import Recorded, SweepTable, read_recorded, write_table
 
-_LONGER_THAN_ANY_RUN_NS = 400 * 24 * 3600 * 1_000_000_000  # No timer ticks in a run, so that it has one interval
+_LONGER_THAN_ANY_RUN_NS = 400 * 24 * 3600 * 1_000_000_000  # No timer tick during a run gives a single interval
 _RECORDS, _RECORDS_OF_THREADS = 64, 8192
-"""A run has two records, and so has each of its threads where these are sampled."""
+"""Maximum number of records: a run needs two, and so does each sampled thread."""
 _STARTS = 7
-_UNCOUNTED = ["none"]  # How the manifest has a step that counts nothing: its source alone
-_FEWEST_POINTS = 3  # A program that fails at this number of points, and has run at none, will fail at all
+_UNCOUNTED = ["none"]  # Entry of a step that counts nothing in the manifest: only its source
+_FEWEST_POINTS = 3  # Stop if the program fails at this many points before any success
 
 
 def run_sweep(spec: CampaignSpec, folder: Path, progress: Progress, *, part: int = 1) -> SweepTable:
-    """Run a sweep, or what is left of it, and write its table."""
+    """Run a sweep, or its remaining runs, and write its table."""
     with lock_campaign(spec, folder, SWEEP) as manifest:
         passes, host = detect_host(spec, manifest, progress)
         check_sweep_budget(spec, passes)
@@ -64,7 +64,7 @@ def run_sweep(spec: CampaignSpec, folder: Path, progress: Progress, *, part: int
         states = _plan(spec, wanted, own, part, manifest)
         is_open = any(state.state == "planned" for state in states)
         workspace = build_and_stage(spec, folder, manifest, progress, needed=None if is_open else ())
-        # The result that a run must give is another one at each point, and is set when the run is made.
+        # The expected result differs between points, and is set before each run.
         session = Session(
             at_a_point(spec),
             folder,
@@ -88,9 +88,9 @@ def run_sweep(spec: CampaignSpec, folder: Path, progress: Progress, *, part: int
 def _plan(
     spec: CampaignSpec, wanted: Mapping[str, Step], own: Sequence[int], part: int, manifest: Manifest
 ) -> list[RunState]:
-    """Enter the plan, or the runs beyond an earlier one; return the runs that the spec has.
+    """Record the planned runs, or the runs missing from an earlier plan; return the runs of the spec.
 
-    Runs that are done and that the spec no longer has stay in the manifest, and are neither made nor counted.
+    Finished runs that are no longer in the spec stay in the manifest, but are ignored.
     """
     repetitions = spec.campaign.repetitions
     seed = spec.campaign.seed if spec.nodes is None else own_seed(spec, part)
@@ -104,41 +104,41 @@ def _plan(
 
 
 def _check_same_counting(wanted: Sequence[Step], manifest: Manifest) -> None:
-    """Refuse to fill one column from two sources."""
+    """Reject a resumed sweep if a column would come from two sources."""
     counting = {step.name: [step.collected.source, *step.metrics, *step.software] for step in wanted}
     if (home := manifest.fact("shared")) is not None:
         _check_same_as_first_node(counting, Path(home))
     differing = _differing(manifest.fact("steps") or counting, counting)
     if differing and manifest.has_done():
         raise HostError(
-            f"this host now counts differently than when the sweep was started ({', '.join(differing)}): a column "
-            "cannot be counted by two sources. Allow counters as they were then (`unperturbed doctor`), or choose "
+            f"this host now counts differently from the start of the sweep ({', '.join(differing)}), but one column "
+            "cannot come from two sources. Make the same counters available (see `unperturbed doctor`), or choose "
             "another folder with --campaign"
         )
     manifest.set_facts(steps=counting)
 
 
 def _differing(known: Mapping[str, Sequence[str]], counting: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the steps that count otherwise; one that only times the program can be added or left out at any time."""
+    """Return the steps that count differently, except steps that only time the program."""
     return sorted(name for name in {*known, *counting} if known.get(name, _UNCOUNTED) != counting.get(name, _UNCOUNTED))
 
 
 def _check_same_as_first_node(counting: Mapping[str, Sequence[str]], home: Path) -> None:
-    """Refuse a node that would fill a column of the joined table from another source than the node that began."""
+    """Reject a node if a column of the joined table would come from a different source than on the first node."""
     first = home / FOLDER / "counting.json"
     write_once(first, {"node": this_node(), "steps": counting})
     known = read_json(first) or {}
     differing = _differing(known.get("steps", {}), counting)
     if differing:
         raise HostError(
-            f"the node {this_node()} counts differently than {known.get('node')}, which began "
-            f"({', '.join(differing)}): a column cannot be counted by two sources. Allow the same counters on all "
-            "nodes (`unperturbed doctor`)"
+            f"node {this_node()} counts differently from the first node, {known.get('node')} "
+            f"({', '.join(differing)}), but one column cannot come from two sources. Make the same counters available "
+            "on all nodes (see `unperturbed doctor`)"
         )
 
 
 def _time_of_starting(folder: Path) -> dict[str, float] | None:
-    """Return the least time of starting a program that does nothing; None without such a program."""
+    """Return the minimum time to start a program that does nothing (`true`); None if there is no such program."""
     nothing = shutil.which("true", path=PROGRAM_PATH)
     if nothing is None:
         return None
@@ -153,9 +153,9 @@ def _time_of_starting(folder: Path) -> dict[str, float] | None:
 
 
 class _SweepQueue(RunQueue):
-    """The planned runs of a sweep. A point is given up when its first native run fails.
+    """Queue that makes a sweep's planned runs, and skips a point after its first native run has failed.
 
-    That run gives the result that the point's other runs must give; without it they stay planned.
+    The first native run gives the result that the point's other runs must reproduce. If it fails, they stay planned.
     """
 
     def __init__(
@@ -191,7 +191,7 @@ class _SweepQueue(RunQueue):
         )
         self._untouched, self._steps, self._points = untouched, steps, points
         self._failed: dict[int, str] = {}
-        # The result that each point must give, by its first native run.
+        # The expected result at each point, from its first native run.
         totals = manifest.totals()
         self._expected = {
             state.run.point: ProgramResult(session.expected.exit_code, totals[state.run.id]["digest"], state.run.id)
@@ -200,11 +200,11 @@ class _SweepQueue(RunQueue):
         }
 
     def skip(self, run: PlannedRun) -> bool:
-        """Return whether the run's point was given up."""
+        """Return whether the first native run at the run's point failed."""
         return run.point in self._failed
 
     def make_run(self, run: PlannedRun) -> None:
-        """Make one run."""
+        """Make one run; stop the sweep if the program failed at every point so far."""
         super().make_run(run)
         point = run.point
         if point in self._expected:
@@ -212,8 +212,8 @@ class _SweepQueue(RunQueue):
         self._failed[point] = error = self.manifest.failures()[-1].error
         if not self._expected and len(self._failed) >= _FEWEST_POINTS:
             raise RunError(
-                f"the program failed at each of the first {len(self._failed)} points, so the sweep stops. The last "
-                f"error: {error}"
+                f"the sweep stops because the program failed at each of the first {len(self._failed)} points. The last "
+                f"error was: {error}"
             )
 
     def _make_at_point(self, run: PlannedRun, attempt: Attempt) -> RunResult:
@@ -224,16 +224,16 @@ class _SweepQueue(RunQueue):
         return self._run_counted(replace(session, expected=self._expected[run.point]), run, attempt, dict(values))
 
     def _run_native(self, session: Session, run: PlannedRun, attempt: Attempt) -> RunResult:
-        """Run the untouched program: its time, and the result that the point's other runs must give."""
+        """Run the untouched program, for its time and for the result that the point's other runs must reproduce."""
         result, outcome = run_plain(
             session.spec, attempt.folder, build=self._untouched, inputs=session.inputs, pad_bytes=run.pad_bytes
         )
         known = self._expected.setdefault(run.point, replace(result, run=run.id))
         if result != known:
             raise RunError(
-                "the untouched program gave another result than in its first run at this point (sha256 "
-                f"{result.digest[:12]}…, then {known.digest[:12]}…): it is not deterministic, or prints times or "
-                "addresses. Remove these from its output, or write `result: any`"
+                "the untouched program's result differs from its first run at this point (sha256 "
+                f"{result.digest[:12]}…, first {known.digest[:12]}…): the program is not deterministic, or prints "
+                "times or addresses. Remove these from its output, or set `result: any`"
             )
         shutil.rmtree(attempt.folder / "scratch", ignore_errors=True)
         totals = {"time_s": outcome.seconds, "cpu_s": outcome.user_s + outcome.system_s, "digest": result.digest}
@@ -242,7 +242,7 @@ class _SweepQueue(RunQueue):
     def _run_counted(
         self, session: Session, run: PlannedRun, attempt: Attempt, parameters: Mapping[str, Value]
     ) -> RunResult:
-        """Make one measured run; its counts are those of the program from its first record to its end."""
+        """Make one measured run; count from the program's first record to its end."""
         step = self._steps[run.pass_name]
         software_metrics = session.built[run.configuration].software_metrics
         capacity = _RECORDS_OF_THREADS if session.spec.measure.threads == "all" else _RECORDS
@@ -269,7 +269,7 @@ class _SweepQueue(RunQueue):
 
 
 def run_sweep_on_nodes(spec: CampaignSpec, folder: Path, progress: Progress) -> SweepTable:
-    """Run a sweep on nodes, or what is left of it; return the rows of all nodes, and what is missing and why."""
+    """Run a sweep on nodes, or its remaining runs; return the rows of all nodes and the missing rows with reasons."""
     with coordinated(spec, folder, progress, SWEEPS) as coordination:
         try:
             coordination.watch()
@@ -277,24 +277,26 @@ def run_sweep_on_nodes(spec: CampaignSpec, folder: Path, progress: Progress) -> 
             table = _join(coordination, folder)
     if coordination.given_up and not table.frame.height:
         reasons = "; ".join(dict.fromkeys(coordination.given_up.values()))
-        raise RunError(f"no row of the sweep is complete; every run is kept, and the same command resumes. {reasons}")
+        raise RunError(
+            f"no row of the sweep is complete; all runs are kept, and the same command resumes the sweep. {reasons}"
+        )
     return table
 
 
 def make_sweep_part(spec: CampaignSpec, part: NodePart, progress: Progress) -> None:
-    """Measure what is left of the points of one node, and write their table into the part's folder."""
+    """Make the remaining runs at one node's points, and write their table into the part's folder."""
     run_sweep(spec, part.folder, progress, part=part.number)
 
 
 def _join(coordination: Coordination, folder: Path) -> SweepTable:
-    """Write the table of what all parts have recorded."""
+    """Write the joined table of all parts."""
     spec, every = coordination.spec, points(coordination.spec)
     recorded: list[Recorded] = []
     nodes: list[dict[str, Any]] = []
     notes: list[str] = []
     for part in coordination.parts:
         why = coordination.given_up.get(part.number, "")
-        lost = f"part {part.name} ended before: {why}" if why else ""
+        lost = f"part {part.name} ended earlier: {why}" if why else ""
         node, own = part.label, dealt_points(spec, part.number)
         with reading(part) as manifest:
             names = tuple(manifest.fact("steps") or ())

@@ -1,8 +1,8 @@
-"""The plan of a sweep: its points, the runs at each, and their order.
+"""The plan of a sweep: its points, the runs at each point, and their order.
 
-All runs of all points are shuffled together by the seed, repetition by repetition, so that drift of the host meets all
-points alike; only the first native run of a point, which gives the result that its other runs must give, goes before
-these.
+The runs of all points are shuffled together by the seed, repetition by repetition, so that drift of the host affects
+all points equally. Only the first native run at a point comes before the point's other runs, because they must
+reproduce its result.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from unperturbed.harness.spec.sections.parameters import count_points
 
 _SYSTEM, _SOFTWARE = "system", "software"
 
-_MOST_RUNS = 999_999  # Ids have six digits, so that no path differs in size between runs
+_MOST_RUNS = 999_999  # Ids have six digits, so that the paths of all runs have the same length
 
 
 @dataclass(frozen=True)
 class Step:
-    """A run that is made at each point."""
+    """A kind of run that is made at each point."""
 
     name: str  # The run's pass in the manifest
-    configuration: str  # What is run
-    collected: Pass  # The hardware metrics that are counted; none in a native step, which is only timed
-    metrics: tuple[str, ...] = ()  # The hardware and operating-system metrics that the table takes from this step
-    software: tuple[str, ...] = ()  # The software metrics that it takes
+    configuration: str  # The configuration to run
+    collected: Pass  # The hardware metrics; none in a native step, which is only timed
+    metrics: tuple[str, ...] = ()  # The hardware and operating-system metrics that this step gives the table
+    software: tuple[str, ...] = ()  # The software metrics that this step gives the table
 
 
 def steps(spec: CampaignSpec, passes: Passes) -> tuple[Step, ...]:
-    """Return the steps at each point, the native ones first. A metric is taken from the first pass that counts it.
+    """Return the steps at each point, native steps first; each metric comes from the first pass that counts it.
 
-    Counters of the operating system are read in the first pass that is not simulated, as a simulator's process has
-    others than the program; where all are simulated, in a step of their own.
+    Operating-system counters are read in the first pass that is not simulated, because a simulator's process has other
+    counts than the program. If all passes are simulated, they are read in a separate step.
     """
     natives = (NATIVE, *(f"{FURTHER_NATIVE}{number}" for number in range(2, spec.campaign.native_runs + 1)))
     found = [Step(name, REFERENCE, Pass(name, "none", ())) for name in natives]
@@ -61,15 +61,15 @@ def steps(spec: CampaignSpec, passes: Passes) -> tuple[Step, ...]:
 
 
 def check_sweep_budget(spec: CampaignSpec, passes: Passes) -> int:
-    """Return the number of runs of a sweep."""
+    """Return the number of runs of a sweep; reject more than `max_runs` or the general limit."""
     design = spec.campaign
     each = len(steps(spec, passes))
     runs = count_points(spec) * design.repetitions * each
     if runs > (most := min(design.max_runs or _MOST_RUNS, _MOST_RUNS)):
-        allowed = f"max_runs allows {most:,}" if design.max_runs == most else f"a sweep has at most {most:,}"
+        allowed = f"max_runs is {most:,}: raise it, or" if design.max_runs == most else f"the limit is {most:,}:"
         raise SpecError(
-            f"the plan has {runs:,} runs ({count_points(spec):,} points × {design.repetitions} × {each}), {allowed}: "
-            "use fewer points, repetitions or metrics, or raise it"
+            f"the plan has {runs:,} runs (points × repetitions × steps: {count_points(spec):,} × {design.repetitions} "
+            f"× {each}), but {allowed} use fewer points, repetitions or metrics"
         )
     return runs
 
@@ -77,11 +77,11 @@ def check_sweep_budget(spec: CampaignSpec, passes: Passes) -> int:
 def plan_sweep(
     steps: Sequence[Step], points: Collection[int], repetitions: int, *, seed: int, before: Sequence[PlannedRun] = ()
 ) -> tuple[PlannedRun, ...]:
-    """Lay out the runs of a sweep; ids ascend in the order in which they are made.
+    """Plan the runs of a sweep; ids ascend in the order of execution.
 
-    `points`: Numbers of the points; on several nodes, of those that this node measures.
-    `before`: Runs that were planned earlier. Only the runs beyond them are planned, behind them.
-    Result: A block is a repetition of all points; all runs of a point in it have the same size of the environment.
+    `points`: Numbers of the points; on several nodes, only of the points that this node measures.
+    `before`: Runs that were planned earlier. Only additional runs are planned, after these.
+    Result: A block is one repetition of all points; in a block, all runs of a point have the same environment size.
     """
     chance = random.Random(f"sweep/{seed}/{len(before)}")
     planned = {(run.point, run.repetition, run.pass_name) for run in before}
@@ -109,7 +109,7 @@ def plan_sweep(
 
 
 def _results_first(slots: Sequence[tuple[int, Step]], wanted: set[int]) -> list[tuple[int, Step]]:
-    """Let the native run of each of these points change places with the first of the point's runs."""
+    """Swap the native run of each of these points with the point's first run."""
     ordered = list(slots)
     first: dict[int, int] = {}
     for place, (point, step) in enumerate(slots):
@@ -120,7 +120,7 @@ def _results_first(slots: Sequence[tuple[int, Step]], wanted: set[int]) -> list[
 
 
 def surplus(runs: Sequence[PlannedRun], points: Collection[int], repetitions: int, steps: Collection[str]) -> list[str]:
-    """Return the ids of planned runs of points, repetitions and steps that the spec no longer has."""
+    """Return the ids of runs with a point, repetition or step that the spec no longer has."""
     return [
         run.id for run in runs if run.point not in points or run.repetition > repetitions or run.pass_name not in steps
     ]

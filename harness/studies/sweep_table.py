@@ -1,4 +1,4 @@
-"""The table of a sweep: built from its finished runs, with its missing rows and the limits of its use."""
+"""The table of a sweep, built from its finished runs, with missing rows and notes on its limits."""
 
 from __future__ import annotations
 
@@ -24,48 +24,48 @@ from unperturbed.harness.campaign.plan import FURTHER_NATIVE, NATIVE
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.parameters import NODE_COLUMN, TIME_COLUMNS, Between, Value
 
-_SHORT = 20  # A run is short when the program takes less than this multiple of the time that starting any process takes
-_MOST_VALUES = 6  # Different values of a text column that are shown
+_SHORT = 20  # A run is short if the program takes less than this multiple of the time to start a process
+_MOST_VALUES = 6  # Maximum number of distinct values shown for a text column
 
 
 @dataclass(frozen=True)
 class Missing:
     """A row that is missing from a sweep's table."""
 
-    # point, repetition: Which row, both counted from 1.
+    # point, repetition: Numbers of the point and the repetition, from 1.
     point: int
     repetition: int
     parameters: Mapping[str, Value]  # The point's values
     why: str  # The reason
-    failed: bool  # Whether a run of it failed; otherwise its runs were not all made
+    failed: bool  # Whether a run of the row failed; otherwise, some runs were not made
 
 
 @dataclass(frozen=True)
 class Row:
-    """A complete row."""
+    """A complete row of a sweep's table."""
 
-    # point, repetition: Which row, both counted from 1.
+    # point, repetition: Numbers of the point and the repetition, from 1.
     point: int
     repetition: int
-    node: str  # The node that measured it; empty where there is only one host
+    node: str  # The node that measured the row; empty on a single host
     runs: Mapping[str, str]  # The run of each step
-    # What its columns hold: parameters, node, the counts of its runs together, of their times the least.
+    # Values of the columns: parameters, node, counts of all its runs, minimum times of its runs.
     values: Mapping[str, Any]
 
     @property
     def native_runs(self) -> int:
-        """Return how many runs of the untouched program its times are from."""
+        """Return the number of native runs from which the row's times were taken."""
         return sum(step == NATIVE or step.startswith(FURTHER_NATIVE) for step in self.runs)
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """The part of a sweep that one manifest holds: all of it, or that of one node."""
+    """The part of a sweep in one manifest: the whole sweep, or one node's part."""
 
     rows: tuple[Row, ...]  # The complete rows
-    missing: tuple[Missing, ...]  # The rows that are not complete
-    metrics: Mapping[str, Metric]  # What was measured
-    starting: Mapping[str, float] | None  # Least time of starting a program that does nothing
+    missing: tuple[Missing, ...]  # The incomplete rows
+    metrics: Mapping[str, Metric]  # The measured metrics
+    starting: Mapping[str, float] | None  # Minimum time to start a program that does nothing
 
 
 def read_recorded(
@@ -78,10 +78,10 @@ def read_recorded(
     node: str = "",
     lost: str = "",
 ) -> Recorded:
-    """Read the part of a sweep that a manifest holds.
+    """Read the part of a sweep in a manifest.
 
-    `steps`: Names of the steps of each row; empty where no run was planned.
-    `points`, `own`: The points of the sweep, in the order of their numbers, and the numbers of this part's.
+    `steps`: Names of the steps of each row; empty if no run was planned.
+    `points`, `own`: All points of the sweep, in the order of their numbers, and the numbers of this part's points.
     """
     states: dict[tuple[int, int], dict[str, RunState]] = defaultdict(dict)
     for state in manifest.runs():
@@ -111,7 +111,7 @@ def read_recorded(
 
 
 def _can_wait(step: str, state: RunState | None) -> bool:
-    """Return whether a row is complete without a run that is still to be made: it would only be timed once more."""
+    """Return whether a row is complete without this step, which only times the program once more."""
     return step.startswith(FURTHER_NATIVE) and (state is None or state.state != "failed")
 
 
@@ -119,7 +119,7 @@ def _missing(
     point: int, repetition: int, values: Mapping[str, Value], runs: Mapping[str, RunState], node: str, lost: str
 ) -> Missing:
     failed = [state for state in runs.values() if state.state == "failed"]
-    why = lost or "its runs were not all made"
+    why = lost or "some runs of this row were not made"
     if failed:
         run = failed[0].run
         why = f"run {run.id} ({run.pass_name}{node and f', {node}'}): {failed[0].error}"
@@ -128,23 +128,23 @@ def _missing(
 
 @dataclass(frozen=True, repr=False)
 class SweepTable(Result):
-    """A sweep's table as it was written; nothing is written while no row is complete."""
+    """A sweep's table; it has no files until a row is complete."""
 
-    frame: pl.DataFrame  # One row a point and repetition
-    columns: tuple[Column, ...]  # What each column of the frame is
-    missing: tuple[Missing, ...]  # The rows that are not complete
-    notes: tuple[str, ...]  # What limits the use of the numbers, a sentence each
-    facts: Mapping[str, Any]  # What is known about the sweep as a whole, as `table.json` has it
+    frame: pl.DataFrame  # One row for each point and repetition
+    columns: tuple[Column, ...]  # Descriptions of the frame's columns
+    missing: tuple[Missing, ...]  # The incomplete rows
+    notes: tuple[str, ...]  # Limits on the use of the numbers, one sentence each
+    facts: Mapping[str, Any]  # Facts about the whole sweep, as in `table.json`
 
     _page = "unperturbed.analysis.report:render_result"
 
     def headline(self) -> str:
-        """Return the sweep's name and its number of rows."""
+        """Return a line with the sweep's name and its number of rows."""
         missing = f", {counted(len(self.facts['missing']), 'row')} missing" if self.facts["missing"] else ""
         return f"{self.facts['name']}: {counted(self.frame.height, 'row')}{missing}"
 
     def tables(self) -> Sequence[Table]:
-        """Return a table that describes the columns; none while there is no row."""
+        """Return one table that describes the columns; no table if there is no row."""
         if not self.frame.height:
             return ()
         rows: list[list[Cell | str]] = [
@@ -160,22 +160,22 @@ class SweepTable(Result):
         return (Table(heads, rows, self.headline()),)
 
     def to_frame(self) -> pl.DataFrame:
-        """Return the rows."""
+        """Return the rows as a polars frame."""
         return self.frame
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the description of the columns and the facts of the sweep; the rows are in its files."""
+        """Return the columns and the facts of the sweep as JSON types, without the rows."""
         return {"columns": [vars(column) for column in self.columns], **self.facts}
 
 
 def describe_values(series: pl.Series) -> str:
-    """Return the range of a column of numbers, or the first few of its texts."""
+    """Return the range of a numeric column, or the first values of a text column."""
     if series.dtype == pl.String:
         values = series.unique(maintain_order=True).sort().to_list()
         return ", ".join(values[:_MOST_VALUES]) + (f", … ({len(values)})" if len(values) > _MOST_VALUES else "")
     known = series.drop_nulls()
     if not len(known):
-        return "no value"
+        return "no values"
     least, most = known.min(), known.max()
     empty = f"; {series.null_count()} empty" if series.null_count() else ""
     form = "{:,}".format if series.dtype == pl.Int64 else "{:.4g}".format
@@ -198,7 +198,7 @@ def write_table(
     notes: Sequence[str] = (),
     **facts: Any,
 ) -> SweepTable:
-    """Write the table of the rows that manifests hold into the campaign's folder; `facts` are added to `table.json`."""
+    """Write the rows of all `recorded` parts as a table into the campaign's folder; add `facts` to `table.json`."""
     rows = sorted((row for part in recorded for row in part.rows), key=attrgetter("point", "repetition"))
     missing = sorted((row for part in recorded for row in part.missing), key=attrgetter("point", "repetition"))
     metrics = {name: metric for part in recorded for name, metric in part.metrics.items()}
@@ -210,8 +210,8 @@ def write_table(
     every_note = list(notes)
     if fewer:
         every_note.append(
-            f"In {fewer} of {len(rows)} rows the times are the minimum of fewer than {asked} runs: not all were made "
-            "yet."
+            f"In {fewer} of {len(rows)} rows, the times are the minimum of fewer than {asked} runs, because some runs "
+            "were not made yet."
         )
     every_note += _notes(frame, columns, starting)
     facts = {
@@ -243,11 +243,11 @@ def write_table(
 def _frame(
     spec: CampaignSpec, rows: Sequence[Row], metrics: Mapping[str, Metric]
 ) -> tuple[pl.DataFrame, tuple[Column, ...]]:
-    """Arrange rows as columns: parameters, times, metrics in the order of the spec, derived metrics."""
+    """Return rows as a frame with columns for parameters, times, metrics in the order of the spec, derived metrics."""
     measure = spec.measure
     columns = [Column(name, "parameter", source="spec", meaning="parameter of the sweep") for name in spec.parameters]
     if any(row.node for row in rows):
-        # Like a parameter, it was assigned by the plan: nothing that is measured causes it.
+        # The plan assigned the node, like a parameter: no measured column can cause it.
         columns.append(Column(NODE_COLUMN, "parameter", source="nodes", meaning="node that measured the point"))
     columns += _time_columns(spec.campaign.native_runs)
     measured = [name for name in (*measure.hardware, *measure.os, *measure.software) if name in metrics]
@@ -268,8 +268,8 @@ def _frame(
 def _time_columns(native_runs: int) -> tuple[Column, Column]:
     least = f"; the minimum of {native_runs} runs" if native_runs > 1 else ""
     run = "these runs" if least else "the same run"
-    wall = f"wall-clock time of the untouched program, from its start to its end, without any sampler{least}"
-    cpu = f"CPU time (user and system) of {run}, with that of its children{least}"
+    wall = f"wall-clock time of the untouched program, from start to end, without a sampler{least}"
+    cpu = f"CPU time (user and system) of {run}, including child processes{least}"
     return Column("time_s", "time", "s", "clock", wall), Column("cpu_s", "time", "s", "wait4", cpu)
 
 
@@ -279,7 +279,7 @@ def _column(metric: Metric) -> Column:
 
 
 def _type(spec: CampaignSpec, column: Column, values: Sequence[Any]) -> type[pl.DataType]:
-    """Return a column's type; that of a parameter follows from the spec, whichever of its values were drawn."""
+    """Return a column's type; a parameter's type depends on the spec, not on the drawn values."""
     parameter = spec.parameters.get(column.name)
     if isinstance(parameter, Between):
         values = (parameter.low, parameter.high)
@@ -291,25 +291,24 @@ def _type(spec: CampaignSpec, column: Column, values: Sequence[Any]) -> type[pl.
 
 
 def _notes(frame: pl.DataFrame, columns: Sequence[Column], starting: Mapping[str, float] | None) -> tuple[str, ...]:
-    """Return what limits the use of the numbers, a sentence each."""
+    """Return notes on the limits of the numbers, one sentence each."""
     notes = []
     if frame.height and starting is not None:
         short = frame.filter(*(pl.col(name) < _SHORT * starting[name] for name in TIME_COLUMNS)).height
         if short:
             notes.append(
-                f"In {short} of {frame.height} rows the program takes less than {_SHORT} times what starting any "
-                "process takes here "
-                f"({starting['time_s'] * 1e3:.2g} ms, {starting['cpu_s'] * 1e3:.2g} ms of a processor): much of their "
-                f"{' and '.join(TIME_COLUMNS)} is that. Give the program more work."
+                f"In {short} of {frame.height} rows, the program takes less than {_SHORT} times as long as starting "
+                f"a process ({starting['time_s'] * 1e3:.2g} ms, {starting['cpu_s'] * 1e3:.2g} ms of CPU time), which "
+                f"is a large part of {' and '.join(TIME_COLUMNS)}. Give the program more work."
             )
     counts = {
         column.name: frame[column.name].to_numpy()
         for column in columns
         if column.kind in ("hardware", "simulated", "software", "os")
     }
-    notes += [f"A count cannot be right: {sentence.split('; in ', 1)[0]}." for sentence in implausible(counts)]
+    notes += [f"Implausible counts: {sentence.split('; in ', 1)[0]}." for sentence in implausible(counts)]
     notes += [
-        f"{column.name} counted nothing in any run: is that the event that you meant?"
+        f"{column.name} counted nothing in any run: check that the spec names the right event."
         for column in columns
         if column.kind == "software"
         and column.semantics == "counter"
@@ -318,7 +317,7 @@ def _notes(frame: pl.DataFrame, columns: Sequence[Column], starting: Mapping[str
     ]
     cycles = [column.name for column in columns if column.kind == "simulated" and column.unit == "cycles"]
     notes += [
-        f"{name} is simulated: a formula of the other events, and no time. Times are {' and '.join(TIME_COLUMNS)}."
+        f"{name} is computed from simulated events, not measured: use {' and '.join(TIME_COLUMNS)} as times."
         for name in cycles
     ]
     return tuple(notes)

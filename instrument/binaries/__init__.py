@@ -1,1 +1,1 @@
-"""Programs that are not built here: ELF symbols, places for kernel probes, library functions to interpose."""
+"""Programs that are not built here: ELF symbols, sites of kernel probes, library functions to interpose."""

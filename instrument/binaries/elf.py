@@ -1,6 +1,6 @@
 """Functions, static probes and needed libraries of an ELF binary, from its own symbols or those of a debug file.
 
-Functions of C++ have names as people write them, from the names that the linker knows.
+The names of C++ functions are demangled.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _CLOSING = {")": "(", ">": "<"}
 
 @cache
 def _runtime() -> ctypes.CDLL | None:
-    """Return the C++ runtime of this host, whose demangler is the compilers' own; None where there is none."""
+    """Return this host's C++ runtime library, which includes the compilers' demangler; None if there is none."""
     for name in _RUNTIMES:
         try:
             library = ctypes.CDLL(name)
@@ -46,7 +46,7 @@ def _runtime() -> ctypes.CDLL | None:
 
 
 def demangle(symbol: str) -> str:
-    """Return a C++ function's name with its parameters; the symbol if it is not mangled, or there is no C++ runtime.
+    """Return a C++ function's name with its parameters; the symbol if it is not mangled, or without a C++ runtime.
 
     A clone that the compiler made of a function (`.constprop.0`, `.isra.0`, …) has that function's name.
     """
@@ -62,12 +62,12 @@ def demangle(symbol: str) -> str:
 
 
 def spellings(symbol: str) -> tuple[str, ...]:
-    """Return how a target may name a symbol, the shortest first.
+    """Return the names by which a target may refer to a symbol, the shortest first.
 
-    The symbol; for C++ (and Rust, without the number behind its names) also the qualified name with and without
-    template arguments, each with and without its parameters. A part of a function that the compiler moved away
-    (`.part.0`, `.cold`) is not an entry of it and keeps its own name; so does a deleting destructor, as it calls the
-    complete one.
+    The names are the symbol and, for C++ (and Rust, without the hash at the end), the qualified name with and without
+    template arguments, each with and without parameters. A part that the compiler moved out of a function (`.part.0`,
+    `.cold`) is not an entry of the function and keeps its own name. So does a deleting destructor, because it calls the
+    complete destructor.
     """
     full = demangle(symbol)
     if _DELETING.search(_CLONE.sub("", symbol)):
@@ -82,7 +82,7 @@ def spellings(symbol: str) -> tuple[str, ...]:
 
 
 def _split_parameters(full: str) -> tuple[str, str]:
-    """Split `ns::f(int) const` before its parameters; what has none (a variable's guard, for example) is kept whole."""
+    """Split `ns::f(int) const` before its parameters; a name without parameters (a guard variable) stays whole."""
     end = len(full)
     while found := _QUALIFIERS.search(full[:end]):
         end = found.start()
@@ -97,7 +97,7 @@ def _split_parameters(full: str) -> tuple[str, str]:
 
 
 def _without_return_type(name: str) -> str:
-    """Leave out the return type that an instance of a template has before its name."""
+    """Remove the return type that precedes the name of a template instance."""
     depth = 0
     head = name[: found.start()] if (found := re.search(r"\boperator\b", name)) else name
     for position in range(len(head) - 1, -1, -1):
@@ -121,7 +121,7 @@ def _without_template_arguments(name: str) -> str:
 
 
 DEBUG_FOLDER = Path("/usr/lib/debug")
-"""Where distributions put symbols that they stripped."""
+"""Folder in which distributions install stripped symbols."""
 
 _FUNCTION, _INDIRECT = 2, 10
 _EXPORTED_BINDINGS = (1, 2, 10)
@@ -132,29 +132,29 @@ _DAMAGE = (
     *(struct.error, lzma.LZMAError, ValueError, LookupError, AttributeError, TypeError),
     *(ArithmeticError, AssertionError, RecursionError, MemoryError),
 )
-"""Errors of reading a file with impossible sizes and offsets."""
+"""Errors that can occur when reading a file with impossible sizes and offsets."""
 
 
 @dataclass(frozen=True)
 class BinaryFunction:
-    """A name of a function that a binary defines."""
+    """Function that a binary defines, under one of its names."""
 
     name: str  # Symbol, mangled if C++
-    offset: int  # Of its first instruction in the file
-    size: int  # Bytes; 0 if the symbol does not have it
-    exported: bool  # Other binaries can call it by this name
-    # It has no code of its own: at load time the binary chooses one of several functions for this name (IFUNC).
-    # `offset` is that of the chooser.
+    offset: int  # Offset of its first instruction in the file
+    size: int  # Size in bytes; 0 if the symbol has none
+    exported: bool  # Whether other binaries can call it by this name
+    # Whether this is an IFUNC, without code of its own: at load time, the binary chooses one of several functions for
+    # this name. `offset` is that of the resolver.
     indirect: bool
 
 
 @dataclass(frozen=True)
 class StaticProbe:
-    """A location of a static probe (USDT): a nop that the program's author put there, and a note about it."""
+    """Location of a static probe (USDT): a nop that the program's author inserted, described by an ELF note."""
 
     provider: str
     name: str
-    offset: int  # Of the instruction in the file
+    offset: int  # Offset of the instruction in the file
     # Offset in the file of a counter that the program tests before it prepares the probe's arguments; 0 for none.
     semaphore: int
 
@@ -166,16 +166,16 @@ class Binary:
     path: Path
     # Every name of every function that it defines, by offset; exported names before others.
     functions: tuple[BinaryFunction, ...]
-    imported: frozenset[str]  # Names that it asks other binaries for
+    imported: frozenset[str]  # Names that it imports from other binaries
     static_probes: tuple[StaticProbe, ...]  # In the order of the file
-    needed: tuple[str, ...]  # Names of the libraries that it asks for itself (DT_NEEDED)
+    needed: tuple[str, ...]  # Names of the libraries that it needs directly (DT_NEEDED)
     interpreter: str  # The dynamic linker that starts it; '' for a library or a static program
-    machine: str  # Its kind of processor, `EM_X86_64`
-    # A full symbol table was found, its own or a debug file's; otherwise only what it exports is known.
+    machine: str  # Processor architecture, such as `EM_X86_64`
+    # Whether the binary or a debug file has a full symbol table; otherwise only exported functions are known.
     has_symbols: bool
 
     def exports(self, name: str) -> bool:
-        """Return whether other binaries can call a function of this by that name."""
+        """Return whether other binaries can call a function of this binary by that name."""
         return any(function.exported for function in self.functions if function.name == name)
 
     def code(self, offset: int, length: int = 16) -> bytes:
@@ -185,43 +185,43 @@ class Binary:
             return file.read(length)
 
     def find_functions(self, target: str) -> tuple[BinaryFunction, ...]:
-        """Return the functions of a binary that a target names, one for each place in the file.
+        """Return the functions of a binary that a target names, one for each offset in the file.
 
-        `target`: One of `spellings`, or a glob as of fnmatch.
+        `target`: One of `spellings`, or an fnmatch glob.
 
-        A constructor has one function for a complete object and one for a base; compilers merge them if they can, but
-        clang without optimisation has the first call the second: then name one of them by its symbol.
+        A constructor has one function for complete objects and one for base objects. Compilers merge them if they can,
+        but in unoptimised code of clang the first calls the second: then name one of them by its symbol.
         """
         named = [function for function in self.functions if function.name == target]
         if not named or not self.exports(target):
-            # Of a function that the binary keeps to itself, the compiler may keep clones only, or clones too.
+            # The compiler may keep clones of a function that is not exported, instead of the function or besides it.
             plain = _without_spaces(target)
             pattern = re.compile(translate(plain) if is_glob(target) else f"{re.escape(plain)}\\Z")
             known = ((function, map(_without_spaces, spellings(function.name))) for function in self.functions)
             named = [function for function, names in known if any(map(pattern.match, names))]
         choosers = {function.offset for function in self.functions if function.indirect}
         found = {function.offset: function for function in reversed(named) if function.offset not in choosers}
-        # An IFUNC may have a plain twin for programs linked long ago: counting that would count nothing.
+        # An IFUNC may have a plain twin for programs linked long ago, which would count nothing.
         is_chosen = any(function.indirect for function in named) and not is_glob(target)
         if found and not is_chosen:
             return tuple(found[offset] for offset in sorted(found))
         if named:
             raise SpecError(
-                f"{self.path}: {target} is chosen among several functions when the program is loaded (an IFUNC), and "
-                f"has no code of its own; use {{preload: {target}}}, or name the function that is chosen"
+                f"{self.path}: {target} is an IFUNC without code of its own: at load time, one of several functions "
+                f"takes its place; use {{preload: {target}}}, or name the chosen function"
             )
         raise SpecError(_missing_function(self, target))
 
     def find_static_probes(self, provider: str, name: str) -> tuple[StaticProbe, ...]:
-        """Return every location of the static probes of that provider and name; globs are those of fnmatch."""
+        """Return all locations of static probes with this provider and name, which may be fnmatch globs."""
         pattern = re.compile(translate(f"{provider}:{name}"))
         found = tuple(probe for probe in self.static_probes if pattern.match(f"{probe.provider}:{probe.name}"))
         if found:
             return found
         message = f"{self.path}: no static probe {provider}:{name}"
         if not self.static_probes:
-            none_at_all = "it has no static probes at all (readelf --notes lists them)"
-            raise SpecError(f"{message}; {none_at_all}: was it built without them?")
+            none_at_all = "the binary has no static probes (`readelf --notes` would list them)"
+            raise SpecError(f"{message}; {none_at_all}: was it built without probes?")
         known = sorted({f"{probe.provider}:{probe.name}" for probe in self.static_probes})
         raise SpecError(f"{message}{nearest_names(f'{provider}:{name}', known)}")
 
@@ -237,28 +237,28 @@ def read_binary(path: Path) -> Binary:
 
 @lru_cache(maxsize=64)
 def _read_version(path: Path, modified_ns: int, size: int) -> Binary:
-    from elftools.common.exceptions import ELFError  # noqa: PLC0415  some 20 ms, for who probes or preloads
+    from elftools.common.exceptions import ELFError  # noqa: PLC0415  about 20 ms, only for probing or preloading
     from elftools.construct import ConstructError  # noqa: PLC0415
 
-    del modified_ns, size  # a file built anew is read anew
+    del modified_ns, size  # a rebuilt file is read again
     try:
         with path.open("rb") as file:
             begin = file.read(256)
             if begin.startswith(b"#!"):
                 interpreter = begin[2:].split(b"\n", maxsplit=1)[0].strip().decode(errors="replace")
-                work = "name the binary that does the work, by its path"
-                raise SpecError(f"{path}: a script that {interpreter} runs; {work}")
+                work = "give the path of the binary that does the work"
+                raise SpecError(f"{path}: this is a script for {interpreter}, not a binary; {work}")
             if not begin.startswith(b"\x7fELF"):
-                raise SpecError(f"{path}: not an ELF binary; name an executable or a shared library")
+                raise SpecError(f"{path}: this is not an ELF binary; name an executable or a shared library")
             return _described(path, file)
-    except OSError as error:  # also of places that no file has
+    except OSError as error:  # also for impossible offsets
         raise SpecError(f"{path}: cannot read the binary ({error.strerror})") from None
     except (*_DAMAGE, ELFError, ConstructError) as error:
-        raise SpecError(f"{path}: a damaged ELF file ({type(error).__name__}: {error})") from None
+        raise SpecError(f"{path}: this ELF file is damaged ({type(error).__name__}: {error})") from None
 
 
 def is_static(path: Path) -> bool:
-    """Return whether a program is an ELF binary that no dynamic linker loads; a damaged one is left to the kernel."""
+    """Return whether a program is a statically linked ELF binary; False for a damaged file."""
     from elftools.common.exceptions import ELFError  # noqa: PLC0415
     from elftools.construct import ConstructError  # noqa: PLC0415
     from elftools.elf.elffile import ELFFile  # noqa: PLC0415
@@ -271,7 +271,7 @@ def is_static(path: Path) -> bool:
 
 
 class _Load(NamedTuple):
-    """A segment that is mapped into memory: address, offset in the file, bytes there, whether it is code."""
+    """Segment that is mapped into memory: address, offset and length in the file, and whether it is code."""
 
     address: int
     offset: int
@@ -317,7 +317,7 @@ def _file_offset(loads: Sequence[_Load], address: int, *, code: bool) -> int | N
 
 
 def _symbols(elf: Any, section_name: str, loads: Sequence[_Load]) -> tuple[list[BinaryFunction], set[str]]:
-    """Return the functions of one symbol table, and the names that it imports; pyelftools takes 20 us per symbol."""
+    """Return the functions and imported names of one symbol table, faster than pyelftools (20 us per symbol)."""
     section = elf.get_section_by_name(section_name)
     functions: list[BinaryFunction] = []
     imported: set[str] = set()
@@ -349,7 +349,7 @@ def _name(names: bytes, begin: int) -> str:
 
 
 def _debug_files(path: Path, elf: Any) -> Iterator[Any]:
-    """Open what may have the symbols stripped from a binary: its debug file, or its own .gnu_debugdata."""
+    """Yield open files that may have the symbols stripped from a binary: debug files, and its own .gnu_debugdata."""
     identity = elf.get_section_by_name(".note.gnu.build-id")
     for note in identity.iter_notes() if identity else ():
         number = str(note["n_desc"])
@@ -371,10 +371,10 @@ def _debug_files(path: Path, elf: Any) -> Iterator[Any]:
 
 
 def _static_probes(elf: Any, loads: Sequence[_Load]) -> Iterator[StaticProbe]:
-    """Read .note.stapsdt: each note has three addresses, then names of provider and probe, and its arguments' places.
+    """Yield the probes in .note.stapsdt: a note has three addresses, provider, name, and the arguments' locations.
 
     https://sourceware.org/systemtap/wiki/UserSpaceProbeImplementation: if a tool moved the sections after linking, the
-    note's address of .stapsdt.base is not that section's any more, and all its addresses have moved as far.
+    note's address of .stapsdt.base differs from that section's address, by as much as all other addresses moved.
     """
     section = elf.get_section_by_name(".note.stapsdt")
     base_section = elf.get_section_by_name(".stapsdt.base")
@@ -400,17 +400,17 @@ def _static_probes(elf: Any, loads: Sequence[_Load]) -> Iterator[StaticProbe]:
 def _missing_function(binary: Binary, target: str) -> str:
     message = f"{binary.path}: no function {target}"
     if target in binary.imported:
-        return f"{message} of its own; it asks a library for it: write library:{target}"
+        return f"{message}; the binary imports the function from a library: write library:{target}"
     known = {name for function in binary.functions for name in spellings(function.name)[:2]} | binary.imported
     message += nearest_names(target, known)
     if binary.has_symbols:
-        return f"{message}; if it is there in the source, the compiler has put it into its callers (inlined)"
-    stripped = "the binary is stripped, only what it exports is known"
+        return f"{message}; if the source defines the function, the compiler has inlined it into all callers"
+    stripped = "the binary is stripped, so only exported functions are known"
     return f"{message}; {stripped}: build it with symbols, or install its debug package"
 
 
 def nearest_names(target: str, known: Iterable[str]) -> str:
-    """Return the end of a message: the known names that are nearest to a target."""
+    """Return the end of a message: the known names that are most similar to a target."""
     near = nearest(target, known)
     return f"; nearest names: {', '.join(near)}" if near else "; no name is similar"
 

@@ -1,9 +1,9 @@
-/* Functions that count a call and go on to the next function of the same name: a library for LD_PRELOAD.
+/* LD_PRELOAD library: functions that count a call and jump to the next function of the same name.
  *
- * `unperturbed.instrument.binaries.interposition` puts the functions before and behind this text. What a call costs:
- * one instruction for each metric and one jump, no stack, no register, so that whatever is passed, returned, or
- * returned to twice, passes by. The first call of a function that came before this library was set up finds out where
- * to go, and saves every register that may hold an argument meanwhile.
+ * `unperturbed.instrument.binaries.interposition` adds macros before this text and the functions after it. A call costs
+ * one instruction for each metric and one jump. It needs neither stack nor registers, so arguments, results and
+ * functions that return twice are not affected. If a function is called before this library is set up, its first call
+ * finds the next function, and meanwhile saves every register that may contain an argument.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -32,7 +32,7 @@ struct unperturbed_table {
 void unperturbed_register(struct unperturbed_table *table) __attribute__((weak, visibility("default")));
 
 HIDDEN uint64_t unperturbed_interposed_counts[SITES] __attribute__((section("unperturbed_sites"), aligned(64)));
-/* Where each function goes on; at first, to its way of finding out. */
+/* Address to which each function jumps; initially, code that finds the next function. */
 extern void *unperturbed_interposed_next[] __attribute__((visibility("hidden")));
 
 static struct unperturbed_table table = {NULL, unperturbed_interposed_counts, metric, SITES, 1};
@@ -43,8 +43,7 @@ static int is_own(const void *function)
     return dladdr(unperturbed_interposed_next, &here) && dladdr(function, &there) && here.dli_fbase == there.dli_fbase;
 }
 
-/* A library that was opened for itself alone (RTLD_LOCAL) is not among those that RTLD_NEXT looks through, though it
- * calls by way of us. */
+/* RTLD_NEXT does not search libraries that were opened with RTLD_LOCAL, although they call our functions. */
 static void *find_in_opened(const char *name)
 {
     for (const struct link_map *map = _r_debug.r_map; map; map = map->l_next) {
@@ -58,8 +57,8 @@ static void *find_in_opened(const char *name)
     return NULL;
 }
 
-/* Before glibc 2.34 dlsym(3) may allocate: what it asks for while it looks for an allocator comes from the C library
- * itself. */
+/* Before glibc 2.34, dlsym(3) may allocate memory: while it looks for an allocator, it gets memory from the C library's
+ * own allocator. */
 static void *allocator_of_the_library(const char *name)
 {
     static const struct {
@@ -89,8 +88,8 @@ static void *find_next(unsigned index, int is_called)
     looking++;
     found = dlsym(RTLD_NEXT, names[index]);
     if (!found) {
-        dlerror(); /* the program shall not find it */
-        /* Before the C library is set up nothing may be opened. */
+        dlerror(); /* hide this error from the program */
+        /* Before the C library is set up, nothing may be opened. */
         found = is_called ? find_in_opened(names[index]) : NULL;
         dlerror();
     }
@@ -101,11 +100,11 @@ static void *find_next(unsigned index, int is_called)
     return found;
 }
 
-/* Called when a function is called whose next one is not known yet. */
+/* Called by a function if its next function is not known yet. */
 HIDDEN void *unperturbed_interposed_find(unsigned index)
 {
     void *found = find_next(index, 1);
-    if (!found) { /* as the dynamic linker does without us */
+    if (!found) { /* as the dynamic linker does without this library */
         static const char message[] = ": symbol lookup error: no loaded library defines it\n";
         if (write(2, names[index], strlen(names[index])) < 0 || write(2, message, sizeof message - 1) < 0)
             _exit(126);
@@ -121,11 +120,11 @@ HIDDEN void *unperturbed_interposed_find(unsigned index)
 #define JUMP_SLOT R_AARCH64_JUMP_SLOT
 #define GLOB_DAT R_AARCH64_GLOB_DAT
 #else
-#error "calls of library functions can be counted on x86-64 and aarch64 only"
+#error "calls to library functions can be counted only on x86-64 and aarch64"
 #endif
 
-/* Our own calls and the sampler's are not the program's: this library and a preloaded runtime are bound past our
- * functions. */
+/* Calls by this library and by the sampler are not the program's: in this library and a preloaded runtime, calls are
+ * bound to the next functions instead of ours. */
 static void pass_by(uintptr_t base, const ElfW(Rela) * relocation, size_t bytes, const ElfW(Sym) * symbols,
                     const char *strings)
 {
@@ -150,7 +149,7 @@ static void bind_past_us(const void *inside)
     Dl_info info;
     struct link_map *map = NULL;
     if (!inside || !dladdr1(inside, &info, (void **)&map, RTLD_DL_LINKMAP) || !map || !map->l_name[0])
-        return; /* not there, or part of the program, whose own calls these are too */
+        return; /* not present, or part of the program, so its calls are the program's own */
     const ElfW(Rela) *lazy = NULL, *eager = NULL;
     const ElfW(Sym) *symbols = NULL;
     const char *strings = NULL;
@@ -176,18 +175,18 @@ static void bind_past_us(const void *inside)
 static void set_up(void)
 {
     uint64_t before[SITES];
-    volatile uint64_t *counts = unperturbed_interposed_counts; /* no call of memcpy, which may be one of ours */
+    volatile uint64_t *counts = unperturbed_interposed_counts; /* no memcpy, which may be one of our functions */
     for (unsigned site = 0; site < SITES; site++)
         before[site] = counts[site];
     for (unsigned index = 0; index < FUNCTIONS; index++)
-        find_next(index, 0); /* one that nobody defines yet is looked for again when it is called */
+        find_next(index, 0); /* a function that no library defines yet is searched again when it is called */
     bind_past_us(names);
     bind_past_us((const void *)unperturbed_register);
     for (unsigned site = 0; site < SITES; site++)
         counts[site] = before[site];
 }
 
-/* Before the constructor that makes the counters' pages known, for that one calls functions too. */
+/* Runs before the constructor that registers the counters' pages, because that constructor also calls functions. */
 static void (*const before_all)(void) __attribute__((section(".init_array.00100"), used)) = set_up;
 
 static void __attribute__((constructor)) enrol(void)
@@ -221,15 +220,15 @@ __asm__(NEXT_SECTION ".p2align 6\n.globl " TABLE "\n.hidden " TABLE "\n" TABLE "
             "unperturbed_interposed_way_" #index ":\n.cfi_startproc\n" LANDING "pushq $" #index \
             "\n.cfi_adjust_cfa_offset 8\njmp unperturbed_interposed_find_and_go\n" FUNCTION_END(index, name))
 
-/* Arguments are in rdi, rsi, rdx, rcx, r8, r9, in vector registers (how many, in al) and on the stack; r10 is a nested
- * function's frame. */
+/* Arguments are in rdi, rsi, rdx, rcx, r8, r9, in vector registers (their number is in al) and on the stack; r10 is the
+ * frame of a nested function. */
 #define VECTORS "0xe6" /* of XSAVE's parts: SSE, AVX, bounds, AVX-512; they end below byte 2688 */
 __asm__(".text\n.type unperturbed_interposed_find_and_go,%function\nunperturbed_interposed_find_and_go:\n"
         ".cfi_startproc\n.cfi_def_cfa_offset 16\n"
         "pushq %rbp\n.cfi_adjust_cfa_offset 8\n.cfi_offset %rbp,-24\nmovq %rsp,%rbp\n.cfi_def_cfa_register %rbp\n"
         "pushq %rax\npushq %rcx\npushq %rdx\npushq %rsi\npushq %rdi\npushq %r8\npushq %r9\npushq %r10\n"
         "pushq %rbx\n.cfi_offset %rbx,-96\npushq %r12\n.cfi_offset %r12,-104\n"
-        /* Whether the kernel lets us use XSAVE. */
+        /* Whether the kernel has enabled XSAVE. */
         "movl $1,%eax\nxorl %ecx,%ecx\ncpuid\nmovl %ecx,%r12d\nandl $0x8000000,%r12d\n"
         "subq $2688,%rsp\nandq $-64,%rsp\n"
         "testl %r12d,%r12d\njz 1f\n"
@@ -249,12 +248,12 @@ __asm__(".text\n.type unperturbed_interposed_find_and_go,%function\nunperturbed_
         ".size unperturbed_interposed_find_and_go,.-unperturbed_interposed_find_and_go\n");
 
 #else
-#define LANDING "hint #34\n" /* bti c; nothing on older processors */
+#define LANDING "hint #34\n" /* bti c; a no-op on older processors */
 #define PLACE(base, offset) "adrp x16," base "+8*" offset "\nadd x16,x16,:lo12:" base "+8*" offset "\n"
 #define PLAIN(site) PLACE(COUNTS, #site) "ldr x17,[x16]\nadd x17,x17,#1\nstr x17,[x16]\n"
 #if defined(__ARM_FEATURE_ATOMICS)
 #define EXACT(site) PLACE(COUNTS, #site) "mov x17,#1\nstadd x17,[x16]\n"
-#else /* w9 holds nothing across a call */
+#else /* w9 need not be preserved across a call */
 #define EXACT(site) PLACE(COUNTS, #site) "1: ldxr x17,[x16]\nadd x17,x17,#1\nstxr w9,x17,[x16]\ncbnz w9,1b\n"
 #endif
 #define FUNCTION(index, name, counting) \
@@ -265,8 +264,8 @@ __asm__(".text\n.type unperturbed_interposed_find_and_go,%function\nunperturbed_
                                                       "\nb unperturbed_interposed_find_and_go\n" FUNCTION_END(index, \
                                                                                                               name))
 
-/* Arguments are in x0 to x7, x8 (where a structure goes), q0 to q7 and on the stack. A function that takes scalable
- * vectors is not served. */
+/* Arguments are in x0 to x7, x8 (address of a structure to return), q0 to q7 and on the stack. Functions that take
+ * scalable vectors are not supported. */
 __asm__(".text\n.type unperturbed_interposed_find_and_go,%function\nunperturbed_interposed_find_and_go:\n"
         ".cfi_startproc\n"
         "stp x29,x30,[sp,#-224]!\n.cfi_def_cfa_offset 224\n.cfi_offset 29,-224\n.cfi_offset 30,-216\nmov x29,sp\n"

@@ -1,8 +1,8 @@
-"""Counting calls of library functions of a program that is not built here, by a library for LD_PRELOAD.
+"""Counting of calls to library functions by an LD_PRELOAD library, for programs that are not built here.
 
-A call from one binary to another goes by way of a place that the dynamic linker fills with the address of the first
-function of that name. A preloaded library comes first. It must have the symbol's version, and sees only calls that pass
-the linker's table.
+A call from one binary to another reads the address from a table, which the dynamic linker fills with the first function
+of that name. A preloaded library comes first. Its function must have the symbol's version, and sees only calls through
+the table.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ _OBJECT, _FUNCTION, _INDIRECT = 1, 2, 10
 _HIDDEN_VERSION = 0x8000
 _SYMBOLIC = 2
 _LINKED_KINDS = {"EM_X86_64": (1, 6, 7), "EM_AARCH64": (257, 1025, 1026)}
-"""Relocations that bind a place to a symbol by its name: an address in data, in the table of addresses, in the table
-of calls."""
+"""Relocation types that bind a symbol by its name: absolute address, GLOB_DAT and JUMP_SLOT."""
 
 
 class _Symbol(NamedTuple):
@@ -37,10 +36,10 @@ class _Symbol(NamedTuple):
 
 
 def read_version(path: Path, name: str, *, defined: bool, functions: bool = True) -> tuple[str | None, tuple[str, ...]]:
-    """Return a version of a symbol that a binary defines or asks for, and all of them.
+    """Return the default version, and all versions, of a symbol that a binary defines or imports.
 
-    Result: The version that a program linked today gets, or that the binary imports; '' if it has none; None if there
-    is no such symbol.
+    The default version is the one that a program linked today gets, or that the binary imports; '' if the symbol has no
+    version; None if there is no such symbol.
     """
     kinds = (_FUNCTION, _INDIRECT) if functions else (_OBJECT,)
     found = [
@@ -53,17 +52,17 @@ def read_version(path: Path, name: str, *, defined: bool, functions: bool = True
 
 
 def is_bound_within(path: Path, name: str) -> bool:
-    """Return whether a library's own calls of a function are bound at link time, so that none can be interposed."""
+    """Return whether a library's own calls to a function are bound at link time and cannot be interposed."""
     symbols, linked, symbolic = _symbols(path, name, path.stat().st_mtime_ns)
     return symbolic or not any(symbol.place in linked for symbol in symbols if symbol.defined)
 
 
 @lru_cache(maxsize=256)
 def _symbols(path: Path, name: str, modified_ns: int) -> tuple[tuple[_Symbol, ...], frozenset[int], bool]:
-    """Return the symbols of a name, the indices of all that the linker binds, and whether own symbols come first."""
-    from elftools.elf.elffile import ELFFile  # noqa: PLC0415  some 20 ms, for who preloads
+    """Return the symbols of a name, the indices of symbols bound by relocations, and whether own symbols come first."""
+    from elftools.elf.elffile import ELFFile  # noqa: PLC0415  about 20 ms, only for preloading
 
-    del modified_ns  # a file built anew is read anew
+    del modified_ns  # a rebuilt file is read again
     with path.open("rb") as file:
         elf: Any = ELFFile(file)
         table = elf.get_section_by_name(".dynsym")
@@ -97,7 +96,7 @@ def _symbols(path: Path, name: str, modified_ns: int) -> tuple[tuple[_Symbol, ..
 
 
 def _versions(elf: Any) -> dict[int, str]:
-    """Return number → version, of those that the binary defines and those that it asks for."""
+    """Return the symbol versions that a binary defines and imports, by number."""
     found: dict[int, str] = {}
     defined = elf.get_section_by_name(".gnu.version_d")
     for entry, names in defined.iter_versions() if defined else ():
@@ -111,48 +110,48 @@ def _versions(elf: Any) -> dict[int, str]:
 
 _FIXED_TEXT = Path(__file__).with_name("interposer.c")
 _RUNTIME = "unperturbed_register"
-"""A program that exports this has the runtime linked in."""
+"""Symbol that a program exports if the runtime is linked into it."""
 
 _THREAD_STARTERS = ("pthread_create", "thrd_create")
-"""The runtime defines these and passes the call on to the next one: it defines nothing that would hide a call."""
+"""Functions that the runtime defines and forwards, so their calls can still be counted."""
 
 _RUNTIME_CALLS = (
     "clock_gettime read pread pread64 ioctl getrusage getpid syscall timer_settime timer_create memset memcpy strlen "
     "sigaction mmap mmap64 munmap open open64 close snprintf pthread_setcancelstate pthread_sigmask malloc calloc free "
     "dladdr dlopen dlsym dlerror"
 )
-"""Functions that the sampler itself calls: most once; clock_gettime, read and timer_settime at each record."""
+"""Functions that the sampler itself calls: most of them once; clock_gettime, read and timer_settime at each record."""
 
 _BUILTINS = (
     "abs calloc ceil exit floor fprintf fputs free isalpha isdigit labs malloc memchr memcmp memcpy memmove mempcpy "
     "memset printf putchar puts realloc sin cos sprintf sqrt stpcpy strcat strchr strcmp strcpy strlen strncat strncmp "
     "strncpy strrchr strstr vprintf"
 )
-"""Functions that compilers know: they compute some calls themselves, or put another function in their place."""
+"""Functions that compilers treat as built-in: they evaluate some calls, or replace them with other functions."""
 
 _ALSO_KNOWN_AS = "__{}_chk {}64 __isoc99_{} __isoc23_{} __{} _IO_{} __libc_{} {}_unlocked {}at {}at2"
-"""Names by which compilers and headers call the same: checked for overflow, for large files, of a newer standard,
-thread-unsafe."""
+"""Other names that compilers and headers use for a function: overflow-checked, for large files, of a newer standard,
+without locks."""
 
 
 @dataclass(frozen=True)
 class Interposed:
-    """A library function whose calls are counted."""
+    """Library function whose calls are counted."""
 
     function: str  # Symbol; mangled if C++
-    exact: bool = False  # Count by a locked instruction, so that threads that call at once lose nothing
-    library: Path = Path()  # Path: File that defines the function; calls go on to it
-    notes: tuple[str, ...] = ()  # What is to be known of it
+    exact: bool = False  # Count with a locked instruction, which loses no concurrent calls
+    library: Path = Path()  # File that defines the function; calls are forwarded to it
+    notes: tuple[str, ...] = ()  # Remarks for users
     uncounted: tuple[str, ...] = ()  # Which calls are not counted, and why
 
 
 def interposer_source(functions: Mapping[int, Interposed]) -> str:
-    """Return the C text of a library for LD_PRELOAD that counts calls (GNU C for x86-64 and aarch64).
+    """Return the C source of an LD_PRELOAD library that counts calls (GNU C for x86-64 and aarch64).
 
-    It has to be linked between the first and the last object of a module (see collectors/runtime/README.md), with
-    `-z initfirst`, and preloaded behind the runtime.
+    Link the library between the first and the last object of a module (see collectors/runtime/README.md), with
+    `-z initfirst`, and preload it after the runtime.
 
-    `functions`: Number of the metric among all software metrics → what it counts.
+    `functions`: Index of a metric among all software metrics → the function that the metric counts.
     """
     names = list(dict.fromkeys(item.function for item in functions.values()))
     slots = list(functions.items())
@@ -177,18 +176,18 @@ def _quoted(name: str) -> str:
 
 
 def find_function(event: Event, *, program: Path, library_path: Sequence[Path] = ()) -> Interposed:
-    """Find the function that one `preload` metric counts among the libraries that a program loads when it starts."""
+    """Find the function of a `preload` metric in the libraries that a program loads at startup."""
     name = event.target
     _quoted(name)
     if name == "dlsym":
         raise SpecError(
-            "the counting functions themselves use dlsym, so it cannot be preloaded; use {probe: {uprobe: "
+            "dlsym cannot be preloaded, because the counting functions themselves use it; use {probe: {uprobe: "
             '"libc.so.6:dlsym"}}'
         )
     binary = read_binary(program)
     if not binary.interpreter:
-        static = "statically linked, or not a program: it calls no library"
-        raise SpecError(f"{program}: {static}, so nothing can be preloaded")
+        static = "this file is statically linked, or not a program"
+        raise SpecError(f"{program}: {static}, so calls to libraries cannot be counted")
     libraries = {path: read_binary(path) for path in needed_libraries(program, library_path).values()}
     libraries = {path: library for path, library in libraries.items() if library.needed or library.functions}
     _check_own_definition(name, binary)
@@ -213,13 +212,13 @@ def _check_own_definition(name: str, binary: Binary) -> None:
         return
     if binary.exports(name) or name not in binary.imported:
         raise SpecError(
-            f"{binary.path} defines {name} itself: its calls go to no library. Use {{enter: {name}}} with its source, "
-            f'or {{probe: {{uprobe: "{binary.path.name}:{name}"}}}}'
+            f"{binary.path} defines {name} itself, so its calls do not reach a library: build it from source and use "
+            f'{{enter: {name}}}, or use {{probe: {{uprobe: "{binary.path.name}:{name}"}}}}'
         )
 
 
 def _check_versions(name: str, owner: Binary, callers: Sequence[Binary]) -> None:
-    """Refuse a function that a binary imports in an old version: the calls would go on to the new one."""
+    """Reject a function that a binary imports in an old version: its calls would be forwarded to the new version."""
     default, versions = read_version(owner.path, name, defined=True)
     if len(versions) < 2:
         return
@@ -227,9 +226,9 @@ def _check_versions(name: str, owner: Binary, callers: Sequence[Binary]) -> None
         asked, _ = read_version(caller.path, name, defined=False)
         if asked and asked in versions and asked != default:
             raise SpecError(
-                f"{caller.path} uses {name} in its old version {asked}, but a preloaded function can only call the "
-                f'newer one of {owner.path.name} ({default}). Use {{probe: {{uprobe: "{owner.path.name}:{name}"}}}}, '
-                "or rebuild the program"
+                f"{caller.path} uses the old version {asked} of {name}, but a preloaded function can call only the "
+                f"newer version {default} of {owner.path.name}: use "
+                f'{{probe: {{uprobe: "{owner.path.name}:{name}"}}}}, or rebuild the program'
             )
 
 
@@ -237,24 +236,24 @@ def _missing(name: str, binary: Binary, libraries: Sequence[Binary]) -> str:
     for library in libraries:
         default, _ = read_version(library.path, name, defined=True, functions=False)
         if default is not None:
-            return f"{name} is a variable of {library.path}, not a function: nothing calls it"
+            return f"{name} is a variable of {library.path}, not a function, so it has no calls to count"
         if any(function.name == name for function in library.functions):
-            kept = f"{library.path} has {name}, but keeps it to itself: no other binary can call it by that name"
-            return f'{kept}. Use {{probe: {{uprobe: "{library.path.name}:{name}"}}}}'
+            kept = f"{library.path} defines {name} but does not export it, so no other binary can call it by that name"
+            return f'{kept}: use {{probe: {{uprobe: "{library.path.name}:{name}"}}}}'
     known = {function.name for library in libraries for function in library.functions if function.exported}
-    message = f"no library that {binary.path} loads when it starts has a function {name}"
-    return f"{message}{nearest_names(name, known)}. They are {', '.join(library.path.name for library in libraries)}"
+    message = f"no library that {binary.path} loads at startup has a function {name}{nearest_names(name, known)}"
+    return f"{message}; libraries: {', '.join(library.path.name for library in libraries)}"
 
 
 def _notes(name: str, binary: Binary, owner: Binary, callers: Sequence[Binary], *, inner_calls: bool) -> list[str]:
     called_by = [caller.path.name for caller in callers] + [f"{owner.path.name} itself"] * inner_calls
     notes = [f"called by {', '.join(called_by)}"] if called_by else []
     if any(function.indirect for function in owner.functions if function.name == name):
-        several = f"{owner.path.name} has several {name} and chooses one for this processor"
-        notes.append(f"{several}; calls of any are counted")
+        several = f"{owner.path.name} has several implementations of {name} and chooses one for this processor"
+        notes.append(f"{several}; calls to any of them are counted")
     if binary.exports(_RUNTIME) and name in _RUNTIME_CALLS.split():
-        sampler = f"the sampler that is built into the program calls {name} too, and is counted with it"
-        notes.append(f"{sampler}: at its start, and inside at each record")
+        sampler = f"the sampler that is built into the program also calls {name}, and these calls are counted"
+        notes.append(f"{sampler}: at startup and, with `sampler: inside`, at each record")
     return notes
 
 
@@ -263,18 +262,18 @@ def _uncounted_calls(
 ) -> list[str]:
     uncounted = []
     if not inner_calls:
-        uncounted.append(f"calls within {owner.path.name} itself are bound there and do not pass by")
+        uncounted.append(f"calls within {owner.path.name} itself are bound at link time and bypass the counter")
     if not callers:
-        nothing = f"nothing that {binary.path.name} loads when it starts calls {name}"
-        uncounted.append(f"{nothing}: only libraries that it opens later may")
+        nothing = f"nothing that {binary.path.name} loads at startup calls {name}"
+        uncounted.append(f"{nothing}; only libraries that it opens later may call the function")
     for other in sorted(pattern.format(name) for pattern in _ALSO_KNOWN_AS.split()):
         using = [caller.path.name for caller in loaded if other in caller.imported and caller is not owner]
         if using and owner.exports(other):
-            uncounted.append(f"{', '.join(using)} also calls it by another name, {other}: that is a metric of its own")
+            uncounted.append(f"{', '.join(using)} also calls it by another name, {other}: add a metric for {other}")
     if name in _BUILTINS.split():
-        computed = f"compilers know {name}: calls that they computed themselves, or turned into another function's"
-        uncounted.append(f"{computed}, are not counted")
+        computed = f"compilers treat {name} as built-in: calls that they evaluate or replace with another function"
+        uncounted.append(f"{computed} are not counted")
     if not binary.imported.isdisjoint(("dlopen", "dlmopen")):
-        by_address = "a call by an address that the program asked for by name (dlsym)"
-        uncounted.append(f"not counted: {by_address}, and of a library that it opens with RTLD_DEEPBIND")
+        by_address = "calls through an address from dlsym"
+        uncounted.append(f"{by_address}, and calls from libraries opened with RTLD_DEEPBIND, bypass the counter")
     return uncounted

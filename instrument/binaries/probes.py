@@ -1,4 +1,4 @@
-"""Binaries by the names in targets, and the places in them where the kernel sets the probes of metrics.
+"""Lookup of the binaries that targets name, and of the sites in them where the kernel sets the probes of metrics.
 
 A name stands for the program, a library that it loads, or a program that it may start. Nothing is built or run.
 """
@@ -28,8 +28,8 @@ _MISSING = re.compile(r"^\s+(\S+) => not found$|shared librar\w+:? (\S+?):", re.
 def needed_libraries(program: Path, library_path: Sequence[Path] = ()) -> Mapping[str, Path]:
     """Return the libraries that the dynamic linker loads for a program or library before it runs.
 
-    The program's own dynamic linker is asked (`ld.so --list`, as ldd(1) does); nothing of the program is executed, and
-    what it opens itself (dlopen) is not known.
+    The program's own dynamic linker lists them (`ld.so --list`, as ldd(1) does). The program is not executed, so
+    libraries that it opens itself (dlopen) are not listed.
     """
     binary = read_binary(program)
     if not binary.needed:
@@ -41,30 +41,30 @@ def needed_libraries(program: Path, library_path: Sequence[Path] = ()) -> Mappin
             [linker, "--list", str(program.absolute())], env=environment, capture_output=True, text=True
         )
     except OSError as error:
-        raise SpecError(f"{program}: its dynamic linker {linker} does not run here ({error.strerror})") from None
+        raise SpecError(f"{program}: cannot run its dynamic linker {linker} ({error.strerror})") from None
     missing = [name for names in _MISSING.findall(listed.stdout + listed.stderr) for name in names if name]
     if missing:
         raise SpecError(
-            f"{program}: it needs {', '.join(dict.fromkeys(missing))}, which the dynamic linker does not find; set "
-            "LD_LIBRARY_PATH in the spec's environment to the folder that has it"
+            f"{program}: the dynamic linker does not find {', '.join(dict.fromkeys(missing))}, which the program "
+            "needs; set LD_LIBRARY_PATH in the spec's `environment` to the library's folder"
         )
     if listed.returncode != 0:
-        raise SpecError(f"{program}: the dynamic linker fails to load it: {listed.stderr.strip()}")
+        raise SpecError(f"{program}: the dynamic linker cannot load the program: {listed.stderr.strip()}")
     return {found["name"] or Path(found["path"]).name: Path(found["path"]) for found in _LOADED.finditer(listed.stdout)}
 
 
 def _linker_of_this_host(library: Binary) -> str:
-    """Return the dynamic linker that runs this host's own programs, for a library that names none."""
+    """Return the dynamic linker of this host's own programs, for a library, which does not name one."""
     host = read_binary(Path("/proc/self/exe").resolve())
     if host.machine != library.machine or not host.interpreter:
-        raise SpecError(f"{library.path}: a library for {library.machine}, but this machine is {host.machine}")
+        raise SpecError(f"{library.path}: this library is for {library.machine}, but the host is {host.machine}")
     return host.interpreter
 
 
 def find_binary(
     name: str, *, program: Path, search_path: Sequence[Path] = (), library_path: Sequence[Path] = ()
 ) -> Path:
-    """Return the file of a name: a path, the program, a library that it loads, or a program in its folder or a PATH."""
+    """Return the file of a name: a path, the program, a library it loads, or a program in its folder or on PATH."""
     if "/" in name:
         return read_binary(program.absolute().parent / name).path
     if name == program.name:
@@ -74,7 +74,7 @@ def find_binary(
     try:
         libraries = needed_libraries(program, library_path)
     except SpecError as error:
-        script = f"; its libraries are not known: {error}"
+        script = f"; the program's libraries are not known: {error}"
     for known, path in libraries.items():
         if name in (known, path.name, path.resolve().name):
             return path
@@ -87,48 +87,48 @@ def find_binary(
 
 def _missing(name: str, program: Path, libraries: Mapping[str, Path]) -> str:
     near = nearest(name, libraries)
-    message = f"{name}: neither the program {program.name}, nor a library that it loads when it starts"
-    message += ", nor a program in PATH" + (f"; nearest: {', '.join(near)}" if near else "")
-    return f"{message}; a library that it opens later, and any other file, is named by its path"
+    message = f"{name}: this is neither the program {program.name}, nor a library that it loads at startup"
+    message += ", nor a program on PATH" + (f"; nearest names: {', '.join(near)}" if near else "")
+    return f"{message}; give the path of any other file, such as a library that the program opens later"
 
 
 Hit = Literal["cheap", "dear", "unknown"]
 
 HIT_NS: Mapping[Hit, int] = MappingProxyType({"cheap": 600, "dear": 10_000, "unknown": 16_000})
-"""Class of a site's instruction → ns of the program's time that a hit takes, where nothing better is known.
+"""Class of a site's instruction → default cost of a hit, in ns of the program's time.
 
-Measured on an AMD EPYC in a virtual machine, Linux 6.18; `collectors.kernel_probes` measures the host's own.
+Measured on an AMD EPYC in a virtual machine, Linux 6.18; `collectors.kernel_probes` measures the cost on this host.
 """
 
 HIT_COSTS: Mapping[Hit, str] = MappingProxyType(
     {
-        "cheap": "about 0.6 us per hit: the kernel does the work of its instruction",
-        "dear": "about 10 us per hit: the kernel has the processor step over its instruction",
+        "cheap": "about 0.6 us per hit: the kernel emulates the instruction at the site",
+        "dear": "about 10 us per hit: the kernel single-steps the instruction at the site",
         "unknown": "0.6 to 16 us per hit",
     }
 )
-"""The same in words."""
+"""Class of a site's instruction → default cost of a hit, in words."""
 
 
 @dataclass(frozen=True)
 class ProbeSite:
-    """A place where the kernel sets a breakpoint for a metric."""
+    """Site where the kernel sets a breakpoint for a metric."""
 
-    metric: str  # Its name
-    number: int  # Its index among all software metrics
+    metric: str  # Name of the metric
+    number: int  # Index of the metric among all software metrics
     name: str  # The target as the user wrote it
     kind: str  # `uprobe` or `usdt`
     path: Path  # The binary
     symbol: str  # The function, or provider:name
-    offset: int  # Of the instruction in the file
+    offset: int  # Offset of the instruction in the file
     semaphore: int  # Offset in the file of the counter that makes the program prepare the probe's arguments; 0 for none
-    hit: Hit  # Whether the kernel emulates the instruction (`cheap`) or has the processor execute it apart (`dear`)
+    hit: Hit  # Whether the kernel emulates the instruction (`cheap`) or single-steps it out of line (`dear`)
 
     @property
     def text(self) -> str:
-        """Return the place within its binary in words."""
+        """Describe the site within its binary in words."""
         kind = event_kinds()[self.kind]
-        assert issubclass(kind, ProbeKind), "no other kind makes probes"
+        assert issubclass(kind, ProbeKind), "only a ProbeKind has probe sites"
         return f"{kind.place} {demangle(self.symbol)} at {self.offset:#x}"
 
 
@@ -141,7 +141,7 @@ def find_probes(
     search_path: Sequence[Path] = (),
     library_path: Sequence[Path] = (),
 ) -> tuple[ProbeSite, ...]:
-    """Find the places of a metric that the kernel counts; it may have several, whose hits are added.
+    """Find the sites of a metric that the kernel counts; the hits of several sites are added.
 
     `search_path`, `library_path`: Absolute folders of PATH and LD_LIBRARY_PATH in the program's environment.
     """
@@ -163,7 +163,7 @@ def _sites(
     except SpecError as error:
         raise SpecError(f"{error}{_defined_elsewhere(binary, target, library_path)}") from None
     for symbol, offset, semaphore in places:
-        # How the kernel gets past its breakpoint is known for x86-64; elsewhere nothing was measured.
+        # The cost of passing a breakpoint is known only for x86-64: other architectures were not measured.
         hit: Hit = "unknown"
         if binary.machine == "EM_X86_64":
             hit = "cheap" if _is_emulated(binary.code(offset)) else "dear"
@@ -171,7 +171,7 @@ def _sites(
 
 
 def _defined_elsewhere(binary: Binary, function: str, library_path: Sequence[Path]) -> str:
-    """Return the library that defines a function which a binary imports."""
+    """Return ` (LIBRARY:FUNCTION)` if a library defines a function that the binary imports; '' otherwise."""
     if function not in binary.imported:
         return ""
     libraries = needed_libraries(binary.path, library_path)
@@ -187,9 +187,9 @@ _WORD_SIZED, _REPEATED = 0x66, 0xF3
 
 
 def _is_emulated(code: bytes) -> bool:
-    """Return whether an instruction of x86-64 is one that the kernel emulates: a push, a nop, a relative call or jump.
+    """Return whether the kernel emulates this x86-64 instruction: a push, a nop, a relative call or jump.
 
-    arch/x86/kernel/uprobes.c of Linux, `branch_setup_xol_ops` and `push_setup_xol_ops`.
+    See arch/x86/kernel/uprobes.c of Linux, `branch_setup_xol_ops` and `push_setup_xol_ops`.
     """
     begin = 0
     while code[begin] in (_WORD_SIZED, _REPEATED):

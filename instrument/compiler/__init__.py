@@ -1,1 +1,1 @@
-"""The compilers of an instrumented build: they put the counters of software metrics into what they compile."""
+"""Compilers of an instrumented build, which insert the counters of software metrics into the code."""

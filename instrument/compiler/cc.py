@@ -1,4 +1,4 @@
-"""One compiler command with counters, by hand: `unperturbed cc --metrics FILE -- gcc -O2 -c x.c`."""
+"""Single compiler commands with counters: `unperturbed cc --metrics FILE -- gcc -O2 -c x.c`."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from unperturbed.instrument.finding.site_log import SiteReport, read_sites
 from unperturbed.instrument.missing import metrics_without_site
 
 TOTALS = "UNPERTURBED_TOTALS"
-"""Variable of the environment: file that a program linked by hand appends its counts to when it ends."""
+"""Environment variable: file to which a program linked by `unperturbed cc` appends its counts when it ends."""
 
 _TOTALS_SOURCE = """\
-/* Writes what was counted when the program ends, if it is asked: one line per metric. Runs once, after all else. */
+/* If @VARIABLE@ is set, writes the counts when the program ends, one line per metric. Runs once, after all else. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,11 +60,11 @@ __attribute__((destructor(101))) static void write_totals(void)
 
 
 class _RepeatedKeyError(Exception):
-    """A mapping has a key twice. The message begins with line and column."""
+    """A mapping has a duplicate key. The message starts with line and column."""
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses duplicate keys; YAML's own loader would take the last."""
+    """YAML loader that rejects duplicate keys; PyYAML's own loader takes the last."""
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         node = super().compose_mapping_node(anchor)
@@ -73,7 +73,7 @@ class _Loader(yaml.SafeLoader):
             mark, name = key.start_mark, (key.tag, str(key.value))
             if name in first:
                 where, before = f"{mark.line + 1}:{mark.column + 1}", first[name].line + 1
-                raise _RepeatedKeyError(f"{where}: duplicate key `{key.value}` (first in line {before}); remove one")
+                raise _RepeatedKeyError(f"{where}: duplicate key `{key.value}` (first on line {before}); remove one")
             first[name] = mark
         return node
 
@@ -87,16 +87,16 @@ def run_compiler(
     sham: bool = False,
     layout: str = "",
 ) -> int:
-    """Run one compiler command with the counters that a metrics file asks for; return the compiler's exit code.
+    """Run one compiler command with the counters that a metrics file defines; return the compiler's exit code.
 
     Settings and site log are written to `<metrics_file>.toolchain`, those of a sham to `<metrics_file>.sham.toolchain`.
-    A metric without a place is a warning, once per metric: other sources may hold it.
+    A metric without a site causes one warning: other sources may contain the site.
 
     `runtime`, `bounds`: As for `write_toolchain`. A program that gets the runtime also writes its counts, see `TOTALS`.
-    `layout`: What the layout of a link is drawn from; empty: as in the command.
+    `layout`: Text from which the layout of a link is drawn; empty: the layout of the command.
     """
     if not command:
-        raise SpecError("no compiler command: write it after --, as in: -- gcc -O2 -c x.c")
+        raise SpecError("the compiler command is missing: write it after --, as in: -- gcc -O2 -c x.c")
     software = read_metrics(metrics_file)
     folder = metrics_file.with_name(metrics_file.name + (".sham" if sham else "") + ".toolchain").absolute()
     if runtime and software:
@@ -110,7 +110,7 @@ def run_compiler(
     code = wrapper.run(settings, tuple(command))
     parsed = parse_command(tuple(command))
     linked = parsed.executable or parsed.library
-    # The log of many sources is read when they are linked, not once for each of them.
+    # The log of many sources is read only when they are linked, not for each source.
     if code == 0 and (linked or len(list(Path(settings.place("sites")).glob("*.json"))) == 1):
         for name, warning in _warnings(read_sites(folder), software, linked=linked):
             # A warning about a source is repeated for the program.
@@ -120,7 +120,7 @@ def run_compiler(
 
 
 def totals_source(software: Mapping[str, Event]) -> str:
-    """Return C text by which a program writes its counts when it ends; those that are not compiled in are left out."""
+    """Return C source that writes a program's counts when it ends, without metrics that are not compiled in."""
     names = (json.dumps(name) if event.means == "compiled" else "0" for name, event in software.items())
     return _TOTALS_SOURCE.replace("@NAMES@", ", ".join(names)).replace("@VARIABLE@", TOTALS)
 
@@ -131,17 +131,17 @@ def read_metrics(path: Path) -> dict[str, Event]:
         loader = _Loader(path.read_text(encoding="utf-8"))
         root = loader.get_single_node()
         if root is not None:
-            loader.construct_document(root)  # meets every fault of the file
+            loader.construct_document(root)  # finds every fault of the file
     except OSError as error:
         raise SpecError(f"{path}: cannot read the metrics file ({error.strerror})") from None
     except _RepeatedKeyError as error:
         raise SpecError(f"{path}:{error}") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # such as a date that there is not
-        raise SpecError(f"{path}: this is not YAML ({' '.join(str(error).split())})") from None
-    # A whole spec serves too: there the mapping is below `measure:`.
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # such as an impossible date
+        raise SpecError(f"{path}: invalid YAML ({' '.join(str(error).split())})") from None
+    # The file may also be a whole spec, with the mapping below `measure:`.
     software = _below(root, "software") or _below(_below(root, "measure"), "software")
     if not isinstance(software, yaml.MappingNode):
-        raise SpecError(f"{path}: no mapping `software:`, such as software: {{blocks: {{enter: compress_block}}}}")
+        raise SpecError(f"{path}: `software:` is missing; write, for example, software: {{blocks: {{enter: f}}}}")
     events, faults = {}, []
     for key, mapping in software.value:
         name, mark = str(loader.construct_object(key)), key.start_mark
@@ -155,30 +155,30 @@ def read_metrics(path: Path) -> dict[str, Event]:
 
 
 def _below(node: yaml.Node | None, wanted: str) -> yaml.Node | None:
-    """Return the value of a key, None where the node is no mapping or has no such key."""
+    """Return the value of a key; None if the node is not a mapping or lacks the key."""
     pairs = node.value if isinstance(node, yaml.MappingNode) else ()
     return next((value for key, value in pairs if key.value == wanted), None)
 
 
 def _note_uncounted(settings: ToolchainSettings, software: Mapping[str, Event]) -> None:
-    """Warn once of metrics that no compiler can count."""
+    """Warn once about metrics that are not compiled in."""
     kinds = {"kernel": "probe", "preload": "preload", "python": "python"}
     names = [f"{name} ({kinds[event.means]})" for name, event in software.items() if event.means != "compiled"]
     if names and wrapper.is_first_note(settings, f"campaign only\0{names}"):
-        what = f"{', '.join(names)} {'counts' if len(names) == 1 else 'count'} in a campaign only"
-        print(f"unperturbed cc: warning: {what}, not in what is compiled by hand", file=sys.stderr)
+        what = f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} counted only in a campaign"
+        print(f"unperturbed cc: warning: {what}, not by `unperturbed cc`", file=sys.stderr)
 
 
 def _warnings(report: SiteReport, software: Mapping[str, Event], *, linked: bool) -> Iterator[tuple[str, str]]:
-    """Yield metrics without a site and their warnings: all of a program, of a lone source those that look misspelt."""
+    """Yield the metrics without a site, with warnings: all for a program, only misspelt names for a single source."""
     if not report.sources or (not linked and len(report.sources) > 1):
         return
     missing = metrics_without_site(report, software)
     if not missing:
         return
-    from unperturbed.instrument.missing import explain  # noqa: PLC0415  most commands find what they look for
+    from unperturbed.instrument.missing import explain  # noqa: PLC0415  most commands lack no metric
 
     for name, event in missing.items():
         known = linked or last_part(event.target) in explain.names_of_build(report).words
         if linked or (not known and explain.nearest_names(event, report, surely=True)):
-            yield name, f"{explain.why_missing(name, event, report)} (another source may hold it)"
+            yield name, f"{explain.why_missing(name, event, report)} (another source may contain it)"

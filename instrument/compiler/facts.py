@@ -1,6 +1,6 @@
-"""The compiler's answers about itself, and the runtime's objects compiled by it; each kept for a toolchain.
+"""Facts that the compiler reports about itself, and the runtime's objects that it compiles; cached by toolchain.
 
-Its predefined macros, whether its linker exports single symbols, and the folders in which it searches headers.
+The facts are its predefined macros, whether its linker exports single symbols, and its folders of headers.
 """
 
 # pathlib, shutil and subprocess would cost every command that is instrumented 16 ms.
@@ -42,7 +42,7 @@ _DIALECT = {
     **{flag: flag for flag in ("-funsigned-char", "-fsigned-char", "-fpack-struct")},
     **{flag: flag for flag in (f"-fpack-struct={width}" for width in (1, 2, 4, 8, 16))},
 }
-"""Options that change the language itself or the layout of its types, and how clang spells them."""
+"""Options that change the language itself or the layout of its types → clang's equivalents."""
 
 _MACROS = {
     *("__clang__", "__STDC_VERSION__", "__cplusplus", "__STRICT_ANSI__", "__ILP32__", "__ARM_FEATURE_ATOMICS"),
@@ -54,7 +54,7 @@ _EXPORTS = tuple(
 
 
 def ask_compiler(settings: ToolchainSettings, command: CompilerCommand, language: str) -> Facts:
-    """Ask the compiler for its predefined macros (once for each set of flags that can change them)."""
+    """Return facts from the compiler's predefined macros, cached for each set of flags that can change the macros."""
     flags = [*machine_flags(command), *(word for word in command.arguments if re.fullmatch(r"-std=.*|-ansi", word))]
     path = _cache_path(settings, "facts", command, [language, *flags])
     if os.path.exists(path):
@@ -85,15 +85,15 @@ def _machine(settings: ToolchainSettings, macros: Mapping[str, str], *, reads_at
     if "__aarch64__" in macros:
         return "aarch64+lse" if "__ARM_FEATURE_ATOMICS" in macros else "aarch64"
     if settings.sham and "__x86_64__" in macros:
-        raise HostError("sham builds with clang need AT&T's assembly: remove -masm=intel from the build's flags")
+        raise HostError("sham builds with clang need AT&T assembly syntax: remove -masm=intel from the build's flags")
     if settings.sham:
-        unknown = "on other machines the length of an increment is not known"
-        raise HostError(f"sham builds are for x86-64 and AArch64: {unknown}")
+        unknown = "the length of an increment on other architectures is not known"
+        raise HostError(f"sham builds need x86-64 or AArch64: {unknown}")
     return ""
 
 
 def link_arguments(settings: ToolchainSettings, command: CompilerCommand) -> Added:
-    """Return what is added to a command that links: the runtime for a program, and the bounds of pages of counters."""
+    """Return the arguments added to a link command: a program's runtime, and the bounds of the pages of counters."""
     if not (command.executable or command.library):
         return Added()
     flags = [*machine_flags(command), *(["-DUNPERTURBED_STATIC"] if command.static else [])]
@@ -103,7 +103,7 @@ def link_arguments(settings: ToolchainSettings, command: CompilerCommand) -> Add
     if settings.bounds:
         first, last = settings.bounds
         kind = ["-DUNPERTURBED_EXECUTABLE"] if command.executable else []
-        # What lld makes of LLVM's own objects comes behind all others: between the bounds only if these are among them.
+        # lld places code from LLVM's own objects last: it is between the bounds only if these are such objects too.
         if "clang" in os.path.realpath(found_on_path(command.compiler[-1])).rpartition("/")[2]:
             flags = [*flags, *(word for word in command.arguments if word.startswith("-flto"))]
         before.append(_runtime_object(settings, command, [*flags, *kind], first))
@@ -115,7 +115,7 @@ def link_arguments(settings: ToolchainSettings, command: CompilerCommand) -> Add
         from unperturbed.instrument.layout import draw_layout  # noqa: PLC0415  only builds in several layouts need it
 
         layout = draw_layout(command, settings.layout, settings.place("passing"))
-    # An earlier -x would hold for the objects too.
+    # An earlier -x would also apply to the objects.
     return Added(tuple(before), ("-x", "none", *after) if after else (), layout)
 
 
@@ -136,7 +136,7 @@ def _runtime_object(settings: ToolchainSettings, command: CompilerCommand, flags
         write_whole(path, _content(kept))
     elif not os.path.exists(path):
         aside = _aside(path)
-        # DWARF 4: valgrind before 3.20 runs no program in which clang's DWARF 5 is, and simulated counters need it.
+        # DWARF 4, for simulated counters: valgrind before 3.20 cannot run programs that have clang's DWARF 5.
         words = ["-fno-lto", *flags, "-O2", "-fPIC", "-gdwarf-4", "-x", "c", "-c", source, "-o", aside]
         code, _, stderr = captured([command.compiler[-1], *words])
         if code:
@@ -148,7 +148,7 @@ def _runtime_object(settings: ToolchainSettings, command: CompilerCommand, flags
 
 
 def _takes_export(settings: ToolchainSettings, command: CompilerCommand, flags: list[str]) -> bool:
-    """Return whether the linker can export one symbol of a program, so that libraries opened later find the runtime."""
+    """Return whether the linker can export single symbols of a program, which libraries opened later need."""
     linker = [word for word in command.arguments if word.startswith("-fuse-ld=")]
     path = _cache_path(settings, "export", command, [*flags, *linker])
     if not os.path.exists(path):
@@ -162,7 +162,7 @@ def _takes_export(settings: ToolchainSettings, command: CompilerCommand, flags: 
 
 
 def _cache_path(settings: ToolchainSettings, subject: str, command: CompilerCommand, words: list[str]) -> str:
-    """Return a cache file's path, by the words and by the compiler's own file, so that an update is seen."""
+    """Return the path of a cache file; it depends on the words and the compiler's file, to notice an update."""
     program = found_on_path(command.compiler[-1])
     identity = [program, os.path.realpath(program)]
     if os.path.exists(program):
@@ -172,7 +172,7 @@ def _cache_path(settings: ToolchainSettings, subject: str, command: CompilerComm
 
 
 def _aside(path: str) -> str:
-    """Return a path beside a cache file where only this process writes."""
+    """Return a path beside a cache file, to which only this process writes."""
     folder, name = os.path.split(path)
     os.makedirs(folder, exist_ok=True)
     return os.path.join(folder, f"{os.getpid()}.{os.urandom(4).hex()}.{name}")
@@ -184,12 +184,12 @@ def _content(path: str) -> bytes:
 
 
 def _digest(content: bytes) -> str:
-    import hashlib  # noqa: PLC0415  sources without a site need none
+    import hashlib  # noqa: PLC0415  sources without a site do not need it
 
     return hashlib.blake2b(content, digest_size=12).hexdigest()
 
 
-# -v: the compiler proper's own command line shows what else a driver, or a script in its place, hands on to it.
+# -v prints the compiler proper's command line, with everything that a driver or a script passes on to it.
 _FOLLOWED = re.compile(
     r"-internal-.*|-i(?:multiarch|multilib|prefix|sysroot|withprefix)|-isysroot.*|-include-pch-.*|-(?:no-)?integrated-.*"
 )
@@ -204,10 +204,10 @@ _OWN_VARIABLES = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH")
 
 
 def record_include_dirs(settings: ToolchainSettings, command: CompilerCommand, language: str) -> None:
-    """Ask the compiler for its own folders and record them for the launcher, unless they are recorded.
+    """Record the compiler's own header folders for the launcher, unless they are already recorded.
 
-    A note is a list of fields, each ended by a zero: T, the compiler's time of change and size; K, a flag; d, a folder;
-    D, a definition that the driver adds; U: what the compiler does cannot be followed, and every source needs Python.
+    A record is a list of fields, each ended by a zero: T, the compiler's modification time and size; K, a flag; d, a
+    folder; D, a definition that the driver adds; U, the search for headers is unknown: every source needs Python.
     """
     flags = options_among(command, FOLDER_FLAGS)
     program = command.compiler[-1]
@@ -243,7 +243,7 @@ def _asked(words: list[str]) -> list[str]:
 
 
 def _mixed(words: list[str]) -> int:
-    """Return the hash by which the launcher finds a note: FNV-1a of the words, each with a zero behind it."""
+    """Return the hash by which the launcher finds a record: FNV-1a of the words, each followed by a zero."""
     value = 0xCBF29CE484222325
     for byte in "".join(f"{word}\0" for word in words).encode("utf-8", "surrogateescape"):
         value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF

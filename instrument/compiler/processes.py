@@ -1,4 +1,4 @@
-"""Running the compiler with little of Python's library: `subprocess` would cost every command of a build 6 ms."""
+"""Running the compiler without `subprocess`, which would cost every command of a build 6 ms."""
 
 # ruff: noqa: PTH118, PTH120
 
@@ -13,14 +13,14 @@ from collections.abc import Mapping, Sequence
 
 from unperturbed.errors import HostError
 
-_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # the compiler shall meet them as it would without us
+_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # for the compiler, they have their default action again
 _KILLING = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 _KILLED = re.compile(rb"(Killed|Terminated|Hangup) signal terminated program|unable to execute command: (Killed|Term)")
-"""How the drivers of gcc and clang say that they have lost the compiler itself."""
+"""Messages of the gcc and clang drivers when the compiler proper was killed."""
 
 
 class Process:
-    """A command that runs beside us; its standard error, and with `output` its standard output, are ours to read."""
+    """Command that runs in parallel; its standard error, and with `output` its standard output, are captured."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Process:
                 os.close(stream)
 
     def wait(self) -> tuple[int, bytes, bytes]:
-        """Wait for the command's end; return exit code (-n for signal n), standard output and standard error."""
+        """Wait for the command to end; return exit code (-n for signal n), standard output and standard error."""
         pieces: dict[int, list[bytes]] = {stream: [] for stream in self._streams}
         waiting = set(self._streams)
         poll = select.poll()
@@ -66,9 +66,9 @@ class Process:
                     os.close(stream)
         code = os.waitstatus_to_exitcode(os.waitpid(self._child, 0)[1])
         *output, stderr = (b"".join(pieces[stream]) for stream in self._streams)
-        # A killed compiler says nothing of what it compiled: to go on without counters would be a wrong answer.
+        # If the compiler was killed, it is unknown whether the source compiles: do not continue without counters.
         if -code in _KILLING or (code and _KILLED.search(stderr)):
-            raise HostError("the compiler was killed; is there enough memory? Repeat the build")
+            raise HostError("the compiler was killed, perhaps because memory ran out: repeat the build")
         return code, output[0] if output else b"", stderr
 
 
@@ -86,23 +86,23 @@ def captured(
 
 
 def execute(words: Sequence[str]) -> int:
-    """Run a command in our place; return its exit code, -n for signal n."""
+    """Run a command with the wrapper's own input and output; return its exit code, -n for signal n."""
     return os.waitstatus_to_exitcode(os.waitpid(_spawn(words, [], None), 0)[1])
 
 
 def exit_code(code: int) -> int:
-    """Return the exit code a shell would give: 128 + n for a process that signal n ended."""
+    """Return the exit code that a shell would report: 128 + n for a process that signal n killed."""
     return code if code >= 0 else 128 - code
 
 
 def first_error(stderr: bytes) -> str:
     """Return the first error that a compiler wrote to standard error."""
     lines = stderr.decode("utf-8", "replace").splitlines()
-    return next((line for line in lines if "error" in line), lines[0] if lines else "the compiler gave no reason")
+    return next((line for line in lines if "error" in line), lines[0] if lines else "the compiler printed no error")
 
 
 def found_on_path(program: str) -> str:
-    """Return the path of the program that a name stands for, the name itself when there is none."""
+    """Return the path of a program that is on PATH; the name itself if it is not."""
     if os.path.dirname(program):
         return program
     places = (os.path.join(folder, program) for folder in os.get_exec_path())
@@ -110,7 +110,7 @@ def found_on_path(program: str) -> str:
 
 
 def _spawn(words: Sequence[str], actions: list[tuple[int, ...]], environment: Mapping[str, str] | None) -> int:
-    """Start a command; it inherits all open files that it may: make's job server is among them."""
+    """Start a command that inherits all inheritable open files, such as make's job server."""
     variables = os.environ if environment is None else environment
     try:
         return os.posix_spawnp(words[0], list(words), variables, file_actions=actions, setsigdef=_IGNORED_BY_PYTHON)

@@ -1,4 +1,4 @@
-"""Settings of a wrapper in one JSON file: the metrics, the runtime to link, and the folders it writes to."""
+"""Settings of a compiler wrapper, in a JSON file: the metrics, the runtime to link, and the wrapper's folders."""
 
 # pathlib would cost every command of a build 5 ms.
 # ruff: noqa: PTH100, PTH118, PTH120, PTH123
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _FORMAT = 6
 LAYOUT_FILE = "layout"
-"""The file in a toolchain's folder that holds what layouts are drawn from."""
+"""File in a toolchain's folder, with the text from which layouts are drawn."""
 
 
 class ToolchainSettings(NamedTuple):
@@ -28,19 +28,19 @@ class ToolchainSettings(NamedTuple):
 
     metrics: tuple[Selected, ...]  # The software metrics that are compiled in
     runtime: tuple[str, ...]  # C sources compiled and linked into every program
-    bounds: tuple[str, ...]  # C sources linked first and last into what is linked: its counters lie between them
-    sham: bool  # Put a no-op of the same length in the place of each increment: the layout without the counting
-    layouts: bool  # Note every link, so that it can be made again in another layout
-    folder: str  # Folder of settings, site log, cache and passing files
-    # Folder in which the runtime's objects are kept for other toolchains too; empty: in this one's cache alone.
+    bounds: tuple[str, ...]  # C sources of the first and last object of every link; the counters are between them
+    sham: bool  # Replace each increment with a no-op of the same length: the same layout, without counting
+    layouts: bool  # Record every link, to repeat it in other layouts
+    folder: str  # Folder of settings, site log, cache and temporary files
+    # Folder in which toolchains share the runtime's objects; empty: they are only in this toolchain's cache.
     objects: str = ""
-    layout: str = ""  # What the layout of every link is drawn from; empty: as in the build's commands
+    layout: str = ""  # Text from which the layout of every link is drawn; empty: the layout of the build's commands
 
     def place(self, *names: str) -> str:
         """Return a path in the toolchain's folder.
 
-        It holds `sites` (the site log; the launcher appends sources without a site to `sites/passed`), `links`, `noted`
-        (marks of notes, each of which is printed once), `cache` and `passing` (files of one wrapper run).
+        The folder has `sites` (the site log; the launcher appends sources without a site to `sites/passed`), `links`,
+        `noted` (marks of printed notes, to print each once), `cache` and `passing` (temporary files of a wrapper run).
         """
         return os.path.join(self.folder, *names)
 
@@ -54,7 +54,7 @@ def settings_text(
     layouts: bool = False,
     objects: Path | None = None,
 ) -> str:
-    """Return the JSON text of the settings file; the order of `software` gives the metrics' numbers."""
+    """Return the JSON text of the settings file; metrics are numbered in the order of `software`."""
     from unperturbed.instrument.events.event import select  # noqa: PLC0415  the wrapper reads settings only
 
     metrics = [
@@ -80,8 +80,8 @@ def read_settings(path: str) -> ToolchainSettings:
         with open(path, encoding="utf-8") as file:
             described: dict[str, Any] = json.load(file)
         if described["format"] != _FORMAT:
-            other = f"written by another version (format {described['format']})"
-            raise SpecError(f"{path}: {other}; write the toolchain again")
+            other = f"written by another version of Unperturbed (format {described['format']})"
+            raise SpecError(f"{path}: {other}; create the toolchain again")
         folder = os.path.dirname(os.path.abspath(path))
         return ToolchainSettings(
             tuple(Selected(**{**metric, "need": Need.from_json(metric["need"])}) for metric in described["metrics"]),
@@ -100,7 +100,7 @@ def read_settings(path: str) -> ToolchainSettings:
 
 
 def _layout(path: str) -> str:
-    """Read what layouts are drawn from, in a file of its own: a build may pass no variable of ours to its compilers."""
+    """Read the text from which layouts are drawn: a file, because a build may drop environment variables."""
     try:
         with open(path, encoding="utf-8") as file:
             return file.read()

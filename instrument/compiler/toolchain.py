@@ -1,4 +1,4 @@
-"""A folder with compilers `cc` and `cxx` that put the counters of software metrics into what they compile."""
+"""Toolchains: folders with compilers `cc` and `cxx` that insert the counters of software metrics into the code."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ _HARMLESS = Options("""
     -Xlinker -Xassembler -mllvm --param* -dumpbase* -dumpdir -aux-info --serialize-diagnostics
     -serialize-diagnostics
 """)
-"""Options that change neither which files are read nor what stands in them."""
+"""Options that change neither which files are read nor their preprocessed content."""
 
 _HARMLESS_BUT = Options("""
     -fmodule* -fno-module* -fimplicit-module* -fprebuilt-module* -fdirectives-only -fpreprocessed -finput-charset*
     -fplugin* -fpass-plugin* -fpch-preprocess -fms-compat* -fsearch* -frewrite* -finclude* -fbuiltin-module* -Wp,*
     -gen* -Ob*
 """)
-"""Exceptions to `_HARMLESS`: other texts, other ways to find them, or the reason why Python leaves a source alone."""
+"""Exceptions to `_HARMLESS`: they change texts or the search for files, or rule out instrumentation of a source."""
 
 _OPTION_TABLES = {"Q": QUESTIONS, "M": COMPILING, "A": _HARMLESS, "X": _HARMLESS_BUT, "G": FOLDER_FLAGS}
 _WORD_TABLES = {"t": TRAILERS, "b": BEFORE_EXPRESSION, "y": DECLARING}
@@ -79,14 +79,14 @@ exec {command} "$@"
 def write_executables(
     settings: ToolchainSettings, compilers: Mapping[str, Sequence[str]], python: Sequence[str]
 ) -> None:
-    """Write an executable for each compiler into the toolchain's folder; what is there and still right stays as it is.
+    """Write an executable for each compiler into the toolchain's folder; executables that are up to date stay.
 
-    What precedes a compiler (ccache) knows it by its time of change and its size, or by its content. Other settings,
-    and a folder made anew, are another compiler: each executable holds a digest with a random part, which also gives
-    the fraction of the second in its time.
+    Tools such as ccache identify a compiler by its modification time and size, or by its content. With other settings,
+    or in a new folder, it must be a different compiler: each executable contains a digest with a random part, which
+    also determines the fraction of a second in its modification time.
     """
     program = launcher_program(compilers["cc"], Path(settings.folder) / "cache")
-    # What decides what is put into a program: the settings, this package, and the runtime.
+    # The instrumentation of a program depends on the settings, this package, and the runtime.
     runtime = (Path(path).read_bytes() for path in (*settings.runtime, *settings.bounds))
     own = (Path(settings.folder) / "settings.json").read_bytes()
     shared = _digest([own, _package_digest().encode(), *runtime]).encode()
@@ -111,7 +111,7 @@ def write_executables(
 
 
 def launcher_program(compiler: Sequence[str], cache: Path) -> Path | None:
-    """Return the compiled launcher, compiled now if no cache has it; None if this host has no C compiler."""
+    """Return the compiled launcher, from a cache or compiled now; None if this host has no C compiler."""
     if not _SOURCES:
         return None
     sources = [path.read_bytes() for path in _SOURCES]
@@ -119,13 +119,13 @@ def launcher_program(compiler: Sequence[str], cache: Path) -> Path | None:
         try:
             folder = find_folder()
             folder.mkdir(parents=True, exist_ok=True)
-            # Without a dynamic linker it starts in half the time.
+            # A statically linked launcher starts in half the time.
             commands = [
                 [*command, *flags]
                 for command in dict.fromkeys((tuple(compiler), ("cc",), ("gcc",), ("clang",)))
                 for flags in ((*_FLAGS, "-static"), _FLAGS)
             ]
-            # First what any of them has made: a compiler for another machine would be tried for every toolchain.
+            # Look for any cached launcher first; otherwise, every toolchain would retry a compiler for another machine.
             targets = [folder / f"{_digest([*sources, repr(command).encode()])}-launcher" for command in commands]
             for target in targets:
                 if is_own_file(target) and _answer([str(target)]) == _ANSWER:
@@ -142,12 +142,12 @@ def launcher_program(compiler: Sequence[str], cache: Path) -> Path | None:
 def launcher_fields(
     settings: ToolchainSettings, compiler: Sequence[str], python: Sequence[str], name: str
 ) -> Iterable[bytes]:
-    """Return what the launcher must know, field by field; see `read_configuration` in launcher/settings.c."""
+    """Return the fields of the launcher's configuration; see `read_configuration` in launcher/settings.c."""
     endings = {ending: "cpp-output" if "cpp-output" in language else language for ending, language in LANGUAGES.items()}
     if is_cxx_driver(compiler[-1]) or is_cxx_driver(parse_command((*compiler, "-c")).compiler[-1]):
         endings[".c"] = "c++"
     elif name == "cxx":
-        endings[".c"] = "-"  # its name does not show how it takes C sources
+        endings[".c"] = "-"  # its name does not show how it treats C sources
     endings |= dict.fromkeys(UNCOUNTED, "-")
     fields = [
         *(f"C{word}" for word in compiler),
@@ -167,7 +167,7 @@ def launcher_fields(
 
 def _need_fields(need: Need) -> list[str]:
     fields = ["N"]
-    # A sign beyond ASCII may be spelled \u…, or in another charset.
+    # A character beyond ASCII may be written as \u…, or in another charset.
     fields += [f"w{word}" for word in need.words if word.isascii()]
     if need.used and need.used.isascii() and need.use in _USES:
         fields.append(f"{_USES[need.use]}{need.used}")
@@ -179,7 +179,7 @@ def _need_fields(need: Need) -> list[str]:
 
 
 def _compiled(command: Sequence[str], target: Path) -> Path | None:
-    """Return the launcher made by one command, None when that fails or does not run on this host."""
+    """Compile the launcher with one command; return None if that fails or the launcher does not run on this host."""
     aside = target.with_name(f".{target.name}.{os.getpid()}.{os.urandom(4).hex()}")
     sources = [str(path) for path in _SOURCES if path.suffix == ".c"]
     try:
@@ -192,7 +192,7 @@ def _compiled(command: Sequence[str], target: Path) -> Path | None:
 
 
 def _answer(command: Sequence[str]) -> bytes | None:
-    """Return what a command prints, None when it cannot be run, fails or does not end."""
+    """Return the standard output of a command; None if the command cannot be run, fails or does not end."""
     try:
         result = supervision.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PATIENCE_SECONDS)
     except (OSError, subprocess.SubprocessError):
@@ -201,7 +201,7 @@ def _answer(command: Sequence[str]) -> bytes | None:
 
 
 def _with_configuration(program: bytes, configuration: str, digest: str) -> bytes:
-    """Return the program with its configuration's path, and a digest behind it, in the place that is kept for them."""
+    """Return the launcher with its configuration's path and a digest written into the space reserved for them."""
     place = program.index(_PLACE)
     text = os.fsencode(configuration) + b"\0" + digest.encode()
     if len(os.fsencode(configuration)) >= _PLACE_BYTES:
@@ -225,7 +225,7 @@ _DEFAULT_COMPILERS: Mapping[str, str] = MappingProxyType({"cc": "gcc", "cxx": "g
 
 _OF_MAKE = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")
 _LONG_COMMAND = 100_000
-"""Characters from which on a link's arguments go into a response file, as they came in one."""
+"""Length, in characters, above which a link's arguments go into a response file, as they did in the build."""
 
 _PROGRAM = """\
 import sys
@@ -255,13 +255,13 @@ def write_toolchain(
     layouts: bool = False,
     objects: Path | None = None,
 ) -> Toolchain:
-    """Write the compilers of a build, `cc` and `cxx`, with `settings.json`; a site log of other settings is removed.
+    """Write the compilers of a build, `cc` and `cxx`, with `settings.json`; remove the site log of other settings.
 
-    `software`: Name of each metric → its event, in the order of their indices. Empty: nothing is counted, programs are
-    only linked with the runtime.
-    `compilers`: `cc` and `cxx` → the command behind each (`gcc`, `clang-16`, `ccache gcc`); gcc and g++ when missing.
+    `software`: Name of each metric → its event, in the order of the metrics' indices. If empty, nothing is counted, and
+    programs are only linked with the runtime.
+    `compilers`: `cc` and `cxx` → the command behind each (`gcc`, `clang-16`, `ccache gcc`); by default, gcc and g++.
     `runtime`, `bounds`, `sham`, `objects`: As in `ToolchainSettings`.
-    `layouts`: Note every link, for `relink`; and within `in_layout` link in another layout.
+    `layouts`: Record every link, for `relink`; and within `in_layout`, link in another layout.
     """
     for name, command in compilers.items():
         if name not in _DEFAULT_COMPILERS:
@@ -270,7 +270,7 @@ def write_toolchain(
             raise SpecError(f"compilers: {name} is empty; name a compiler such as {_DEFAULT_COMPILERS[name]}")
     for source in (*runtime, *bounds):
         if not source.is_file():
-            raise SpecError(f"{source}: the runtime's source is missing")
+            raise SpecError(f"{source}: this source of the runtime is missing")
     folder = folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
     settings = folder / "settings.json"
@@ -287,7 +287,7 @@ def write_toolchain(
 
 @contextmanager
 def in_layout(folder: Path, layout: str) -> Iterator[None]:
-    """Link everything meanwhile in the layout that is drawn from a text; see `instrument.layout`."""
+    """Within this context, link everything in the layout that is drawn from a text; see `instrument.layout`."""
     passing = folder / "passing"
     shutil.rmtree(passing, ignore_errors=True)  # an earlier layout that was killed left files
     passing.mkdir()
@@ -301,7 +301,7 @@ def in_layout(folder: Path, layout: str) -> Iterator[None]:
 
 
 def relink(folder: Path, link: Link) -> None:
-    """Make a link of a build again, in its place, from the objects that the build left."""
+    """Repeat a link of a build in its original folder, from the objects that the build left."""
     passing = folder.absolute() / "passing"
     passing.mkdir(exist_ok=True)
     shown = shlex.join(link.words)
@@ -318,17 +318,17 @@ def relink(folder: Path, link: Link) -> None:
         result = supervision.run(
             [*_wrapper(folder.absolute()), *words],
             cwd=link.folder,
-            # The job server of a make that we may run in is not for us.
+            # The job server of a make that started this process is not for this link.
             env={**environment, **link.environment, "TMPDIR": str(passing)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         )
     except FileNotFoundError:
-        raise RunError(f"cannot repeat a link whose folder {link.folder} is gone: {shown}") from None
+        raise RunError(f"cannot repeat a link because its folder {link.folder} no longer exists: {shown}") from None
     if result.returncode:
         output = result.stdout.decode(errors="replace").strip()
-        raise RunError(f"a repeated link failed (exit code {result.returncode}): {shown}\n{output}")
+        raise RunError(f"repeating a link failed (exit code {result.returncode}): {shown}\n{output}")
 
 
 def _wrapper(folder: Path) -> list[str]:
@@ -338,7 +338,7 @@ def _wrapper(folder: Path) -> list[str]:
 
 @contextmanager
 def _alone_in(folder: Path) -> Iterator[None]:
-    """Keep other writers of the same toolchain waiting: a build may run `cc.run_compiler` many times at once."""
+    """Lock a toolchain against other writers: a build may run `cc.run_compiler` many times in parallel."""
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -347,8 +347,8 @@ def _alone_in(folder: Path) -> Iterator[None]:
 def _python() -> list[str]:
     """Return the command that runs the wrapper.
 
-    -I: neither the build's PYTHON… variables nor a module in its folder may change what runs; so the packages' places
-    are given. -S: a virtual environment's start-up files would cost every file 2 ms.
+    -I: neither the build's PYTHON… variables nor a module in its folder may change what runs; therefore, the program
+    adds the packages' folders. -S: a virtual environment's start-up files would cost every command 2 ms.
     """
     places = {Path(place).absolute() for place in unperturbed.instrument.__path__}
     clang = importlib.util.find_spec("clang")

@@ -1,21 +1,21 @@
-"""The instrumenting compiler wrapper: stands for the project's compiler in any build system.
+"""Instrumenting compiler wrapper, which replaces the project's compiler in any build system.
 
-For a source that may hold a site of a selected event::
+Steps for a source that may contain a site of a selected event::
 
     COMPILER -E               the preprocessed text
-    libclang                  the places where the events happen; counters are inserted there
+    libclang                  the sites where the events happen; counters are inserted there
     COMPILER -fsyntax-only    the original command reads the original source: its warnings, errors and dependency files
-                              (not with -w, where there are errors alone)
+                              (skipped with -w, which leaves only errors)
     COMPILER -w               the rewritten text, with the original flags
 
-The second and third run side by side. So every diagnostic of the compiler's front end is the original's, with macros
-and carets as ever, and an error ends with the compiler's own exit code; warnings that gcc gives only behind it
-(-Wmaybe-uninitialized, -Wunused-function and others) are not shown for an instrumented source. Whatever cannot be
-instrumented (libclang cannot read it, or the rewritten text does not compile though the original does) is compiled by
-the original command, reported once on standard error and recorded in the site log. All other commands run as they are;
-those that link get the runtime, and the bounds of the pages that hold their counters.
+The second and third steps run in parallel. Every diagnostic of the compiler's front end is therefore that of the
+original source, with macros and carets, and an error gives the compiler's own exit code. Warnings from later passes of
+gcc (-Wmaybe-uninitialized, -Wunused-function and others) are not shown for an instrumented source. A source that cannot
+be instrumented (libclang cannot read it, or the rewritten text does not compile though the original does) is compiled
+by the original command, reported once on standard error and recorded in the site log. All other commands run unchanged;
+link commands get the runtime, and the bounds of the pages that contain their counters.
 
-Most commands of a build never come here: the launcher (in launcher/) has passed them on.
+Most commands of a build do not reach the wrapper: the launcher (in launcher/) starts the compiler directly.
 """
 
 # pathlib would cost every command of a build 5 ms.
@@ -62,7 +62,7 @@ _TELLING_VARIABLES = {"DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES"}
 
 
 _Rewritten = tuple[SourceRecord, bytes | None]
-"""One source's record, and its rewritten text (None: it is compiled as it is)."""
+"""Record of a source, and its rewritten text (None: the source is compiled unchanged)."""
 
 
 def main(arguments: list[str]) -> int:
@@ -81,14 +81,14 @@ def main(arguments: list[str]) -> int:
 
 
 def run_and_exit(arguments: list[str]) -> NoReturn:
-    """Run the wrapper as a program, and exit at once: to release a syntax tree takes as long as to read it."""
+    """Run the wrapper as a program, and exit at once: freeing a syntax tree takes as long as reading it."""
     code = main(arguments)
     sys.stderr.flush()
     os._exit(code)
 
 
 def run(settings: ToolchainSettings, words: tuple[str, ...]) -> int:
-    """Run one compiler command with counters in what it compiles."""
+    """Run one compiler command, with counters inserted into its sources."""
     command = parse_command(words)
     added = Added()
     if (settings.runtime or settings.bounds or settings.layout) and (command.executable or command.library):
@@ -111,14 +111,16 @@ def _run(settings: ToolchainSettings, command: CompilerCommand, added: Added) ->
     whole = added.to(command.compiler, command.words[len(command.compiler) :])
     if not settings.metrics or not (command.sources or command.uncounted):
         return exit_code(execute(whole))
-    uncounted = [_record(command, source, NOT_INSTRUMENTED, f"it is {source.language}") for source in command.uncounted]
+    uncounted = [
+        _record(command, source, NOT_INSTRUMENTED, f"{source.language} source") for source in command.uncounted
+    ]
     texts = {} if command.reason else {source: _preprocess(command, source) for source in command.sources}
     if len(texts) < len(command.sources) or None in texts.values():
-        code = execute(whole)  # when the preprocessor failed, the compiler will report it
-        reason = command.reason or "it cannot be preprocessed alone"
+        code = execute(whole)  # the compiler reports the preprocessor's errors
+        reason = command.reason or "the source cannot be preprocessed alone"
         records = [_record(command, source, NOT_INSTRUMENTED, reason) for source in command.sources]
         return _logged(settings, command, [*records, *uncounted], code)
-    from unperturbed.instrument.compiler.facts import record_include_dirs  # noqa: PLC0415  other commands come by without
+    from unperturbed.instrument.compiler.facts import record_include_dirs  # noqa: PLC0415  other commands do not need it
 
     for language in {source.language for source in command.sources} & {"c", "c++"}:
         record_include_dirs(settings, command, language)
@@ -139,10 +141,10 @@ def _instrument(
     may_count: dict[CommandSource, bool],
     added: Added,
 ) -> tuple[int, list[SourceRecord]]:
-    """Compile texts with counters; return the compiler's exit code, and what was done with each source."""
+    """Compile texts with counters; return the compiler's exit code, and a record of each source."""
     check = None
     if not _only_errors(command):
-        # A compiler that writes to our standard error would use colour there.
+        # The compiler would use colour if it wrote directly to this standard error.
         color = sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
         check = Process([*command.compiler, *checking_arguments(command, color=color)])
     code, diagnostics = 0, b""
@@ -168,20 +170,20 @@ def _instrument(
             return 0, list(records.values())
     code = execute(added.to(command.compiler, command.words[len(command.compiler) :]))  # shows its own diagnostics
     if rewritten_texts and code == 0:
-        reason = f"the rewritten text does not compile: {first_error(errors)}"
+        reason = f"the instrumented source does not compile: {first_error(errors)}"
         records |= {source: _record(command, source, NOT_INSTRUMENTED, reason) for source in rewritten_texts}
     return code, list(records.values())
 
 
 def _only_errors(command: CompilerCommand) -> bool:
-    """Return whether reading the original source can only report errors, which the rewritten text has too."""
+    """Return whether checking the original source can report only errors, which the rewritten text has too."""
     options = [word for word in command.arguments if word.startswith("-")]
     tells = any(word.startswith(_TELLING) for word in options) or bool(_TELLING_VARIABLES & os.environ.keys())
     return "-w" in options and not tells
 
 
 def _preprocess(command: CompilerCommand, source: CommandSource) -> PreprocessedText | None:
-    """Return a source's preprocessed text, None when it cannot be preprocessed."""
+    """Return a source's preprocessed text; None if it cannot be preprocessed."""
     if source.language.endswith("cpp-output"):
         try:
             with open(source.path, "rb") as file:
@@ -195,7 +197,7 @@ def _preprocess(command: CompilerCommand, source: CommandSource) -> Preprocessed
 def _rewrite(
     settings: ToolchainSettings, command: CompilerCommand, source: CommandSource, text: PreprocessedText
 ) -> _Rewritten:
-    from unperturbed.instrument.compiler.facts import ask_compiler  # noqa: PLC0415  most commands of a build come by without
+    from unperturbed.instrument.compiler.facts import ask_compiler  # noqa: PLC0415  most commands do not need it
 
     language = "c++" if "++" in source.language else "c"
     facts = ask_compiler(settings, command, language)
@@ -232,8 +234,8 @@ def _compile(
     paths = {}
     try:
         for source, text in rewritten_texts.items():
-            # Objects and other outputs that the command does not name take the source's name; two sources may share
-            # one.
+            # Outputs that the command does not name, such as objects, are named after the source; two sources may have
+            # the same name.
             stem = os.path.splitext(os.path.basename(source.path))[0]
             path = os.path.join(folder, str(source.position), stem + (".ii" if "++" in source.language else ".i"))
             os.makedirs(os.path.dirname(path))
@@ -264,10 +266,10 @@ def _site(settings: ToolchainSettings, text: PreprocessedText, metric: int, slot
 
 
 def _logged(settings: ToolchainSettings, command: CompilerCommand, records: list[SourceRecord], code: int) -> int:
-    """Log what a command that succeeded did, and print what stays without counters; return the exit code."""
+    """Log the sources of a successful command, and print those without counters; return the exit code."""
     if code == 0:
         write_log(settings.place("sites"), records)
-        of_all = {command.reason, *(f"it is {source.language}" for source in command.uncounted)}
+        of_all = {command.reason, *(f"{source.language} source" for source in command.uncounted)}
         for record in records:
             if record.state == NOT_INSTRUMENTED:
                 _note(settings, record, of_all=record.reason in of_all)
@@ -275,17 +277,17 @@ def _logged(settings: ToolchainSettings, command: CompilerCommand, records: list
 
 
 def _note(settings: ToolchainSettings, record: SourceRecord, *, of_all: bool) -> None:
-    """Print once a toolchain that a source stays without counters; once for all sources that share the reason."""
+    """Print that a source has no counters, once for each toolchain, or once for all sources with the same reason."""
     note = record.reason if of_all else "\0".join((record.folder, record.source, record.reason))
     if not is_first_note(settings, note):
         return
-    others = " (nor has any other source with this reason; reported once)" if of_all else ""
+    others = " (this applies to all sources with the same reason; reported once)" if of_all else ""
     print(f"unperturbed cc: note: {record.source} has no counters: {record.reason}{others}", file=sys.stderr)
 
 
 def is_first_note(settings: ToolchainSettings, note: str) -> bool:
-    """Return whether a note was never printed for a toolchain, and mark it as printed."""
-    from hashlib import blake2b  # noqa: PLC0415  most commands of a build come by without
+    """Return whether a note has not yet been printed for a toolchain, and mark it as printed."""
+    from hashlib import blake2b  # noqa: PLC0415  most commands do not need it
 
     mark = settings.place("noted", blake2b(note.encode("utf-8", "surrogateescape"), digest_size=12).hexdigest())
     os.makedirs(settings.place("noted"), exist_ok=True)

@@ -1,4 +1,4 @@
-"""Events that software metrics count, their kinds, and the names that their targets may have."""
+"""Events that software metrics count: their kinds and their targets."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ __all__ = [
 ]
 
 _MODULES = ("kind", "event")
-"""Where the names are; `event` with its dataclasses takes longer to load, and kinds need only `kind`."""
+"""Modules that define the names; `event` takes longer to load (dataclasses), and kinds need only `kind`."""
 
 
 def __getattr__(name: str) -> Any:
-    """Load the module that defines a name: commands of a build pass by here and need few of them."""
-    from importlib import import_module  # noqa: PLC0415  0.4 ms, which most commands of a build do without
+    """Load the module that defines a name on first use: the compiler commands of a build need few names."""
+    from importlib import import_module  # noqa: PLC0415  0.4 ms, which most commands of a build save
 
     for module in _MODULES if name in __all__ else ():
         if hasattr(found := import_module(f"{__name__}.{module}"), name):

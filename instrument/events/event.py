@@ -1,6 +1,6 @@
-"""Software metrics: each counts an event of one kind with a target, and optional filters.
+"""Events that software metrics count: each has a kind, a target and optional filters.
 
-A spec's `software:` mapping names events::
+A spec's `software:` mapping gives each event the name of a metric::
 
     blocks:   {enter: BZ2_compressBlock}
     compares: {call: mainGtU, in: mainSimpleSort}
@@ -33,7 +33,7 @@ from unperturbed.instrument.events.kind import FUNCTION, GROUPS, CompiledKind, E
 from unperturbed.instrument.events.targets import Selected
 
 DEFAULT_MAX_RATE = 10_000
-"""Hits a second that a kernel probe may have by default: at 1 us a hit, one hundredth of the run's time."""
+"""Default limit on the hits per second of a kernel probe: at 1 us per hit, 1 % of the run time."""
 
 _FILTERS: Mapping[str, str] = MappingProxyType({"in": "within", "file": "file", "add": "add", "threads": "threads"})
 _THREADS = ("plain", "exact")
@@ -41,46 +41,46 @@ _THREADS = ("plain", "exact")
 
 @lru_cache(maxsize=1)
 def event_kinds() -> Mapping[str, type[EventKind]]:
-    """Return every kind of event by its name: those of `events.kinds`, then those of other distributions."""
+    """Return all event kinds by name, sorted by `order`: those of `events.kinds` and of other distributions."""
     found = classes_in("unperturbed.instrument.events.kinds", EventKind, group="unperturbed.event_kinds")
     return MappingProxyType(dict(sorted(found.items(), key=lambda item: item[1].order)))
 
 
 @lru_cache(maxsize=1)
 def event_keys() -> tuple[str, ...]:
-    """Return the keys of a spec's mapping; an event has exactly one of them."""
+    """Return the keys by which a spec selects a kind; an event has exactly one of them."""
     return tuple(dict.fromkeys(kind.keys[0] for kind in event_kinds().values()))
 
 
 def compiled_kind(name: str) -> type[CompiledKind]:
-    """Return a kind that is compiled into the program."""
+    """Return the kind with a name, which must be a kind that is compiled into the program."""
     kind = event_kinds()[name]
-    assert issubclass(kind, CompiledKind), "callers select compiled metrics"
+    assert issubclass(kind, CompiledKind), "callers pass only compiled kinds"
     return kind
 
 
 @dataclass(frozen=True)
 class Event:
-    """The event that one software metric counts.
+    """Event that one software metric counts.
 
     Attributes
     ----------
     kind : str
-        One of `event_kinds`.
+        Name of a kind in `event_kinds`.
     target : str
-        As the kind requires it; globs are those of fnmatch, and case matters.
+        Target in the form that the kind requires; globs follow fnmatch and are case-sensitive.
     within : str, optional
-        Glob over the enclosing function's name (`call` and `write`).
+        Glob that the enclosing function's name must match (`call` and `write`).
     file : str, optional
-        Glob over the file that the line markers name; `x.c` also matches `src/x.c`.
+        Glob that the source file must match, as line markers name it; `x.c` also matches `src/x.c`.
     add : str, optional
-        C expression. Its value, evaluated where and just before the event happens, is added instead of 1. Macros do
-        not expand in it; it is converted to a 64-bit integer.
+        C expression whose value is added instead of 1, evaluated at the site just before the event. Macros in the
+        expression are not expanded; its value is converted to a 64-bit integer.
     threads : {"plain", "exact"}, default "plain"
-        `plain`: one instruction an event; where several threads count at one site at once, some counts are lost.
-        `exact`: none is, by an atomic addition that costs ten times as much.
+        `plain`: one instruction per event; counts are lost if several threads count at one site at once.
+        `exact`: an atomic addition, which loses no counts and costs ten times as much.
     max_rate : int, default 10000
-        Hits a second above which a kernel probe is refused.
+        Hits per second above which a kernel probe is rejected.
     """
 
     kind: str
@@ -93,16 +93,16 @@ class Event:
 
     @property
     def means(self) -> Means:
-        """The means of counting: `compiled` code, a `kernel` probe, a `preload`ed library or the `python` hook."""
+        """What counts the event: `compiled` code, a `kernel` probe, a `preload`ed library or the `python` hook."""
         return event_kinds()[self.kind].means
 
     @property
     def semantics(self) -> Literal["counter", "gauge"]:
-        """Whether the metric counts, or is a value at the end of an interval."""
+        """Whether the metric counts events, or reads a value at the end of each interval."""
         return event_kinds()[self.kind].semantics
 
     def to_json(self) -> dict[str, object]:
-        """Return the mapping that `parse_event` reads back."""
+        """Return the event as a mapping that `parse_event` can read."""
         *outer, key = event_kinds()[self.kind].keys
         described: dict[str, object] = {key: self.target}
         if self.max_rate != DEFAULT_MAX_RATE:
@@ -114,20 +114,20 @@ class Event:
 
 
 def select(name: str, number: int, event: Event) -> Selected:
-    """Return a metric as the compiler's wrapper needs it."""
+    """Return a compiled metric in the form that the compiler wrapper reads."""
     kind = compiled_kind(event.kind)
     parts = (event.kind, event.target, event.within, event.file, event.add, event.threads)
     return Selected(name, number, *parts, kind.need(event), *loader_of(kind))
 
 
 def parse_event(mapping: Mapping[str, object]) -> Event:
-    """Read one event of a `software:` mapping.
+    """Parse one event of a `software:` mapping.
 
     Parameters
     ----------
     mapping : mapping of str to object
-        Exactly one kind with its target, and any of `in`, `file`, `add`, `threads`; a kind of a group is in a mapping
-        of its own, `probe: {uprobe: …}`, for the kernel's with `max_rate`.
+        Exactly one kind with its target, and optionally `in`, `file`, `add` and `threads`. A kind of a group is in a
+        nested mapping, `probe: {uprobe: …}`, which may also contain `max_rate` for a kernel probe.
 
     Returns
     -------
@@ -137,18 +137,18 @@ def parse_event(mapping: Mapping[str, object]) -> Event:
     Raises
     ------
     SpecError
-        A key is unknown (the nearest is suggested), there is no kind or two, a target has the wrong form, or a filter
-        has no meaning with the kind. The message names every fault.
+        A key is unknown, the mapping has no kind or more than one, a target has the wrong form, or the kind does not
+        support a filter. The message lists every fault, and suggests the nearest key for an unknown one.
     """
     keys = event_keys()
     if not isinstance(mapping, Mapping) or not mapping:
-        raise SpecError(f"an event must be a mapping such as {{enter: function}}, with one of {', '.join(keys)}")
+        raise SpecError(f"expected a mapping such as {{enter: FUNCTION}}, with one of the keys {', '.join(keys)}")
     faults = [_unknown_key(str(key)) for key in mapping if key not in keys and key not in _FILTERS]
     chosen = [key for key in mapping if key in keys]
     if len(chosen) != 1:
-        found = f"it has {' and '.join(chosen)}" if chosen else "it has none"
-        # An unknown key may be the missing one, misspelt.
-        faults += [f"an event needs exactly one of {', '.join(keys)}; {found}"] if chosen or not faults else []
+        found = f"found {' and '.join(chosen)}" if chosen else "found none"
+        # An unknown key may be a misspelt kind.
+        faults += [f"an event needs exactly one of the keys {', '.join(keys)}; {found}"] if chosen or not faults else []
         raise SpecError("; ".join(faults))
     try:
         event = _read(chosen[0], mapping)
@@ -169,10 +169,10 @@ def _read(key: str, mapping: Mapping[str, object]) -> Event:
 
 
 def _read_group(key: str, value: object) -> Event:
-    """Read `{uprobe: …}` below `probe`, `{enter: …}` below `python`."""
+    """Parse the mapping below a group's key: `{uprobe: …}` below `probe`, `{enter: …}` below `python`."""
     kinds = {kind.keys[1]: kind for kind in event_kinds().values() if kind.keys[0] == key}
     first = next(iter(kinds))
-    form = f"{key}: is a mapping such as {{{first}: {kinds[first].form.split(', ')[0]}}}"
+    form = f"{key}: expected a mapping such as {{{first}: {kinds[first].form.split(', ')[0]}}}"
     if not isinstance(value, Mapping):
         raise SpecError(form)
     has_rate = any(kind.means == "kernel" for kind in kinds.values())
@@ -180,10 +180,10 @@ def _read_group(key: str, value: object) -> Event:
     chosen = [name for name in kinds if name in value]
     if unknown or len(chosen) != 1:
         fault = f"; unknown key {unknown[0]!r}" if unknown else ""
-        raise SpecError(f"{form}, with one of {', '.join(kinds)}{fault}")
+        raise SpecError(f"{form}, with exactly one of the keys {', '.join(kinds)}{fault}")
     rate = value.get("max_rate", DEFAULT_MAX_RATE)
     if not isinstance(rate, int) or isinstance(rate, bool) or rate < 1:
-        raise SpecError(f"max_rate: {rate!r} is not a number of hits per second, such as {DEFAULT_MAX_RATE}")
+        raise SpecError(f"max_rate: {rate!r} is not a positive integer (hits per second), such as {DEFAULT_MAX_RATE}")
     return Event(kinds[chosen[0]].name, _text(chosen[0], value[chosen[0]]), max_rate=rate)
 
 
@@ -192,23 +192,23 @@ def _useless_filters(event: Event, key: str, mapping: Mapping[str, object]) -> I
     useless = [name for name in mapping if name in _FILTERS and name not in allowed]
     takers = [name for name, kind in event_kinds().items() if "in" in kind.filters]
     if useless == ["in"] and len(allowed) == len(_FILTERS) - 1:
-        yield f"in: has a meaning with {listing(takers)} only, not with {event.kind}"
+        yield f"in: only {listing(takers)} events support this filter, not {event.kind} events"
     elif useless:
-        yield f"{' and '.join(useless)} {'has' if len(useless) == 1 else 'have'} no meaning with {key}"
+        yield f"{key} events do not support {listing([f'`{name}`' for name in useless], 'or')}"
 
 
 def _unknown_key(key: str) -> str:
     near = nearest(key, [*event_keys(), *_FILTERS], limit=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ";"
-    has = f"an event has one of {', '.join(event_keys())}, and may have {', '.join(_FILTERS)}"
-    return f"unknown key {key!r} in an event{hint} {has}"
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    known = f"use one of {', '.join(event_keys())}, and optionally {', '.join(_FILTERS)}"
+    return f"unknown key {key!r} in an event: {known}{hint}"
 
 
 def _text(key: str, value: object) -> str:
     if isinstance(value, int) and not isinstance(value, bool) and key == "add":
         return str(value)
     if not isinstance(value, str) or not value.strip():
-        raise SpecError(f"{key}: {value!r} is not text; write it in quotes")
+        raise SpecError(f"{key}: expected text in quotes, not {value!r}")
     return value.strip()
 
 
@@ -216,17 +216,17 @@ def _wrong_forms(event: Event) -> Iterator[str]:
     kind = event_kinds()[event.kind]
     if not matches_form(kind, event.target):
         form = f"{kind.form}{kind.hint(event.target)}"
-        yield f"{event.kind}: {event.target!r} does not have the form of its target: {form}"
+        yield f"{event.kind}: {event.target!r} is not a valid target: expected {form}"
     if event.within is not None and not re.fullmatch(FUNCTION, event.within):
         yield f"in: {event.within!r} is not a function's name or glob"
     if event.threads not in _THREADS:
-        yield f"threads: {event.threads!r} is neither plain (fast, loses counts of threads that collide) nor exact"
+        yield f"threads: {event.threads!r} is neither plain (fast, but threads may lose counts) nor exact"
     if event.add is not None and not _is_expression(event.add):
-        yield f"add: {event.add!r} is not one C expression on one line, with its parentheses closed"
+        yield f"add: {event.add!r} is not a single C expression on one line with balanced parentheses"
 
 
 def _is_expression(text: str) -> bool:
-    """Return whether a text can be one C expression on one line: closed brackets, and nothing that ends it."""
+    """Return whether a text can be one C expression on one line: balanced brackets, and no `;`, `{`, `}` or `#`."""
     depth = 0
     for sign in text:
         depth += (sign in "([") - (sign in ")]")

@@ -1,13 +1,14 @@
-"""Kinds of software events, and their view of a parsed text. Each module of `kinds` defines one.
+"""Base classes of event kinds, and the interface through which a kind searches a parsed text for sites.
 
-Other distributions add theirs: they name a class in the group `unperturbed.event_kinds`, as in this pyproject.toml::
+Each module of `kinds` defines one kind. Other distributions add a kind by an entry point in the group
+`unperturbed.event_kinds`, as in this pyproject.toml::
 
     [project.entry-points."unperturbed.event_kinds"]
     goto = "my_package.goto:Goto"
 
-The wrapper of a compiler loads the kinds that are in use, and no others; so a module of a kind imports little. It sees
-functions, what happens in bodies, and where that can be counted: `finding` fills these from libclang's syntax tree, and
-a kind needs no libclang of its own.
+The compiler wrapper loads only the kinds in use, so a kind's module should import little. A kind gets functions, the
+events in their bodies, and the points where these can be counted. `finding` reads all of this from libclang's syntax
+tree, so a kind does not need libclang.
 """
 
 from __future__ import annotations
@@ -34,49 +35,49 @@ if TYPE_CHECKING:
 
 
 Means = Literal["compiled", "kernel", "preload", "python"]
-"""The means of counting: code compiled into the program, a kernel probe, a preloaded library, Python's import hook."""
+"""What counts an event: code compiled into the program, a kernel probe, a preloaded library or Python's import hook."""
 
 WORD = r"[\w$*?[~][]\w$*?![~-]*"
 NAME = rf"(?:::)?{WORD}(?:::{WORD})*"
 FUNCTION = rf"{NAME}(?:\(.*\))?|(?:{NAME}::)?operator\b.*"
 FILE_LINE = r"[^:]*[^:\s][^:]*:[1-9]\d*"
 PLAIN = r"[A-Za-z_$][\w$]*"
-"""Patterns of targets: a name or glob without scopes, with scopes, a function's, `file.c:120`, a plain C name."""
+"""Patterns of targets: name or glob without scopes, the same with scopes, function, `file.c:120`, plain C name."""
 
 FUNCTION_FORM = "a function's name, such as f, sort_* or ns::f"
 
 GROUPS: Mapping[str, str] = {
-    "probe": "An event that the kernel counts in a binary, without its source.",
-    "python": "An event of a program that is written in Python.",
+    "probe": "An event in a binary that the kernel counts; the source is not needed.",
+    "python": "An event in a program that is written in Python.",
 }
-"""Keys of a spec below which several kinds are, and what they have in common."""
+"""Spec keys that group several kinds, with a description of each group."""
 
 
 class EventKind:
-    """A kind of event that a software metric counts.
+    """Kind of event that a software metric counts.
 
     Attributes
     ----------
     name : str
-        What `Event.kind` is.
+        Name of the kind, as in `Event.kind`.
     keys : tuple of str
-        Where a spec's event has the target: `("enter",)`, or below a key of `GROUPS`, `("probe", "uprobe")`.
+        Spec keys that lead to the target: `("enter",)`, or below a key of `GROUPS`, `("probe", "uprobe")`.
     meaning : str
-        What is counted, and the forms of the target: one line for help, reference and JSON Schema.
+        Counted event and forms of the target: one line for help, reference and JSON Schema.
     example : str
-        A target.
+        Example of a target.
     pattern : str
-        Regular expression that a whole target matches.
+        Regular expression that a whole target must match.
     form : str
-        How an error describes it.
+        Description of the target's form in error messages.
     filters : tuple of str
-        Which of a spec's `in`, `file`, `add` and `threads` have a meaning with it.
+        Supported filters: those of a spec's `in`, `file`, `add` and `threads` that the kind accepts.
     means : {"compiled", "kernel", "preload", "python"}
-        What counts.
+        What counts the event.
     semantics : {"counter", "gauge"}
-        Whether the metric counts, or is a value at the end of an interval.
+        Whether the metric counts events, or reads a value at the end of each interval.
     order : int
-        Its place in lists; later numbers are further down.
+        Position in lists, lowest first.
     """
 
     name: ClassVar[str]
@@ -92,17 +93,17 @@ class EventKind:
 
     @classmethod
     def hint(cls, target: str) -> str:
-        """Return what an error adds for a target of the wrong form, beginning with a space; '' for nothing."""
-        return " (one site serves all instantiations of a template: leave <…> out)" if "<" in target else ""
+        """Return advice on a malformed target for the end of an error message, after a space; '' for none."""
+        return " (leave out <…>: one site counts all instantiations of a template)" if "<" in target else ""
 
 
 class ProbeKind(EventKind):
-    """A kind that the kernel counts at a place in a binary.
+    """Kind of event that the kernel counts with a probe in a binary.
 
     Attributes
     ----------
     place : str
-        What kind of place it is, in words.
+        What the probe is attached to, in words, such as `static probe`.
     """
 
     means = "kernel"
@@ -110,78 +111,78 @@ class ProbeKind(EventKind):
 
     @classmethod
     def find(cls, binary: Any, target: str) -> Sequence[tuple[str, int, int]]:
-        """Return the places in a binary that a target means.
+        """Return the locations in a binary that match a target.
 
         Parameters
         ----------
         binary : Any
-            As `instrument.binaries.read_binary` returns it.
+            Binary, as `instrument.binaries.read_binary` returns it.
         target : str
             The target without the binary.
 
         Returns
         -------
         sequence of tuple of str, int and int
-            Symbol, offset in the file, and offset of the counter that makes the program prepare the probe's arguments
-            (0 for none).
+            Symbol, offset in the file, and offset of the semaphore that makes the program compute the probe's
+            arguments (0 for none).
 
         Raises
         ------
         SpecError
-            The binary has no such place.
+            No location in the binary matches.
         """
         raise NotImplementedError
 
 
 class BuildNames(Protocol):
-    """The names in a build's sources, for the message of a metric without a site."""
+    """Names in a build's sources, used to explain why a metric has no site."""
 
     def parsed(self, part: str) -> set[str]:
-        """Return the names of one part (`function`, `label`, `loop`, …) that parses found."""
+        """Return the names in one category (`function`, `label`, `loop`, …) that parsing found."""
 
     def known(self, parts: Collection[str]) -> set[str]:
-        """Return the names of some parts that parses found or that the sources contain."""
+        """Return the names in some categories: those that parsing found and those written in the sources."""
 
     def similar(self, event: Event) -> tuple[str, ...]:
-        """Return the targets nearest to an event's that have a site."""
+        """Return the targets that have a site and are nearest to an event's target."""
 
     def labels(self, function: str) -> set[str]:
-        """Return the labels `function::label` of functions of a name."""
+        """Return the labels, as `function::label`, of all functions with a name."""
 
     def files_of(self, function: str) -> list[str]:
         """Return the files that define a function."""
 
 
 class CompiledKind(EventKind):
-    """A kind that is compiled into the program. An object of it searches one parsed text for the sites of its metrics.
+    """Kind whose counters are compiled into the program. An instance finds the sites of its metrics in one parsed text.
 
     Attributes
     ----------
     search : Search
-        The search of the text.
+        Search of the parsed text.
     metrics : sequence of tuple of int and Selected
         The metrics of this kind, with their indices in the search.
     within_bodies : bool
-        Sites are inside bodies, not at their beginnings alone.
+        Whether sites are inside function bodies, not only at their beginning.
     reads_expressions : bool
-        Sites are inside expressions and declarations, so that a body's walk must enter these.
+        Whether sites are inside expressions and declarations, which a walk through a body must then visit.
     reads_records : bool
-        Names of targets include a record's typedefs.
+        Whether targets may name a struct, union or class by a typedef.
     use : {"defined", "called", "written"}
-        What must happen to the target's name in a text that holds a site.
+        How a text with a site must use the target's name.
     named : tuple of str
         What a target may name: `function`, `variable`, `field`, `label`, `loop`, `line`.
     enumerating : tuple of tuple of str
-        Kind and target of events whose search notes every name that a target of this kind could have.
+        Kind and target of events whose search records every name that a target of this kind could have.
     written_as : str
-        Regular expression of how the name `{0}` is written where the event happens; '' for what happens in functions
-        of the name.
+        Regular expression for the source text of an event on the name `{0}`; '' for events in functions with the
+        name.
     happens : str
-        What an error says of a file that contains the name.
+        Verb by which an error links the name to a file or function, such as `is called in`.
     happens_outside : bool
-        It may happen outside functions.
+        Whether the event may happen outside functions.
     at_line : str
-        What begins on a line that a target names.
+        What must begin on a line that a target names, in words.
     """
 
     means = "compiled"
@@ -203,82 +204,82 @@ class CompiledKind(EventKind):
         self.metrics = metrics
 
     def at_function(self, function: ParsedFunction) -> None:
-        """Add the sites of a function as a whole."""
+        """Add the sites of a function that do not depend on its body's contents."""
 
     def in_body(self, function: ParsedFunction, body: Body) -> None:
-        """Add the sites of a function's body. Not every body is read: see `within_bodies`."""
+        """Add the sites in a function's body. Not called for every function: see `within_bodies`."""
 
     def at_variable(self, variable: Variable) -> None:
         """Add the sites of a variable's declaration."""
 
     def in_text(self) -> None:
-        """Add what is known of the text as a whole, after all functions."""
+        """Add results that need the whole text, after all functions have been searched."""
 
     @classmethod
     def need(cls, event: Event) -> Need:
-        """Return what a text must contain to hold a site."""
+        """Return what a text must contain to have a site."""
         return need_of_name(event, event.target, use=cls.use)
 
     @classmethod
-    def line_of(cls, target: str) -> LineTarget | None:  # noqa: ARG003  kinds of lines use it
-        """Return file and line of a target that names these; None for others."""
+    def line_of(cls, target: str) -> LineTarget | None:  # noqa: ARG003  overrides use it
+        """Return file and line of a target such as `file.c:120`; None for other targets."""
         return None
 
     @classmethod
     def reaches_system_headers(cls, target: str) -> bool:
-        """Return whether sites in system headers count though `file` does not name them; a glob's do not."""
+        """Return whether a target matches in system headers that `file` does not name; globs do not."""
         return cls.line_of(target) is not None or not is_glob(target)
 
     @classmethod
     def owner(cls, target: str) -> str:
-        """Return the name of the function (or variable) that a target is looked for in."""
+        """Return the function (or variable) that a target is in."""
         return target
 
     @classmethod
     def file_of(cls, event: Event) -> str:
-        """Return the glob over files to which an event is limited; '' for none."""
+        """Return the glob that limits an event to certain files; '' for none."""
         return event.file or ""
 
     @classmethod
     def without_file(cls, target: str) -> str:
-        """Return a target without a file that is part of it."""
+        """Return a target without its file part, if any."""
         return target
 
     @classmethod
     def propose(cls, target: str, names: Mapping[str, set[str]], words: Sequence[str]) -> set[str]:  # noqa: ARG003
-        """Return targets that may have been meant, whether they have a site or not.
+        """Return targets that the user may have meant, with or without a site.
 
         Parameters
         ----------
         target : str
             The target without a site.
         names : mapping of str to set of str
-            The names of one source, by part as in `named`.
+            Names in one source, by category as in `named`.
         words : sequence of str
-            Words of the sources that are like the target's.
+            Words in the sources that are similar to the target's.
 
         Returns
         -------
         set of str
-            Only those that are near the target will be tried.
+            Candidates; the caller tries only those near the target.
         """
         return names.get("function", set())
 
     @classmethod
     def propose_further(cls, words: Sequence[str]) -> Sequence[str]:  # noqa: ARG003
-        """Return targets to try in a source where none of the proposed has a site."""
+        """Return targets to try in a source where no proposed target has a site."""
         return ()
 
     @classmethod
     def explain(cls, event: Event, names: BuildNames) -> str:
-        """Return why a target has no site where the kind knows more than the nearest names; '' where it does not."""
+        """Return a reason, specific to the kind, why a target has no site; '' if there is none."""
         plain, has_parameters, _ = event.target.partition("#")[0].partition("(")
         overloads = [name for name in names.parsed("overload") if name_matches(name.partition("(")[0], plain)]
         if has_parameters and overloads:
-            return f"overloads of that name: {first_of(sorted(overloads), 12)}"
+            return f"the overloads of {plain} are {first_of(sorted(overloads), 12)}"
         scope = plain.rpartition("::")[0]
         lambdas = [name for name in names.parsed("lambda") if scope and name_matches(name.rpartition("::")[0], scope)]
-        return f"its lambdas are {first_of(sorted(lambdas), 12)}" if lambdas else ""
+        return f"the lambdas in {scope} are {first_of(sorted(lambdas), 12)}" if lambdas else ""
 
 
 def matches(names: Sequence[str], pattern: str) -> bool:
@@ -287,16 +288,16 @@ def matches(names: Sequence[str], pattern: str) -> bool:
 
 
 def is_within(metric: Selected, function: ParsedFunction) -> bool:
-    """Return whether a metric counts in a function, according to its `in:`."""
+    """Return whether a metric counts in a function, given its `in:` filter."""
     return metric.within is None or matches(function.names, metric.within)
 
 
 def loader_of(kind: type[EventKind]) -> tuple[str, str]:
-    """Return `module:class` of a kind, and the folder to import another distribution's module from ('' for ours)."""
+    """Return a kind's `module:class`, and the import folder of another distribution's module ('' for ours)."""
     module = kind.__module__
     if module.startswith("unperturbed."):
         return f"{module}:{kind.__qualname__}", ""
-    from pathlib import Path  # noqa: PLC0415  the wrapper of a compiler loads kinds without it
+    from pathlib import Path  # noqa: PLC0415  the compiler wrapper loads kinds without pathlib
 
     file = Path(sys.modules[module].__file__ or "")
     levels = module.count(".") + (file.name == "__init__.py")
@@ -304,7 +305,7 @@ def loader_of(kind: type[EventKind]) -> tuple[str, str]:
 
 
 def load_kind(loader: str, folder: str = "") -> type[CompiledKind]:
-    """Return the kind that `loader_of` described, in a process that knows no entry points."""
+    """Return the kind that `loader_of` described, without reading entry points."""
     if folder and folder not in sys.path:
         sys.path.append(folder)
     module, _, name = loader.partition(":")
@@ -313,38 +314,38 @@ def load_kind(loader: str, folder: str = "") -> type[CompiledKind]:
 
 
 def matches_form(kind: type[EventKind], target: str) -> bool:
-    """Return whether a target has the form that a kind wants."""
+    """Return whether a target has the form that a kind requires."""
     return re.fullmatch(kind.pattern, target) is not None
 
 
 class InsertionPoint(NamedTuple):
-    """Where counting text goes."""
+    """Point where counting code is inserted."""
 
-    # `block`: a statement may be inserted at `start`. `bare`: a prefix that makes one statement of what follows.
+    # `block`: a statement may be inserted at `start`. `bare`: only a prefix that forms one statement with what follows.
     # `expression`: the text from `start` to `end` is one expression. `gauge`: a declaration may be inserted.
     form: str
     start: int  # Byte offset
     end: int
-    at: int  # Byte offset that gives file and line of the event
+    at: int  # Byte offset that determines the event's file and line
 
 
 class ParsedFunction(NamedTuple):
-    """A function with a body."""
+    """Function with a body."""
 
     names: tuple[str, ...]  # Qualified names, the usual one first; the last one with parameter types, `ns::f(int,char)`
     cursor: Any  # libclang's cursor
     body: Any  # Cursor of the body's compound statement
     start: int  # Byte offset of the whole definition
     end: int
-    opening: int  # Offset behind the body's `{`, where a statement may be inserted
+    opening: int  # Offset after the body's `{`, where a statement may be inserted
     closing: int  # Offset of the body's `}`
-    constant: bool  # Declared constexpr or consteval, so that it may run in the compiler
-    is_lambda: bool = False  # It is a lambda's
-    outer: ParsedFunction | None = None  # The one around this one (a lambda, a method of a local class)
+    constant: bool  # Declared constexpr or consteval: the compiler may evaluate the function
+    is_lambda: bool = False  # Whether the function is a lambda
+    outer: ParsedFunction | None = None  # Enclosing function of a lambda or of a local class's method
 
 
 class Body(NamedTuple):
-    """Contents of a function's body in the order of the text, without those of nested functions."""
+    """Contents of a function's body in source order, without those of nested functions."""
 
     loops: list[InsertionPoint]  # Iterations of loops
     returns: list[InsertionPoint]  # Return statements and the end
@@ -358,66 +359,66 @@ class Body(NamedTuple):
 
 
 class Variable(NamedTuple):
-    """A variable's declaration."""
+    """Declaration of a variable."""
 
     cursor: Any  # libclang's cursor
-    outermost: Any  # Cursor of the declaration on the text's top level that contains it
-    function: ParsedFunction | None  # The function that declares it
+    outermost: Any  # Cursor of the top-level declaration that contains this one
+    function: ParsedFunction | None  # Function that contains the declaration; None outside functions
     in_block: bool  # A statement may follow the declaration
-    in_system_header: bool = False  # It is outside all functions, in a system header
+    in_system_header: bool = False  # Declared outside functions, in a system header
 
 
 class PointsByLine(Protocol):
-    """Points of a function by the line that they are on."""
+    """Insertion points of a function by source line."""
 
     def at(self, place: LineTarget) -> list[InsertionPoint]:
-        """Return the points on the line that a target names, in the order of the text."""
+        """Return the points on the line that a target names, in source order."""
 
     def add_head(self, point: InsertionPoint, start: int, end: int) -> None:
-        """Have the lines from one offset to another mean a point first."""
+        """Make a point the first on every line between two offsets."""
 
 
 class SiteSearch(Protocol):
-    """The search of one parsed text for sites, as a kind of event sees it."""
+    """Search of one parsed text for sites: the interface for event kinds."""
 
     data: bytes  # The preprocessed text
-    is_cxx: bool  # It is C++
+    is_cxx: bool  # Whether the text is C++
 
     def add(self, metric: int, function: ParsedFunction, point: InsertionPoint, *, in_constant: bool = False) -> None:
-        """Count a metric at a point, or note why it cannot be counted there.
+        """Count a metric at a point, or record why it cannot be counted there.
 
-        `in_constant`: The point may be evaluated by the compiler although the function is not constexpr.
+        `in_constant`: The compiler may evaluate the point although the function is not constexpr.
         """
 
     def add_gauge(self, metric: int, variable: Variable, target: GaugeTarget) -> None:
-        """Have a metric read a variable, or a part of it, or note why it cannot be read."""
+        """Let a metric read a variable or a part of the variable, or record why it cannot be read."""
 
     def note_uncounted(self, metric: int, offset: int, reason: str) -> None:
-        """Note a place where a metric's event may happen uncounted."""
+        """Record a point where a metric's event may happen uncounted."""
 
     def note_names(self, kind: str, names: Iterable[str]) -> None:
-        """Note names that a target could have, for the message of a metric without a site."""
+        """Record names that a target could have, to explain metrics without a site."""
 
     def is_in_file(self, metric: int, offset: int) -> bool:
-        """Return whether a metric counts in the file that an offset came from."""
+        """Return whether a metric counts in the source file of an offset."""
 
     def locate(self, offset: int) -> tuple[str, int]:
-        """Return file and line that an offset came from."""
+        """Return the source file and line of an offset."""
 
     def by_line(self, points: Sequence[InsertionPoint], places: Collection[LineTarget]) -> PointsByLine:
-        """Return points by their lines, as far as some of the places need them."""
+        """Return the points by source line; no points if no target names a line."""
 
     def callees(self, call: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
-        """Yield names and cursor of each function that a call expression may call directly."""
+        """Yield the names and the cursor of each function that a call expression may call directly."""
 
     def is_constant(self, function: Any) -> bool:
-        """Return whether a function, by its cursor, is constexpr or consteval."""
+        """Return whether a function's cursor is declared constexpr or consteval."""
 
     def is_lambda(self, function: Any) -> bool:
-        """Return whether a function, by its cursor, is a lambda's call operator."""
+        """Return whether a function's cursor is the call operator of a lambda."""
 
     def references(self, target: str) -> Iterator[tuple[int, tuple[str, ...]]]:
-        """Yield offset and names of each function that is named, in user code, without being called."""
+        """Yield the offset and the function's names wherever user code names a function without calling it."""
 
     def written_objects(self, function: ParsedFunction, expression: Any) -> Iterator[tuple[tuple[str, ...], bool]]:
         """Yield the names of each variable and field that an lvalue designates, and whether it is a field."""
@@ -425,10 +426,10 @@ class SiteSearch(Protocol):
     def initialised_names(
         self, variable: Any, function: ParsedFunction | None
     ) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-        """Return the names of a variable that is initialised, and those of its record type; None for others."""
+        """Return an initialised variable's names, and those of its record type; None if it is not initialised."""
 
     def variable_names(self, cursor: Any, function: ParsedFunction | None) -> tuple[str, ...]:
-        """Return a variable's qualified names, `function::x` for a local one."""
+        """Return a variable's qualified names, `function::x` for a local variable."""
 
     def is_definition(self, variable: Any) -> bool:
         """Return whether a declaration reserves memory."""

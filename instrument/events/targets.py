@@ -1,4 +1,4 @@
-"""How a target's name is compared with names and files in the source text; loaded for every file of a build."""
+"""Comparison of targets with the names and files in a source; loaded for every file of a build."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _GLOB = re.compile(r"[*?\[]")
 _VERBATIM = re.compile(r"(?:\boperator\W|\().*")
-"""Where the signs * and [] are mostly C++'s own: an operator's name, and the types of parameters."""
+"""Parts of a name in which * and [] are mostly C++ syntax: an operator's name and parameter types."""
 
 _LITERAL = re.compile(r"[\w$]+")
 _UNNAMED = re.compile(r"lambda(\d+|\W.*)?$")
@@ -27,13 +27,13 @@ _GAUGE = re.compile(r"(?:::)?(?P<scopes>(?:.*::)?)(?P<variable>[\w$]+)(?P<parts>
 _PART = re.compile(r"\.(?P<field>[\w$]+)|\[(?P<index>\d+)\]")
 
 LineTarget = tuple[str, int]
-"""A file (as the user wrote it) and a line."""
+"""File (as the user wrote it) and line."""
 
 
 class GaugeTarget(NamedTuple):
-    """A variable and a part of it."""
+    """Target of a gauge: a variable, or a part of a variable."""
 
-    file: str  # Glob over the file of its definition, '' for any
+    file: str  # Glob that the defining file must match; '' for any
     name: str  # X, ns::x, Class::x or function::x; the scopes may be globs
     parts: tuple[str | int, ...]  # Fields and indices, outermost first
 
@@ -49,12 +49,12 @@ class GaugeTarget(NamedTuple):
 
 
 def is_glob(name: str) -> bool:
-    """Return whether a name holds glob signs; those of `operator*` and `f(char*)` are none."""
+    """Return whether a name contains glob characters; the `*` in `operator*` and `f(char*)` is not one."""
     return _GLOB.search(_VERBATIM.sub("", name)) is not None
 
 
 def name_matches(name: str, pattern: str) -> bool:
-    """Compare one qualified name with a target's name or glob; spaces and a leading `::` do not matter."""
+    """Return whether a qualified name matches a target's name or glob, ignoring spaces and a leading `::`."""
     wanted, plain = _glob(pattern)
     return _normalised(name) == wanted if plain else _glob_matches(_normalised(name), wanted)
 
@@ -66,7 +66,7 @@ def _glob_matches(name: str, pattern: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def file_matches(path: str, pattern: str) -> bool:
-    """Compare a file of a line marker with a glob: the whole path, or its end from any folder on."""
+    """Return whether a line marker's file matches a glob, by its whole path or by the end of the path."""
     clean = os.path.normpath(path)
     wanted = os.path.normpath(pattern)
     return (
@@ -75,7 +75,7 @@ def file_matches(path: str, pattern: str) -> bool:
 
 
 def split_line(target: str) -> LineTarget | None:
-    """Split `file.c:120`; None for a target that names a function."""
+    """Split `file.c:120` into file and line; return None for other targets."""
     found = _LINE.fullmatch(target)
     if found is None or found["file"].endswith(":"):
         return None
@@ -83,10 +83,10 @@ def split_line(target: str) -> LineTarget | None:
 
 
 def split_gauge(target: str) -> GaugeTarget:
-    """Split `file.c::ns::x.field[2]`; a first scope with a dot or a slash in it is a file."""
+    """Split `file.c::ns::x.field[2]`; a first scope that contains a dot or a slash is a file."""
     found = _GAUGE.fullmatch(target)
     if found is None:
-        raise ValueError(f"{target!r} names no variable")
+        raise ValueError(f"{target!r} does not name a variable")
     file, scopes = "", found["scopes"]
     if re.match(r"[^:]*[./]", scopes):
         file, _, scopes = scopes.partition("::")
@@ -95,14 +95,14 @@ def split_gauge(target: str) -> GaugeTarget:
 
 
 def last_part(target: str) -> str:
-    """Return a target's own name, without scopes, types of parameters, a loop's number and indices."""
+    """Return a target's own name, without scopes, parameter types, loop number and indices."""
     return re.split(r"::|\.", re.split(r"[(#[]", target, maxsplit=1)[0])[-1]
 
 
 def needed_words(name: str) -> list[str]:
-    """Return literal pieces that must all occur in a text which holds what a qualified name or glob stands for.
+    """Return the literal words that a text must contain if a qualified name or glob matches something in it.
 
-    A glob gives its longest literal run per component; a lambda's number is ours and is in no text.
+    Each component of a glob gives its longest literal run. The number of a lambda gives none: no text contains it.
     """
     if "operator" in name:
         return ["operator"]
@@ -116,7 +116,7 @@ def needed_words(name: str) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def _glob(pattern: str) -> tuple[str, bool]:
-    """Return a target as `fnmatch` takes it, and whether it has no glob: `*` is one for a parameter, not in a type."""
+    """Return a target as an `fnmatch` pattern, and whether it has no glob; `*` in a parameter's type is not a glob."""
     wanted = _VERBATIM.sub(lambda found: re.sub(r"(?<![(,])\*|[?[]", r"[\g<0>]", found[0]), _normalised(pattern))
     return wanted, not any(sign in wanted for sign in "*?[")
 
@@ -127,38 +127,38 @@ def _normalised(name: str) -> str:
 
 
 class Need(NamedTuple):
-    """Words that a text must contain to hold a site of one event."""
+    """What a text must contain to have a site of one event."""
 
     words: tuple[str, ...]  # All must occur
-    inner: str  # The one of the innermost name, which the function of the site must hold; '' when a glob hides it
-    used: str  # A name that must not only be declared; '' when a glob hides it
-    use: str  # What must happen to it: `defined`, `called`, `written`, or for a variable `stored`
-    files: tuple[str, ...]  # Globs; for each a line marker must name such a file
+    inner: str  # Word of the innermost name, which the site's function must contain; '' for a glob
+    used: str  # Name that must be more than declared; '' for a glob
+    use: str  # How `used` must occur: `defined`, `called`, `written`, or for a gauge's variable `stored`
+    files: tuple[str, ...]  # Globs; for each, a line marker must name a matching file
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> Need:
-        """Return what `_asdict` and JSON made a mapping of."""
+        """Return the need from a mapping that `_asdict` and JSON produced."""
         return cls(**{**record, "words": tuple(record["words"]), "files": tuple(record["files"])})
 
 
 class Selected(NamedTuple):
-    """A metric that is compiled in."""
+    """Software metric that is compiled into a program."""
 
     name: str  # The metric's name
     number: int  # Its number among all software metrics
-    kind: str  # As in `Event`, like the next five
+    kind: str  # As in `Event`; so are the next five
     target: str
     within: str | None
     file: str | None
     add: str | None
     threads: str
-    need: Need  # What a text must contain to hold a site
+    need: Need  # What a text must contain to have a site
     loader: str  # `module:class` of the kind, so that the wrapper loads no other kind
-    folder: str = ""  # What the module is imported from, when it is another distribution's; '' for ours
+    folder: str = ""  # Import folder of another distribution's module; '' for ours
 
 
 def need_of_name(event: Event, name: str, *, use: str = "defined", used: str | None = None) -> Need:
-    """Return the need of an event whose target is a name."""
+    """Return what a text must contain to have a site of an event whose target is a name."""
     words = (needed_words(event.within) if event.within else []) + needed_words(name)
     inner = needed_words(_innermost(name))
     final = _innermost(name if used is None else used)

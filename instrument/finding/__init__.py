@@ -1,1 +1,1 @@
-"""Where events happen in source text, by libclang, and the counting text put there."""
+"""Search for event sites in source text with libclang, and insertion of counting code."""

@@ -1,4 +1,4 @@
-"""Events in a function's body, and the places where counting text may be inserted."""
+"""Events in a function's body, and the points where counting code can be inserted."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _UNEVALUATED = re.compile(
 
 
 def assigned(cursor: Any, data: bytes) -> Any | None:
-    """Return the left side of an assignment, ++ or -- (of a class's operators too); None for any other expression."""
+    """Return the left side of an assignment, ++ or --, overloaded or not; None for any other expression."""
     kind = cursor.kind
     if kind not in OPERATIONS:
         return None
@@ -53,16 +53,16 @@ def assigned(cursor: Any, data: bytes) -> Any | None:
 
 
 def address_taken(cursor: Any, data: bytes) -> Any | None:
-    """Return the operand of a unary &, None for any other expression."""
+    """Return the operand of a unary &; None for any other expression."""
     if cursor.kind != CursorKind.UNARY_OPERATOR or data[span(cursor)[0] : span(cursor)[0] + 1] != b"&":
         return None
     return next(iter(children_of(cursor)), None)
 
 
 def objects(expression: Any, data: bytes) -> Iterator[Any]:
-    """Yield the declarations of the fields and the variable whose own storage an lvalue designates, innermost first.
+    """Yield the declarations of the fields and the variable that contain an lvalue, innermost first.
 
-    `s.a[2].b` lies within field b, field a and variable s; `p->a` within field a alone, for p is only read.
+    `s.a[2].b` is in field b, field a and variable s; `p->a` is only in field a, because p is only read.
     """
     cursor: Any | None = expression
     while cursor is not None:
@@ -98,7 +98,7 @@ def called(call: Any) -> Iterator[Any]:
 
 
 def _chosen(expression: Any) -> Any | None:
-    """Return what an expression refers to; for a _Generic selection, what alone has the type of the whole."""
+    """Return the declaration that an expression refers to; for _Generic, the only choice with the expression's type."""
     if expression.kind != CursorKind.GENERIC_SELECTION_EXPR:
         return expression.referenced
     _, *choices = children_of(expression)
@@ -107,7 +107,7 @@ def _chosen(expression: Any) -> Any | None:
 
 
 def unevaluated(data: bytes, start: int, end: int) -> list[tuple[int, int]]:
-    """Return the byte ranges between start and end that are not evaluated: operands of typeof and the like."""
+    """Return the byte ranges between start and end that are not evaluated, such as operands of typeof."""
     return [(found.start(), after_parentheses(data, found.end())) for found in _UNEVALUATED.finditer(data, start, end)]
 
 
@@ -116,7 +116,7 @@ def _declaration(reference: Any, data: bytes = b"") -> Iterator[Any]:
     if declaration is not None:
         yield declaration
         return
-    # In a class template libclang leaves `this->x` open, though x can only be the template's own member.
+    # In a class template libclang does not resolve `this->x`, although x can only be the template's own member.
     start, end = span(reference)
     found = re.fullmatch(rb"this\s*->\s*(\w+)", data[start:end])
     this = next(iter(children_of(reference)), None)
@@ -130,7 +130,7 @@ def _declaration(reference: Any, data: bytes = b"") -> Iterator[Any]:
 
 
 def _base(member: Any, data: bytes) -> Any | None:
-    """Return the object whose member is named, None when it is reached through a pointer or is `this`."""
+    """Return the object that a member expression accesses; None for access through a pointer or `this`."""
     base = next((child for child in children_of(member) if child.kind.is_expression()), None)
     if base is None or base.type.get_canonical().kind == TypeKind.POINTER:
         return None
@@ -161,24 +161,24 @@ _STATEMENT_EXPRESSION = re.compile(rb"\(\s*(?:#[^\n]*\n\s*)*\{")
 _NEVER = (b"0", b"false")
 
 _EXPRESSION, _IN_BLOCK, _BARE = range(3)
-"""Position of a cursor: no statement, a statement between braces, the only statement of an if, a loop or an else."""
+"""Position of a cursor: not a statement; a statement in a block; the single statement of an if, a loop or an else."""
 
 
 class _Node(NamedTuple):
-    """A cursor to visit."""
+    """Cursor to visit, with its context."""
 
     cursor: Any
     position: int = _EXPRESSION  # `_EXPRESSION`, `_IN_BLOCK` or `_BARE`
-    anchor: int | None = None  # Where a statement before it would go; at its start by default
-    variable: Any = None  # The variable that it initialises
-    in_block: bool = False  # It is in a declaration between braces
+    anchor: int | None = None  # Offset for a statement before the cursor; by default the cursor's start
+    variable: Any = None  # Variable that the cursor initialises
+    in_block: bool = False  # Whether the cursor is in a declaration in a block
 
 
 def read_body(function: ParsedFunction, data: bytes, *, expressions: bool = True) -> Body:
-    """Walk through a function's body (and a constructor's initialisers), with or without declarations and expressions.
+    """Read a function's body and a constructor's initialisers, with or without declarations and expressions.
 
-    Left out is what only the compiler evaluates: operands of sizeof, typeof and decltype, static_assert, the condition
-    of `if constexpr`, constexpr variables, case labels. `do … while (0)` is a way to write macros, not a loop.
+    Code that only the compiler evaluates is skipped: operands of sizeof, typeof and decltype, static_assert, the
+    condition of `if constexpr`, constexpr variables, case labels. `do … while (0)` is a macro idiom, not a loop.
     """
     return _Reader(function, data, expressions=expressions).read()
 
@@ -213,7 +213,7 @@ class _Reader:
         return self._body
 
     def _visit(self, node: _Node) -> bool:
-        """Note what a cursor does; return whether its children are looked at."""
+        """Record the events of a cursor; return whether to visit its children."""
         kind = node.cursor.kind
         if kind == CursorKind.VAR_DECL:
             self._body.variables.append((node.cursor, node.in_block))
@@ -263,9 +263,9 @@ class _Reader:
             return
         start, end = span(cursor)
         if not self._function.start <= start < end <= self._function.end:
-            return  # an argument's default value, an implicit call: its text is elsewhere or nowhere
+            return  # a default argument or an implicit call: its text is elsewhere or does not exist
         if self._data.startswith(b"co_return", start) or self._data[start:end] in (b"co_yield", b"co_await"):
-            return  # calls that the compiler makes of a coroutine's keyword
+            return  # calls that the compiler generates for a coroutine's keyword
         if any(low <= start < high for low, high in self._unevaluated):
             return
         point = InsertionPoint("expression", start, end, start)
@@ -279,7 +279,7 @@ class _Reader:
             self._body.addresses.append((start, operand))
 
     def _point(self, node: _Node, at: int) -> InsertionPoint:
-        """Return where a statement is counted: in its block, before it, or after its labels."""
+        """Return the insertion point of a statement: inside its block, before it, or after its labels."""
         cursor, kind = node.cursor, node.cursor.kind
         start, _ = span(cursor)
         anchor = start if node.anchor is None else node.anchor
@@ -289,8 +289,8 @@ class _Reader:
         if kind in _LABELS:
             return self._point(_Node(children_of(cursor)[-1], node.position), at)
         if kind == CursorKind.NULL_STMT and (node.position == _IN_BLOCK or self._data[start : start + 1] == b":"):
-            # Behind a semicolon: in C++ nothing else may follow a label's attributes. A label at the end of a block:
-            # libclang puts the missing statement on its colon.
+            # After the semicolon: in C++ nothing else may follow a label's attributes. For a label at the end of a
+            # block, libclang locates the missing statement at the colon.
             anchor = start + 1
         return InsertionPoint("block" if node.position == _IN_BLOCK else "bare", anchor, anchor, at)
 
@@ -309,7 +309,7 @@ class _Reader:
         if kind == CursorKind.VAR_DECL:
             start = span(cursor)[0]
             if _CONSTEXPR.search(self._data, start, max(start, cursor.location.offset)):
-                # Its value is made by the compiler, but a lambda in it may be called by the program.
+                # The compiler computes the value, but the program may call a lambda in it.
                 children = [child for child in children if _is_lambda(child)]
             return [_Node(child, variable=cursor) for child in children]
         if kind == CursorKind.LAMBDA_EXPR:
@@ -326,7 +326,7 @@ class _Reader:
         ]
 
     def _branches(self, cursor: Any, children: list[Any]) -> list[_Node]:
-        """Return the parts of an if: those after the condition's parenthesis are statements."""
+        """Return the parts of an if statement; parts after the condition's closing parenthesis are statements."""
         token, offset = next_token(self._data, span(cursor)[0] + len(b"if"))
         constant = token == b"constexpr"
         if constant:
@@ -341,7 +341,7 @@ class _Reader:
         return nodes
 
     def _variable_of(self, node: _Node) -> str:
-        """Return the name of the variable that a lambda expression initialises, '' when it does something else."""
+        """Return the name of the variable that a lambda expression initialises; '' if it initialises none."""
         if node.variable is None:
             return ""
         name: str = node.variable.spelling
@@ -363,7 +363,7 @@ class _Reader:
 
 
 def _is_lambda(expression: Any) -> bool:
-    """Return whether an expression is a lambda and nothing more."""
+    """Return whether an expression consists only of a lambda."""
     while expression.kind == CursorKind.UNEXPOSED_EXPR:
         inner = children_of(expression)
         if len(inner) != 1:

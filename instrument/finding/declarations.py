@@ -1,4 +1,4 @@
-"""Functions, records and variables in a syntax tree, under the names that users give them."""
+"""Functions, records and variables in a syntax tree, with the names that targets use for them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _CONSTANT = re.compile(rb"\b(?:constexpr|consteval)\b")
 
 
 def top_level(parsed: ParsedText) -> Iterator[Any]:
-    """Yield the cursors of the text's own top level (what the shims declare left out)."""
+    """Yield the text's top-level cursors, without the declarations from the shims."""
     for cursor in children_of(parsed.root):
         location = cursor.location
         if location.file is not None and location.file.name == parsed.root.spelling:
@@ -49,7 +49,7 @@ def top_level(parsed: ParsedText) -> Iterator[Any]:
 
 
 def members(scope: Any, is_wanted: Callable[[Any], bool] | None = None) -> Iterator[Any]:
-    """Yield a cursor, and all (that is wanted) that is declared in it through namespaces and classes."""
+    """Yield a cursor and all declarations in it, through namespaces and classes, that `is_wanted` accepts."""
     stack = [scope]
     while stack:
         cursor = stack.pop()
@@ -59,19 +59,19 @@ def members(scope: Any, is_wanted: Callable[[Any], bool] | None = None) -> Itera
 
 
 def function_of(cursor: Any, data: bytes, outer: ParsedFunction | None = None) -> ParsedFunction | None:
-    """Return the function that a declaration's cursor defines, None when it has no body of its own here."""
+    """Return the function that a declaration's cursor defines; None if the declaration has no body of its own."""
     body = _body(cursor)
     if body is None or not data.startswith((b"{", b"<%"), span(body)[0]):
-        return None  # of a function that is `= default` libclang shows the body that the compiler makes
+        return None  # for `= default` libclang shows the body that the compiler generates
     start, end = span(cursor)
     if end == 0:
-        # Of `f(auto x)` libclang gives no place but the name's: what precedes the name begins after the last
-        # statement or brace.
+        # For `f(auto x)` libclang gives only the name's position: the definition begins after the preceding statement
+        # or brace.
         start, end = max(data.rfind(sign, 0, cursor.location.offset) for sign in (b";", b"{", b"}")) + 1, span(body)[1]
         start = next_token(data, start)[1]
     names = function_names(cursor)
     if outer is not None:
-        # libclang names what is local to a lambda by its call operator, which is not a name for users.
+        # libclang names a lambda's locals after its call operator, a name that users do not write.
         inside = "operator()::" if "operator()::" in names[0] else outer.names[0].rpartition("::")[2] + "::"
         tail = names[0].rpartition(inside)[2]
         names = tuple(f"{name}::{tail}" for name in outer.names[:-1]) + names
@@ -79,7 +79,7 @@ def function_of(cursor: Any, data: bytes, outer: ParsedFunction | None = None) -
 
 
 def lambda_of(cursor: Any, data: bytes, outer: ParsedFunction, number: int, variable: str) -> ParsedFunction | None:
-    """Return the nth lambda of a function, `outer::lambda<n>`; a second name has the variable that it initialises."""
+    """Return a function's nth lambda, named `outer::lambda<n>`, and also `outer::x` if it initialises x."""
     body = _body(cursor)
     if body is None:
         return None
@@ -89,7 +89,7 @@ def lambda_of(cursor: Any, data: bytes, outer: ParsedFunction, number: int, vari
 
 
 def lambdas_of(declaration: Any, data: bytes) -> Iterator[ParsedFunction]:
-    """Yield the lambdas in an initialiser outside functions: `x` if the variable is the lambda, else `x::lambda<n>`."""
+    """Yield the lambdas in an initialiser outside functions: `x::lambda<n>`, and also `x` if x is the lambda."""
     name = qualified_name(declaration)
     behind = declaration.location.offset + len(declaration.spelling.encode())
     token, offset = next_token(data, behind)
@@ -100,7 +100,7 @@ def lambdas_of(declaration: Any, data: bytes) -> Iterator[ParsedFunction]:
         body = _body(cursor) if cursor.kind == CursorKind.LAMBDA_EXPR and start >= passed else None
         if body is None:
             continue
-        number, passed = number + 1, end  # what it holds itself is found with its body
+        number, passed = number + 1, end  # lambdas inside it are found with its body
         names = (f"{name}::lambda{number}", *([name] if start == first else []))
         yield _function((*names, names[0] + "()"), cursor, body, data, (start, end), None)
 
@@ -111,14 +111,14 @@ def _function(
     brace, end = span(body)
     closing = end - (2 if data.startswith(b"<%", brace) else 1)
     is_lambda = cursor.kind == CursorKind.LAMBDA_EXPR
-    # `constexpr` stands before a function's name, and behind a lambda's parameters.
+    # `constexpr` comes before a function's name, and after a lambda's parameters.
     head = brace if is_lambda else max(whole[0], cursor.location.offset)
     constant = _CONSTANT.search(data[whole[0] : head]) is not None
     return ParsedFunction(names, cursor, body, *whole, after_brace(data, brace), closing, constant, is_lambda, outer)
 
 
 def after_brace(data: bytes, brace: int) -> int:
-    """Return where a block's first statement may be inserted: after its `{` and after `__label__` declarations."""
+    """Return the offset for a block's first statement: after its `{` and after `__label__` declarations."""
     offset = brace + (2 if data.startswith(b"<%", brace) else 1)
     while True:
         token, start = next_token(data, offset)
@@ -128,7 +128,7 @@ def after_brace(data: bytes, brace: int) -> int:
 
 
 def function_names(cursor: Any) -> tuple[str, ...]:
-    """Return a function's qualified names: without and with its inline namespaces, last with its parameter types."""
+    """Return a function's qualified names: without inline namespaces, with these, and with parameter types."""
     scopes = _scopes(cursor)
     of_template = cursor.kind in (CursorKind.CONSTRUCTOR, CursorKind.DESTRUCTOR)
     own = re.sub(r"<.*>$", "", cursor.spelling) if of_template else cursor.spelling
@@ -139,13 +139,13 @@ def function_names(cursor: Any) -> tuple[str, ...]:
 
 
 def is_lambda(function: Any) -> bool:
-    """Return whether a function's cursor is a lambda's call operator."""
+    """Return whether a function's cursor is the call operator of a lambda."""
     parent = function.semantic_parent
     return parent is not None and re.search(r"\(lambda\b", parent.spelling) is not None
 
 
 def variable_names(cursor: Any, function: ParsedFunction | None) -> tuple[str, ...]:
-    """Return a variable's names as seen from a function: function::x for a local one, else ns::x, Class::x or x."""
+    """Return a variable's names as seen from a function: function::x if local, otherwise ns::x, Class::x or x."""
     offset = cursor.location.offset
     holder = function
     while holder is not None:
@@ -158,12 +158,12 @@ def variable_names(cursor: Any, function: ParsedFunction | None) -> tuple[str, .
 
 
 def qualified_name(cursor: Any, *, inline: bool = False) -> str:
-    """Return a declaration's name with its scopes; those of inline namespaces only if `inline`."""
+    """Return a declaration's name with its scopes, including inline namespaces only if `inline`."""
     return _qualified([name for name, hidden in _scopes(cursor) if inline or not hidden], cursor.spelling)
 
 
 def has_initialiser(variable: Any, data: bytes) -> bool:
-    """Return whether a variable's declaration gives it its first value."""
+    """Return whether a variable's declaration has an initialiser."""
     token, offset = next_token(data, variable.location.offset + len(variable.spelling.encode()))
     while token == b"[":
         token, offset = next_token(data, after_parentheses(data, offset))
@@ -171,7 +171,7 @@ def has_initialiser(variable: Any, data: bytes) -> bool:
 
 
 def field_names(cursor: Any, typedefs: dict[int, set[str]]) -> tuple[str, ...]:
-    """Return a field's names Type.field, by tag and typedef; a field of an unnamed member is the enclosing type's."""
+    """Return a field's names Type.field, by tag and typedefs; an unnamed member's fields belong to the outer type."""
     record = cursor.semantic_parent
     while record is not None and record.kind in RECORD_KINDS:
         names = record_names(record, typedefs)
@@ -182,7 +182,7 @@ def field_names(cursor: Any, typedefs: dict[int, set[str]]) -> tuple[str, ...]:
 
 
 def record_names(record: Any, typedefs: dict[int, set[str]]) -> tuple[str, ...]:
-    """Return the qualified names of a struct, union or class: its tag and its typedefs; () for an unnamed one."""
+    """Return the qualified names of a struct, union or class: its tag and its typedefs; () if it is unnamed."""
     names = sorted(typedefs.get(record.location.offset, ()))
     if _is_name(record.spelling):
         names.insert(0, qualified_name(record))
@@ -190,7 +190,7 @@ def record_names(record: Any, typedefs: dict[int, set[str]]) -> tuple[str, ...]:
 
 
 def typedef_names(parsed: ParsedText) -> dict[int, set[str]]:
-    """Return typedef names by the place of the struct, union or class that they name."""
+    """Return typedef names by the byte offset of the struct, union or class that they name."""
     found: dict[int, set[str]] = {}
     for scope in top_level(parsed):
         for cursor in members(scope):
@@ -207,12 +207,12 @@ def _body(cursor: Any) -> Any | None:
     if last is not None and last.kind == CursorKind.CXX_TRY_STMT:
         last = next(iter(children_of(last)), None)
     if last is not None and last.kind == CursorKind.UNEXPOSED_STMT:
-        last = next(iter(children_of(last)), None)  # a coroutine's body with what the compiler puts around it
+        last = next(iter(children_of(last)), None)  # a coroutine's body, inside code that the compiler adds
     return last if last is not None and last.kind == CursorKind.COMPOUND_STMT else None
 
 
 def _scopes(cursor: Any) -> list[tuple[str, bool]]:
-    """Return name and whether it is an inline namespace of each named scope of a declaration, outermost first."""
+    """Return a declaration's named scopes, outermost first, each with whether it is an inline namespace."""
     scopes: list[tuple[str, bool]] = []
     parent = cursor.semantic_parent
     while parent is not None and parent.kind != CursorKind.TRANSLATION_UNIT and not parent.kind.is_invalid():
@@ -225,7 +225,7 @@ def _scopes(cursor: Any) -> list[tuple[str, bool]]:
 
 
 def _is_name(spelling: str) -> bool:
-    """Return whether a spelling is a name, not libclang's description of something unnamed, `(unnamed struct at …)`."""
+    """Return whether a spelling is a name, not libclang's placeholder such as `(unnamed struct at …)`."""
     return bool(spelling) and not re.search(r"\((?:anonymous|unnamed|lambda)\b", spelling)
 
 

@@ -1,13 +1,13 @@
-"""Gauges: variables with static storage, and parts of them, whose value a sampler reads in memory.
+"""Gauges: variables with static storage, or parts of them, whose value the sampler reads from memory.
 
-No code is added to the program. After the variable's definition comes an entry with its address::
+No code is added to the program. An entry with the variable's address is inserted after the variable's definition::
 
     static struct __unperturbed_gauge __unperturbed_gauge_0 __attribute__((section("unperturbed_gauges"), …)) =
     {&queue.length, …};
 
-What is read is the memory: a value that optimised code keeps in a register for a while is seen when it is written back.
-Of a `static` variable the entry takes the address, so the optimiser can no longer do without it, nor assume that calls
-leave it alone; the code of a variable that other translation units could see anyway stays as it was.
+The sampler reads memory: it sees a value that optimised code keeps in a register only when the value is written back.
+The entry takes the address of a `static` variable, so the optimiser can no longer remove the variable or assume that
+calls do not change it. For a variable that other translation units can access anyway, the code stays the same.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ _TEMPLATES = (CursorKind.CLASS_TEMPLATE, CursorKind.CLASS_TEMPLATE_PARTIAL_SPECI
 _BRACED = (CursorKind.NAMESPACE, CursorKind.LINKAGE_SPEC, CursorKind.UNEXPOSED_DECL)
 _SHOWN_FIELDS = 8
 
-# libclang has it, its Python bindings do not.
+# libclang has this function; its Python bindings do not.
 _value_type = conf.lib.clang_Type_getValueType
 _value_type.argtypes, _value_type.restype, _value_type.errcheck = [Type], Type, Type.from_result
 
 
 class Gauge(NamedTuple):
-    """A place in memory as C expressions."""
+    """Memory that a gauge reads, as C expressions."""
 
     before: str  # Declarations before the entry
     # address, bytes, is_signed: The entry's members.
     address: str
     bytes: str
     is_signed: str
-    opens: bool  # The place is private, and `before` needs the template that opens it
+    opens: bool  # The variable is private: `before` needs the template that gives access
 
 
 class _UngaugeableError(Exception):
@@ -57,23 +57,23 @@ class _UngaugeableError(Exception):
 
 
 class _Place(NamedTuple):
-    """A part of a variable."""
+    """Part of a variable."""
 
     type: Any  # libclang's type
-    text: str  # Its text after the variable's name
-    offset_bits: int | None  # Its offset, if it is known
-    closed: bool  # A name on the way to it is private
+    text: str  # C text after the variable's name
+    offset_bits: int | None  # Offset in the variable; None if unknown
+    closed: bool  # Whether a name on the path to the part is private
 
 
 def is_definition(variable: Any, *, is_cxx: bool) -> bool:
-    """Return whether a declaration is a definition, which reserves memory. In C `int x;` is one (a tentative one)."""
+    """Return whether a declaration reserves memory; in C a tentative definition such as `int x;` also does."""
     if variable.is_definition():
         return True
     return not is_cxx and variable.storage_class != StorageClass.EXTERN
 
 
 def gauge_of(variable: Variable, target: GaugeTarget, data: bytes, standard: str) -> tuple[InsertionPoint, Gauge] | str:
-    """Return the place and the content of a variable's entry, or the reason why there can be none."""
+    """Return the position and content of a variable's entry, or the reason why it cannot be a gauge."""
     cursor = variable.cursor
     try:
         _check_storage(cursor, data, variable.function, in_block=variable.in_block)
@@ -95,31 +95,31 @@ def _check_storage(variable: Any, data: bytes, function: ParsedFunction | None, 
     if variable.tls_kind != TLSKind.NONE or re.search(
         rb"#pragma omp threadprivate\s*\([^)\n]*\b%b\b" % name.encode(), data
     ):
-        raise _UngaugeableError(f"{name} is thread-local: every thread has one of its own")
+        raise _UngaugeableError(f"{name} is thread-local: every thread has its own copy")
     if variable.storage_class == StorageClass.REGISTER:
-        raise _UngaugeableError(f"{name} is kept in a register: it has no place in memory")
+        raise _UngaugeableError(f"{name} is declared register: it has no address in memory")
     if function is not None and variable.storage_class != StorageClass.STATIC:
-        raise _UngaugeableError(f"{name} is an automatic variable: it has no fixed place in memory")
+        raise _UngaugeableError(f"{name} is an automatic variable: it has no fixed address in memory")
     if variable.type.get_canonical().kind in (TypeKind.LVALUEREFERENCE, TypeKind.RVALUEREFERENCE):
-        raise _UngaugeableError(f"{name} is a reference: name the variable that it refers to")
+        raise _UngaugeableError(f"{name} is a reference: use the variable that it refers to")
     scope = variable.semantic_parent
     while scope is not None and scope.kind != CursorKind.TRANSLATION_UNIT and not scope.kind.is_invalid():
         if scope.kind in _TEMPLATES or (scope.kind in RECORD_KINDS and "<" in scope.displayname):
-            raise _UngaugeableError(f"{name} belongs to a template: there is one for each of its instances")
+            raise _UngaugeableError(f"{name} belongs to a template: every instance has its own copy")
         scope = scope.semantic_parent
     if function is None:
         return
     if not in_block:
-        raise _UngaugeableError(f"{name} is declared in the head of a statement")
+        raise _UngaugeableError(f"{name} is declared where no statement can follow: declare it in a block")
     holder: ParsedFunction | None = function
     while holder is not None:
         if _has_copies(holder):
-            raise _UngaugeableError(f"{name} is in an inline function, whose variables only its own code can name")
+            raise _UngaugeableError(f"{name} is in an inline function: only that function's code can refer to it")
         holder = holder.outer
 
 
 def _has_copies(function: ParsedFunction) -> bool:
-    """Return whether each translation unit has its own copy of a function, so that its variables have no address."""
+    """Return whether each translation unit has its own copy of a function; its variables then have no address."""
     if function.is_lambda:
         return False
     internal = function.cursor.linkage in (LinkageKind.INTERNAL, LinkageKind.UNIQUE_EXTERNAL)
@@ -132,7 +132,7 @@ def _part(variable: Any, target: GaugeTarget) -> _Place:
         _check_constant(place, target)
         shown = f"{target.whole}{place.text}"
         if place.type.kind == TypeKind.POINTER:
-            raise _UngaugeableError(f"{shown} is a pointer: what it points to has no fixed place in memory")
+            raise _UngaugeableError(f"{shown} is a pointer: the memory that it points to has no fixed address")
         place = _element(place, part, shown) if isinstance(part, int) else _field(place, part, shown)
     _check_constant(place, target)
     return place
@@ -151,16 +151,16 @@ def _element(place: _Place, index: int, shown: str) -> _Place:
         raise _UngaugeableError(f"{shown} is not an array: its type is {place.type.spelling}")
     element = place.type.get_array_element_type().get_canonical()
     if place.type.kind == TypeKind.CONSTANTARRAY and index >= place.type.get_array_size():
-        raise _UngaugeableError(f"{shown} has {place.type.get_array_size()} elements, numbered from [0]")
+        raise _UngaugeableError(f"{shown} has only {place.type.get_array_size()} elements, starting at [0]")
     if place.type.kind == TypeKind.INCOMPLETEARRAY:
-        raise _UngaugeableError(f"{shown} is an array without a size")
+        raise _UngaugeableError(f"{shown} is an array of unknown size")
     offset = None if place.offset_bits is None else place.offset_bits + 8 * index * element.get_size()
     return place._replace(type=element, text=f"{place.text}[{index}]", offset_bits=offset)
 
 
 def _field(place: _Place, name: str, shown: str) -> _Place:
     if place.type.kind != TypeKind.RECORD:
-        raise _UngaugeableError(f"{shown} has no parts: its type is {place.type.spelling}")
+        raise _UngaugeableError(f"{shown} has no fields: its type is {place.type.spelling}")
     found = _find_field(place.type, name)
     if found is None:
         names = _field_names(place.type)
@@ -170,13 +170,13 @@ def _field(place: _Place, name: str, shown: str) -> _Place:
     if field.is_bitfield():
         raise _UngaugeableError(f"{shown}.{name} is a bit field: it has no address")
     if field.type.get_canonical().kind in (TypeKind.LVALUEREFERENCE, TypeKind.RVALUEREFERENCE):
-        raise _UngaugeableError(f"{shown}.{name} is a reference: name the variable that it refers to")
+        raise _UngaugeableError(f"{shown}.{name} is a reference: use the variable that it refers to")
     offset_bits = None if offset is None or place.offset_bits is None else place.offset_bits + offset
     return _Place(field.type.get_canonical(), f"{place.text}.{name}", offset_bits, place.closed or closed)
 
 
 def _find_field(record: Any, name: str) -> tuple[Any, int | None, bool] | None:
-    """Return a field, its offset in bits (None: of a base) and whether it is private; through unnamed members too."""
+    """Return a field (also of unnamed members), its bit offset (None if inherited), and whether it is private."""
     for field in record.get_fields():
         if field.spelling == name:
             return field, field.get_field_offsetof(), field.access_specifier in _CLOSED
@@ -190,7 +190,7 @@ def _find_field(record: Any, name: str) -> tuple[Any, int | None, bool] | None:
             inner = _find_field(base.type.get_canonical(), name)
             if inner is not None:
                 if conf.lib.clang_isVirtualBase(base):
-                    where = "it has no fixed place in its object"
+                    where = "it has no fixed offset in its object"
                     raise _UngaugeableError(f"{name} belongs to a virtual base class: {where}")
                 return inner[0], None, inner[2] or base.access_specifier in _CLOSED
     return None
@@ -204,7 +204,7 @@ def _field_names(record: Any) -> list[str]:
 
 
 def _signedness(kind: Any, shown: str) -> str:
-    """Return an expression that tells whether values of the type have a sign."""
+    """Return a C expression that is 1 if the type is signed, otherwise 0."""
     if kind.kind == TypeKind.ATOMIC:
         return _signedness(_value_type(kind).get_canonical(), shown)
     if kind.kind == TypeKind.ENUM:
@@ -220,15 +220,15 @@ def _signedness(kind: Any, shown: str) -> str:
         if inner is not None:
             return _signedness(inner, shown) if inner.kind != TypeKind.RECORD else "0"
         names = ", ".join(f"{shown}.{name}" for name in _field_names(kind)[:_SHOWN_FIELDS])
-        raise _UngaugeableError(f"{shown} is a {kind.spelling}; name a part of it" + (f": {names}" if names else ""))
+        raise _UngaugeableError(f"{shown} is of type {kind.spelling}; name a field" + (f": {names}" if names else ""))
     if kind.kind in _ARRAYS:
-        raise _UngaugeableError(f"{shown} is an array; name an element of it: {shown}[0]")
+        raise _UngaugeableError(f"{shown} is an array; name an element, such as {shown}[0]")
     what = "a floating-point number" if kind.kind in _FLOATING else f"of type {kind.spelling}"
-    raise _UngaugeableError(f"{shown} is {what}; a gauge is an integer, an enumerator or a pointer")
+    raise _UngaugeableError(f"{shown} is {what}; a gauge must be an integer, an enumeration or a pointer")
 
 
 def _atomic_value(record: Any) -> Any | None:
-    """Return the value type of a std::atomic that needs no lock (of std::atomic_flag itself); None for others."""
+    """Return the value type of a lock-free std::atomic, or std::atomic_flag itself; None for other types."""
     declaration = record.get_declaration()
     name = qualified_name(declaration)
     if name == "std::atomic_flag":
@@ -242,19 +242,19 @@ def _atomic_value(record: Any) -> Any | None:
 def _gauge(variable: Any, place: _Place, standard: str, is_signed: str) -> Gauge:
     size = place.type.get_size()
     if size not in _BYTES:
-        raise _UngaugeableError(f"{variable.spelling}{place.text} has {size} bytes; a gauge reads 1, 2, 4 or 8")
+        raise _UngaugeableError(f"{variable.spelling}{place.text} has {size} bytes; a gauge must have 1, 2, 4 or 8")
     is_cxx = "++" in standard
     name = variable.spelling
     if variable.semantic_parent != variable.lexical_parent or variable.semantic_parent.kind in RECORD_KINDS:
         name = "::" + qualified_name(variable, inline=True)
     closed = _is_closed(variable)
     if (closed or place.closed) and place.offset_bits is None:
-        raise _UngaugeableError(f"{variable.spelling}{place.text} is private, and comes from a base class")
+        raise _UngaugeableError(f"{variable.spelling}{place.text} is private and inherited: it cannot be accessed")
     whole = variable.type.get_canonical().get_size()
     behind = f"+{(place.offset_bits or 0) // 8}"
     if closed:
         if standard.endswith("++98"):
-            raise _UngaugeableError(f"{variable.spelling} is private; its address can be taken from C++11 on")
+            raise _UngaugeableError(f"{variable.spelling} is private: taking its address requires C++11 or later")
         # Access is not checked where a template is instantiated explicitly (C++11, 14.7.2/12).
         tag = f"struct __unperturbed_tag_{variable.location.offset}"
         before = f"{tag}; constexpr const volatile void *__unperturbed_open({tag} *); "
@@ -271,7 +271,7 @@ def _gauge(variable: Any, place: _Place, standard: str, is_signed: str) -> Gauge
 
 
 def _is_closed(variable: Any) -> bool:
-    """Return whether a class keeps the variable's name, or that of a class on the way to it, to itself."""
+    """Return whether the variable, or a class that encloses it, is private or protected."""
     declaration = variable.canonical
     while declaration.semantic_parent is not None and declaration.semantic_parent.kind in RECORD_KINDS:
         if declaration.access_specifier in _CLOSED:
@@ -281,7 +281,7 @@ def _is_closed(variable: Any) -> bool:
 
 
 def _behind(declaration: Any, data: bytes) -> int:
-    """Return the offset behind a whole declaration, all its declarators and its semicolon."""
+    """Return the offset after a whole declaration, with all its declarators and its semicolon."""
     offset = span(declaration)[1]
     if declaration.kind in _BRACED and data[:offset].endswith(b"}"):
         return offset

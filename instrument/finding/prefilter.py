@@ -1,7 +1,7 @@
-"""Whether a text can hold any site of the selected events, and which pieces of it, without parsing it.
+"""Fast check, without parsing, of whether a text or a piece of it can contain a site of the selected events.
 
-A build has many files and few of them hold a selected name; the others must cost next to nothing. Saying yes too often
-costs a parse, saying no too often would lose counts: only what cannot be is left out.
+A build has many files, but few contain a selected name; the others must cost almost nothing. A false yes costs a parse,
+but a false no would lose counts: only texts that cannot contain a site are skipped.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from unperturbed.instrument.events.kind import CompiledKind
 
 TRAILERS = frozenset(b"__attribute__ __attribute __asm__ asm __asm noexcept throw __extension__".split())
-"""Words that stand behind a declaration."""
+"""Words that may follow a declarator."""
 
 _BEFORE = b"""
     return else do case throw co_return co_yield co_await and or not xor compl bitand bitor __extension__ new delete
     sizeof __real__ __imag__ __real __imag
 """
 BEFORE_EXPRESSION = frozenset(_BEFORE.split())
-"""Behind these an expression may begin, though they are words."""
+"""Words after which an expression may begin."""
 
 _TYPES = b"void char short int long float double struct union enum typedef"
 DECLARING = frozenset((b"extern static inline const volatile unsigned signed " + _TYPES).split())
-"""What follows such a word, as far as words and * go, is a declaration."""
+"""Words that begin a declaration, which extends over the words and * that follow."""
 
 _BEHIND_VARIABLE = frozenset((b"=", b";", b"[", b",", b"{", b"(", b")", b":")) | TRAILERS
 _DIRECTIVE = re.compile(rb"^[ \t]*#[^\n]*", re.MULTILINE)
@@ -46,7 +46,7 @@ _WORD_BEFORE = re.compile(rb"([A-Za-z_$][\w$]*)\s+\Z")
 
 
 def can_hold_site(text: PreprocessedText, needs: list[Need], data: bytes | None = None) -> bool:
-    """Return whether the text (or `data`, a piece of it) can hold a site of any of the needs."""
+    """Return whether the text (or `data`, a piece of it) can contain a site of any of the needs."""
     return any(_meets(text, need, text.data if data is None else data) for need in needs)
 
 
@@ -59,7 +59,7 @@ def _meets(text: PreprocessedText, need: Need, data: bytes) -> bool:
 
 
 def _may_define(data: bytes, name: bytes) -> bool:
-    """Return whether some occurrence of the name looks like a definition, not like a prototype or a call."""
+    """Return whether any occurrence of the name looks like a definition, not like a prototype or a call."""
     for found in words_like(data, name):
         token, offset = next_token(data, found.end())
         if token == b"<" or (token, next_token(data, offset + 1)[0]) in ((b")", b"("), (b"=", b"[")):
@@ -77,7 +77,7 @@ def _may_define(data: bytes, name: bytes) -> bool:
 
 
 def _may_call(data: bytes, name: bytes) -> bool:
-    """Return whether some occurrence looks like a call, which none in a declaration `T f` or `extern T *f` does."""
+    """Return whether any occurrence of the name looks like a call, not like a declaration `T f` or `extern T *f`."""
     for found in words_like(data, name):
         behind, near = next_token(data, found.end())[0], max(0, found.start() - 80)
         chosen_by_generic = behind == b"," and data[near : found.start()].rstrip().endswith(b":")
@@ -89,19 +89,19 @@ def _may_call(data: bytes, name: bytes) -> bool:
 
 
 def _is_declared(data: bytes, offset: int) -> bool:
-    """Return whether words and * before a name begin a declaration: `extern void *f`."""
+    """Return whether the words and * before a name begin a declaration, such as `extern void *f`."""
     found = _DECLARATION.search(data, max(0, offset - 200), offset)
     return found is not None and not BEFORE_EXPRESSION & set(re.findall(rb"[\w$]+", found[1]))
 
 
 def _may_write(data: bytes, name: bytes) -> bool:
-    """Return whether some occurrence of the name is not a plain declaration, `type name;` or `type *name;`."""
+    """Return whether any occurrence of the name is more than a declaration `type name;` or `type *name;`."""
     declared = rb"(?:[A-Za-z_$][\w$]*\s+|[*&]\s*)" + re.escape(name) + rb"(?![\w$])\s*(?:\[[^]\n]*\]\s*)*[;,):]"
     return sum(1 for _ in words_like(data, name)) > sum(1 for _ in re.finditer(declared, data))
 
 
 def _may_store(data: bytes, name: bytes) -> bool:
-    """Return whether some occurrence looks like a variable's definition: after a type or a declarator, not `extern`."""
+    """Return whether any occurrence of the name looks like a variable's definition: after a type, not `extern`."""
     for found in words_like(data, name):
         token, _ = next_token(data, found.end())
         if token not in _BEHIND_VARIABLE:
@@ -131,43 +131,43 @@ _USES = {"defined": _may_define, "called": _may_call, "written": _may_write, "st
 
 
 class Selection:
-    """The metrics whose events are searched for in one text; each is known by its index."""
+    """Metrics whose events are searched for in one text; an index identifies each."""
 
     def __init__(self, text: PreprocessedText, metrics: Sequence[Selected]) -> None:
         from unperturbed.instrument.events.kind import load_kind  # noqa: PLC0415  sources without a site need no kind
 
-        self.metrics = metrics  # In the order of their indices
+        self.metrics = metrics  # In index order
         kinds = {metric.loader: load_kind(metric.loader, metric.folder) for metric in metrics}
         each = [(index, metric, kinds[metric.loader]) for index, metric in enumerate(metrics)]
-        self.by_kind: dict[type[CompiledKind], list[tuple[int, Selected]]] = {}  # With their indices
+        self.by_kind: dict[type[CompiledKind], list[tuple[int, Selected]]] = {}  # Each metric with its index
         for index, metric, kind in sorted(each, key=lambda entry: entry[2].order):
             self.by_kind.setdefault(kind, []).append((index, metric))
-        # Indices of those that happen within bodies, not at their beginnings alone; that count in system headers too.
+        # Indices of metrics with events inside bodies, not only at their beginning; of those that reach system headers.
         self.within_bodies = frozenset(index for index, _, kind in each if kind.within_bodies)
         reaching = [metric.file is not None or kind.reaches_system_headers(metric.target) for _, metric, kind in each]
         self.reaching_system = frozenset(index for index, reaches in enumerate(reaching) if reaches)
         self._text = text
         self._lines = {index: place for index, metric, kind in each if (place := kind.line_of(metric.target))}
-        # Of a piece of the text only the innermost name is required; namespaces and classes may be opened before it.
+        # A piece of the text needs only the innermost name: namespaces and classes may begin before the piece.
         needs = [metric.need for metric in metrics]
         self._needs = [need._replace(words=(need.inner,) if need.inner else (), files=()) for need in needs]
         self._inner = [need.inner.encode() for need in needs]
         self._sought_by: dict[frozenset[int] | None, tuple[dict[str, list[int]], list[tuple[bytes, Need]]]] = {}
 
     def is_in_file(self, metric: int, offset: int) -> bool:
-        """Return whether a metric, by its index, counts in the file that an offset came from."""
+        """Return whether the metric with an index counts in the source file of an offset."""
         file = self.metrics[metric].file
         if file is not None:
             return file_matches(self._text.locate(offset)[0], file)
         return metric in self.reaching_system or not self._text.is_system(offset)
 
     def may_count(self, start: int, end: int, *, among: frozenset[int] | None = None) -> bool:
-        """Return whether a piece of the text may hold sites of the metrics (of those `among` them)."""
+        """Return whether a piece of the text may contain sites of the metrics, or only of the metrics in `among`."""
         lines_of, needs = self._sought(among)
         if lines_of:
             (file, first), (last_file, last) = self._text.locate(start), self._text.locate(end - 1)
             if file != last_file:
-                return True  # it may enclose text of another file
+                return True  # the piece may contain text from a different file
             for wanted, lines in lines_of.items():
                 nearest = bisect_left(lines, first)
                 if nearest < len(lines) and lines[nearest] <= last and file_matches(file, wanted):
@@ -176,7 +176,7 @@ class Selection:
         return any(inner in piece and can_hold_site(self._text, [need], piece) for inner, need in needs)
 
     def _sought(self, among: frozenset[int] | None) -> tuple[dict[str, list[int]], list[tuple[bytes, Need]]]:
-        """Return the sorted lines of each file that metrics name, and what the others need in a piece of the text."""
+        """Return the sorted lines in each file that metrics name, and the needs of all other metrics."""
         if among not in self._sought_by:
             indices = range(len(self.metrics)) if among is None else among
             lines_of: dict[str, list[int]] = {}

@@ -1,7 +1,7 @@
-"""Preprocessed text: file and line that each byte came from, as much of the grammar as brackets need, and its tree.
+"""Preprocessed text: source file and line of each byte, tokens and matching brackets, and the syntax tree.
 
-libclang reads the tree. It is not the compiler that will compile the text, so it meets words it does not know (gcc's
-own builtins and attributes, above all). Shims make most of them readable; what stays unreadable is a list of places.
+libclang parses the text, but a different compiler will compile it. So the text contains words that libclang does not
+know, mostly builtins and attributes of gcc. Shims declare most of them; the others give a list of errors with offsets.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _DIRECTIVE = re.compile(rb"^[ \t]*#[^\n]*", re.MULTILINE)
 _ESCAPE = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
 
 _TOKEN = re.compile(
-    rb"""^[ \t]*\#[^\n]* | \n | [^\S\n]+ | //[^\n]* | /\*.*?\*/                # nothing to the parser
+    rb"""^[ \t]*\#[^\n]* | \n | [^\S\n]+ | //[^\n]* | /\*.*?\*/                # not tokens
     | (?P<token> (?:u8|[uUL])?R"(?P<fence>[^()\\\s"]{0,16})\(.*?\)(?P=fence)"  # raw string
     | (?:u8|[uUL])?"(?:[^"\\\n]|\\.)*" | (?:u8|[uUL])?'(?:[^'\\\n]|\\.)*'
-    | \.?\d(?:'?[\w.]|(?<=[eEpP])[+-])*                                         # number, ' may part its digits
+    | \.?\d(?:'?[\w.]|(?<=[eEpP])[+-])*                                         # number, ' may separate digits
     | [A-Za-z_$\x80-\xff][\w$\x80-\xff]* | -> | :: | . )""",
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
@@ -32,7 +32,7 @@ _WORD_SIGNS = frozenset(sign for sign in range(128) if re.match(r"[\w$]", chr(si
 
 
 class PreprocessedText:
-    """Text of a preprocessed file with its line markers read."""
+    """Text of a preprocessed file, with its line markers parsed."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -49,7 +49,7 @@ class PreprocessedText:
         return frozenset(file for file, _, _ in self._origins)
 
     def locate(self, offset: int) -> tuple[str, int]:
-        """Return file and line that the byte at `offset` came from; ('', line) before the first line marker."""
+        """Return the source file and line of the byte at `offset`; ('', line) before the first line marker."""
         index = bisect_right(self._starts, offset) - 1
         before = bisect_left(self._line_ends, offset)
         if index < 0:
@@ -62,26 +62,27 @@ class PreprocessedText:
         return [found.start() for found in re.finditer(b"\n", self.data)]
 
     def is_system(self, offset: int) -> bool:
-        """Return whether the byte came from a system header."""
+        """Return whether the byte at `offset` came from a system header."""
         index = bisect_right(self._starts, offset) - 1
         return index >= 0 and self._origins[index][2]
 
     def user_text(self) -> bytes:
-        """Return the text without directives and without what came from system headers."""
+        """Return the text without directives and without text from system headers."""
         bounds = [0, *self._starts, len(self.data)]
         systems = [False, *(system for _, _, system in self._origins)]
         pieces = zip(bounds, bounds[1:], systems, strict=False)
         return _DIRECTIVE.sub(b"", b"".join(self.data[start:end] for start, end, system in pieces if not system))
 
     def user_files(self) -> set[str]:
-        """Return the files that the line markers name, system headers and the compiler's own entries left out."""
+        """Return the files that the line markers name, without system headers and the compiler's own entries."""
         user = {file for file, _, system in self._origins if not system}
         return {file for file in user if not file.startswith("<") and not file.endswith("//")}
 
     def prologue_offset(self) -> int:
-        """Return where to insert text that must not be the first: after the marker that names the main file, if any.
+        """Return the offset where a prologue can be inserted: after the line marker that names the main file, if any.
 
-        A compiler takes that name from the very first line marker, and gcc the folder from a second, `# 1 "/dir//"`.
+        A compiler takes the main file's name from the first line marker; gcc takes the folder from a second one,
+        `# 1 "/dir//"`.
         """
         first = _MARKER.match(self.data)
         if first is None:
@@ -91,15 +92,15 @@ class PreprocessedText:
 
 
 def words_like(data: bytes, name: bytes) -> Iterator[re.Match[bytes]]:
-    """Yield each place where a name is a whole word."""
-    # The name stands first, so that the search leaps from one to the next: with what must not precede it, it would
-    # try every byte.
+    """Yield each match of a name as a whole word."""
+    # The pattern begins with the name, which lets the search jump between occurrences; with the lookbehind first, it
+    # would try every byte.
     literal = re.escape(name)
     return re.finditer(rb"%b(?<![\w$]%b)(?![\w$])" % (literal, literal), data)
 
 
 def words_with(data: bytes, part: bytes) -> Iterator[tuple[int, int]]:
-    """Yield start and end of each word that holds a piece of a name."""
+    """Yield the start and end of each word that contains a piece of a name."""
     for found in re.finditer(re.escape(part) + rb"[\w$]*", data):
         start = found.start()
         while start and data[start - 1] in _WORD_SIGNS:
@@ -117,7 +118,7 @@ def next_token(data: bytes, offset: int) -> tuple[bytes, int]:
 
 
 def after_parentheses(data: bytes, offset: int) -> int:
-    """Return the offset behind the bracket that closes the one at `offset`; len(data) when none does."""
+    """Return the offset after the bracket that closes the bracket at `offset`; len(data) if none does."""
     depth = 0
     while (found := _TOKEN.match(data, offset)) is not None:
         token = found["token"]
@@ -151,53 +152,53 @@ _MACROS = (
     "__malloc__(...)=__malloc__",
     "__is_same_as=__is_same",
 )
-"""Words of gcc as macros: libclang reads the text as not yet preprocessed, and gives places of macros as they stand."""
+"""gcc's own words, defined as macros: libclang preprocesses the text again, and locates a macro where it is used."""
 
-# Patterns of what is parsed are compiled at their first use: most sources of a build are not parsed.
+# Patterns that only parsed text needs are compiled at first use: most sources of a build are not parsed.
 _INTEGER_PACK = rb"integer_sequence<(\w+), *__integer_pack\((\w+)\)\.\.\.>"
 _DEFINITIONS = rb"(?m)^[ \t]*#[ \t]*(?:define|undef|include|assert|unassert)\b[^\n]*"
 
 _HARMLESS = r"\battribute\b|\bconstraint\b|inline assembly|register name|calling convention"
-"""Errors after which the statement's neighbours, and its shape, are still right."""
+"""Errors that leave the structure of their statement and of its neighbours correct."""
 
 _LENIENT = (
     *("implicit-function-declaration", "implicit-int", "int-conversion", "incompatible-function-pointer-types"),
     *("return-type", "register", "c++11-narrowing", "reserved-user-defined-literal"),
 )
-"""Warnings that clang makes errors by default and gcc does not."""
+"""Warnings that are errors by default in clang but not in gcc."""
 
 _ERROR = 3
 
 
 class Facts(NamedTuple):
-    """Facts about a compiler as one command calls it."""
+    """Properties of a compiler in one command."""
 
-    clang: bool  # It is clang, not gcc
-    # How events can be counted by instructions of ours: `x86-64` (AT&T's dialect is read, or both), `aarch64`,
-    # `aarch64+lse` (which has atomic additions); '' elsewhere.
+    clang: bool  # Whether the compiler is clang, not gcc
+    # Which inline assembly can count events: `x86-64` (the compiler reads AT&T syntax, or both syntaxes), `aarch64`,
+    # `aarch64+lse` (with atomic additions); '' on other machines.
     machine: str
-    standard: str  # Language standard, as clang's -std= takes it
-    target: str  # Machine, as clang's -target takes it; '' when it does not matter
+    standard: str  # Language standard, as in clang's -std=
+    target: str  # Machine, as in clang's -target; '' if it does not matter
     # Options of the command that change the language itself or the layout of its types, in clang's spelling.
     dialect: tuple[str, ...] = ()
 
 
 class UnreadableError(Exception):
-    """libclang cannot read the text, or not where it matters. The message gives the reason."""
+    """libclang cannot parse the text, or a part that may contain sites. The message gives the reason."""
 
 
 class ParsedText(NamedTuple):
-    """A syntax tree with its text."""
+    """Syntax tree with its text."""
 
-    text: PreprocessedText  # The text; every place in the tree is a byte offset in it
-    root: Any  # Libclang's cursor of the translation unit
+    text: PreprocessedText  # Text; positions in the tree are byte offsets in it
+    root: Any  # libclang's cursor of the translation unit
     errors: tuple[tuple[int, str], ...]  # (offset, message) of each error outside system headers, in order
-    unit: Any  # Libclang's translation unit, which must live as long as its cursors
+    unit: Any  # libclang's translation unit, which must live as long as its cursors
 
 
 def parse(text: PreprocessedText, language: str, facts: Facts) -> ParsedText:
-    """Read preprocessed text."""
-    from clang import cindex  # noqa: PLC0415  60 MB, and most files of a build need no tree
+    """Parse preprocessed text with libclang."""
+    from clang import cindex  # noqa: PLC0415  takes 60 MB, and most files of a build need no tree
 
     arguments = ["-x", language, f"-std={facts.standard}", "-undef", "-nostdinc", "-w", "-ferror-limit=0"]
     arguments += ["-fno-spell-checking", *facts.dialect, "-include", _SHIMS_PATH]
@@ -210,9 +211,9 @@ def parse(text: PreprocessedText, language: str, facts: Facts) -> ParsedText:
     try:
         unit = cindex.Index.create().parse(_PATH, args=arguments, unsaved_files=files)
     except cindex.LibclangError as error:
-        raise HostError(f"libclang cannot be loaded: {error}") from None
+        raise HostError(f"cannot load libclang: {error}") from None
     except cindex.TranslationUnitLoadError:
-        raise UnreadableError("libclang gives no syntax tree") from None
+        raise UnreadableError("libclang cannot parse the text") from None
     return ParsedText(text, unit.cursor, tuple(_errors(unit, text)), unit)
 
 
@@ -224,7 +225,7 @@ def span(cursor: Any) -> tuple[int, int]:
 
 @cache
 def _offset_reader() -> Callable[[Any], int]:
-    """Return a function that reads a location's byte offset alone: the bindings fetch its file and line as well."""
+    """Return a function that reads only a location's byte offset; the bindings also fetch file and line."""
     from ctypes import byref, c_uint  # noqa: PLC0415  as above
 
     from clang import cindex  # noqa: PLC0415  as above
@@ -244,7 +245,7 @@ def children_of(cursor: Any) -> list[Any]:
     found: list[Any] = []
     visit, note = _visitor()
     visit(cursor, note, found)
-    unit = cursor._tu  # as the bindings do: it must live as long as its cursors
+    unit = cursor._tu  # as the bindings do: the unit must live as long as its cursors
     for child in found:
         child._tu = unit
     return found
@@ -259,13 +260,13 @@ def _visitor() -> tuple[Callable[..., int], Any]:
 
     def note(child: Any, _parent: Any, found: list[Any]) -> int:
         found.append(child)
-        return 1  # go on behind the child
+        return 1  # CXChildVisit_Continue: skip the child's own children
 
     return cindex.conf.lib.clang_visitChildren, CFUNCTYPE(c_int, cindex.Cursor, cindex.Cursor, py_object)(note)
 
 
 def cursor_at(parsed: ParsedText, offset: int) -> Any | None:
-    """Return the innermost cursor at a byte offset, None when there is none."""
+    """Return the innermost cursor at a byte offset; None if there is none."""
     from clang import cindex  # noqa: PLC0415  as above
 
     file = parsed.unit.get_file(parsed.root.spelling)
@@ -273,7 +274,7 @@ def cursor_at(parsed: ParsedText, offset: int) -> Any | None:
 
 
 def _readable(data: bytes) -> bytes:
-    """Return the text with what libclang must not see replaced, every byte in its place."""
+    """Return the text with constructs that libclang cannot parse replaced, without moving other bytes."""
 
     def same_length(found: re.Match[bytes]) -> bytes:
         made = b"__make_integer_seq<integer_sequence,%b,%b>" % found.groups()
@@ -292,6 +293,6 @@ def _errors(unit: Any, text: PreprocessedText) -> Iterator[tuple[int, str]]:
             try:
                 message = diagnostic.spelling
             except UnicodeDecodeError:
-                message = "an error whose message quotes text that is not UTF-8"
+                message = "an error message that is not valid UTF-8"
             if not re.search(_HARMLESS, message):
                 yield location.offset, message

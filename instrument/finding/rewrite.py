@@ -1,10 +1,10 @@
-"""The counting text itself, and putting it into a preprocessed text without moving a line.
+"""Counting code, and its insertion into a preprocessed text without moving a line.
 
-A plain `c++` is sunk out of loops by gcc and clang at -O2, so that samples taken in the middle of a run read 0; a
-volatile increment is three instructions. One `incq` in an asm statement is one instruction, and stays where it is put.
+At -O2, gcc and clang sink a plain `c++` out of loops, and samples taken during a run read 0; a volatile increment is
+three instructions. One `incq` in an asm statement is one instruction, and compilers do not move it.
 
-In a sham build each asm statement keeps its operands, so that the compiler chooses the same code around it, and emits
-no-ops of the length of its instructions instead of them: the layout of the program that counts, without its counting.
+In a sham build each asm statement keeps its operands, so the compiler generates the same code around it. The statement
+emits no-ops as long as its instructions: the program has the layout of the counting build, without the counting.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from unperturbed.instrument.finding.sites import Site
 _COUNTS = "__unperturbed_counts"
 _VERSION = 1
 
-# A name that users of the text cannot meet: it reads as a system header, so that debuggers and gcov leave it out.
+# An artificial file name, marked as a system header: debuggers and gcov skip the inserted declarations.
 _ORIGIN = '# 1 "<unperturbed>" 3\n'
 
 _TABLE = """\
@@ -50,11 +50,11 @@ friend constexpr const volatile void *__unperturbed_open(__unperturbed_tag) { re
 _X86_INCREMENT = "{incq %0|inc %0}"
 _X86_ADDITION = "{addq %1,%0|add %0,%1}"
 
-# How long the instruction is only the assembler knows, which can have it in a section that no program gets: its
-# operands may have a base register, a displacement of one byte or four. Then come no-ops of 3 to 8 bytes, as Intel's
-# and AMD's manuals advise, one of which has the length; a longer one has operand-size prefixes before it. `.fill` takes
-# what both gas and LLVM compute late, and `.nops` and `.if` what gas alone does. (& 1: a true comparison is -1 to gas.)
-# asm inline: else gcc takes a long text for a large one.
+# Only the assembler knows the length of the instruction, whose operand may have a base register and a displacement of
+# one or four bytes. So the instruction is assembled into a section that does not become part of the program. Then the
+# no-op of that length follows, out of those of 3 to 8 bytes that the manuals of Intel and AMD recommend; a longer
+# instruction adds operand-size prefixes. Both gas and LLVM evaluate `.fill` late enough, but only gas `.nops` and
+# `.if`. (& 1: for gas a true comparison is -1.) asm inline: otherwise gcc takes long text for large code.
 _LENGTH = "(77662b-77661b)"
 _NO_OPS = ((3, 0x1F0F), (4, 0x401F0F), (5, 0x441F0F), (6, 0x441F0F66), (7, 0x801F0F))
 _X86_SHAM = (
@@ -79,10 +79,10 @@ def rewrite(
     machine: str,
     sham: bool = False,
 ) -> bytes:
-    """Return the text with counters and gauges in it; file and line of all code stay.
+    """Return the text with counters and gauges inserted; file and line of all code stay the same.
 
-    `machine`: As in `Facts`: how to count. On other machines than those it names, a volatile addition (several
-    instructions; on 32-bit machines a sample may fall between the halves of a carry), or an atomic one.
+    `machine`: As in `Facts`. For '', counting is a volatile addition (several instructions; on 32-bit machines a sample
+    may fall between the two halves of the addition), or an atomic addition.
     """
     counted = [site for site in sites if site.gauge is None]
     insertions: list[tuple[int, int, int, bytes]] = []
@@ -106,7 +106,7 @@ def rewrite(
 
 
 def _inserted(data: bytes, insertions: list[tuple[int, int, int, bytes]]) -> bytes:
-    """Insert texts: at one offset closing parentheses, then statements, then opening ones, the widest outermost."""
+    """Insert texts. At one offset: closing parentheses, then statements, then opening parentheses, widest first."""
     pieces = []
     last = 0
     for offset, _, _, piece in sorted(insertions):
@@ -116,7 +116,7 @@ def _inserted(data: bytes, insertions: list[tuple[int, int, int, bytes]]) -> byt
 
 
 def _entries(sites: Sequence[Site], metrics: Sequence[Selected], language: str) -> list[tuple[int, int, int, bytes]]:
-    """Return the gauges' entries; linkers keep them for the bounds of their section (`retain`: lld too)."""
+    """Return the gauges' entries; the bounds of their section keep them in a link (lld also needs `retain`)."""
     entries = []
     written: set[str] = set()
     kind = "struct ::__unperturbed_gauge" if language == "c++" else "struct __unperturbed_gauge"
@@ -133,7 +133,7 @@ def _entries(sites: Sequence[Site], metrics: Sequence[Selected], language: str) 
 
 
 def _statement(slot: str, site: Site, machine: str, *, exact: bool, sham: bool) -> str:
-    """Return the statement that adds to a slot, or in a sham build the one in its place."""
+    """Return the statement that adds to a slot, or its replacement in a sham build."""
     add = site.add
     if machine == "x86-64":
         text = ("lock " if exact else "") + (_X86_ADDITION if add else _X86_INCREMENT)
@@ -144,8 +144,8 @@ def _statement(slot: str, site: Site, machine: str, *, exact: bool, sham: bool) 
     if machine.startswith("aarch64"):
         return _arm_statement(slot, site, exact=exact, atomic=machine == "aarch64+lse", sham=sham)
     value = f"(unsigned long long)(long long)({add or 1})"
-    # Predefined macros do not expand any more: 0 is __ATOMIC_RELAXED. (void): the value of ({…}) would be read from the
-    # counter.
+    # Predefined macros are no longer expanded: 0 is __ATOMIC_RELAXED. (void): otherwise the compiler would read the
+    # value of ({…}) from the counter.
     return f"(void)__atomic_fetch_add(&{slot},{value},0);" if exact else f"(void)({slot}+={value});"
 
 
@@ -161,7 +161,7 @@ def _arm_statement(slot: str, site: Site, *, exact: bool, atomic: bool, sham: bo
         lines, operands = _ARM_PLAIN, f':"+m"({slot}),"=&r"(__unperturbed_sum)' + (f":{value}" if add else "")
     text = "\\n\\t".join("nop" if sham else line for line in lines)
     text = text.format(operand=("%3" if exact else "%2") if add else "#1")
-    zero = "=0" if site.guarded else ""  # C++14 and 17 want every variable of a constexpr function initialised
+    zero = "=0" if site.guarded else ""  # C++14 and 17 require initialised variables in a constexpr function
     variables = f"unsigned long long __unperturbed_sum{zero};unsigned int __unperturbed_failed{zero};"
     return f'{{{variables}__asm__ __volatile__("{text}"{operands});}}'
 

@@ -1,4 +1,4 @@
-"""The site log: what each run of the wrapper found, one file a run, and the report of a whole build."""
+"""Site log: one file for each wrapper run with the sites found, and a report on the whole build."""
 
 # pathlib would cost every command of a build 5 ms.
 # ruff: noqa: PTH110, PTH118
@@ -19,70 +19,70 @@ if TYPE_CHECKING:
 
 
 INSTRUMENTED, PASSED_OVER, NOT_INSTRUMENTED = "instrumented", "passed over", "not instrumented"
-"""States of a source: it has counters; it holds no site; it may hold sites that could not be counted."""
+"""States of a source: it has counters; it contains no site; it may contain sites that could not be counted."""
 
 _CHECKS = re.compile(
     r"/CMakeFiles/(?:CMakeScratch|CMakeTmp|[\d.]+[^/]*/CompilerId\w+|ShowIncludes)(?:/|$)|/meson-private/(?:tmp[^/]*|sanity[^/]*)(?:/|$)"
 )
-"""Where CMake and meson compile what only asks the compiler something."""
+"""Folders where CMake and meson compile only to test the compiler."""
 
 _CONFTEST = re.compile(r"(?:.*/)?conftest\.[a-z+]+")
 
 
 class LoggedSite(NamedTuple):
-    """A place where a metric counts."""
+    """Logged site of a metric."""
 
     metric: str  # The metric's name
     slot: int  # Index among the counters of its source
-    file: str  # As in the line markers
+    file: str  # File, as in the line markers
     line: int
-    text: str  # What is written there
+    text: str  # Source text of the line
 
 
 class SourceRecord(NamedTuple):
-    """The log of one run of the wrapper on one source."""
+    """Log of one wrapper run on one source."""
 
-    source: str  # As the command named it
-    output: str  # As the command named it
-    folder: str  # Where the command ran
+    source: str  # Path, as in the command
+    output: str  # Path, as in the command
+    folder: str  # Working folder of the command
     state: str  # `instrumented`, `passed over` or `not instrumented`
-    reason: str = ""  # Of the last of these
+    reason: str = ""  # Why a source is not instrumented
     sites: tuple[LoggedSite, ...] = ()  # Where metrics count
     # Where a metric's event may happen uncounted; `text` is the reason.
     uncounted: tuple[LoggedSite, ...] = ()
-    # Names that could have been targets, by kind of name, as a parse found them. All others are read from the source
-    # when needed. Beside `FoundSites`: `overload`, with parameters, and `lambda`, for targets that have no site
-    # there.
+    # Names found by parsing that targets could have, by category. All other names are read from the source when needed.
+    # Categories in addition to those of `FoundSites`: `overload`, with parameters, and `lambda`, both for targets
+    # without a site in the source.
     names: Mapping[str, tuple[str, ...]] = {}
-    include_folders: tuple[str, ...] = ()  # Where the command looks for the build's own headers
+    include_folders: tuple[str, ...] = ()  # Folders where the command searches for the build's headers
 
 
 class SiteReport:
-    """The site log of one build, without what configure, CMake or meson compiled to query the compiler."""
+    """Site log of one build, without the sources that configure, CMake or meson compiled to test the compiler."""
 
     def __init__(self, records: list[SourceRecord]) -> None:
         records = [record for record in records if not _is_check(record)]
         self._records = records
-        # Metric → its sites, and places where its event may happen uncounted; each file, line and text once, in order.
+        # Metric → its sites, and metric → lines where its event may happen uncounted; each line once, sorted.
         self.sites = _by_metric(site for record in records for site in record.sites)
         self.uncounted = _by_metric(site for record in records for site in record.uncounted)
-        # Source → why it is compiled without counters though it may hold sites.
+        # Source → why it is compiled without counters although it may contain sites.
         self.skipped = {record.source: record.reason for record in records if record.state == NOT_INSTRUMENTED}
-        # Every source that was compiled; of those without a site also such whose compilation then failed.
+        # Every compiled source, including sources without a site whose compilation failed.
         self.sources = tuple(dict.fromkeys(record.source for record in records))
 
     def parsed_names(self, part: str) -> set[str]:
-        """Return names of one kind that parses found, see `SourceRecord`."""
+        """Return the names in one category that parsing found; see `SourceRecord`."""
         return set().union(*(record.names.get(part, ()) for record in self._records))
 
     @property
     def origins(self) -> list[tuple[str, str, tuple[str, ...]]]:
-        """Return, for each source, the folder where its compiler ran, its path, and the folders of headers."""
+        """Return, for each source, its compiler's working folder, its path, and its header folders."""
         return [(record.folder, record.source, record.include_folders) for record in self._records]
 
 
 def write_log(folder: str, records: list[SourceRecord]) -> None:
-    """Write the log of one run of the wrapper, as a file of its own that appears whole."""
+    """Write the log of one wrapper run to a separate file, atomically."""
     sources = [
         record._asdict() | {key: [site._asdict() for site in getattr(record, key)] for key in ("sites", "uncounted")}
         for record in records
@@ -93,7 +93,7 @@ def write_log(folder: str, records: list[SourceRecord]) -> None:
 
 
 def read_sites(folder: Path) -> SiteReport:
-    """Read the site log of a toolchain; of a source compiled more than once into one output, the last run counts."""
+    """Read a toolchain's site log; if a source was compiled repeatedly into one output, use only the last run."""
     records = []
     for path in (folder / "sites").glob("*.json"):
         described = json.loads(path.read_bytes())
@@ -110,11 +110,11 @@ def read_sites(folder: Path) -> SiteReport:
 
 
 def _read_passed(log: bytes) -> Iterator[tuple[int, SourceRecord]]:
-    """Read the launcher's notes: records of zero-ended fields (a letter and a value), an empty field after each."""
+    """Read the launcher's log: records of NUL-terminated fields (letter and value), each ended by an empty field."""
     fields: dict[bytes, list[str]] = {}
     for field in log.split(b"\0"):
         if field[:1] == b"t":
-            fields = {}  # the record before this one was cut off
+            fields = {}  # the previous record was cut off
         if field:
             fields.setdefault(field[:1], []).append(field[1:].decode("utf-8", "surrogateescape"))
         elif {b"t", b"f", b"s", b"o"} <= fields.keys():
@@ -125,12 +125,12 @@ def _read_passed(log: bytes) -> Iterator[tuple[int, SourceRecord]]:
 
 
 def is_check_folder(folder: str) -> bool:
-    """Return whether what is compiled in a folder only asks the compiler something, for CMake or meson."""
+    """Return whether CMake or meson compiles in a folder only to test the compiler."""
     return _CHECKS.search(folder) is not None
 
 
 def _is_check(record: SourceRecord) -> bool:
-    """Return whether a source is no part of the program. autoconf removes its conftest.c; one that remains is real."""
+    """Return whether a source only tests the compiler. An existing conftest.c is real: autoconf deletes its own."""
     path = os.path.join(record.folder, record.source)
     if is_check_folder(path) or is_check_folder(record.folder):
         return True

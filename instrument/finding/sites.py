@@ -1,4 +1,4 @@
-"""Where the selected events happen in a parsed text."""
+"""Search for the sites of selected events in a parsed text."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ _CONSTANT = re.compile(rb"\b(?:constexpr|consteval)\b")
 
 
 class Site(NamedTuple):
-    """A place where one metric counts, or a variable that it reads."""
+    """Point where a metric counts, or variable that a gauge reads."""
 
-    metric: int  # Its index
-    point: InsertionPoint  # Where the counting text goes
+    metric: int  # Index of the metric
+    point: InsertionPoint  # Where the counting code is inserted
     add: str  # Expression whose value is added; '' for 1
-    guarded: bool  # The function may run in the compiler, where nothing can be counted
-    gauge: Gauge | None = None  # The variable; None for an event that is counted
+    guarded: bool  # The compiler may evaluate the function; nothing is counted then
+    gauge: Gauge | None = None  # Variable to read; None for a counted event
 
 
 class UncountedSite(NamedTuple):
-    """A place where a metric's event may happen uncounted."""
+    """Point where a metric's event may happen uncounted."""
 
     metric: int  # Index of the metric
     at: int  # Byte offset
@@ -74,12 +74,12 @@ class FoundSites(NamedTuple):
 
 
 def find_sites(parsed: ParsedText, standard: str, metrics: Sequence[Selected]) -> FoundSites:
-    """Find every place where events happen; a glob does not reach into system headers unless `file:` names them."""
+    """Find every site of the metrics; a glob does not match in system headers unless `file:` names them."""
     return _TextSearch(parsed, standard, metrics).run()
 
 
 class _PointsByLine:
-    """Implements `PointsByLine`."""
+    """Implementation of `PointsByLine`."""
 
     def __init__(self, text: PreprocessedText) -> None:
         self._text = text
@@ -100,7 +100,7 @@ class _PointsByLine:
 
 
 class _TextSearch:
-    """Walks the functions of one text and hands each to the kinds of events in use. Implements `SiteSearch`."""
+    """Walk through the functions of one text, for the event kinds in use. Implementation of `SiteSearch`."""
 
     is_lambda = staticmethod(is_lambda)
     variable_names = staticmethod(variable_names)
@@ -111,8 +111,8 @@ class _TextSearch:
         self._parsed = parsed
         self._text = parsed.text
         self._standard = standard
-        # From C++17 on a lambda that can be constexpr is, declared or not; and its call an argument that the compiler
-        # wants to know.
+        # Since C++17 every lambda that can be constexpr is constexpr, and its call may be a constant that the compiler
+        # must evaluate.
         self._lambdas_are_constant = self.is_cxx and standard[-2:] not in ("98", "11", "14")
         self._constexpr_holds_statements = not standard.endswith("++11")
         self._selection = Selection(parsed.text, metrics)
@@ -146,11 +146,11 @@ class _TextSearch:
         return FoundSites([*self._sites.values(), *self._gauges.values()], list(self._uncounted.values()), self._names)
 
     def _may_count_in_system_header(self, cursor: Any) -> bool:
-        """Return whether a member of a declaration in a system header may hold a site."""
+        """Return whether a member of a declaration in a system header may contain a site."""
         if cursor.kind not in _WITH_BODIES:
             return bool(cursor.kind == CursorKind.VAR_DECL)
         start, end = span(cursor)
-        # libclang has no place for some templates (see `function_of`).
+        # libclang gives no position for some templates (see `function_of`).
         return end == 0 or self._selection.may_count(start, end, among=self._selection.reaching_system)
 
     def _declaration(self, cursor: Any, outermost: Any, *, system: bool) -> None:
@@ -170,7 +170,7 @@ class _TextSearch:
             self._variable(Variable(cursor, outermost, None, in_block=True, in_system_header=system))
 
     def _lambdas(self, declaration: Any) -> None:
-        """Search the lambdas of an initialiser outside functions."""
+        """Search for sites in the lambdas of an initialiser outside functions."""
         if self.is_cxx and _MAY_NEST.search(self.data, *span(declaration)):
             for function in lambdas_of(declaration, self.data):
                 self.note_names("function", function.names[:1])
@@ -214,7 +214,7 @@ class _TextSearch:
         found = gauge_of(variable, target, self.data, self._standard)
         if isinstance(found, str):
             self.note_uncounted(metric, variable.cursor.location.offset, found)
-        else:  # of several tentative definitions the last one, whose type is complete
+        else:  # keep the last of several tentative definitions: its type is complete
             key = metric, variable.cursor.canonical.location.offset
             self._gauges[key] = Site(metric, found[0], "", guarded=False, gauge=found[1])
 
@@ -242,7 +242,7 @@ class _TextSearch:
 
     def references(self, target: str) -> Iterator[tuple[int, tuple[str, ...]]]:
         words = needed_words(target)
-        # A glob without a word means every function, and most of them are called by pointers somewhere.
+        # A glob without a literal word matches every function, most of which are called through pointers somewhere.
         if not words or words[-1].encode() not in self.data:
             return
         word = words[-1].encode()
@@ -276,29 +276,29 @@ class _TextSearch:
         return is_definition(variable, is_cxx=self.is_cxx)
 
     def _is_called(self, offset: int) -> bool:
-        """Return whether a name that ends at an offset is called there: f(…), (f)(…)."""
+        """Return whether a name that ends at an offset is called, as in f(…) or (f)(…)."""
         token, offset = next_token(self.data, offset)
         while token == b")":
             token, offset = next_token(self.data, offset + 1)
         return token == b"("
 
     def _why_uncountable(self, function: ParsedFunction, point: InsertionPoint) -> str:
-        """Return why nothing can be inserted at a point; '' when it can."""
+        """Return why no code can be inserted at a point; '' if it can."""
         is_consteval = b"consteval" in self.data[function.start : function.opening]
         if function.constant and (is_consteval or not self._constexpr_holds_statements):
-            return "the function runs in the compiler"
+            return "the compiler evaluates the function at compile time"
         before = self.data[max(0, point.start - 400) : point.start]
         on_pragma = self.data.startswith(b"#", point.start)  # libclang starts the loop at the pragmas that it knows
         if on_pragma or (point.form != "expression" and _LOOP_PRAGMA.search(before)):
-            return "the statement must follow its #pragma"
+            return "no code can be inserted between the statement and its #pragma"
         return ""
 
 
 def candidates(parsed: ParsedText, metrics: Iterable[Selected]) -> dict[str, set[str]]:
-    """Return the names that a text has in place of the metrics' targets.
+    """Return names in a text that the metrics' targets may have meant.
 
-    Result: `overload`: functions of the same name, with their parameters. `lambda`: lambdas, and functions of local
-    classes, in the function of a target such as `f::lambda3`.
+    Result: `overload`: functions with the target's name, with their parameters. `lambda`: lambdas, and functions of
+    local classes, in the function `f` of a target such as `f::lambda3`.
     """
     found: dict[str, set[str]] = {"overload": set(), "lambda": set()}
     kinds = [(load_kind(metric.loader, metric.folder), metric.target) for metric in metrics]
@@ -325,5 +325,5 @@ def _functions(parsed: ParsedText) -> Iterator[ParsedFunction]:
 
 
 def _parameters(function: ParsedFunction) -> str:
-    """Return a function's parameters as libclang writes them, without those of a template."""
+    """Return a function's parameter types as libclang writes them, without template parameters."""
     return re.sub(r"^<[^(]*>", "", function.cursor.displayname[len(function.cursor.spelling) :])

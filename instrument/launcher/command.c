@@ -1,7 +1,7 @@
-/* What a compiler command line asks for, as far as the launcher can be certain; commandline.py reads the rest. */
+/* The parts of a compiler command line that the launcher understands with certainty; command_line.py reads the rest. */
 #include "launcher.h"
 
-/* Variables by which folders are changed in ways that are not followed here. */
+/* Variables that change the search folders in ways that the launcher does not follow. */
 static const char *const VARIABLES[] = {"GCC_EXEC_PREFIX", "COMPILER_PATH", "CCC_OVERRIDE_OPTIONS", "SDKROOT", NULL};
 
 extern char **environ;
@@ -20,7 +20,7 @@ static bool is_listed(const words_t *patterns, const char *word)
     return false;
 }
 
-/* Return the language that a source's ending stands for, as commandline.py names it; NULL: the linker's, or nothing. */
+/* Return the language of a source by its file extension, as command_line.py names it; NULL for other files. */
 static const char *language_of(const struct configuration *configuration, const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *point = strrchr(name, '.');
@@ -34,7 +34,7 @@ static const char *language_of(const struct configuration *configuration, const 
     return NULL;
 }
 
-/* Note -I and its kin; false when `word` is another option, or a folder that needs more than its name. */
+/* Record -I and similar options; false if `word` is a different option, or a folder that needs more than its name. */
 static bool note_path(struct command *command, const char *word, const char *value)
 {
     static const struct {
@@ -62,8 +62,8 @@ static bool note_path(struct command *command, const char *word, const char *val
     return false;
 }
 
-/* Note -Wp,-D… and the dependency files of -Wp,-MD,…; false for everything else that goes to the preprocessor past the
- * driver. */
+/* Record -Wp,-D… and accept the dependency files of -Wp,-MD,…; false for all other options that the driver only passes
+ * on to the preprocessor. */
 static bool note_preprocessor_words(struct command *command, const char *word)
 {
     const char *at = word + strlen("-Wp,");
@@ -83,12 +83,12 @@ static void note_variable(words_t *list, const char *value)
         APPEND(list, size ? joined(value, size, "", 0) : ".");
         value += size;
         if (*value == ':' && value[1] == 0)
-            APPEND(list, "."); /* an empty entry is the folder of the build */
+            APPEND(list, "."); /* an empty entry is the working folder */
         value += *value == ':';
     }
 }
 
-/* Note CPATH and its kin: folders that gcc and clang search behind -I, and behind -isystem. */
+/* Record CPATH and similar variables: folders that gcc and clang search after -I, and after -isystem. */
 static bool note_environment(struct command *command, enum language language)
 {
     for (char **entry = environ; *entry; entry++) {
@@ -105,7 +105,7 @@ static bool note_environment(struct command *command, enum language language)
     return true;
 }
 
-/* Read one option; false when only Python knows what it means for the sources. */
+/* Read one option; false if only the Python wrapper knows its effect on the sources. */
 static bool note_option(const struct configuration *configuration, struct command *command, const char *word,
                         const char *value)
 {
@@ -143,7 +143,7 @@ enum decision read_command(const struct configuration *configuration, char *cons
             enum language read = strcmp(language, "c") == 0     ? LANGUAGE_C
                                  : strcmp(language, "c++") == 0 ? LANGUAGE_CXX
                                                                 : PREPROCESSED;
-            certain &= *language != '-'; /* Python notes what cannot be instrumented */
+            certain &= *language != '-'; /* Python records sources that cannot be instrumented */
             APPEND(&command->sources, (struct source){word, read});
             continue;
         }

@@ -1,4 +1,4 @@
-/* Which file an #include means, found as gcc and clang find it; what is not there is not there for them either. */
+/* Find the file of an #include as gcc and clang do; a file that is missing here is missing for them, too. */
 #define _GNU_SOURCE
 #include "launcher.h"
 
@@ -9,7 +9,7 @@
 
 enum { MOST_FILES = 20000, MOST_BYTES = 64 << 20, CHUNK = 1 << 20 };
 
-/* Add a text; PADDING bytes behind it are ours. */
+/* Add a text; PADDING bytes after it belong to the launcher. */
 void add_text(struct search *search, const char *path, char *data, size_t size, bool trusted)
 {
     memset(data + size, 0, PADDING);
@@ -25,7 +25,7 @@ void add_text(struct search *search, const char *path, char *data, size_t size, 
     }
 }
 
-/* Add a file if there is one. A folder is none for an #include; of a pipe the compiler must have the one reading. */
+/* Add a file if it exists. An #include ignores folders; a pipe can be read only once, and the compiler must read it. */
 bool add_file(struct search *search, const char *path, bool trusted)
 {
     struct stat status;
@@ -52,10 +52,9 @@ bool add_file(struct search *search, const char *path, bool trusted)
     return is_file;
 }
 
-/* Look for a name in a folder, and read the file if this is the first time.
+/* Search for a name in a folder, and read the file if this is the first time.
  *
- * precompiled: a header compiled beforehand would be taken in its place; only Python knows what then stands in the
- * text. */
+ * precompiled: the compiler would take a precompiled header instead; only Python knows the text that results. */
 static enum found is_in_folder(struct search *search, const char *folder, size_t folder_size, const char *name,
                                size_t size, bool trusted, bool precompiled)
 {
@@ -97,8 +96,7 @@ static enum found is_in_folders(struct search *search, const struct folder *fold
     return certain || every ? found : found ? DOUBTFUL : ABSENT;
 }
 
-/* Look in the folders that do not depend on the includer. `every`: which of them comes behind another's is not
- * followed. */
+/* Search the folders that do not depend on the including file. `every`: search all of them, whatever their order. */
 static enum found search_folders(struct search *search, const char *name, size_t size, bool every, bool precompiled)
 {
     bool quoted = *name == '"' || every;
@@ -117,7 +115,7 @@ static enum found search_folders(struct search *search, const char *name, size_t
     return further > found ? further : found;
 }
 
-/* Read what an #include may mean. name: with its first " or <. */
+/* Read the files that an #include may mean. name: with its first " or <. */
 enum found include(struct search *search, size_t includer, const char *name, size_t size, bool next)
 {
     struct file file = search->tree.files.items[includer];
@@ -156,8 +154,8 @@ static bool is_same(const struct folder *one, const struct folder *other)
     return one->device == other->device && one->inode == other->inode;
 }
 
-/* Fill the lists of folders. gcc and clang pass over a user's folder that is the system's too: it keeps its place
- * there. */
+/* Fill the lists of folders. gcc and clang skip a user's folder that is also a system folder: it keeps its position
+ * among the system folders. */
 void add_folders(struct search *search, const struct command *command, const struct folders *folders)
 {
     const words_t *lists[] = {&command->bracket, &command->system, &folders->system, &command->after};

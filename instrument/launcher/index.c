@@ -1,8 +1,8 @@
-/* What is known of the system's headers from the sources before: a C++ program reads megabytes of them in every source.
+/* Index of system headers that earlier sources included: every source of a C++ program includes megabytes of them.
  *
- * The index of a toolchain grows by the headers that a source includes for the first time, and it holds with each
- * header all that this one includes. It says which words stand in them, comments left out, and how macros are defined;
- * so a source is answered as if it included them all. Fields, each ended by a zero: D, a folder of the compiler's own
+ * The index of a toolchain grows when a source includes a header for the first time; with each header, it contains all
+ * headers that this one includes. It lists their words, without comments, and their macro definitions; so the answer
+ * for a source is as if the source included them all. Fields, each ended by a NUL: D, a folder of the compiler's own
  * with its time of change; F, a header with time and size; N, a name that they include; W, the words; X, the
  * definitions.
  */
@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-/* Return "time size path", by which a file is known again; "time path" for a folder. */
+/* Return "time size path", which identifies a version of a file; "time path" for a folder. */
 static const char *stamp_of(const char *path)
 {
     char stamp[PATH_MAX + 64];
@@ -28,7 +28,7 @@ static const char *stamp_of(const char *path)
     return joined(stamp, (size_t)size, "", 0);
 }
 
-/* Tell whether a folder of the user's may hold one of the names, which are then not the system's. */
+/* Tell whether a user's folder may contain one of the names, which then do not mean system headers. */
 static bool may_shadow(const char *folder, const struct set *names)
 {
     DIR *listing = opendir(folder);
@@ -40,7 +40,7 @@ static bool may_shadow(const char *folder, const struct set *names)
     return found;
 }
 
-/* Tell whether the user has headers that the system's would include in place of their own. */
+/* Tell whether the user has headers that system headers would include instead of system headers. */
 static bool is_shadowed(const struct search *search, const words_t *included)
 {
     struct set names = {.count = 0};
@@ -115,7 +115,7 @@ static void add_new(struct set *known, bytes_t *bytes, const char *text, size_t 
     add_bytes(bytes, &behind, 1);
 }
 
-/* Add a #define, comments and blanks left out, so that it reads as before. */
+/* Add a #define without comments and redundant blanks; its tokens stay the same. */
 static void add_definition(struct set *known, bytes_t *bytes, const struct tree *tree, const struct define *define)
 {
     bytes_t line = {.count = 0};

@@ -1,20 +1,20 @@
-/* The macros of all files that were read: what they may do to the text around them, and whether ## in them may make a
+/* The macros of all files that were read: how they may change the text around them, and whether ## in them may form a
  * word.
  *
- * A macro that is defined more than once is taken to be all its definitions at once; #undef and #if do not matter.
+ * A macro with several definitions has the properties of all of them at once; #undef and #if do not matter.
  */
 #define _GNU_SOURCE
 #include "launcher.h"
 
-enum { REACHED = 256 }; /* stands in the user's own text, or in the body of one that does */
+enum { REACHED = 256 }; /* used in the user's text, or in the body of a macro that is */
 enum { HANDED_ON = UNBALANCED | ROUGH | NO_TYPE | NO_TRAILER };
 
 struct mention {
     uint32_t from, to;
-    int handed_on; /* bits of `to` that `from` has too */
+    int handed_on; /* bits of `to` that `from` gets, too */
 };
 
-/* A ## between two words: one is NULL when anything may stand there. */
+/* A ## between two words; NULL: any text is possible on that side. */
 struct paste {
     uint32_t macro;
     const char *left, *right;
@@ -22,7 +22,7 @@ struct paste {
 };
 
 struct macros {
-    struct set names; /* each with its place in `bits` */
+    struct set names; /* each with its index in `bits` */
     LIST(int) bits;
     LIST(struct mention) mentions;
     LIST(struct paste) pastes;
@@ -51,8 +51,8 @@ static bool is_parameter(const parameters_t *parameters, struct token word)
     return equals(word, "__VA_ARGS__") || equals(word, "__VA_OPT__");
 }
 
-/* Read what stands beside a ##; false when no word comes of it. With a parenthesis ends __VA_OPT__(…), which may be
- * anything. */
+/* Read the token on one side of a ##; false if ## cannot form a word with it. A closing parenthesis ends __VA_OPT__(…),
+ * which may be any text. */
 static bool read_side(const parameters_t *parameters, struct token token, const char **text, size_t *size)
 {
     bool open = token.kind == RAW_LITERAL || (token.kind == SIGN && *token.start == ')');
@@ -63,8 +63,7 @@ static bool read_side(const parameters_t *parameters, struct token token, const 
     return true;
 }
 
-/* Note what each ## of a body puts together. Between signs that no word holds nothing new comes of it: `, ##
- * __VA_ARGS__`. */
+/* Record the two sides of each ## in a body. A side that no word contains forms no word, as in `, ## __VA_ARGS__`. */
 static void read_pastes(struct macros *macros, uint32_t macro, struct cursor body, const parameters_t *parameters)
 {
     struct token left = {.kind = END}, token;
@@ -75,7 +74,7 @@ static void read_pastes(struct macros *macros, uint32_t macro, struct cursor bod
             continue;
         }
         struct paste paste = {.macro = macro};
-        /* In a language without raw literals ## may stand in what looks like one. */
+        /* In a language without raw literals, the text of an apparent raw literal may contain ##. */
         bool raw = token.kind == RAW_LITERAL && memmem(token.start, token.size, "##", 2);
         if (raw || (pastes && read_side(parameters, left, &paste.left, &paste.left_size) &&
                     read_side(parameters, token, &paste.right, &paste.right_size)))
@@ -85,7 +84,7 @@ static void read_pastes(struct macros *macros, uint32_t macro, struct cursor bod
     }
 }
 
-/* Read one definition of the macro `own`: what its body does, and which macros it mentions. */
+/* Read one definition of the macro `own`: the bits of its body, and the macros that it mentions. */
 static void read_definition(struct macros *macros, uint32_t own, const words_t *trailers, const struct tree *tree,
                             const struct define *define)
 {
@@ -137,13 +136,13 @@ static void read_definition(struct macros *macros, uint32_t own, const words_t *
     *bits |= !takes || parameters.count != 1 || !passing ? NO_PASSING : 0;
 }
 
-/* Mark the macros that the user's own text mentions; directives expand nothing that could become a site. */
+/* Mark the macros that the user's text mentions; directives expand nothing that could become a site. */
 static void mark_mentioned(struct macros *macros, const struct file *file)
 {
     struct cursor cursor = {.at = file->data, .end = file->data + file->size, .line_start = true};
     for (struct token token; (token = next_token(&cursor)).kind != END;) {
         struct cursor inner = {.at = token.start, .end = token.start + token.size};
-        if (token.kind == RAW_LITERAL) /* in a language without them it is not one */
+        if (token.kind == RAW_LITERAL) /* in a language without raw literals, these are tokens */
             for (const char *at = inner.at; at < inner.end; at++) {
                 const char *word = at;
                 while (at < inner.end && is_word(*at))
@@ -199,9 +198,9 @@ static bool begins_alike(const char *piece, size_t piece_size, const char *text,
     return memcmp(piece, text, piece_size < size ? piece_size : size) == 0;
 }
 
-/* Tell whether ## may put the word together, or a name that holds it. At some ## the word's first part must end what
- * stands left of it (or be ended by it), and its rest begin what stands right of it. Macros that only the system's own
- * headers use make no names of the user's. */
+/* Tell whether ## may form the word, or a name that contains it. At some ##, the text on the left must end with the
+ * word's first part (or this part with the text), and the text on the right must begin with the rest. Macros that only
+ * system headers use form no names of the user's. */
 bool may_paste(const struct macros *macros, const char *word)
 {
     size_t size = strlen(word);

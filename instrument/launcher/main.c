@@ -1,4 +1,4 @@
-/* The launcher's frame: decides, notes what it passes over, and becomes the compiler or the wrapper. */
+/* Main program: decides, records the sources that it passes over, and becomes the compiler or the wrapper. */
 #define _GNU_SOURCE
 #include "launcher.h"
 
@@ -12,11 +12,11 @@
 #include <unistd.h>
 
 /* The toolchain writes the configuration's path into its copies of this program, so that they can be copied, linked and
- * renamed. Behind the path stands a digest of the settings: whoever tells compilers apart by their content must see new
- * settings. */
+ * renamed. A digest of the settings follows the path: tools that identify a compiler by its content, such as ccache,
+ * must notice new settings. */
 char launcher_configuration[PATH_MAX + 64] = "@UNPERTURBED-LAUNCHER-CONFIGURATION@";
 
-/* Tell whether a program is this launcher, or a copy of it. */
+/* Tell whether a program is this launcher or a copy. */
 static bool is_launcher(const char *path, const struct stat *status)
 {
     struct stat own;
@@ -34,8 +34,7 @@ static bool is_launcher(const char *path, const struct stat *status)
     return memcmp(first[0], first[1], sizeof first[0]) == 0;
 }
 
-/* Return the path of the program that the compiler's name stands for; never a launcher, which may lie on PATH as
- * `gcc`. */
+/* Return the path of the program that the compiler's name means; never a launcher, which may be on PATH as `gcc`. */
 static const char *found_program(const char *name, bool *passed_self)
 {
     struct stat status;
@@ -74,7 +73,7 @@ static bool all_passed_over(const struct configuration *configuration, const str
     return true;
 }
 
-/* Note the sources as passed over, by one write: other compilers of the build append to the same file. */
+/* Log the sources as passed over, with one write: other compilers of the build append to the same file. */
 static bool note_passed_over(const struct configuration *configuration, const struct command *command)
 {
     bytes_t record = {.count = 0};
@@ -111,7 +110,7 @@ int main(int argc, char **argv)
 {
     (void)argc;
     if (launcher_configuration[0] == '@') {
-        puts("unperturbed launcher"); /* who compiled it looks whether it runs here */
+        puts("unperturbed launcher"); /* whoever compiled it checks that it runs here */
         return 0;
     }
     struct configuration configuration = {.links = false};

@@ -57,7 +57,7 @@ void add_field(bytes_t *bytes, char letter, const char *value)
     add_bytes(bytes, value, strlen(value) + 1);
 }
 
-/* Return where a name stands in a set, or would stand. */
+/* Return the entry of a name in a set, or the free entry for it. */
 static struct entry *place_in(const struct set *set, const char *name, size_t size)
 {
     uint64_t hash = size;

@@ -1,6 +1,6 @@
-/* What was written for the launcher: the configuration, by launching.py, and the compiler's own folders, by folders.py.
+/* The files that the Python code writes for the launcher: its configuration, and the compiler's own folders.
  *
- * Both are fields of a letter and a value, each ended by a zero.
+ * Both consist of fields of a letter and a value, each ended by a NUL.
  */
 #define _GNU_SOURCE
 #include "launcher.h"
@@ -21,7 +21,7 @@ static const struct {
     {'b', offsetof(struct configuration, before_expression)}, {'y', offsetof(struct configuration, declaring)},
 };
 
-/* Read a field of the need that is read at present; false when it is none. */
+/* Read a field of the last need; false if the field does not belong to a need. */
 static bool read_need(struct configuration *configuration, const char *field)
 {
     if (*field == 'N') {
@@ -97,8 +97,8 @@ static uint64_t mixed(uint64_t hash, const char *text)
     }
 }
 
-/* Read what Python noted of the compiler's own folders; false when it did not, or the compiler is another now. See
- * folders.py. */
+/* Read the compiler's own folders as Python recorded them; false if there is no record, or the compiler has changed
+ * since. */
 bool read_folders(const struct configuration *configuration, const struct command *command, enum language language,
                   const char *name, const char *program, struct folders *folders)
 {

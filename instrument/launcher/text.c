@@ -1,13 +1,12 @@
-/* What stands in the source and in every file that it may include, with all branches of #if taken.
+/* The words in the source and in every file that it may include, with all branches of #if taken.
  *
- * What a preprocessor writes are words that stand in these files or in -D, unless ## made them or a line break splits
- * them; both are looked for.
+ * A preprocessor writes only words that these files or -D contain, except for words that ## forms or that a line break
+ * splits; the launcher searches for both.
  */
 #define _GNU_SOURCE
 #include "launcher.h"
 
-/* Return where the next thing on a directive's line begins: behind blanks and spliced line breaks; comments count as
- * things. */
+/* Return the start of the next token on a directive's line: after blanks and spliced line breaks, before a comment. */
 static const char *after_blanks(const char *at, const char *end)
 {
     for (const char *behind;; at = behind) {
@@ -17,7 +16,7 @@ static const char *after_blanks(const char *at, const char *end)
     }
 }
 
-/* Read the directive behind a # that stands first on its line. */
+/* Read the directive after a # that is first on its line. */
 static void read_directive(struct search *search, size_t index, const char *sign)
 {
     struct file file = search->tree.files.items[index];
@@ -25,7 +24,7 @@ static void read_directive(struct search *search, size_t index, const char *sign
     struct token word = word_at(after_blanks(sign + 1, end_of_file));
     const char *behind = word.start + word.size;
     if (word.size == 0) {
-        /* Of # alone, ##, or a # in a comment nothing follows; a comment may stand before the name. */
+        /* A lone #, ##, or a # in a comment has no effect; a comment may precede the name. */
         search->tree.odd |= *behind == '/' && behind[1] == '*' && !file.trusted;
         return;
     }
@@ -40,7 +39,7 @@ static void read_directive(struct search *search, size_t index, const char *sign
         else if (behind == name && *name != '/')
             return; /* `include,` and the like: prose */
         else {
-            search->tree.odd |= is_word_start(*name) || *name == '/'; /* a macro tells the name */
+            search->tree.odd |= is_word_start(*name) || *name == '/'; /* a macro gives the name */
             return;
         }
         if (end == NULL || end < name + 2)
@@ -62,7 +61,7 @@ static void read_directive(struct search *search, size_t index, const char *sign
     }
 }
 
-/* Look for what makes words other than they stand: a line break within one, trigraphs, digraphs for #. */
+/* Search for text that changes words: a line break within a word, trigraphs, digraphs for #. */
 static bool has_odd_signs(const char *data, size_t size)
 {
     const char *end = data + size;
@@ -107,7 +106,7 @@ static void read_file(struct search *search, size_t index)
     }
 }
 
-/* Put -D as #define lines before everything else. */
+/* Add the -D definitions as #define lines, before all other text. */
 static void add_definitions(struct search *search, const words_t *first, const words_t *second)
 {
     bytes_t text = {.count = 0};
@@ -125,7 +124,7 @@ static void add_definitions(struct search *search, const words_t *first, const w
     add_text(search, "", text.items, size, false);
 }
 
-/* Tell whether a word stands in the text, or may be put together there. */
+/* Tell whether the text contains a word, or may form it by ##. */
 static bool is_found(const struct search *search, const struct macros *macros, const char *word)
 {
     for (size_t index = 0; index < search->words.count; index++) {
@@ -171,7 +170,7 @@ static enum answer meets(const struct configuration *configuration, const struct
     char *whole = joined(" ", 1, need->used, size);
     whole = joined(whole, size + 1, " ", 1);
     if (search->index.words && strstr(search->index.words, whole))
-        return NEEDS_TEXT; /* how the system's headers use it, the index does not say */
+        return NEEDS_TEXT; /* the index does not contain how system headers use the word */
     return is_only_mentioned(configuration, macros, &search->tree, need) ? NOT_MET : MET;
 }
 
@@ -188,16 +187,16 @@ static enum answer look(const struct configuration *configuration, const struct 
         return MET; /* the wrapper finds out why */
     const struct macros *macros = NULL;
     if (source->language == PREPROCESSED) {
-        search->tree.has_line = true; /* every line of it may be any file's */
+        search->tree.has_line = true; /* its lines may belong to any file */
     } else {
         add_folders(search, command, folders);
         add_definitions(search, &command->definitions, &folders->definitions);
         search->index.path = indexed ? folders->index : NULL;
         read_index(search);
-        include(search, DEFINITIONS, "<stdc-predef.h", strlen("<stdc-predef.h"), false); /* gcc reads it before all */
+        include(search, DEFINITIONS, "<stdc-predef.h", strlen("<stdc-predef.h"), false); /* gcc reads it first */
         for (size_t index = 0; index < command->forced.count && !search->tree.odd; index++) {
             const char *name = joined("\"", 1, command->forced.items[index], strlen(command->forced.items[index]));
-            /* From the build's folder on. */
+            /* Searched for from the working folder on. */
             search->tree.odd |= !include(search, DEFINITIONS, name, strlen(name), false);
         }
         for (size_t index = 0; index < search->tree.files.count && !search->tree.odd; index++)

@@ -1,4 +1,4 @@
-/* C and C++ text, token by token, as it stands before preprocessing. */
+/* C and C++ text, token by token, before preprocessing. */
 #include "launcher.h"
 
 const char *spliced(const char *at, const char *end)
@@ -10,7 +10,7 @@ const char *spliced(const char *at, const char *end)
     return at < end && *at == '\n' ? at + 1 : NULL;
 }
 
-/* Return the end of the line, spliced lines added: where its line break stands. */
+/* Return the position of the line break that ends a line, including spliced lines. */
 static const char *line_end(const char *at, const char *end)
 {
     for (const char *behind; at < end && *at != '\n'; at = behind ? behind : at + 1)

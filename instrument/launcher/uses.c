@@ -1,8 +1,8 @@
-/* Whether a name is anywhere more than declared or mentioned: `_USES` in prefilter.py, for text before preprocessing,
- * with its tables.
+/* Whether a name is more than declared or mentioned anywhere: `_USES` in prefilter.py, for text before preprocessing,
+ * with the same tables.
  *
- * The tokens around an occurrence must be those that the compiler will see around it. They are, unless a macro stands
- * among them, a directive, or the edge of what may be a macro's argument; these make the answer "perhaps".
+ * The tokens around an occurrence must be those that the compiler will see around it. They are, unless they include a
+ * macro, a directive, or the edge of a possible macro argument; then the answer is "perhaps".
  */
 #define _GNU_SOURCE
 #include "launcher.h"
@@ -11,7 +11,7 @@ struct text {
     const struct configuration *configuration;
     const struct macros *macros;
     LIST(struct token) tokens;
-    LIST(bool) argument; /* the token stands in parentheses that may be a macro's */
+    LIST(bool) argument; /* the token is in parentheses that may belong to a macro */
 };
 
 static bool is_sign(struct token token, char sign) { return token.kind == SIGN && *token.start == sign; }
@@ -24,7 +24,7 @@ static bool is_conditional(struct token directive)
                                   equals(name, "error") || equals(name, "warning") || equals(name, "ident"));
 }
 
-/* A directive that gives the name no meaning: #define and #pragma may. */
+/* Tell whether a directive gives the name no meaning; #define and #pragma may give it one. */
 static bool is_harmless(struct token directive, const char *name, size_t size)
 {
     struct cursor cursor = {.at = directive.start + 1, .end = directive.start + directive.size, .in_directive = true};
@@ -32,7 +32,7 @@ static bool is_harmless(struct token directive, const char *name, size_t size)
     bool defines = equals(token, "define");
     if (!defines && !equals(token, "pragma"))
         return true;
-    if (defines) /* another name for it where it is defined so; then it does not stand there */
+    if (defines) /* skip the defined name: if it is the name itself, the name does not remain in the text */
         next_token(&cursor);
     while ((token = next_token(&cursor)).kind != END)
         if (token.kind == WORD && token.size == size && memcmp(token.start, name, size) == 0)
@@ -40,14 +40,14 @@ static bool is_harmless(struct token directive, const char *name, size_t size)
     return true;
 }
 
-/* Read a file's tokens; false when its parentheses cannot be followed. */
+/* Read a file's tokens; false if its parentheses cannot be matched. */
 static bool read_tokens(struct text *text, const struct file *file)
 {
     struct cursor cursor = {.at = file->data, .end = file->data + file->size, .line_start = true};
     LIST(bool) open = {.count = 0};
     size_t arguments = 0;
     bool closed_argument = false;
-    struct token token, last = {.kind = END}; /* END: unknown, a macro's name perhaps */
+    struct token token, last = {.kind = END}; /* END: unknown, perhaps a macro's name */
     text->tokens.count = text->argument.count = 0;
     for (; (token = next_token(&cursor)).kind != END; last = token.kind == DIRECTIVE ? last : token) {
         if (token.kind == RAW_LITERAL || (token.kind == DIRECTIVE && open.count && is_conditional(token)))
@@ -78,8 +78,7 @@ static bool read_tokens(struct text *text, const struct file *file)
     return closed;
 }
 
-/* Return the index behind the bracket that closes the one at `index`; 0 when what stands between may become something
- * else. */
+/* Return the index after the bracket that closes the bracket at `index`; 0 if the text between may change. */
 static size_t after_group(const struct text *text, size_t index)
 {
     bool calls = false, square = false;
@@ -100,13 +99,13 @@ static size_t after_group(const struct text *text, size_t index)
     }
 }
 
-/* Tell whether a word may become anything: it is a macro. */
+/* Tell whether a token is a macro's name, which may become any text. */
 static bool is_macro(const struct text *text, struct token token)
 {
     return token.kind == WORD && macro_bits(text->macros, token) >= 0;
 }
 
-/* Tell whether the comma or parenthesis at `index` may part a macro's arguments. */
+/* Tell whether the comma or parenthesis at `index` may separate or end a macro's arguments. */
 static bool is_edge(const struct text *text, size_t index)
 {
     struct token token = text->tokens.items[index];
@@ -114,7 +113,7 @@ static bool is_edge(const struct text *text, size_t index)
            ((is_sign(token, ',') || is_sign(token, ')')) && text->argument.items[index - 1]);
 }
 
-/* Return the index behind attributes, and macros that stand for such; 0 when they may be something else. */
+/* Return the index after attributes, and after macros that expand to attributes; 0 if they may be other text. */
 static size_t after_trailers(const struct text *text, size_t index)
 {
     while (index && text->tokens.items[index].kind == WORD) {
@@ -129,7 +128,7 @@ static size_t after_trailers(const struct text *text, size_t index)
     return index;
 }
 
-/* Tell whether the word at `index` is a macro that takes arguments, and of a kind that has none of the bits. */
+/* Tell whether the word at `index` is a macro that takes arguments and has none of the bits `without`. */
 static bool is_kind(const struct text *text, size_t index, int without)
 {
     struct token word = text->tokens.items[index];
@@ -137,15 +136,14 @@ static bool is_kind(const struct text *text, size_t index, int without)
     return bits >= 0 && bits & FUNCTION_LIKE && !(bits & without);
 }
 
-/* Tell whether the name at `index` is alone in parentheses behind a macro that only puts words before it: BZ_API(f). */
+/* Tell whether the name at `index` is alone in parentheses after a macro that only adds words before it: BZ_API(f). */
 static bool is_wrapped(const struct text *text, size_t index)
 {
     return index >= 2 && is_sign(text->tokens.items[index - 1], '(') && is_sign(text->tokens.items[index + 1], ')') &&
            is_kind(text, index - 2, NO_WRAPPING | ROUGH);
 }
 
-/* Return the index behind a declaration's parameters, which may stand in a macro: (int), OF((int)). 0 when that is not
- * sure. */
+/* Return the index after a declaration's parameters, which a macro may enclose: (int), OF((int)); 0 if uncertain. */
 static size_t after_parameters(const struct text *text, size_t index)
 {
     if (!is_kind(text, index, NO_PASSING | ROUGH))
@@ -177,7 +175,7 @@ static bool may_define(const struct text *text, size_t index)
     return (*next.start == '<' && next.start[1] == '%') || (*next.start == '-' && next.start[1] == '>');
 }
 
-/* Tell whether the name at `index` is what a declaration declares, from the words and * before it. */
+/* Tell whether a declaration declares the name at `index`, judging by the words and * before the name. */
 static bool is_declared(const struct text *text, size_t index)
 {
     struct token before = index ? text->tokens.items[index - 1] : (struct token){.kind = END};

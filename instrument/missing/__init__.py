@@ -1,4 +1,4 @@
-"""Why a software metric has no site in a build: the names that its sources have, and which of these would have one."""
+"""Explanations of why a software metric has no site in a build, from the names in the build's sources."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ def missing_metrics(report: SiteReport, software: Mapping[str, Event]) -> dict[s
     missing = metrics_without_site(report, software)
     if not missing:
         return {}
-    from unperturbed.instrument.missing.explain import why_missing  # noqa: PLC0415  loads the parser: some 50 ms
+    from unperturbed.instrument.missing.explain import why_missing  # noqa: PLC0415  loads the parser, about 50 ms
 
     return {name: why_missing(name, event, report) for name, event in missing.items()}

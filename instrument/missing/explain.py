@@ -1,4 +1,4 @@
-"""Why a software metric has no site in a build, and what could be meant instead, from sources parsed again."""
+"""Explanation of why a software metric has no site, with similar targets from parsing the sources again."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ _STANDARDS = {"c": ("gnu17",), "c++": ("gnu++17", "gnu++20")}
 
 
 class SourceText(NamedTuple):
-    """A source that is parsed again because a metric has no site."""
+    """Source that is parsed again because a metric has no site."""
 
     parsed: ParsedText
-    standard: str  # Of the language
+    standard: str  # Language standard
 
     def names(self, event: Event) -> dict[str, set[str]]:
-        """Return the text's names as in `FoundSites`, as far as targets of an event's kind could have them."""
+        """Return the text's names, as in `FoundSites`, that targets of an event's kind could have."""
         kind = compiled_kind(event.kind)
         place = kind.line_of(event.target)
         lines = [Event(event.kind, f"{place[0]}:1")] if place else []
@@ -58,7 +58,7 @@ class SourceText(NamedTuple):
         return self._search([*enumerating, *lines]).names
 
     def with_sites(self, events: Sequence[Event]) -> list[Event]:
-        """Return those of some events that have a site in the text."""
+        """Return the events that have a site in the text."""
         placed = {site.metric for site in self._search(events).sites}
         return [event for number, event in enumerate(events) if number in placed]
 
@@ -67,10 +67,10 @@ class SourceText(NamedTuple):
         return find_sites(self.parsed, self.standard, selected)
 
 
-@lru_cache(maxsize=4)  # the next metric asks for the same; few of them, as they are large
+@lru_cache(maxsize=4)  # the next metric needs the same texts; they are large, so few are kept
 def _text(report: SiteReport, source: Source, standard: str) -> SourceText | None:
-    """Parse a source again by a language standard; None where it is unreadable without the command's own macros."""
-    del report  # the source is as it was for this build
+    """Parse a source again with a language standard; return None if it is unreadable without its command's macros."""
+    del report  # only part of the cache key: sources do not change while a report exists
     folder, path, include_folders = source
     language = "c++" if "++" in standard else "c"
     if LANGUAGES.get(Path(path).suffix, "").endswith("cpp-output"):
@@ -95,24 +95,24 @@ def _text(report: SiteReport, source: Source, standard: str) -> SourceText | Non
 _SHOWN_FILES = 8
 _SHOWN_NAMES = 3
 _READ_AGAIN = 16
-"""Sources that are looked into for names; more would keep the user waiting."""
+"""Limit on the sources parsed again for names; more would keep the user waiting."""
 
 _TRIED = 40
-"""Names that the finder is asked about in each source."""
+"""Limit on the names tried as targets in each source."""
 
 _NEAR, _ALIKE, _SURE = 50, 60, 75
-"""Of 100, how alike a name is to the target: to be worth telling; its last part, in any scope; to be taken for the
-one that was meant."""
+"""Least similarity to the target, from 0 to 100: of a name, to show it; of a name's last part, in any scope; of a name,
+to take it for the intended one."""
 
 _OWN = 0.95
-"""Weight of a match with the last part alone, relative to the whole name."""
+"""Weight of a match of only the last part, relative to a match of the whole name."""
 
 _BEHIND = 25
-"""Of 100: names that are so much less alike than the best of all are not told beside it."""
+"""Names are not shown if their similarity, from 0 to 100, is lower than the best name's by more than this."""
 
 
 class _Similar(NamedTuple):
-    """Names with a site, nearest first; whether the target has one without its filters; unreadable sources."""
+    """Similar names with a site, nearest first; whether the unfiltered target has a site; unreadable sources."""
 
     names: tuple[str, ...]
     has_target: bool
@@ -120,25 +120,25 @@ class _Similar(NamedTuple):
 
 
 class NamesOfBuild:
-    """The names in a build's sources. Implements `BuildNames`."""
+    """Names in a build's sources. Implementation of `BuildNames`."""
 
     def __init__(self, report: SiteReport) -> None:
         self._report = report
 
     def parsed(self, part: str) -> set[str]:
-        """Return the names of one part that parses found."""
+        """Return the names in one category that parsing found."""
         return self._report.parsed_names(part)
 
     def known(self, parts: Collection[str]) -> set[str]:
-        """Return the names of some parts that parses found or that the sources contain."""
+        """Return the names in some categories: those that parsing found and those written in the sources."""
         return {name for part in parts for name in self._written.get(part, set()) | self.parsed(part)}
 
     def similar(self, event: Event) -> tuple[str, ...]:
-        """Return the targets nearest to an event's that have a site."""
+        """Return the targets that have a site and are nearest to an event's target."""
         return _similar(event, self._report).names
 
     def labels(self, function: str) -> set[str]:
-        """Return the labels `function::label` of functions of a name."""
+        """Return the labels, as `function::label`, of all functions with a name."""
         return labels_of(self._report.origins, function)
 
     def files_of(self, function: str) -> list[str]:
@@ -158,22 +158,22 @@ class NamesOfBuild:
 
 @lru_cache(maxsize=8)
 def names_of_build(report: SiteReport) -> NamesOfBuild:
-    """Return the names of a build; its sources are read once."""
+    """Return the names in a build's sources, which are read only once."""
     return NamesOfBuild(report)
 
 
 def why_missing(name: str, event: Event, report: SiteReport) -> str:
     """Return a message for a metric without a site: the target, the sources, and the nearest names."""
-    message = f"software metric {name!r}: no place in the program matches {event.kind}: {event.target}"
+    message = f"software metric {name!r}: the program has no site for {event.kind}: {event.target}"
     message += "".join(f", {key}: {value}" for key, value in event.to_json().items() if key in ("in", "file"))
     if not report.sources:
-        nothing = "no source was compiled by the instrumenting compiler"
+        nothing = "the compiler wrapper compiled no source"
         return f"{message}; {nothing}: does the build command use {{cc}} or {{cxx}}?"
     return _without_common_folder(message + "".join(_reasons(name, event, report)), report)
 
 
 def nearest_names(event: Event, report: SiteReport, *, surely: bool = False) -> list[str]:
-    """Return the targets with a site that are nearest to an event's; `surely`: only those that must be meant."""
+    """Return the targets with a site that are nearest to an event's target; `surely` keeps only near-certain ones."""
     wanted = last_part(event.target)
     others = names_of_build(report).words - {wanted}
     if surely and not process.extract(wanted, others, scorer=fuzz.ratio, score_cutoff=_SURE, limit=1):
@@ -184,7 +184,7 @@ def nearest_names(event: Event, report: SiteReport, *, surely: bool = False) -> 
 
 @lru_cache(maxsize=64)
 def _similar(event: Event, report: SiteReport) -> _Similar:
-    """Look into the sources again, for names that would have a site as targets of the same kind."""
+    """Parse the sources again to find similar names that would have a site as targets of the same kind."""
     kind = compiled_kind(event.kind)
     place = kind.line_of(event.target)
     bare = replace(event, target=kind.without_file(event.target), within=None, file=None, add=None)
@@ -209,7 +209,7 @@ def _similar(event: Event, report: SiteReport) -> _Similar:
 
 
 def _sources(event: Event, report: SiteReport, words: list[str], file: str) -> Iterator[Source]:
-    """Yield sources that may contain the intended name: first those with a similar word, then those with a scope."""
+    """Yield sources that may contain the intended name: those with a similar word, then those with a target's word."""
     there = [origin for origin in report.origins if Path(origin[0], origin[1]).is_file()]
     if file:
         yield from sources_with(there, (), file=file)
@@ -219,7 +219,7 @@ def _sources(event: Event, report: SiteReport, words: list[str], file: str) -> I
 
 
 def _with_sites(event: Event, report: SiteReport, source: Source, words: list[str]) -> list[str] | None:
-    """Return the names near an event's target, itself included, that have a site in a source; None if unreadable."""
+    """Return names near an event's target (or equal to it) that have a site in a source; None if unreadable."""
     kind = compiled_kind(event.kind)
     is_cxx = "++" in LANGUAGES.get(Path(source[1]).suffix, "")
     for standard in _STANDARDS["c++" if is_cxx else "c"]:
@@ -244,7 +244,7 @@ def _with_sites(event: Event, report: SiteReport, source: Source, words: list[st
 
 
 def _likeness(event: Event, name: str) -> float:
-    """Return how alike, of 100, a name is to an event's target: as a whole, or in its last part in any scope."""
+    """Return the similarity, from 0 to 100, of a name to an event's target: of the whole name, or of its last part."""
     place, line = split_line(event.target), split_line(name)
     if place is not None and line is not None:
         return 100 / (1 + abs(place[1] - line[1]) / 1e6)
@@ -253,7 +253,7 @@ def _likeness(event: Event, name: str) -> float:
 
 
 def _reasons(name: str, event: Event, report: SiteReport) -> Iterator[str]:
-    """Yield the ends of the message."""
+    """Yield the parts of the message after the target: reasons and suggestions."""
     filtered = _filtered_out(event, report)
     if filtered:
         yield filtered
@@ -263,29 +263,29 @@ def _reasons(name: str, event: Event, report: SiteReport) -> Iterator[str]:
         return
     uncounted = report.uncounted.get(name)
     if uncounted:
-        yield f" that can be counted; {uncounted[0].file}:{uncounted[0].line}: {uncounted[0].text}"
+        yield f"; {uncounted[0].file}:{uncounted[0].line}: {uncounted[0].text}"
         return
     for source, reason in report.skipped.items():
         if "does not compile" in reason:
-            question = "Is that an `add:`, which must make sense at every place it is put?"
-            yield f", as {source} has no counters: {reason}. {question}"
+            question = "Is an `add:` expression the cause? It must compile at every site."
+            yield f"; {source} has no counters: {reason}. {question}"
             return
     known = compiled_kind(event.kind).explain(event, names_of_build(report))
     yield f"; {known}" if known else _nearest(event, report)
-    # What a configure script compiled to ask the compiler something, it has removed again.
+    # A configure script has deleted the sources that it compiled to test the compiler.
     there = [source for folder, source, _ in report.origins if Path(folder, source).exists()]
-    yield f"; looked at {first_of(_distinct(there or report.sources), _SHOWN_FILES)}"
+    yield f"; searched {first_of(_distinct(there or report.sources), _SHOWN_FILES)}"
     reasons = "; ".join(f"{source} ({reason})" for source, reason in list(report.skipped.items())[:_SHOWN_NAMES])
-    yield f"; could not look into {reasons}" if reasons else ""
+    yield f"; could not search {reasons}" if reasons else ""
 
 
 def _nearest(event: Event, report: SiteReport) -> str:
-    """Name what could be meant."""
+    """Return the part of the message that suggests similar names or lines."""
     similar, files = _similar(event, report), names_of_build(report).known(("file",))
     place = compiled_kind(event.kind).line_of(event.target)
     if place is not None and any(file_matches(file, place[0]) for file in files):
         what = compiled_kind(event.kind).at_line
-        lines = f"; the nearest that have one: {', '.join(similar.names)}" if similar.names else ""
+        lines = f"; nearest lines with a {what}: {', '.join(similar.names)}" if similar.names else ""
         return f"; no {what} begins on that line{lines}"
     names = list(similar.names)
     if place is not None:
@@ -295,12 +295,12 @@ def _nearest(event: Event, report: SiteReport) -> str:
         return f"; nearest names: {', '.join(names)}"
     if similar.unread:
         unread = first_of(_distinct(similar.unread), _SHOWN_NAMES)
-        return f"; no name is similar in what can be read again, which is not {unread}"
-    return "; no name is similar"
+        return f"; no similar name found, but {unread} could not be parsed again"
+    return "; no similar name"
 
 
 def _filtered_out(event: Event, report: SiteReport) -> str:
-    """Return where the target is when `in:` or `file:` excludes all of it; '' when they do not."""
+    """Return where the target occurs if `in:` or `file:` excludes all occurrences; '' if they do not."""
     kind = compiled_kind(event.kind)
     file, name = kind.file_of(event), kind.owner(event.target)
     if not (file or event.within) or kind.line_of(event.target) is not None:
@@ -311,13 +311,13 @@ def _filtered_out(event: Event, report: SiteReport) -> str:
     found = occurrences(report.origins, word, kind.written_as, outside=kind.happens_outside) if word else []
     if file and found and not any(file_matches(place.file, file) for place in found):
         files = first_of(_distinct(place.file for place in found), _SHOWN_NAMES)
-        return f"; {word} {kind.happens} {files}, which `{file}` leaves out"
+        return f"; {word} {kind.happens} {files}, which `{file}` excludes"
     within = [place.function for place in found if not file or file_matches(place.file, file)]
-    # Here a function's namespaces may be unknown.
+    # Without parsing, a function's namespaces may be unknown.
     wanted = (event.within or "*").partition("(")[0].rpartition("::")[2]
     if within and not any(name_matches(function.rpartition("::")[2], wanted) for function in within):
         functions = first_of(_distinct(within), _SHOWN_NAMES)
-        return f"; {word} {kind.happens} {functions}, which `in: {event.within}` leaves out"
+        return f"; {word} {kind.happens} {functions}, which `in: {event.within}` excludes"
     return ""
 
 
@@ -326,7 +326,7 @@ def _distinct(names: Iterable[str]) -> list[str]:
 
 
 def _without_common_folder(message: str, report: SiteReport) -> str:
-    """Shorten paths: build systems use absolute ones, and all of a build is in one folder."""
+    """Remove the folder that contains the whole build from the paths in a message."""
     places = [Path(folder) for folder, _, _ in report.origins]
     places += [Path(source).parent for source in report.sources if Path(source).is_absolute()]
     common = os.path.commonpath(places) if all(place.is_absolute() for place in places) else "/"

@@ -1,4 +1,4 @@
-"""Names as they are written in a program's own sources and headers, for the message of a metric without a site."""
+"""Names in a program's own sources and headers, found without parsing, to explain metrics without a site."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ _HEAD = re.compile(r"([A-Za-z_~][\w~]*(?:::[A-Za-z_~][\w~]*)*)\s*\(")
 _SCOPE = re.compile(r"\b(?:namespace|class|struct|union)\s+(?:\[\[[^]]*\]\]\s*)?([A-Za-z_]\w*(?:::\w+)*)[^()=]*$")
 
 Source = tuple[str, str, Sequence[str]]
-"""Of a source: the folder where its compiler ran, its path as the command named it, and the folders of -I."""
+"""Source: its compiler's working folder, its path as in the command, and the -I folders."""
 Sources = Iterable[Source]
 
 
 class Occurrence(NamedTuple):
-    """A place where a name is written: its file, and the function around it ('' outside of all)."""
+    """Occurrence of a name: its file, and the enclosing function ('' outside functions)."""
 
     file: str
     function: str
 
 
 def written_names(sources: Sources) -> dict[str, set[str]]:
-    """Return the names written in sources and their own headers, as `lexical_names` does, and `file`: the files."""
+    """Return the names in sources and their own headers, by category as in `lexical_names`, and `file`: file names."""
     names: dict[str, set[str]] = {"file": set()}
     for _, files, text in _texts(sources):
         names["file"] |= files
@@ -53,9 +53,9 @@ def written_names(sources: Sources) -> dict[str, set[str]]:
 
 
 def occurrences(sources: Sources, word: str, written_as: str = "", *, outside: bool = False) -> list[Occurrence]:
-    """Return where a name is written, as far as that can be seen without a parse, each place once.
+    """Return the occurrences of a name, each once, as far as they can be found without parsing.
 
-    `written_as`: Regular expression of how the name `{0}` is written; '' returns the functions of the name.
+    `written_as`: Regular expression for an occurrence of the name `{0}`; '' returns the functions with the name.
     """
     pattern = _glob_of_words(word) if is_glob(word) else re.escape(word)
     use = re.compile(r"[{};]|" + written_as.format(pattern) if written_as else "[{};]")
@@ -70,7 +70,7 @@ def occurrences(sources: Sources, word: str, written_as: str = "", *, outside: b
 
 
 def labels_of(sources: Sources, function: str) -> set[str]:
-    """Return the labels `function::label` in functions of a name, whose scopes are ignored."""
+    """Return the labels, as `function::label`, of all functions with a name, ignoring scopes."""
     use, own = re.compile(r"[{};]|^[ \t]*[A-Za-z_]\w*[ \t]*:(?!:)", re.MULTILINE), function.rpartition("::")[2]
     walked = (step for _, _, text in _texts(sources) for step in _walk(text, use))
     labels = {(name, used.strip(" \t:")) for name, used in walked if used and name.rpartition("::")[2] == own}
@@ -78,13 +78,13 @@ def labels_of(sources: Sources, function: str) -> set[str]:
 
 
 def functions_of(sources: Sources) -> set[str]:
-    """Return the qualified names of the functions that sources and headers define, as far as seen without a parse."""
+    """Return the qualified names of functions that sources and headers define, as far as found without parsing."""
     opened = re.compile("[{};]")
     return {name for _, _, text in _texts(sources) for name, _ in _walk(text, opened) if name}
 
 
 def sources_with(sources: Sources, words: Collection[str], *, file: str = "") -> Iterator[Source]:
-    """Yield each source that has one of some words in it or in a header that no earlier source includes."""
+    """Yield each source with one of some words in its text or in a header that no earlier source includes."""
     wanted = re.compile(rf"\b(?:{'|'.join(map(re.escape, words))})\b")
     found: set[tuple[str, str]] = set()
     for source, files, text in _texts(sources):
@@ -95,15 +95,15 @@ def sources_with(sources: Sources, words: Collection[str], *, file: str = "") ->
 
 
 def _glob_of_words(glob: str) -> str:
-    """Return a glob as a regular expression that stays within one word, and is none of the language's own."""
+    """Return a glob as a regular expression that matches within one word and matches no keyword."""
     inner = translate(glob)[len("(?s:") : -len(r")\Z")].replace(".", r"\w")  # Python 3.14 ends it with \z
     return rf"(?!(?:{'|'.join(sorted(_KEYWORDS))})\b){inner}"
 
 
 def _walk(text: str, use: re.Pattern[str]) -> Iterator[tuple[str, str]]:
-    """Yield what a pattern finds with the enclosing function; and where a function opens, its name and ''."""
+    """Yield (enclosing function, match) for each match of a pattern, and (function, '') where a function begins."""
     text = _DIRECTIVES.sub("", _plain(text))
-    scopes: list[tuple[str, bool]] = []  # name of each open block ('' when it has none), whether it is a function's
+    scopes: list[tuple[str, bool]] = []  # name of each open block ('' if none), whether it is a function's
     behind = 0
     for found in use.finditer(text):
         sign = found[0]
@@ -120,7 +120,7 @@ def _walk(text: str, use: re.Pattern[str]) -> Iterator[tuple[str, str]]:
 
 
 def _opened(head: str) -> tuple[str, bool]:
-    """Return what a block is, from the text before its brace."""
+    """Return a block's name and whether it is a function's body, from the text before its brace."""
     function = next((name for name in _HEAD.findall(head) if name not in _KEYWORDS), None)
     before = head.partition("(")[0]
     if function is not None and "=" not in before and _FLOW.isdisjoint(before.split()):
@@ -130,14 +130,14 @@ def _opened(head: str) -> tuple[str, bool]:
 
 
 def _joined(scopes: list[tuple[str, bool]]) -> str:
-    """Return the qualified name of the innermost function, '' outside of all."""
+    """Return the qualified name of the innermost function; '' outside functions."""
     while scopes and not scopes[-1][1]:
         scopes = scopes[:-1]
     return "::".join(name for name, _ in scopes if name)
 
 
 def _texts(sources: Sources) -> Iterator[tuple[Source, set[str], str]]:
-    """Yield the text of each source and header once, with the source that led to it and the files that it is of."""
+    """Yield the text of each source and header once, with the source that includes it and the files in the text."""
     read: set[Path] = set()
     for origin in sources:
         folder, source, include_folders = origin
@@ -162,7 +162,7 @@ def _texts(sources: Sources) -> Iterator[tuple[Source, set[str], str]]:
 
 
 def lexical_names(text: str) -> dict[str, set[str]]:
-    """Return a text's names as `function` (before a parenthesis), `field` (behind . or ->), `label`, or `variable`."""
+    """Return a text's names by category: `function` (before `(`), `field` (after . or ->), `label` or `variable`."""
     user = _DIRECTIVE.sub("", _plain(text))
     names: dict[str, set[str]] = {"function": set(), "field": set(), "variable": set()}
     for access, name, call in set(re.findall(r"(\.|->)?\s*\b([A-Za-z_]\w*)\b(\s*\()?", user)):
@@ -172,5 +172,5 @@ def lexical_names(text: str) -> dict[str, set[str]]:
 
 
 def _plain(text: str) -> str:
-    """Return a text without its includes, its comments, and what its literals hold."""
+    """Return a text without includes, comments, and the contents of string literals."""
     return _COMMENT_OR_TEXT.sub(lambda found: '""' if found[0].startswith('"') else " ", _INCLUDE.sub("", text))

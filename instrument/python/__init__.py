@@ -1,7 +1,7 @@
-"""Metrics that count functions of a Python program: where they are, and what sets the import hook up.
+"""Metrics that count Python functions: search for the functions, and set-up of the import hook.
 
-The hook (`injected/`) puts one statement into the chosen functions when their modules are compiled. Nothing of the
-program is built or written.
+The hook (`injected/`) inserts one statement into each chosen function when its module is compiled. No file of the
+program is built or changed.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _SHOWN_NAMES = 3
 _PATIENCE_S = 60
 _IMPORTED = re.compile(r"(\S+) \(defined elsewhere: from (\S+)\)")
 _MOST_STEPS = 3
-"""Modules that a name may be handed through."""
+"""Limit on the modules that may re-export a name."""
 
 
 @dataclass(frozen=True)
 class PythonSite:
-    """A function that a metric counts: file, line of its `def`, that line's text, dotted name."""
+    """Function that a metric counts: its file, the line of its `def`, that line's text, its dotted name."""
 
     file: str
     line: int
@@ -44,20 +44,22 @@ class PythonSite:
 
 @dataclass(frozen=True)
 class PythonSites:
-    """A metric as the program's interpreter knows it."""
+    """Sites of a Python metric, as the program's interpreter found them."""
 
     sites: tuple[PythonSite, ...]  # Functions that count
     uncounted: tuple[str, ...]  # Which calls are not counted, and why
-    interpreter: Path  # Its binary
-    version: str  # Such as `3.11.2`
-    free_threaded: bool  # It runs threads at once; hits are then counted by atomic additions
+    interpreter: Path  # Binary of the interpreter
+    version: str  # Version of the interpreter, such as `3.11.2`
+    free_threaded: bool  # Threads run in parallel, so hits are counted by atomic additions
 
 
 def python_environment(environment: Mapping[str, str], hook: Path) -> dict[str, str]:
-    """Return the variable that has a Python program count: PYTHONPATH, led by the folder of `prepare_python_hook`.
+    """Return the environment variable that activates the hook: PYTHONPATH, with the hook's folder first.
 
-    The first Python process takes that out: those that it starts run without the hook, as no sampler reads their
-    counters. The sampler's runtime has to be preloaded.
+    The first Python process removes this folder again: its child processes run without the hook, because no sampler
+    reads their counters. The sampler's runtime must be preloaded.
+
+    `hook`: The folder that `prepare_python_hook` returned.
     """
     own = environment.get("PYTHONPATH")
     return {"PYTHONPATH": f"{hook}{os.pathsep}{own}" if own else str(hook)}
@@ -72,11 +74,11 @@ def prepare_python_hook(
     library: Path,
     cache: Path,
 ) -> Path:
-    """Compile the hook, and the modules that it counts in, for the interpreter that the command starts.
+    """Compile the hook, and the modules in which it counts, for the interpreter that the command starts.
 
     `software`: All software metrics, in the order of their numbers.
-    Result: The hook's folder, which runs read and never write. A module whose source has changed since is compiled by
-    the run itself.
+    Result: The hook's folder, which runs only read. If a module's source has changed since, the run compiles the module
+    itself.
     """
     targets = {number: event.target for number, event in enumerate(software.values()) if event.means == "python"}
     if len(targets) > _MOST_METRICS:
@@ -90,10 +92,10 @@ def prepare_python_hook(
 def find_python_sites(
     command: Sequence[str], metric: str, event: Event, *, environment: Mapping[str, str], folder: Path
 ) -> PythonSites:
-    """Find the functions of a `python` metric, by asking the interpreter that the command starts.
+    """Find the functions of a `python` metric with the interpreter that the command starts.
 
-    Nothing of the program is imported or run: packages are looked for by the finders that are there when the
-    interpreter starts. What a package does to its own path while it is imported is not known.
+    No part of the program is imported or run: the finders that exist when the interpreter starts search for packages.
+    Changes that a package makes to its own path during its import remain unknown.
     """
     interpreter = _Interpreter(command, environment, folder)
     interpreter.check_options()
@@ -112,7 +114,7 @@ def find_python_sites(
 
 
 def _interpreter(command: Sequence[str], environment: Mapping[str, str], folder: Path) -> tuple[Path, Sequence[str]]:
-    """Return the interpreter's binary and the words behind it, through the first line of a script."""
+    """Return the interpreter's binary and its arguments; for a script, from the script's first line."""
     path = shutil.which(
         command[0] if "/" not in command[0] else str(folder / command[0]), path=environment.get("PATH", os.defpath)
     )
@@ -121,23 +123,23 @@ def _interpreter(command: Sequence[str], environment: Mapping[str, str], folder:
     with Path(path).open("rb") as file:
         begin = file.read(256)
     if begin.startswith(b"\x7fELF") and "python" in Path(path).name:
-        return Path(path), command[1:]  # any other would be run with words that it takes for something else
+        return Path(path), command[1:]  # any other program could misinterpret the arguments
     shown = begin[2:].split(b"\n")[0].decode(errors="replace").split(maxsplit=1) if begin.startswith(b"#!") else []
     if not shown:
-        needed = "a metric of Python functions needs a command such as `python3 script.py`"
+        needed = "metrics of Python functions need a command such as `python3 script.py`"
         raise SpecError(f"{path}: not a Python program; {needed}")
     name = Path(shown[0]).name
     if name == "env" and "python" in shown[-1]:
-        by_env = "started by env(1), which becomes another program without a sampler"
+        by_env = "the script starts Python with env(1), which loses the sampler"
         raise SpecError(f"{path}: {by_env}; write `python3 {command[0]}` in `run:`")
     if "python" not in name:
-        advice = "name the Python interpreter that does the work, by its path"
-        raise SpecError(f"{path}: a script run by {shown[0]}; {advice}")
+        advice = "start the Python interpreter by its path instead"
+        raise SpecError(f"{path}: a script for {shown[0]}, not for Python; {advice}")
     return Path(shown[0]), [*shown[1:], path, *command[1:]]
 
 
 class _Interpreter:
-    """The interpreter that a command starts, with the program's own options, environment and folder."""
+    """Interpreter that a command starts, with the program's own options, environment and folder."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], folder: Path) -> None:
         self.path, words = _interpreter(command, environment, folder)
@@ -146,24 +148,24 @@ class _Interpreter:
         self._folder = folder
 
     def check_options(self) -> None:
-        """Refuse options with which no hook can be set."""
-        for letter, meaning in (("I", "isolated"), ("E", "without the environment"), ("S", "without its site module")):
+        """Reject options that prevent the installation of the hook."""
+        for letter, meaning in (("I", "isolated"), ("E", "without PYTHON* variables"), ("S", "without module site")):
             if letter in self.line.letters:
-                advice = f"Leave -{letter} out of `run:` (or of the script's first line)"
-                raise SpecError(f"{self.path.name} -{letter} runs {meaning}: no hook can be set. {advice}")
+                advice = f"Remove -{letter} from `run:` (or from the script's first line)"
+                raise SpecError(f"{self.path.name} -{letter} runs {meaning}: the hook cannot be installed. {advice}")
 
     def find(self, targets: Sequence[str]) -> dict[str, Any]:
-        """Return where the functions are that targets name."""
+        """Return the locations of the functions that targets name."""
         answer = self.answer("find", targets)
         if answer["implementation"] != "cpython" or tuple(map(int, answer["version"].split(".")))[:2] < _OLDEST:
             found = f"{answer['implementation']} {answer['version']}"
-            raise HostError(f"{self.path}: {found}; functions are counted in CPython 3.9 and later")
+            raise HostError(f"{self.path}: {found} is not supported; use CPython 3.9 or later")
         if answer["ignores_environment"] or answer["has_no_site"]:
-            raise SpecError(f"{self.path}: it runs without its environment or its site module here: no hook can be set")
+            raise SpecError(f"{self.path}: runs without PYTHON* variables or the site module: no hook possible")
         return answer
 
     def answer(self, task: str, targets: Sequence[str], **question: object) -> dict[str, Any]:
-        """Return the answer of `injected/lookup.py`, which the interpreter runs."""
+        """Run `injected/lookup.py` in the interpreter and return its answer."""
         main = {"kind": self.line.kind, "value": self.line.value}
         try:
             done = supervision.run(
@@ -177,31 +179,31 @@ class _Interpreter:
                 timeout=_PATIENCE_S,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise HostError(f"{self.path}: cannot run the interpreter here ({error})") from None
+            raise HostError(f"{self.path}: cannot run the interpreter ({error})") from None
         try:
             answer: dict[str, Any] = json.loads(done.stdout[done.stdout.index('{"version"') :])
         except ValueError:
             output = done.stderr.strip()[-1000:]
-            unable = f"{self.path}: it cannot report where functions are"
-            raise HostError(f"{unable}; is it CPython 3.9 or later? It wrote:\n{output}") from None
+            unable = f"{self.path}: the interpreter cannot search for functions"
+            raise HostError(f"{unable}; is it CPython 3.9 or later? Its output was:\n{output}") from None
         return answer
 
 
 def _missing(target: str, found: Mapping[str, Any], version: str, interpreter: _Interpreter) -> str:
     if found["replaced"]:
         function, _, reason = found["replaced"][0]
-        return f"{function} is {reason}: Python code of that name never runs. {_instead(target)}"
+        return f"{function} is {reason}, so the Python function never runs. {_instead(target)}"
     if found["reasons"]:
         module, file, reason = found["reasons"][0]
         where = f" ({file})" if file else ""
-        hint = "Name a function of a module of the program's own, or of one that it imports"
+        hint = "Name a function in the program's own modules, or in a module that these import"
         hint = _instead(target) if reason == "written in C" else hint
         return f"{target}: the module {module}{where} is {reason}. {hint}"
     if f"{target} (a lambda)" in found["known"]:
-        return f"{target} is a lambda, which cannot be counted by its name: make it a function with def"
-    message = f"no function {target} is defined where {_shown(interpreter.line)} finds it with Python {version}"
+        return f"{target} is a lambda, which has no name to count by: define a function with `def` instead"
+    message = f"no function {target} found in modules that {_shown(interpreter.line)} can import in Python {version}"
     if defined := _defined_elsewhere(target, found["known"], interpreter):
-        return f"{message}; it is defined elsewhere: did you mean {defined}?"
+        return f"{message}; a different module defines the function: did you mean {defined}?"
     return f"{message}{_nearest(target, found['known'])}"
 
 
@@ -211,13 +213,13 @@ def _nearest(target: str, known: Sequence[str]) -> str:
     names = list(dict.fromkeys([*elsewhere, *nearest(target, known)]))[:_SHOWN_NAMES]
     if names:
         return f"; nearest names: {', '.join(names)}"
-    return "; no name is similar" if known else f": no module {target.partition('.')[0]!r}, or it defines no functions"
+    return "; no similar name" if known else f": no module {target.partition('.')[0]!r}, or it defines no functions"
 
 
 def _defined_elsewhere(
     target: str, known: Sequence[str], interpreter: _Interpreter, *, steps: int = _MOST_STEPS
 ) -> str:
-    """Return the name under which a target is defined whose module only imports it; '' when none is found."""
+    """Return the name under which a target is defined if its module only imports it; '' if not found."""
     imported = {name: module for item in known for name, module in _IMPORTED.findall(item)}
     parts = target.split(".")
     for length in range(len(parts), 1, -1):
@@ -226,7 +228,7 @@ def _defined_elsewhere(
             continue
         inner = module.lstrip(".")
         up = len(module) - len(inner)
-        # A package's own module is one level higher than any other.
+        # In a package's own module, relative imports start one level higher than in its other modules.
         bases = [home[: len(home) - up + 1], home[: len(home) - up]] if up else [[]]
         guesses = [".".join([*base, *filter(None, [inner]), *parts[length - 1 :]]) for base in bases]
         answers = interpreter.find(guesses)["answers"]
@@ -242,12 +244,12 @@ def _defined_elsewhere(
 
 
 def _instead(target: str) -> str:
-    library = "Take the library's own function by {preload: …} or {probe: {uprobe: …}}"
+    library = "Count the library's own function with {preload: …} or {probe: {uprobe: …}}"
     return f"{library}, or a Python function that calls {target.rpartition('.')[2]}"
 
 
 def _shown(line: CommandLine) -> str:
-    return {"script": line.value, "module": f"-m {line.value}", "code": "the text of -c", "stdin": "stdin"}[line.kind]
+    return {"script": line.value, "module": f"-m {line.value}", "code": "the code of -c", "stdin": "stdin"}[line.kind]
 
 
 def _uncounted_calls(found: Mapping[str, Any], line: CommandLine) -> list[str]:
@@ -260,6 +262,6 @@ def _uncounted_calls(found: Mapping[str, Any], line: CommandLine) -> list[str]:
         own = "pytest compiles test modules, conftest.py and its plugins itself"
         uncounted.append(f"{own}: their functions are not counted")
     if line.kind == "module" and line.value in ("cProfile", "profile", "trace", "runpy", "pdb", "coverage"):
-        own = f"{line.value} compiles the script that it runs itself"
-        uncounted.append(f"{own}: only functions of its modules are counted")
+        own = f"{line.value} itself compiles the script that it runs"
+        uncounted.append(f"{own}: only functions in modules that the script imports are counted")
     return uncounted

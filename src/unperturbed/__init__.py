@@ -1,24 +1,24 @@
-"""Measurement campaigns you can believe: the library's front door.
+"""Public interface of the library: trustworthy measurement campaigns.
 
 >>> import unperturbed as up
 
-Each name below is loaded when it is first used, so that importing this module takes milliseconds.
+Each name below is loaded on first use, so importing this module takes only milliseconds.
 
 =================  ====================================================================================
-`load`             open a recorded campaign (`open_campaign` is the same): `Campaign`
-`check`            compare a campaign's configurations with its baseline; of single traces: `Baseline`
-`read_trace`       one run's `Trace`; `read_sweep` a sweep's table; `read_events` an event log
-`read_traces`      traces that other tools recorded; `read_perf_stat` those of `perf stat -I`
-`align`, `merge`   two runs interval by interval; runs of different metrics joined into one trace
-`dtw`, `pairwise`  dynamic time warping of two series, and of all pairs of a set
+`load`             open a recorded campaign as a `Campaign` (alias: `open_campaign`)
+`check`            compare a campaign's configurations with its baseline; for single traces, see `Baseline`
+`read_trace`       read one run's `Trace`; `read_sweep` reads a sweep's table, `read_events` an event log
+`read_traces`      read traces that other tools recorded; `read_perf_stat` reads those of `perf stat -I`
+`align`, `merge`   align two runs interval by interval; merge runs with different metrics into one trace
+`dtw`, `pairwise`  compute dynamic time warping of two series, or of all pairs in a set
 `partition`        find subsets of metrics that leave the program unperturbed
-`structure`        the phases of a run, as words that recur
-`diagnose`         compare an event trace with those of runs that went well
-`learn`            a causal model of a table of runs, given `Knowledge`
+`structure`        find the phases of a run, as phase words that recur
+`diagnose`         compare an event trace with the traces of successful runs
+`learn`            learn a causal model from a table of runs, given `Knowledge`
 =================  ====================================================================================
 
-The packages below it hold the rest: `unperturbed.analysis` (what numbers mean), `unperturbed.collectors` (traces, and
-how numbers are gathered), `unperturbed.harness` (campaigns), `unperturbed.instrument` (software counters).
+The subpackages contain the rest: `unperturbed.analysis` (interpretation of measurements), `unperturbed.collectors`
+(traces and data collection), `unperturbed.harness` (campaigns), `unperturbed.instrument` (software counters).
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ _get, __dir__ = lazy_names(__name__)
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        from importlib.metadata import version  # noqa: PLC0415  10 ms, which importing this module does not take
+        from importlib.metadata import version  # noqa: PLC0415  takes 10 ms, so not on import
 
         globals()[name] = version("unperturbed")
         return globals()[name]

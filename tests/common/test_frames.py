@@ -39,5 +39,5 @@ def test_it_goes_out_as_it_came_in() -> None:
 
 @pytest.mark.parametrize("table", [3, [1, 2], {"a": [1, 2], "b": [1, 2, 3]}, object()])
 def test_what_is_no_table_is_refused(table: Any) -> None:
-    with pytest.raises(DataError, match="this is not a table"):
+    with pytest.raises(DataError, match=r"cannot use \w+ as a table"):
         to_polars(table)

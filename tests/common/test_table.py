@@ -29,7 +29,7 @@ def test_terminal_markup_in_a_cell_is_text() -> None:
 
 
 def test_rows_have_as_many_cells_as_columns() -> None:
-    with pytest.raises(ValueError, match="row 1 has 2 cells for 1 columns"):
+    with pytest.raises(ValueError, match="row 1 has 2 cells, but the table has 1 columns"):
         Table([Column("a")], [["x", "y"]])
 
 
@@ -45,11 +45,11 @@ def test_text_has_the_width_of_the_terminal_and_leaves_details_out(monkeypatch: 
         [Column("metric"), Column("change"), Column("p beyond", detail=True), Column("smallest", detail=True)],
         [["instructions", "+0.05", "0.013", "0.12"]],
     )
-    assert "too narrow" not in table.to_text(60)
+    assert "left out" not in table.to_text(60)
     assert "smallest" in table.to_text(60)
     lines = table.to_text(36).splitlines()
-    assert lines[-1] == "36 columns are too narrow for: smallest."
+    assert lines[-1] == "Columns left out at width 36: smallest."
     assert any(line.split() == ["instructions", "+0.05", "0.013"] for line in lines)
-    assert table.to_text(26).splitlines()[-1] == "26 columns are too narrow for: p beyond and smallest."
+    assert table.to_text(26).splitlines()[-1] == "Columns left out at width 26: p beyond and smallest."
     monkeypatch.setenv("COLUMNS", "36")
     assert table.to_text() == table.to_text(36)

@@ -75,7 +75,7 @@ def test_a_folder_above_that_everybody_can_write_to_is_refused(base: Path) -> No
     base.mkdir()
     base.chmod(0o777)
     _open_way(base)
-    with pytest.raises(HostError, match=f"other users can write to {base} and so replace what is executed"):
+    with pytest.raises(HostError, match=f"other users can write to {base} and could replace files that are executed"):
         user_cache()
 
 

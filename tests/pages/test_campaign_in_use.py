@@ -49,7 +49,7 @@ def test_a_folded_part_is_not_drawn_before_it_is_opened(content: ReportContent, 
         page.wait_drawn()
         folded = page.js("return [...document.querySelectorAll('main details h2')].map((head) => head.textContent)")
         assert folded == [
-            *("Correlations", "Two runs, aligned", "Where the numbers come from", "How to read this page", "Method")
+            *("Correlations", "Alignment of two runs", "Where the numbers come from", "How to read this page", "Method")
         ]
         assert not page.js("return document.querySelector('#baseline-by-run svg')")
 

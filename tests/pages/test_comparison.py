@@ -86,8 +86,8 @@ def test_the_sentence_counts_what_became_more_and_less_serious():
     first = results(verdict("c", a="unperturbed", b="perturbed", c="unperturbed"))
     second = results(verdict("c", a="undecided", b="unperturbed", c="perturbed"))
     assert comparison_sentence(first, second, NAMES) == (
-        "3 of 3 verdicts (one per metric and configuration) differ: in today 2 more serious and 1 less serious than in "
-        "yesterday."
+        "3 of 3 verdicts (one per metric and configuration) differ: 2 more serious and 1 less serious in today "
+        "than in yesterday."
     )
     assert comparison_sentence(first, first, NAMES).startswith("Both campaigns agree on all 3 verdicts")
     assert comparison_sentence(first, (), NAMES).startswith("No metric was checked")
@@ -125,11 +125,11 @@ def test_only_what_the_baseline_itself_shows_is_compared(content: ReportContent)
 def test_the_page_says_what_differs(content: ReportContent, other: ReportContent):
     page = render_comparison(content, other, NAMES)
     text = " ".join("".join(Document(page).text).split())
-    assert "in today 8 more serious" in text or "more serious" in text
-    assert "? Against the baseline: The baseline drifts." in text
+    assert "more serious" in text and " less serious in today than in yesterday." in text
+    assert "? Doubts about the baseline: The baseline drifts." in text
     assert text.count("Simulated counters: ") == 1
     assert "Tools: compilergcc 12.2.0clang 19" in text
-    differing = text[text.index("Facts that differ") : text.index("facts that are the same")]
+    differing = text[text.index("Facts that differ") : text.index("facts in common")]
     assert "2 CPUs, Linux 6.18" not in differing
     assert "+ build: make CC={cc}" in text
     assert 'class="differs"' in page
@@ -140,7 +140,7 @@ def test_nothing_in_common_is_no_error(content: ReportContent):
     bare = ReportContent("bare", (), CounterSource("papi"))
     for pair in ((bare, content), (content, bare), (bare, bare)):
         text = "".join(Document(render_comparison(*pair, NAMES)).text)
-        assert "No metric was checked in a configuration of the same name in both campaigns." in text
+        assert "No metric was checked in both campaigns in configurations with the same name." in text
     same = "".join(Document(render_comparison(content, content, NAMES)).text)
     assert "All recorded facts are the same." in same
 

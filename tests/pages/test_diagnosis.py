@@ -46,7 +46,7 @@ def test_the_verdict_stands_first_then_picture_carriers_noise_reading_and_refere
     page = render_diagnosis(late)
     text = _text(page)
     assert "The trace is anomalous: desynchronisation, against 3 references." in text
-    assert "speaker is late against screen" in text
+    assert "speaker is late relative to screen" in text
     places = [page.index(f'id="{name}"') for name in ("picture", "carriers", "noise", "reading", "references")]
     assert places == sorted(places)
     assert page.index('class="answer"') < places[0]

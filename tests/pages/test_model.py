@@ -59,7 +59,7 @@ def test_edges_formulas_separations_and_exclusions_are_told(model: CausalModel) 
     gone = [Exclusion("PAPI_TOT_CYC", "simulated cycles are not cycles")]
     page = render_model(model, name="runs.csv", left_out=gone, notes=["Mind the gap."], derived={"cycles": "a / b"})
     text = text_of(page)
-    assert "150 rows of 5 variables (2 discrete, 3 continuous) make 5 edges" in text
+    assert "150 rows of 5 variables (2 discrete, 3 continuous) give 5 edges" in text
     for edge in model.edges:
         assert str(edge) in text
         assert f"{edge.strength:.2f}" in text
@@ -118,7 +118,7 @@ def test_points_are_moved_to_where_other_causes_are_at_their_medians(model: Caus
     (level,) = [choice for choice, said in shown.views if said == "over level"]
     points = next(trace for trace in shown.figure.data if trace["meta"] == level and trace["mode"] == "markers")
     assert np.ptp(points["y"]) < 40 < np.ptp(draw()["cycles"].to_numpy())
-    assert any("moved along the formula to misses = " in note for note in shown.notes)
+    assert any("moved along the formula to the medians misses = " in note for note in shown.notes)
 
 
 def test_a_cause_of_many_magnitudes_is_drawn_by_its_logarithm() -> None:
@@ -146,7 +146,7 @@ def test_checks_and_curves_are_told(model: CausalModel) -> None:
     screenings = [model.screens_off(["n"], ["cycles"], by=["misses", "level"])]
     markov = model.check_markov(permutations=2)
     text = text_of(render_model(model, curves=[curves], markov=markov, screenings=screenings))
-    for sentence in (*markov_sentences(markov), str(screenings[0]), "its parameters in each cell"):
+    for sentence in (*markov_sentences(markov), str(screenings[0]), "curve parameters in each cell"):
         assert " ".join(sentence.split()) in text
     assert "misses_threshold_of_n" in text
     assert "Does the model agree with the data?" not in text_of(render_model(model))
@@ -175,7 +175,7 @@ def test_many_rows_are_thinned_and_that_is_said() -> None:
         sum(len(trace["x"]) for trace in shown.figure.data if trace["meta"] == "cause-0" and trace["mode"] == "markers")
         == 800
     )
-    assert "800 of 3,000 rows are drawn; formulas were fitted to all." in shown.notes
+    assert "800 of 3,000 rows are drawn; formulas were fitted to all rows." in shown.notes
 
 
 def test_names_never_leave_their_place() -> None:

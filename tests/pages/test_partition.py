@@ -110,7 +110,7 @@ def test_left_out_metrics_have_reason_and_advice(plan: Plan, stopped: Plan, fact
     assert lone.advice[1:] in text
     text = _text(render_partition(facts, stopped))
     assert all(each.reason[1:] in text for each in stopped.undecided)
-    assert "Continuing the search" in text
+    assert "Continue the search" in text
     alike = [UndecidedMetrics((metric,), "not measured") for each in stopped.subsets for metric in each.metrics]
     page = _text(render_partition(facts, replace(stopped, subsets=(), undecided=(*stopped.undecided, *alike))))
     together = ", ".join(metric for each in alike for metric in each.metrics)
@@ -125,7 +125,7 @@ def test_evidence_names_runs_and_level(plan: Plan, facts: ReportContent):
         assert f"{len(subset.runs)}: {subset.runs[0]} … {subset.runs[-1]}" in text
         assert f"{subset.level:g}" in text
         assert subset.verdict is not None
-        assert re.search(rf"Changes shown small\s+{len(subset.verdict.changes)}\b", text)
+        assert re.search(rf"Changes within the tolerance\s+{len(subset.verdict.changes)}\b", text)
 
 
 def test_every_measurement_is_listed_in_order_with_its_runs(plan: Plan, facts: ReportContent):
@@ -223,7 +223,7 @@ def test_a_plan_without_kept_evidence_stands(plan: Plan, facts: ReportContent):
         tolerance=None,
     )
     text = _text(render_partition(facts, bare))
-    assert "The plan holds no changes of this subset." in text
+    assert "The plan contains no changes for this subset." in text
     assert "more than the tolerance" in text
 
 
@@ -254,7 +254,7 @@ def test_the_example_of_the_documentation_runs(tmp_path: Path):
     )
     assert done.returncode == 0, done.stderr
     assert "('entries', 'writes')" in done.stdout
-    assert "loops perturbs alone" in done.stdout
+    assert "loops perturbs the program when measured alone" in done.stdout
     assert "2 of 3 software metrics can be measured" in _text((tmp_path / "partition.html").read_text())
 
 

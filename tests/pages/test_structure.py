@@ -48,12 +48,12 @@ def test_words_shares_classes_and_adequacy_are_told(runs: tuple[Composition, Com
     made, _, drawn = runs
     page = render_structure(made, signals=[("value", drawn[0])])
     text = _text(page)
-    assert "600 intervals of 4 classes make a sequence of 120 symbols" in text
+    assert "600 intervals of 4 classes form a sequence of 120 symbols" in text
     assert "the model is adequate" in text
     for use in made.uses:
         assert use.letters in text
         assert f"{use.share:.1%}" in text
-    assert "Does it describe the second run?" not in text
+    assert "Do the words describe the second run?" not in text
     places = [page.index(f'id="{name}"') for name in ("strips", "words", "adequacy", "classes")]
     assert places == sorted(places)
 

@@ -47,7 +47,7 @@ def test_more_runs_than_can_be_told_apart_are_left_out_and_said() -> None:
 
 @pytest.mark.parametrize(
     ("metrics", "said"),
-    [(["row"], "no run to plot has a metric 'row'; they have PAPI_L1_DCM and rows"), ([], "0 metrics to plot")],
+    [(["row"], "no plotted run has metric 'row': use PAPI_L1_DCM or rows"), ([], "cannot plot 0 metrics")],
 )
 def test_what_cannot_be_drawn(metrics: list[str], said: str) -> None:
     with pytest.raises(DataError, match=said):

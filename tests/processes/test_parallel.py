@@ -261,7 +261,7 @@ def test_work_that_ends_every_worker_of_dask_is_one_clear_message(client):
 
 @pytest.mark.parametrize(
     ("found", "message"),
-    [("0.9", "has unperturbed 0.9 and this process"), (None, "is not installed where the dask worker")],
+    [("0.9", "has unperturbed 0.9, but this process"), (None, "is not installed on the host of dask worker")],
 )
 def test_workers_of_dask_without_this_version_are_refused_by_name(client, found, message):
     def pretend(version):

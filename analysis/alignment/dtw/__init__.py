@@ -1,1 +1,1 @@
-"""Dynamic time warping of series: exact warp paths, plain and through anchors, and all pairs of a set."""
+"""Exact dynamic time warping of series: warp paths, plain or through anchors, and all pairs of a set."""

@@ -1,12 +1,12 @@
-"""Warp paths in little memory: some rows and columns of the matrix are kept, and the cells between are computed again.
+"""Warp paths in little memory: some rows and columns of the matrix are kept, and cells between them are recomputed.
 
-The matrix is cut into strips of rows, and each strip into tiles of steps (`lanes` explains steps). On the
-way forward the last row of every strip is kept, and the state of the strip at the beginning of every tile. On the way
-back the tiles that the path passes, and no others, are computed again, with two bits a cell that say where the cheapest
-way came from. Strips and tiles of the order of √n make memory, and the cells that are computed twice, grow with n^1.5.
-A matrix that is one tile is computed once.
+The matrix is cut into strips of rows, and each strip into tiles of steps (`lanes` explains steps). The forward pass
+keeps the last row of every strip, and the state of the strip at the beginning of every tile. The backward pass
+recomputes only the tiles that the path crosses, with two bits for each cell that encode its cheapest predecessor. With
+strips and tiles of order √n, memory and the number of recomputed cells grow with n^1.5. A matrix that is one tile is
+computed once.
 
-All of it is compiled by `kernels`.
+`kernels` compiles the functions of this module.
 """
 
 from __future__ import annotations
@@ -20,51 +20,51 @@ from unperturbed.analysis.alignment.dtw.lanes import LANES_BYTES, advance, advan
 from unperturbed.analysis.compiling import compilable
 
 _MOST_ROWS = 1024
-"""Rows of a strip that fit the first cache: 16 bytes each, for x and for what was reached."""
+"""Rows of a strip that fit the L1 cache: 16 bytes each, for x and for the cost."""
 
 _STRIP_ROWS, _TILE_STEPS = 3.0, 6.0
-"""In √n, where the matrix is not recorded at once: 4 √n · n bytes are kept, and about 9 cells in √n computed twice."""
+"""In units of √n, for a matrix not recorded at once: 4 √n · n bytes are kept; about 9 of √n cells are recomputed."""
 
 
 class _Matrix(NamedTuple):
-    """Costs of all cells, and how the matrix is cut."""
+    """Inputs of the cost matrix, and its division into strips and tiles."""
 
     x: Any  # (n, metrics)
     y: Any  # (m, metrics)
     y_reversed: Any  # (metrics, m + 2 lanes), the first and the last column repeated at the ends
     penalty: Any
-    unreached: Any  # more than any path costs
-    left: int  # the band: the least and the largest column less row
+    unreached: Any  # a number above the cost of any path
+    left: int  # the band: the least and the largest column − row
     right: int
     banded: bool
     lanes: int
-    height: int  # rows a lane
+    height: int  # rows of a lane
     strips: int
     steps: int  # of the longest strip
     whole: bool  # recorded at once
-    tile: int  # steps
+    tile: int  # steps of a tile
 
 
 class _Strip(NamedTuple):
-    """The cells of a strip."""
+    """Rows, columns and steps of a strip."""
 
     top: int  # its first row
-    height: int  # rows a lane
+    height: int  # rows of a lane
     first: int  # columns
     last: int
     steps: int  # until its last row has been in its last column
 
 
 class _Work(NamedTuple):
-    """Memory that one strip after another uses."""
+    """Working memory that all strips reuse."""
 
     x_lanes: Any
     above: Any
     state: Any
 
 
-# Loops rather than slices that are assigned to: numba compiles the message of an error of shapes with each of those,
-# for a second.
+# Loops instead of slice assignments: with each assignment, numba compiles the message of a shape error, which takes a
+# second.
 @compilable
 def _copy(source: Any, target: Any) -> None:
     for at in range(len(source)):
@@ -79,7 +79,7 @@ def _fill(target: Any, value: Any) -> None:
 
 @compilable
 def _divided(n: int, rows: int, lanes: int) -> tuple[int, int]:
-    """Return rows a lane and the number of strips, for even strips of about this many rows."""
+    """Return the rows of a lane and the number of strips, for strips of equal size and about this many rows."""
     even = -(-n // -(-n // max(rows, lanes)))
     height = -(-even // lanes)
     return height, -(-n // (height * lanes))
@@ -87,13 +87,13 @@ def _divided(n: int, rows: int, lanes: int) -> tuple[int, int]:
 
 @compilable
 def _partition(x: Any, y: Any, penalty: Any, band: int, unreached: Any, most_recorded: int) -> _Matrix:
-    """Return the matrix cut for a path; `most_recorded` cells may be recorded at once, −1 computes the cost alone."""
+    """Divide the matrix for a path; up to `most_recorded` cells are recorded at once; −1 computes only the cost."""
     n, m = x.shape[0], y.shape[0]
     lanes = LANES_BYTES // x.itemsize
     left, right = min(0, m - n) - band, max(0, m - n) + band
     banded = left > 1 - n or right < m - 1
     rows = _MOST_ROWS
-    if banded:  # a strip reaches over as many more columns as it has rows
+    if banded:  # a strip spans the width of the band plus one column for each row
         rows = min(rows, (right - left) // 2)
     height, strips = _divided(n, rows, lanes)
     steps = min(m, height * lanes + right - left) + lanes
@@ -200,8 +200,8 @@ def _walk(matrix: _Matrix, strip: _Strip, codes: Any, begin: int, cell: Any, pat
     lanes, height = matrix.lanes, strip.height
     lane, row = (i - strip.top) // height, (i - strip.top) % height
     step = j - strip.first + lane - begin
-    # A byte has one bit for each of eight lanes: whether the best step is not diagonal, and further on whether it is
-    # along y.
+    # A byte has one bit for each of eight lanes: whether the best step is not diagonal. A later byte has bits whether
+    # it is along y.
     while True:
         path[0, at], path[1, at] = i, j
         at -= 1
@@ -226,7 +226,7 @@ def _walk(matrix: _Matrix, strip: _Strip, codes: Any, begin: int, cell: Any, pat
 
 @compilable
 def _trace(x: Any, y: Any, penalty: Any, band: int, unreached: Any, most_recorded: int, path: Any, at: int) -> Any:
-    """Write the cheapest path backwards, its last cell at `at`; return its cost and the place before its first cell."""
+    """Write the cheapest path backwards, its last cell at `at`; return its cost and the index before its first cell."""
     matrix = _partition(x, y, penalty, band, unreached, most_recorded)
     work = _allocate(matrix)
     recorded = matrix.strips if matrix.whole else 1
@@ -238,11 +238,11 @@ def _trace(x: Any, y: Any, penalty: Any, band: int, unreached: Any, most_recorde
     i, j = x.shape[0] - 1, y.shape[0] - 1
     number = matrix.strips - 1
     strip, begin, cost = _strip(matrix, number), 0, unreached
-    # Backwards, tile by tile: compute the tile of cell (i, j) again from its kept state, recording predecessors, and
-    # follow them to the cell before the tile. A matrix that was recorded at once is one tile a strip.
+    # Backwards, tile by tile: recompute the tile of cell (i, j) from its kept state, recording predecessors, and
+    # follow them to the cell before the tile. In a matrix that was recorded at once, each strip is one tile.
     if matrix.whole:
         cost = _reached(matrix, strip, work, i)
-    spare = np.empty(0 if matrix.whole else matrix.steps, x.dtype)  # for a last row that is known already
+    spare = np.empty(0 if matrix.whole else matrix.steps, x.dtype)  # for a last row that is already known
     while True:
         if not matrix.whole:
             step = j - strip.first + (i - strip.top) // strip.height
@@ -263,7 +263,7 @@ def _trace(x: Any, y: Any, penalty: Any, band: int, unreached: Any, most_recorde
 
 @compilable
 def _sum(x: Any, y: Any, penalty: Any, path: Any) -> float:
-    """Return the cost of a path, added up in the order in which the matrix is, so that both agree to the last bit."""
+    """Return the cost of a path, summed in the same order as the matrix, to agree with it to the last bit."""
     total = 0.0
     for at in range(path.shape[1]):
         i, j = path[0, at], path[1, at]
@@ -277,17 +277,17 @@ def _sum(x: Any, y: Any, penalty: Any, path: Any) -> float:
 
 
 def path_through(x: Any, y: Any, corners: Any, penalty: Any, band: int, unreached: Any, most_recorded: int) -> Any:
-    """Return the cheapest path through corners, its cost, and a check of it.
+    """Return the cheapest path through corners, its cost, and the segment that fails the check of its cost.
 
     `x`, `y`: array of float64 or int32, shape (n, metrics), (m, metrics). Contiguous.
-    `corners`: array of int64, shape (segments + 1, 2). From (0, 0) to (n − 1, m − 1), never falling.
-    `penalty`: For a step that is not diagonal, of x's type.
-    `band`: Of each segment; at most n + m.
-    `unreached`: More than any path costs, of x's type; twice that does not overflow.
-    `most_recorded`: Up to this many cells are computed once, and a quarter of a byte is kept for each.
+    `corners`: array of int64, shape (segments + 1, 2). From (0, 0) to (n − 1, m − 1), never decreasing.
+    `penalty`: Penalty of a step that is not diagonal, of x's type.
+    `band`: Band of each segment; at most n + m.
+    `unreached`: A number above the cost of any path, of x's type; twice this number does not overflow.
+    `most_recorded`: A matrix of up to this many cells is computed once, with a quarter of a byte kept for each cell.
     Result `path`: array of int64, shape (2, elements). Indices of x and y.
-    Result `cost`: Infinite where the differences overflow.
-    Result `segment`: Index of a segment whose path, added up again, costs something else than the matrix said; −1 where
+    Result `cost`: Infinite if the differences overflow.
+    Result `segment`: Index of a segment where the cost summed along the path differs from the matrix's cost; −1 if
     there is none.
     """
     path = np.empty((2, x.shape[0] + y.shape[0] - 1), np.int64)
@@ -307,20 +307,20 @@ def path_through(x: Any, y: Any, corners: Any, penalty: Any, band: int, unreache
         for element in range(at + 1, end):
             path[0, element] += i
             path[1, element] += j
-        at += 1  # a segment begins with the cell with which the one before it ends
+        at += 1  # a segment begins with the last cell of the segment before it
     path[0, at], path[1, at] = 0, 0
     return path[:, at:], _sum(x, y, penalty, path[:, at:]), -1
 
 
 @compilable
 def _cost(x: Any, y: Any, penalty: Any, band: int, unreached: Any) -> float:
-    """Return the cost of the cheapest path, with the last row of one strip and the next."""
+    """Return the cost of the cheapest path; keep only the last rows of two strips."""
     matrix = _partition(x, y, penalty, band, unreached, -1)
     work = _allocate(matrix)
     kept = np.empty((2, matrix.steps), x.dtype)
     codes = np.empty(0, np.uint8)
-    # Strip by strip: a strip reads the last row of the one above from one half of `kept` and writes its own to the
-    # other.
+    # Strip by strip: a strip reads the last row of the strip above from one half of `kept` and writes its own to the
+    # other half.
     for number in range(matrix.strips):
         strip = _begin_strip(matrix, number, kept, work)
         _advance(matrix, strip, work, 0, strip.steps, kept[number % 2], codes, False)
@@ -333,9 +333,9 @@ def pair_costs(series: Any, starts: Any, pairs: Any, penalty: Any, band: int, un
 
     `series`: array of float64 or int32, shape (intervals of all series, metrics). One series after the other,
     contiguous.
-    `starts`: array of int64, shape (series + 1,). Where each series begins, and the end.
-    `pairs`: array of int64, shape (pairs, 2). Indices of two series each.
-    Result: array of float64, shape (pairs,). Infinite where the differences overflow.
+    `starts`: array of int64, shape (series + 1,). First row of each series, and the end.
+    `pairs`: array of int64, shape (pairs, 2). Indices of the two series of each pair.
+    Result: array of float64, shape (pairs,). Infinite if the differences overflow.
     """
     costs = np.empty(pairs.shape[0], np.float64)
     for pair in range(pairs.shape[0]):

@@ -1,6 +1,6 @@
-"""The compiled functions of dynamic time warping, for each type of cells.
+"""Compiled functions of dynamic time warping, one for each type of cells.
 
-Importing this module loads the compiler (about half a second): only an alignment does.
+Importing this module loads the compiler (about half a second), so only alignments import it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from unperturbed.analysis.compiling import compiled
 _log = logging.getLogger(__name__.rpartition(".")[0])
 
 _RECORDED_CELLS = 1 << 24
-"""A matrix of up to this many cells is computed once: its record, 4 MB, fits the last cache."""
+"""A matrix of up to this many cells is computed once: its record, 4 MB, fits the last-level cache."""
 
 
 def path_through(
@@ -39,12 +39,12 @@ def pair_costs(series: CellArray, starts: IntArray, pairs: IntArray, penalty: fl
 
 
 def prepare(function: str, cells: CellArray) -> None:
-    """Compile a function for cells of this type, or load it: workers of this host then find it in the cache."""
+    """Compile or load a function for cells of this type: workers on this host then find it in the cache."""
     _compiled(function, cells.dtype.name)
 
 
 def _numbers(cells: CellArray) -> tuple[Callable[[float], Any], Any]:
-    """Return what makes a number of the cells' type, and one that no path costs."""
+    """Return the constructor of the cells' type, and a number above the cost of any path."""
     number: Callable[[float], Any] = cells.dtype.type
     return number, number(UNREACHED if cells.dtype.kind == "i" else math.inf)
 
@@ -59,8 +59,8 @@ def _compiled(function: str, element: str) -> Callable[..., Any]:
     called = f"the alignment kernel {function} for {element}"
     try:
         return compiled(checkpoints.__name__, function, (signature,), calls=(lanes.__name__,), called=called)
-    except Exception as error:  # noqa: BLE001  of numba, of llvmlite or of LLVM: the plain loop needs no type of its own
+    except Exception as error:  # noqa: BLE001  from numba, llvmlite or LLVM: all lead to the plain loop
         reason = str(error).strip().partition("\n")[0]
-        _log.warning("the vector loop of %s does not compile (%s); a plain one takes twice the time", called, reason)
+        _log.warning("cannot compile the vector loop of %s (%s): the plain loop takes twice the time", called, reason)
         with lanes.plain_loops():
             return compiled(checkpoints.__name__, function, (signature,), calls=(lanes.__name__,), called=called)

@@ -1,16 +1,17 @@
-"""The innermost loop of dynamic time warping, on whole vectors: how a strip of rows moves across the columns.
+"""Innermost loop of dynamic time warping: vector operations move a strip of rows across the columns.
 
-A strip of rows is dealt out to lanes: with `height` rows a lane, lane l holds the strip's rows l·height … (l +
-1)·height − 1. At step t lane l is in column t − l, so that the row above its first one, which lane l − 1 holds, was
-in that column a step before. All lanes go down their rows together: one vector operation serves a row of every lane,
-what was reached above and at the corner stays in registers, loads and stores are aligned, and values move to the
-neighbouring lane once a step alone.
+The rows of a strip are distributed over lanes: with `height` rows per lane, lane l has the strip's rows l·height … (l +
+1)·height − 1. At step t, lane l is in column t − l, so lane l − 1, which has the row above lane l's first row, was in
+that column one step earlier. All lanes process their rows from top to bottom together: one vector operation computes
+one row of every lane, the costs above and at the corner stay in registers, loads and stores are aligned, and values
+move to the neighbouring lane only once in each step.
 
-LLVM finds no such loop in Python code (it would have to turn loops inside out), so the loop is written in LLVM's own
-language, as a numba intrinsic. No flag allows it to reorder or to fuse operations: the result is IEEE 754 to the last
-bit. It computes 4.8 · 10⁹ cells of float64 a second on one core (Zen 5, cost alone). The same loop in Python, `_plain`,
-computes 2.0 · 10⁹ of the same results: it is compiled where numba or LLVM refuse the intrinsic (`plain_loops`). A numba
-loop over whole anti-diagonals, which records no path, computes 2.5–2.8 · 10⁹, and one over rows 0.7 · 10⁹.
+LLVM does not derive such a loop from Python code (it would have to interchange loops), so the loop is written in LLVM
+IR, as a numba intrinsic. No flag allows LLVM to reorder or to fuse operations: the result is IEEE 754 to the last bit.
+The loop computes 4.8 · 10⁹ cells of float64 per second on one core (Zen 5, cost only). The same loop in Python,
+`_plain`, computes the same results at 2.0 · 10⁹ cells per second: it is compiled if numba or LLVM reject the intrinsic
+(`plain_loops`). A numba loop over whole anti-diagonals, which records no path, computes 2.5–2.8 · 10⁹, and a loop over
+rows 0.7 · 10⁹.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ cgutils = load_library("numba.core.cgutils")
 intrinsic = load_library("numba.extending").intrinsic
 
 _OPAQUE = load_library("llvmlite.binding").llvm_version_info[0] >= 17
-"""Whether LLVM has opaque pointers only, so that each access states the type; before, pointers had types."""
+"""Whether LLVM has only opaque pointers, so each access states the type; before LLVM 17, pointers had types."""
 
 _plain_alone = ContextVar("_plain_alone", default=False)
 
 _GROUPS = 4
-"""Vectors that go down side by side: a row waits for the one above it, and four keep the processor busy meanwhile."""
+"""Vectors that are computed together: each row depends on the row above it, and four vectors hide the latency."""
 
 _VECTOR_BYTES = 64
 
@@ -48,12 +49,12 @@ _INDEX, _LANE = ir.IntType(64), ir.IntType(32)
 
 _ARRAYS = ("state", "x_lanes", "y_reversed", "above", "bottom", "codes")
 _NUMBERS = ("height", "steps", "origin", "depth", "extent", "penalty", "unreached")
-"""Arguments of the loop, in order; `advance` says what they are."""
+"""Arguments of the loop, in order; `advance` describes them."""
 
 
 @dataclass(frozen=True)
 class _Cells:
-    """Vectors of one type of cell, and how LLVM names what is done with two of them."""
+    """Vectors of one type of cell, and the LLVM operations on two of them."""
 
     element: Any
     whole: Any  # integers of the element's size
@@ -112,7 +113,7 @@ def _index(number: int) -> Any:
 
 
 class _Vectors:
-    """Writes operations on vectors of one type of cell."""
+    """Writer of LLVM operations on vectors of one type of cell."""
 
     def __init__(self, builder: Any, cells: _Cells) -> None:
         self.builder, self.cells = builder, cells
@@ -120,7 +121,7 @@ class _Vectors:
         self.lanes = _GROUPS * cells.lanes
 
     def variable(self, kind: Any) -> Any:
-        """Return a place for a value that a loop changes; LLVM makes a register of it."""
+        """Return a stack slot for a value that a loop changes; LLVM turns the slot into a register."""
         return cgutils.alloca_once(self.builder, kind)
 
     def holding(self, value: Any) -> Any:
@@ -129,11 +130,11 @@ class _Vectors:
         return place
 
     def pointer(self, base: Any, at: Any) -> Any:
-        """Return where an element of an array of cells is."""
+        """Return a pointer to an element of an array of cells."""
         return self.builder.gep(base, [at], **({"source_etype": self.cells.element} if _OPAQUE else {}))
 
     def load(self, base: Any, at: Any, kind: Any = None) -> Any:
-        """Return the vector, or what is of another kind, that begins with an element of an array."""
+        """Load the vector, or a value of another type, that begins at an element of an array."""
         kind, place = kind or self.cells.vector, self.pointer(base, at)
         if _OPAQUE:
             return self.builder.load(place, align=self.cells.bytes, typ=kind)
@@ -161,19 +162,19 @@ class _Vectors:
         )
 
     def splat_whole(self, number: Any) -> Any:
-        """Return an index in every lane, in as many bits as a cell has."""
+        """Return a vector with an index in every lane, as integers of the cell's size."""
         fits = self.cells.whole.width == _INDEX.width
         return self.splat(number if fits else self.builder.trunc(number, self.cells.whole))
 
     def shifted(self, before: Any, vector: Any) -> Any:
-        """Return a vector moved up by one lane; the last lane of the one before it comes in."""
+        """Return a vector shifted up by one lane; lane 0 gets the last lane of the vector before."""
         lanes = self.cells.lanes
         order = ir.Constant(ir.VectorType(_LANE, lanes), list(range(lanes - 1, 2 * lanes - 1)))
         return self.builder.shuffle_vector(before, vector, order)
 
 
 class _Loop(_Vectors):
-    """Writes the loop over steps, and in it the one over rows."""
+    """Writer of the loop over steps and of the loop over rows inside it."""
 
     def __init__(
         self, builder: Any, cells: _Cells, arguments: dict[str, Any], *, recording: bool, banded: bool
@@ -233,7 +234,7 @@ class _Loop(_Vectors):
             left, diagonal = self.load(self.rows, place), builder.load(self.diagonal[group])
             along_x = cells.add(builder, builder.load(self.above[group]), self.penalty)
             along_y = cells.add(builder, left, self.penalty)
-            # The row above is known last: what does not need it is compared first.
+            # The row above is available last: values that do not depend on it are compared first.
             reached = self.smaller(along_x, self.smaller(along_y, diagonal))
             if self.recording:
                 self._record(cells.less(builder, reached, diagonal), code_row, group)
@@ -246,7 +247,7 @@ class _Loop(_Vectors):
             builder.store(left, self.diagonal[group])
 
     def _costs(self, first: Any, column: Any, y: Sequence[Any]) -> list[Any]:
-        """Return |x − y| of one row of every lane, summed over metrics in their order."""
+        """Return |x − y| for one row of every lane, summed over the metrics in order."""
         builder, cells, x = self.builder, self.cells, self.arguments["x_lanes"]
         places = [builder.add(first, place) for place in self.places]
         costs = [self.holding(cells.distance(builder, self.load(x, at), y[group])) for group, at in enumerate(places)]
@@ -261,7 +262,7 @@ class _Loop(_Vectors):
         return [builder.load(cost) for cost in costs]
 
     def _record(self, mask: Any, code_row: Any, vector: int) -> None:
-        """Keep a bit of every lane: a row of codes has all lanes' first bits and then all their second ones."""
+        """Store one bit for each lane: a row of codes has the first bits of all lanes, then their second bits."""
         builder, bits, codes = self.builder, ir.IntType(self.cells.lanes), self.arguments["codes"]
         at = builder.add(builder.mul(code_row, _index(2 * _GROUPS)), _index(vector))
         if _OPAQUE:
@@ -271,7 +272,7 @@ class _Loop(_Vectors):
         builder.store(builder.bitcast(mask, bits), place, align=1)
 
     def _depth_of_lanes(self, group: int) -> Any:
-        """Return by how many columns each lane's first row is right of the band's left edge before the first step."""
+        """Return how many columns right of the band's left edge each lane's first row is before the first step."""
         builder = self.builder
         numbers = ir.Constant(self.cells.wholes, [group * self.cells.lanes + lane for lane in range(self.cells.lanes)])
         fall = self.splat_whole(builder.add(self.arguments["height"], _index(1)))
@@ -281,12 +282,12 @@ class _Loop(_Vectors):
         builder = self.builder
         inside = builder.load(self.inside[group])
         builder.store(builder.sub(inside, self.ones()), self.inside[group])
-        # As unsigned numbers, left of the band is far right of it.
+        # As unsigned numbers, columns left of the band are far right of it.
         return builder.select(builder.icmp_unsigned("<=", inside, self.extent), value, self.unreached)
 
 
 def _opaque(builder: Any, pointer: Any) -> Any:
-    """Return a pointer without a type; numba's still have one."""
+    """Return one of numba's typed pointers as an opaque pointer."""
     slot = cgutils.alloca_once(builder, ir.PointerType())
     builder.store(pointer, slot)
     return builder.load(slot, typ=ir.PointerType())
@@ -320,7 +321,7 @@ def _declare(*, recording: bool, banded: bool) -> Any:
 
 @contextmanager
 def plain_loops() -> Iterator[None]:
-    """Compile the plain loop in place of the intrinsic."""
+    """Compile the plain loop instead of the intrinsic within this context."""
     token = _plain_alone.set(True)
     try:
         yield
@@ -330,7 +331,7 @@ def plain_loops() -> Iterator[None]:
 
 @compilable
 def _pack(bits: Any, codes: Any, begin: int) -> None:
-    """Write bits, the first of eight as the lowest of a byte."""
+    """Pack bits into bytes, the first of eight as the lowest bit."""
     for at in range(len(bits) // 8):
         byte = 0
         for bit in range(8):
@@ -339,7 +340,7 @@ def _pack(bits: Any, codes: Any, begin: int) -> None:
 
 
 def _plain(*, recording: bool, banded: bool) -> Callable[[Any, Any], None]:
-    """Return what the intrinsic does as a Python function, for numba to compile; arguments are as for `advance`."""
+    """Return the intrinsic's loop as a Python function for numba to compile; the arguments are as for `advance`."""
 
     def loop(arrays: Any, numbers: Any) -> None:
         state, x_lanes, y_reversed, above_strip, bottom, codes = arrays
@@ -359,7 +360,7 @@ def _plain(*, recording: bool, banded: bool) -> Callable[[Any, Any], None]:
             for lane in range(lanes):
                 diagonal[lane], corner[lane] = corner[lane], above[lane]
             for row in range(height):
-                # `above` and `diagonal` hold what was reached in the row above, in this column and in the one before.
+                # `above` and `diagonal` have the costs of the row above, in this column and in the column before.
                 first, begin = row * lanes, origin - step
                 for metric in range(x_lanes.shape[0]):
                     x, y = x_lanes[metric, first : first + lanes], y_reversed[metric, begin : begin + lanes]
@@ -387,22 +388,23 @@ def _plain(*, recording: bool, banded: bool) -> Callable[[Any, Any], None]:
 
 
 advance = _declare(recording=False, banded=False)
-"""Move a strip some steps onwards; called with two tuples:
+"""Advance a strip by some steps; called with two tuples:
 
 arrays
-    state : cells, shape ((2 + height) · lanes,), replaced. First what was reached in the row above each lane a step
-        before the last, then in each lane's last row at the last step, then in all rows at the last step.
+    state : cells, shape ((2 + height) · lanes,), overwritten. Costs: first of the row above each lane one step before
+        the last, then of each lane's last row at the last step, then of all rows at the last step.
     x_lanes : cells, shape (metrics, height · lanes or more), x of row r of lane l at r · lanes + l.
     y_reversed : cells, shape (metrics, any); y of lane l's column at step t is at `origin` − t + l.
-    above : cells; at t, what was reached in the row above the strip, in lane 0's column at step t.
-    bottom : cells (written); at t, what was reached in the strip's last row, in the last lane's column at step t.
-    codes : uint8, 2 bits a cell (written by `record`). For each step and row a bit of every lane: whether the cheapest
-        way to the cell is not diagonal; then a bit of every lane: whether a way along y is cheaper than one along x.
+    above : cells; at t, the cost of the row above the strip, in lane 0's column at step t.
+    bottom : cells (written); at t, the cost of the strip's last row, in the last lane's column at step t.
+    codes : uint8, 2 bits for each cell (written by `record`). For each step and row, one bit for each lane: whether the
+        cheapest step to the cell is not diagonal; then one bit for each lane: whether a step along y is cheaper than a
+        step along x.
 numbers
     height, steps, origin : int64.
-    depth, extent : int64, the band: how far right of its left edge lane 0's first row stands at the first step, and its
-        width − 1 [columns].
-    penalty, unreached : as cells; what a step that is not diagonal adds, and more than any path costs.
+    depth, extent : int64, the band: how far right of its left edge lane 0's first row is at the first step, and the
+        band's width − 1 [columns].
+    penalty, unreached : as cells; the penalty of a step that is not diagonal, and a number above the cost of any path.
 """
 advance_in_band = _declare(recording=False, banded=True)
 record = _declare(recording=True, banded=False)

@@ -1,4 +1,4 @@
-"""All pairs of a set of series over threads, processes or a cluster: costs, and warp paths."""
+"""Costs and warp paths of all pairs of a set of series, computed by threads, processes or a cluster."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from unperturbed.errors import DataError
 _Result = TypeVar("_Result")
 
 Progress = Callable[[int, int], None]
-"""Called with the number of pairs that are done, and of all."""
+"""Called with the number of finished pairs and the number of all pairs."""
 
 _CHUNK_CELLS = 1 << 22
-"""Cells that are worth handing to a worker: a millisecond."""
+"""Least number of cells in a worker's chunk: a millisecond of work."""
 _CHUNKS_A_WORKER = 16
 _CELL_S, _PAIR_S = 0.25e-9, 50e-6
-"""Seconds that a cell takes, and a pair beside its cells; only the choice of workers depends on them."""
+"""Time for one cell, and the overhead of a pair [s]; only the choice of workers depends on them."""
 
 
 def distance_matrix(
@@ -47,28 +47,29 @@ def distance_matrix(
     Parameters
     ----------
     series : sequence of array_like
-        K arrays, each of shape (n,) or (n, metrics), of the same metrics; lengths may differ.
+        Arrays, each of shape (n,) or (n, metrics), with the same metrics; lengths may differ.
     penalty, band : float, default 0.0
         As for `dtw`.
     scale : {"std", "range"} or array_like
         As for `dtw`, with spreads over all series.
     workers : int, optional
-        How many work at once. None takes what `joblib.parallel_config` says, else a thread a processor: the kernels run
-        without Python's lock.
+        Number of parallel workers. None uses the setting of `joblib.parallel_config`, else one thread for each
+        processor: the kernels release Python's lock.
     progress : callable, optional
-        Called with the number of pairs done and of all pairs, from this thread, optional.
+        Called in this thread with the number of finished pairs and the number of all pairs.
 
     Returns
     -------
     float64, shape (k, k)
-        Symmetric, zeros on the diagonal; each cost is to the last bit `dtw`'s.
+        Symmetric, zeros on the diagonal; each cost equals the cost of `dtw` to the last bit.
 
     Raises
     ------
     DataError
-        There is no series; one is empty, of another shape, of other metrics, or not finite; differences overflow.
+        No series is given; a series is empty, has a wrong shape, different metrics or a value that is not finite; or
+        differences overflow.
     ValueError
-        The penalty or the band is negative, or the number of workers not positive.
+        The penalty or the band is negative, or the number of workers is not positive.
     """
     from unperturbed.analysis.alignment.dtw import kernels  # noqa: PLC0415  loads the compiler
 
@@ -82,7 +83,7 @@ def distance_matrix(
     costs = np.ldexp(_over_pairs(_costs_of, common, pairs, cells, workers, progress), -exponent)
     wrong = np.flatnonzero(~np.isfinite(costs))
     if len(wrong):
-        raise DataError("the differences of series {} and {} overflow: scale the series".format(*pairs[wrong[0]]))
+        raise DataError("the differences between series {} and {} overflow: scale the series".format(*pairs[wrong[0]]))
     matrix = np.zeros((len(rows), len(rows)))
     matrix[pairs[:, 0], pairs[:, 1]] = matrix[pairs[:, 1], pairs[:, 0]] = costs
     return matrix
@@ -123,7 +124,7 @@ def warp_paths(
 def _comparable(
     series: Sequence[ArrayLike], penalty: float, band: int | None, scale: Scale
 ) -> tuple[list[FloatArray], tuple[float, ...] | None]:
-    """Return all series as `comparable_rows` does."""
+    """Name the series `series[0]`, `series[1]`, …, and return them as `comparable_rows` does."""
     named = {f"series[{number}]": one for number, one in enumerate(series)}
     if not named:
         raise DataError("no series given: give at least one")
@@ -131,7 +132,7 @@ def _comparable(
 
 
 def _pairs(rows: Sequence[FloatArray]) -> tuple[IntArray, IntArray]:
-    """Return all pairs, shape (pairs, 2), and how many cells each has."""
+    """Return all pairs, shape (pairs, 2), and the number of cells of each."""
     pairs = np.array(list(combinations(range(len(rows)), 2)), np.int64).reshape(-1, 2)
     lengths = np.array([len(one) for one in rows], np.int64)
     return pairs, lengths[pairs].prod(axis=1)
@@ -158,7 +159,7 @@ def _over_pairs(
     workers: int | None,
     progress: Progress | None,
 ) -> list[_Result]:
-    """Return the result of each pair, in order, computed in chunks of about as many cells."""
+    """Return the result of each pair, in order, computed in chunks with about the same number of cells."""
     chosen = choose_workers(workers, seconds=int(cells.sum()) * _CELL_S + len(pairs) * _PAIR_S)
     share = max(_CHUNK_CELLS, int(cells.sum()) // (chosen.count * _CHUNKS_A_WORKER))
     ends = np.flatnonzero(np.diff(np.cumsum(cells) // share)) + 1

@@ -31,7 +31,7 @@ _Cell: TypeAlias = tuple[int, int]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class WarpPath(Result):
-    """The alignment of the intervals of two series.
+    """Alignment of the intervals of two series.
 
     Attributes
     ----------
@@ -41,11 +41,11 @@ class WarpPath(Result):
     cost : float
         Sum of |x − y| over elements and metrics, plus the penalties.
     anchors : tuple of tuple of (int, int), default ()
-        Cells that the path was made to pass, in order; empty for a free path.
+        Cells that the path had to pass, in order; empty for a free path.
     dropped : tuple of tuple of (int, int), default ()
         Anchors that were left out because they cross the others.
     scale : tuple of float, optional
-        What each metric was divided by before aligning, in the metric's unit; None for nothing.
+        Divisor of each metric before the alignment, in the metric's unit; None if nothing was divided.
     """
 
     _page: ClassVar[str] = "unperturbed.analysis.report.alignment:render_path"
@@ -65,13 +65,13 @@ class WarpPath(Result):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self.__post_init__()  # what another process sent is read-only too
+        self.__post_init__()  # a path from another process is read-only too
 
     def __len__(self) -> int:
         return len(self.x_index)
 
     def headline(self) -> str:
-        """Return sizes and cost in one line."""
+        """Return the lengths and the cost in one line."""
         n, m = int(self.x_index[-1]) + 1, int(self.y_index[-1]) + 1
         return f"{n:,} intervals aligned to {m:,} by {len(self):,} path elements at cost {self.cost:.6g}"
 
@@ -80,7 +80,7 @@ class WarpPath(Result):
         return []
 
     def to_frame(self) -> pl.DataFrame:
-        """Return a row for each path element: x_index, y_index."""
+        """Return a frame with one row for each path element: x_index, y_index."""
         import polars as pl  # noqa: PLC0415  slow to load
 
         return pl.DataFrame({"x_index": self.x_index, "y_index": self.y_index})
@@ -97,7 +97,7 @@ class WarpPath(Result):
         }
 
     def swapped(self) -> WarpPath:
-        """Return the same path seen from y."""
+        """Return the same path with x and y swapped."""
         anchors = tuple((j, i) for i, j in self.anchors)
         dropped = tuple(sorted((j, i) for i, j in self.dropped))
         return WarpPath(self.y_index, self.x_index, self.cost, anchors, dropped, self.scale)
@@ -109,18 +109,17 @@ def dtw(x: ArrayLike, y: ArrayLike, *, penalty: float = 0.0, band: int | None = 
     Parameters
     ----------
     x, y : array_like, shape (n,) or (n, metrics)
-        One row an interval. Finite; a NaN raises DataError (a ValueError) naming its index.
+        One row for each interval. Values must be finite; for a NaN, DataError (a ValueError) names its index.
     penalty : float, default 0.0
-        Same unit as the cost [metric units, or multiples of the scale]. Added for each step that is not diagonal
-        (amerced DTW; Herrmann and Webb 2023). 0 is the paper's DTW.
+        Cost of each step that is not diagonal (amerced DTW; Herrmann and Webb 2023) [metric units, or multiples of the
+        scale]. 0 is the paper's DTW.
     band : int, optional
         Sakoe–Chiba half-width in intervals around the diagonals through the two corners: with x the shorter series, j
-        lies between i − band and i + (m − n) + band. 0 allows no detour. None searches everything.
+        lies between i − band and i + (m − n) + band. 0 allows no detour. None searches the whole matrix.
     scale : {"std", "range"} or array_like
-        `std`, `range`, or an array of divisors, shape (metrics,). What each metric is divided by, the same number for
-        both series, so that metrics of different units weigh alike: the standard deviation of both series' values taken
-        together, or their range from the 5th to the 95th percentile. None divides by nothing. The numbers used are the
-        path's `scale`.
+        Divisor of each metric, the same for both series, so metrics of different units have equal weight: `std`, the
+        standard deviation of both series' values together; `range`, their range from the 5th to the 95th percentile; or
+        an array of divisors, shape (metrics,). None does not divide. The path's `scale` has the divisors.
 
     Returns
     -------
@@ -130,17 +129,17 @@ def dtw(x: ArrayLike, y: ArrayLike, *, penalty: float = 0.0, band: int | None = 
     Raises
     ------
     DataError
-        A series is empty, of another shape, or not finite; a metric does not vary and so has no spread to be divided
-        by.
+        A series is empty, has a wrong shape or a value that is not finite; or a metric does not vary, so it has no
+        spread to divide by.
     ValueError
-        The penalty or the band is negative, or a divisor not positive.
+        The penalty or the band is negative, or a divisor is not positive.
 
     Notes
     -----
     Constraints 1–3 and eq. (1) of Mytkowicz et al., "Aligning Traces for Performance Evaluation", section 2, with |x −
-    y| summed over metrics. Ties prefer the diagonal; the path is the same with the arguments swapped. float64 and
-    exact: the path's cost, added up again along the path, must be what the matrix said, to the last bit. O(nm) time and
-    O((n + m) · √(n + m)) memory by checkpoints; within a band of width w, O((n + m) · w) time.
+    y| summed over metrics. Ties prefer the diagonal; swapped arguments give the same path. float64 and exact: the cost
+    summed along the path must equal the matrix's cost to the last bit. O(nm) time and O((n + m) · √(n + m)) memory by
+    checkpoints; within a band of width w, O((n + m) · w) time.
     """
     return anchored_dtw(x, y, (), penalty=penalty, band=band, scale=scale)
 
@@ -161,8 +160,8 @@ def anchored_dtw(
     x, y, penalty, scale : array_like
         As for `dtw`.
     anchors : iterable of tuple of (int, int)
-        Pairs (interval of x, interval of y). Cells that the path must pass. Anchors that cross are thinned to a largest
-        set that one path can pass: `WarpPath.anchors` holds those that were kept, `WarpPath.dropped` the others.
+        Cells (interval of x, interval of y) that the path must pass. If anchors cross, a largest set that one path can
+        pass is kept: `WarpPath.anchors` has the kept anchors, `WarpPath.dropped` the others.
     band : int, optional
         As for `dtw`, in intervals, within each segment.
 
@@ -181,7 +180,8 @@ def anchored_dtw(
     Notes
     -----
     ADTW of Mytkowicz et al., section 5.3: the series are split at the anchors and each segment is aligned by itself.
-    How neighbouring segments meet the paper leaves open: here both hold the anchor's cell, and its cost counts once.
+    The paper does not specify how neighbouring segments meet: here both contain the anchor's cell, and its cost counts
+    once.
     """
     (rows_x, rows_y), divisors = comparable_rows({"x": x, "y": y}, penalty, band, scale)
     cells = [_cell(anchor, len(rows_x), len(rows_y)) for anchor in anchors]
@@ -201,7 +201,7 @@ def dtw_cost(
     Returns
     -------
     float
-        To the last bit the cost of `dtw`'s path.
+        The cost of `dtw`'s path, to the last bit.
 
     Raises
     ------
@@ -225,10 +225,10 @@ def align_rows(
     band: int | None,
     divisors: tuple[float, ...] | None = None,
 ) -> WarpPath:
-    """Align rows that are checked already: the part of `anchored_dtw` after its arguments are converted."""
+    """Align rows, as `anchored_dtw` does after it has checked and converted its arguments."""
     cells = sorted(set(cells))
     mirrored = sorted((j, i) for i, j in cells)
-    # One orientation for both orders of the arguments, so that ties fall alike.
+    # Both orders of the arguments use the same orientation, to break ties alike.
     if _is_after(x, y, default=cells > mirrored):
         return _warp_through(y, x, mirrored, penalty, band, divisors).swapped()
     return _warp_through(x, y, cells, penalty, band, divisors)
@@ -251,8 +251,8 @@ def _warp_through(
     path, cost, wrong = kernels.path_through(cells_x, cells_y, corners, step, band_width(band, x, y))
     if wrong >= 0:
         raise RuntimeError(
-            "internal error: the path from ({}, {}) to ({}, {}) does not cost what the matrix says; "
-            "please report it with the two series".format(*corners[wrong], *corners[wrong + 1])
+            "internal error: the cost of the path from ({}, {}) to ({}, {}) differs from the matrix's cost: "
+            "please report this with the two series".format(*corners[wrong], *corners[wrong + 1])
         )
     kept = set(anchors)
     dropped = tuple(cell for cell in cells if cell not in kept)
@@ -260,7 +260,7 @@ def _warp_through(
 
 
 def band_width(band: int | None, x: FloatArray, y: FloatArray) -> int:
-    """Return the band as the kernels take it: at most all intervals."""
+    """Return the band for the kernels: at most the number of all intervals."""
     everything = len(x) + len(y)
     return everything if band is None else min(operator.index(band), everything)
 
@@ -287,9 +287,9 @@ def _is_after(x: FloatArray, y: FloatArray, *, default: bool) -> bool:
 
 
 def _passable(cells: list[_Cell]) -> list[_Cell]:
-    """Return a largest subset of sorted cells in which no index falls, by patience sorting of the y indices."""
+    """Return a largest subset of sorted cells in which no index decreases, by patience sorting of the y indices."""
     tails: list[int] = []  # the smallest y index that ends a subsequence of each length
-    holders: list[int] = []  # the cells with these
+    holders: list[int] = []  # the cells with these y indices
     previous: list[int] = []  # the cell before each in its subsequence
     for at, (_, j) in enumerate(cells):
         length = bisect_right(tails, j)

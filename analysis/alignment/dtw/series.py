@@ -1,6 +1,6 @@
 """Arguments of an alignment: series as rows of metrics, their scale, and the limits of a path.
 
-Series become 32-bit integers where this changes no result: the kernels are twice as fast then.
+Series are converted to 32-bit integers if this changes no result, because the kernels are then twice as fast.
 """
 
 from __future__ import annotations
@@ -19,36 +19,40 @@ FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
 
 Scale: TypeAlias = Literal["std", "range"] | ArrayLike | None
-"""The divisor of the metrics: none, a spread of all series' values taken together, or one number for each metric."""
+"""Divisor of the metrics: none, a spread of all series' values together, or one number for each metric."""
 
 _RANGE_PERCENT = (5, 95)
 """Percentiles that span a program's phases without single outlying intervals."""
 
 
 def rows_of(name: str, series: ArrayLike) -> FloatArray:
-    """Return a series as contiguous float64 rows, one an interval."""
+    """Return a series as contiguous float64 rows, one for each interval."""
     rows = np.asarray(series, dtype=np.float64)
     if rows.ndim not in (1, 2):
-        raise DataError(f"{name} has shape {rows.shape}: give (n,) or (n, metrics)")
+        raise DataError(f"{name} has shape {rows.shape}: give an array of shape (n,) or (n, metrics)")
     if rows.size == 0:
         raise DataError(f"{name} is empty (shape {rows.shape}): give at least one interval")
     if not np.isfinite(rows).all():
         wrong = np.argwhere(~np.isfinite(rows))
         at = tuple(int(index) for index in wrong[0])
-        more = f", and {len(wrong) - 1} more" if len(wrong) > 1 else ""
-        raise DataError(f"{name}[{', '.join(map(str, at))}] is {rows[at]}{more}: drop or fill it before aligning")
+        more = f", one of {len(wrong)} values that are not finite" if len(wrong) > 1 else ""
+        raise DataError(
+            f"{name}[{', '.join(map(str, at))}] is {rows[at]}{more}: drop or replace such values before aligning"
+        )
     return np.require(rows.reshape(len(rows), -1), requirements=("C", "A"))
 
 
 def comparable_rows(
     series: Mapping[str, ArrayLike], penalty: float, band: int | None, scale: Scale
 ) -> tuple[list[FloatArray], tuple[float, ...] | None]:
-    """Return named series as rows of the same metrics, divided by the scale, and the divisors; check all arguments."""
+    """Check all arguments; return the series as rows of metrics, divided by the scale, and the divisors."""
     rows = [rows_of(name, one) for name, one in series.items()]
     (first, *_), metrics = series, rows[0].shape[1]
     for name, one in zip(series, rows, strict=True):
         if one.shape[1] != metrics:
-            raise DataError(f"{first} has {metrics} metrics and {name} has {one.shape[1]}: give each the same metrics")
+            raise DataError(
+                f"{first} has {metrics} metrics and {name} has {one.shape[1]}: give every series the same metrics"
+            )
     if not (math.isfinite(penalty) and penalty >= 0):
         raise ValueError(f"penalty is {penalty}: give a finite number, 0 or more")
     if band is not None and operator.index(band) < 0:
@@ -68,7 +72,7 @@ def comparable_rows(
 
 
 def _spread(scale: str, metric: int, values: Sequence[FloatArray]) -> float:
-    together = np.sort(np.concatenate(values))  # so that the order of the series does not show in the last bit
+    together = np.sort(np.concatenate(values))  # the last bit must not depend on the order of the series
     if scale == "std":
         spread = float(together.std())
     elif scale == "range":
@@ -87,27 +91,28 @@ CellArray: TypeAlias = NDArray[np.number[Any]]
 """float64 or int32."""
 
 _INTEGER_CELLS = 1 << 28
-"""Cells from which on integers are tried: below they save less than 15 ms, and their kernels must be compiled once."""
+"""Least number of cells to try integers: for fewer, they save less than 15 ms, and their kernels must be compiled."""
 
 UNREACHED = (1 << 30) - 1
-"""More than any path costs: the cost of each is bounded below this, so that twice as much does not overflow."""
+"""Number above the cost of any integer path; twice this number does not overflow."""
 
 _MARGIN = 256
-"""Steps that kernels take beyond the ends of the series, at most."""
+"""Largest number of steps that kernels take beyond the ends of the series."""
 
 
 def cells_of(series: Sequence[FloatArray], penalty: float, cells: int) -> tuple[Sequence[CellArray], float, int]:
-    """Return series, penalty and exponent for the kernels of a matrix of this size: integers where exact and faster."""
+    """Return series, penalty and exponent for the kernels of a matrix of this size; integers if exact and faster."""
     whole = as_integers(series, penalty) if cells >= _INTEGER_CELLS else None
     return whole if whole is not None else (series, penalty, 0)
 
 
 def as_integers(series: Sequence[FloatArray], penalty: float) -> tuple[list[CellArray], int, int] | None:
-    """Return two or more series as integers whose alignment is the very same, or None where there are none.
+    """Return two or more series as integers with exactly the same alignment, or None if there are no such integers.
 
-    They are series and penalty times 2^exponent, less the smallest value of each metric. All are whole and no path
-    through any two of the series costs as much as `UNREACHED`, so no sum is rounded, neither here nor in float64. The
-    exponent is the largest that excludes an overflow: if values are not whole with it, they are with no smaller one.
+    The smallest value of each metric is subtracted; series and penalty are multiplied by 2^exponent. All results are
+    whole, and a path through any two of the series costs less than `UNREACHED`, so no sum is rounded, neither here nor
+    in float64. The exponent is the largest that excludes an overflow: values that are not whole with it are not whole
+    with any smaller one.
     """
     low = np.min([rows.min(axis=0) for rows in series], axis=0)
     high = np.max([rows.max(axis=0) for rows in series], axis=0)

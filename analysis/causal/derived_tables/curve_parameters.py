@@ -1,7 +1,7 @@
-"""Parameters of fitted curves as variables: one row a cell of the discrete variables, one column a parameter.
+"""Parameters of fitted curves as variables: one row per cell of the discrete variables, one column per parameter.
 
-Lemeire et al., section 7.3. Section 8.3 does so with the jump and the threshold of the cache misses, eq. (17), and with
-the cycles an instruction and a miss, eq. (18).
+Lemeire et al., section 7.3. Section 8.3 applies this to the jump and the threshold of cache misses, eq. (17), and to
+the cycles per instruction and per miss, eq. (18).
 """
 
 from __future__ import annotations
@@ -30,30 +30,30 @@ if TYPE_CHECKING:
 special = LazyLibrary("scipy.special")
 
 _LOCATED = 0.05
-"""How probable a jump of no significance may be that the best of all thresholds nevertheless shows in a cell."""
+"""Significance level of a cell's jump at the best of all thresholds."""
 _JUMPS: Mapping[str, Callable[[float], float]] = {"jump of": float, "factor of": math.log}
-"""Parameters that go with a threshold, and the scale on which none is 0."""
+"""Parameters that belong to a threshold, and the scale on which 0 means no jump."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CurveParameters(Result):
-    """The parameters of one curve in each cell.
+    """Parameters of one curve in each cell.
 
     Attributes
     ----------
     target : str
-        The variable that the curves give.
+        The variable that the curves describe.
     over : tuple of str
-        The numbers that the curves go over.
+        The numeric variables that the curves are functions of.
     frame : polars.DataFrame
-        One row a cell, in order of first appearance: the cells' variables; all other variables that have one value in
-        each cell, as the elementsize of a datatype; and the parameters, named `{target}_{parameter}`:
-        "L2M_op_jump_of_n", "L2M_op_threshold_of_n". A parameter that is the same in all cells (the description is
-        shorter so) is constant here. Null: the cell's runs do not determine it.
+        One row per cell, in order of first appearance: the cells' variables; all other variables with one value in
+        each cell, such as the elementsize of a datatype; and the parameters, named `{target}_{parameter}`:
+        "L2M_op_jump_of_n", "L2M_op_threshold_of_n". A parameter that is the same in all cells, because that shortens
+        the description, is a constant column. Null: the cell's runs do not determine the parameter.
     intervals : polars.DataFrame
-        One row a cell and parameter: the cells' variables, `runs`, `parameter`, `value`, `low`, `high`.
+        One row per cell and parameter: the cells' variables, `runs`, `parameter`, `value`, `low`, `high`.
     mechanism : Mechanism
-        The curve, fitted to all cells at once; values of discrete variables are text in it.
+        The curve, fitted to all cells at once; it has values of discrete variables as text.
     """
 
     target: str
@@ -63,19 +63,19 @@ class CurveParameters(Result):
     mechanism: Mechanism
 
     def headline(self) -> str:
-        """Return which curve, and in how many cells."""
+        """Return the curve's variables and the number of cells."""
         return f"{self.target} over {listing(self.over)} in {counted(self.frame.height, 'cell')}"
 
     def tables(self) -> Sequence[Table]:
-        """Return the parameters with their intervals."""
+        """Return the table of parameters with their intervals."""
         return (curve_table(self),)
 
     def to_frame(self) -> pl.DataFrame:
-        """Return one row a cell, a column a parameter."""
+        """Return one row per cell, one column per parameter."""
         return self.frame
 
     def to_dict(self) -> dict[str, Any]:
-        """Return formula and parameters with intervals as plain data; NaN is None."""
+        """Return the formula, the parameters and their intervals as plain data; NaN becomes None."""
         return {
             "target": self.target,
             "over": list(self.over),
@@ -93,49 +93,51 @@ def _plain(value: object) -> object:
 def curve_parameters(
     data: Data, target: str, over: str | Sequence[str], *, cells: Sequence[str], level: float = 0.95
 ) -> CurveParameters:
-    """Fit one form of curve to all cells, and return its parameters in each.
+    """Fit one form of curve to all cells, and return its parameters in each cell.
 
     Parameters
     ----------
     data : Data
         The table of runs.
     target : str
-        The variable that the curves give, as L2M_op.
+        The variable that the curves describe, such as L2M_op.
     over : str or sequence of str
-        Numbers that the curves go over, as n; or several, as instr_op and L2M_op for C_op.
+        Numeric variables that the curves are functions of: n, or instr_op and L2M_op for C_op.
     cells : sequence of str
-        Discrete variables; each combination of their values has a curve of its own.
+        Discrete variables; each combination of their values has its own curve.
     level : float
-        Confidence of the intervals, from 0 to 1.
+        Confidence level of the intervals, from 0 to 1.
 
     Returns
     -------
     CurveParameters
-        Its `frame` is a table for `prepare` again, in which the parameters are variables.
+        Its `frame` can be passed to `prepare`, which makes the parameters variables.
 
     Raises
     ------
     DataError
-        Unknown names, cells that are continuous, a target or a variable to go over that is text or constant, a single
-        cell, a variable that has the name of a column of the result.
+        Unknown names; continuous cells; a target or `over` variable that is text or constant; a single cell; a variable
+        with the name of a result column.
 
     Notes
     -----
-    The form is chosen by description length once for all cells (`fit_mechanism`), so that parameters compare; the paper
-    fits each curve alone and compares where the shapes happen to be similar. A parameter is one for all cells, or each
-    cell has its own from its own runs: values that some cells shared would stand in the table as observations that
-    agree. A threshold is given only where its jump could not come from chance at the best of all places (Bonferroni
-    over the cell's places, 5 %): where the data of a type always fit the cache there is no threshold to tell.
+    The form is chosen once for all cells by description length (`fit_mechanism`), so parameters are comparable; the
+    paper fits each curve separately and compares curves that happen to have similar shapes. A parameter has one value
+    for all cells, or a separate value for each cell, from that cell's runs: values shared by some cells would look like
+    agreeing observations in the table. A threshold is given only if its jump is significant at the best of all
+    positions (Bonferroni over the cell's positions, 5 %): data of a type that always fit the cache show no threshold.
     """
     over = (over,) if isinstance(over, str) else tuple(over)
     cells = tuple(cells)
     if not over or not cells:
         raise DataError(
-            f"curves of {target} need numeric variables to run over and discrete variables for their cells; name at "
-            "least one of each"
+            f"curves of {target} need numeric variables as arguments and discrete variables as cells: name at least "
+            "one of each"
         )
     if len({target, *over, *cells}) < 1 + len(over) + len(cells):
-        raise DataError(f"{', '.join([target, *over, *cells])}: name each variable once, as target, over or cells")
+        raise DataError(
+            f"{', '.join([target, *over, *cells])}: name each variable once, as target, in over or in cells"
+        )
     rows_of_cells, runs, places_of = _cells(data, over, cells)
     curves = _with_text_cells(data, [target, *over], cells)
     mechanism = fit_mechanism(curves, target, [*over, *cells], level=level, sharing=False)
@@ -151,7 +153,7 @@ def curve_parameters(
     columns = dict.fromkeys(name for _, name, _ in determined)
     taken = (set(columns) & set(rows_of_cells.columns)) | ({"runs", "parameter", "value", "low", "high"} & set(cells))
     if taken:
-        raise DataError(f"variable {min(taken)} has the name of a result column; rename it")
+        raise DataError(f"variable {min(taken)} has the name of a result column: rename the variable")
     values = {(number, name): parameter.value for number, name, parameter in determined}
     frame = rows_of_cells.with_columns(
         pl.Series(name, [values.get((row, name)) for row in range(len(of_cells))], pl.Float64) for name in columns
@@ -168,7 +170,7 @@ def curve_parameters(
 
 
 def _with_text_cells(data: Data, numbers: Sequence[str], cells: Sequence[str]) -> Data:
-    """Return the variables of the curves, discrete ones as text: numbers would become part of one formula."""
+    """Return the variables of the curves, discrete ones as text, because numbers would become part of the formula."""
     texts = [pl.Series(name, [str(data.categories(name)[code]) for code in data.codes(name)]) for name in cells]
     continuous: dict[str, Kind] = dict.fromkeys(numbers, "continuous")
     discrete: dict[str, Kind] = dict.fromkeys(cells, "discrete")
@@ -180,8 +182,10 @@ def _with_text_cells(data: Data, numbers: Sequence[str], cells: Sequence[str]) -
 def _cells(
     data: Data, over: Sequence[str], cells: Sequence[str]
 ) -> tuple[pl.DataFrame, list[int], list[tuple[dict[str, str], int]]]:
-    """Return a row a cell, with the other variables that have one value in each; how many runs each has; and its values
-    as text, with the number of places where curves go over it."""
+    """Return the table of cells, the number of runs of each, and its values as text with its number of `over` values.
+
+    The table of cells also has the other variables with one value in each cell.
+    """
     named = data.frame.with_columns(
         pl.Series(f"text {name}", [str(data.categories(name)[code]) for code in data.codes(name)]) for name in cells
     )
@@ -195,8 +199,8 @@ def _cells(
     )
     if found.height < 2:
         raise DataError(
-            f"all runs have the same {' and '.join(cells)}, so there is only one curve; its parameters depend on "
-            "nothing"
+            f"all runs have the same {' and '.join(cells)}, so there is only one curve, and nothing explains its "
+            "parameters: choose other discrete variables"
         )
     kept = [*cells, *(name for name in others if (found[f"distinct {name}"] == 1).all())]
     texts = [dict(zip(cells, row, strict=True)) for row in found.select(f"text {name}" for name in cells).iter_rows()]
@@ -207,14 +211,14 @@ def _cells(
 def _in_cell(
     parameters: Sequence[Parameter], cell: Mapping[str, str], places: int, level: float
 ) -> list[tuple[Parameter, bool]]:
-    """Return the parameters that hold in a cell, and whether its runs determine them."""
+    """Return the parameters that apply to a cell, each with whether the cell's runs determine it."""
     here = [one for one in parameters if not one.where or any(where.items() <= cell.items() for where in one.where)]
     unlocated: set[int] = set()
     for jump, scale in _JUMPS.items():
         for about in {one.name.removeprefix(jump) for one in here if one.name.startswith(jump)}:
             jumps = [one for one in here if one.name == jump + about]
             thresholds = [one for one in here if one.name == "threshold of" + about]
-            # In order of the curve's steps; of a step with several terms it is open which belongs to which.
+            # Both are in the order of the curve's steps; if a step has several terms, the pairs are unknown.
             if len(jumps) == len(thresholds):
                 unlocated |= {
                     id(threshold)
@@ -225,18 +229,18 @@ def _in_cell(
 
 
 def _is_significant(jump: Parameter, scale: Callable[[float], float], places: int, level: float) -> bool:
-    """Test a jump against chance at the best of all places."""
+    """Return whether a jump is significant at the best of all positions."""
     deviation = (scale(jump.high) - scale(jump.low)) / 2 / special.ndtri(0.5 + level / 2)
     return bool(abs(scale(jump.value)) > deviation * special.ndtri(1 - _LOCATED / 2 / places))
 
 
 def _numbered(here: Sequence[tuple[Parameter, bool]], most: Mapping[str, int]) -> Iterator[tuple[Parameter, int]]:
-    """Yield a cell's determined parameters, each numbered from 1 among those of its name; 0 if it is the only one."""
+    """Yield a cell's determined parameters, numbered from 1 among those of the same name; 0 if there is only one."""
     counts = Counter(parameter.name for parameter, _ in here)
     seen = Counter[str]()
     for parameter, is_determined in here:
         seen[parameter.name] += 1
-        # Where a cell lacks one of several, it is open which.
+        # If a cell lacks one of several, it is unknown which one.
         if is_determined and counts[parameter.name] == most[parameter.name]:
             yield parameter, seen[parameter.name] if most[parameter.name] > 1 else 0
 

@@ -1,6 +1,6 @@
 """Derived variables (Lemeire et al., section 7.3): columns computed from others, and the columns that each uses.
 
-A derived variable is caused by these, and by nothing else: the edges are known and need not be learnt.
+Only the columns that a derived variable uses cause it, so its edges are known and need not be learnt.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from unperturbed.common.expressions.columns import Evaluation, Undefined, parse_
 from unperturbed.errors import DataError
 
 Definitions = dict[str, tuple[str, ...]]
-"""For each derived variable the columns that its expression uses: `Knowledge(definitions=…)` makes them edges."""
+"""For each derived variable, the columns that its expression uses; `Knowledge(definitions=…)` makes them edges."""
 
 _DEFINITION = re.compile(r"\s*(?:`(?P<quoted>[^`]+)`|(?P<name>[^\W\d]\w*))\s*=(?!=)(?P<expression>.*)", re.DOTALL)
 
@@ -28,26 +28,26 @@ def derive(
     Parameters
     ----------
     frame : polars.DataFrame
-        One row a run.
+        One row per run.
     expressions : mapping of str to str
-        {"C_op": "PAPI_TOT_CYC / ops"}; `common.expressions.columns` has the syntax. An expression may use
-        derived variables before it.
+        Expressions by name: {"C_op": "PAPI_TOT_CYC / ops"}; `common.expressions.columns` has the syntax. An expression
+        may use earlier derived variables.
     undefined : {"error", "null"}
         How to treat rows in which an expression has no value: a division by 0, the logarithm of a number that is not
-        positive, a value that a mapping has no entry for. "null" leaves them missing; `undefined_rows` lists them, and
-        `prepare(…, missing="drop")` drops them.
+        positive, a value without an entry in a mapping. "null" leaves the values missing; `undefined_rows` lists the
+        rows, and `prepare(…, missing="drop")` drops them.
 
     Returns
     -------
     frame : polars.DataFrame
-        With the derived columns behind the others.
+        The table, with the derived columns after the others.
     definitions : dict of str to tuple of str
         The columns that each derived variable uses, in order of use.
 
     Raises
     ------
     DataError
-        A name that the table has already; a wrong expression, with its position; rows without a value where `undefined`
+        A name that the table already has; an invalid expression, with its position; rows without a value if `undefined`
         is "error".
     """
     if undefined not in {"error", "null"}:
@@ -63,7 +63,7 @@ def derive(
 
 
 def undefined_rows(frame: pl.DataFrame, expressions: Mapping[str, str]) -> dict[str, tuple[Undefined, ...]]:
-    """Return in which rows, and why, derived variables have no value, by name; see `derive`."""
+    """Return the rows without a value of each derived variable, with the reasons; see `derive`."""
     return {
         name: evaluation.undefined for name, evaluation, _ in _evaluated(frame, expressions) if evaluation.undefined
     }
@@ -72,20 +72,20 @@ def undefined_rows(frame: pl.DataFrame, expressions: Mapping[str, str]) -> dict[
 def _evaluated(
     frame: pl.DataFrame, expressions: Mapping[str, str]
 ) -> Iterable[tuple[str, Evaluation, tuple[str, ...]]]:
-    """Yield each derived variable's name, values and columns, evaluating them in order."""
+    """Evaluate derived variables in order; yield the name, values and columns of each."""
     for position, (name, text) in enumerate(expressions.items()):
         if not name.strip():
-            raise DataError(f"the derived variable {text!r} has no name")
+            raise DataError(f"the derived variable {text!r} has no name: name the variable")
         if name in frame.columns:
             raise DataError(
-                f"{name} = {text.strip()}: the table has a column {name} already; give the derived variable "
-                "another name"
+                f"{name} = {text.strip()}: the table already has a column {name}: give the derived variable a "
+                "different name"
             )
         try:
             expression = parse_column_expression(text, frame.schema)
         except DataError as error:
             later = [one for one in list(expressions)[position + 1 :] if f"no column {one!r}" in str(error)]
-            hint = f"; {later[0]} is defined after {name}, put it before" if later else ""
+            hint = f"; {later[0]} is defined after {name}: move it before {name}" if later else ""
             raise DataError(f"{name}: {error}{hint}") from None
         evaluation = expression.evaluate(frame)
         frame = frame.with_columns(evaluation.values.alias(name))
@@ -93,20 +93,20 @@ def _evaluated(
 
 
 def read_definitions(texts: Iterable[str]) -> dict[str, str]:
-    """Read definitions from a command line or a spec: ["C_op = PAPI_TOT_CYC / ops"] gives {"C_op": "PAPI_TOT_CYC /
-    ops"}.
+    """Read definitions from a command line or a spec: ["C_op = cycles / ops"] gives {"C_op": "cycles / ops"}.
 
-    A name with signs other than letters, digits and _ is in backquotes. DataError if a text is not a definition, or
-    if a name is defined twice.
+    A name with characters other than letters, digits and _ must be in backquotes. Raises DataError if a text is not a
+    definition, or if a name is defined twice.
     """
     found: dict[str, str] = {}
     for text in texts:
         definition = _DEFINITION.fullmatch(text)
         if definition is None:
-            raise DataError(f"{text!r} is not a definition; write NAME = EXPRESSION, as in C_op = PAPI_TOT_CYC / ops")
+            raise DataError(f"{text!r} is not a definition: write NAME = EXPRESSION, as in C_op = PAPI_TOT_CYC / ops")
         name = definition["quoted"] or definition["name"]
         if name in found:
-            raise DataError(f"{name} is defined twice: as {found[name]} and as {definition['expression'].strip()}")
+            twice = f"as {found[name]} and as {definition['expression'].strip()}"
+            raise DataError(f"{name} is defined twice: {twice}; keep one")
         found[name] = definition["expression"].strip()
     return found
 
@@ -114,13 +114,13 @@ def read_definitions(texts: Iterable[str]) -> dict[str, str]:
 def logarithms(names: Iterable[str], *, function: Literal["log", "log2", "log10"] = "log") -> dict[str, str]:
     """Return the expressions of the columns' logarithms: ["n"] gives {"log_n": "log(`n`)"}.
 
-    A product becomes a sum: with T = ops · C the tests of independence that look for sums see log T = log ops + log C.
+    A product becomes a sum: for T = ops · C, independence tests that look for sums see log T = log ops + log C.
     """
     return {f"{function}_{name}": f"{function}({quoted(name)})" for name in names}
 
 
 def quoted(name: str) -> str:
-    """Return a column's name quoted for an expression. DataError for a name with a backquote."""
+    """Return a column's name quoted for an expression; raise DataError for a name with a backquote."""
     if "`" in name or not name:
-        raise DataError(f"the name {name!r} is not allowed in an expression; rename the column")
+        raise DataError(f"the name {name!r} is not allowed in an expression: rename the column")
     return f"`{name}`"

@@ -1,10 +1,10 @@
-"""Partial derivatives of a measured quantity over a parameter, and the table of its steps.
+"""Partial derivatives of a measured quantity with respect to a parameter, and the table of the parameter's steps.
 
-Lemeire et al., section 7.3: (∂f/∂x)_{y,z}, of which sections 8.2 and 8.5 learn what the effect of a parameter depends
-on. The paper does not say how they are computed; here rows are grouped by all other parameters, replicates averaged,
-and the difference of neighbours divided by that of x. The paper adds a derivative to the table of runs, where the runs
-of one step all have the same value: a test of independence then counts one piece of evidence several times. In the
-table of steps a step is a row.
+Lemeire et al., section 7.3: (∂f/∂x)_{y,z}. From these, sections 8.2 and 8.5 learn what the effect of a parameter
+depends on. The paper does not say how they are computed; here rows are grouped by all other parameters, replicates are
+averaged, and the difference between neighbours is divided by their difference in x. The paper adds a derivative to the
+table of runs, where all runs of one step have the same value, so an independence test counts one piece of evidence
+several times. In the table of steps, each step is one row.
 """
 
 from __future__ import annotations
@@ -33,24 +33,23 @@ _MEAN = "mean"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PartialDerivative(Result):
-    """A partial derivative: its steps, and its value in each row of the table.
+    """Partial derivative: its steps, and its value in each row of the table.
 
     Attributes
     ----------
     name, of, over : str
-        "dT_dkernel" of T over kernel.
+        Name of the derivative, quantity and parameter: "dT_dkernel", "T" and "kernel".
     steps : polars.DataFrame
-        One row a step from one value of the parameter to the next, all others equal: the other parameters;
-        `{over}_from` and `{over}_to`; the derivative, under its name; `standard_error` (null where either end has a
-        single run) and `replicates`, the fewer of both ends. A step comes once, so that tests of independence on this
-        table see as much evidence as there is.
+        One row per step from one value of the parameter to the next, with all other parameters equal: the other
+        parameters; `{over}_from` and `{over}_to`; the derivative, under its name; `standard_error` (null if either end
+        has a single run); and `replicates`, the smaller number of runs of the two ends. Each step occurs once, so
+        independence tests on this table count its evidence once.
     values : polars.Series, float64, shape (rows,)
-        For each row of the table the derivative at its place, named `name`: the difference quotient between
-        neighbours; between two steps their mean weighted towards the shorter one (the second-order formula). Runs of
-        one group share their steps, so that a test on the whole table sees each step several times and is too sure.
-        Null in the rows below.
+        The derivative at each row of the table, named `name`: the difference quotient between neighbours; between two
+        steps, their mean weighted towards the shorter step (the second-order formula). Runs of one group share their
+        steps, so a test on the whole table counts each step several times and is overconfident. Null in the rows below.
     unmatched_rows : int64, shape (unmatched,)
-        Rows, from 0, to which no row has another value of the parameter and is equal in all others.
+        Rows, counted from 0, without another row that differs in this parameter alone.
     missing_rows : int64, shape (missing,)
         Rows without a value of the quantity or of a parameter.
     """
@@ -64,19 +63,19 @@ class PartialDerivative(Result):
     missing_rows: NDArray[np.int64]
 
     def headline(self) -> str:
-        """Return what was derived, and by how many steps."""
-        return f"{self.name}: ∂{self.of}/∂{self.over} by {counted(self.steps.height, 'step')}"
+        """Return the derivative and its number of steps."""
+        return f"{self.name}: ∂{self.of}/∂{self.over} from {counted(self.steps.height, 'step')}"
 
     def tables(self) -> Sequence[Table]:
-        """Return the steps."""
+        """Return the table of steps."""
         return (frame_table(self.steps, f"Steps of {self.over}"),)
 
     def to_frame(self) -> pl.DataFrame:
-        """Return one row a step."""
+        """Return one row per step."""
         return self.steps
 
     def to_dict(self) -> dict[str, Any]:
-        """Return steps and rows without a value as plain data."""
+        """Return the steps and the rows without a value as plain data."""
         return {
             "name": self.name,
             "of": self.of,
@@ -96,24 +95,24 @@ def partial_derivative(
     between: tuple[object, object] | None = None,
     name: str | None = None,
 ) -> PartialDerivative:
-    """Compute (∂of/∂over) with all other parameters held constant.
+    """Compute ∂of/∂over with all other parameters held constant.
 
     Parameters
     ----------
     frame : polars.DataFrame
-        One row a run.
+        One row per run.
     of : str
-        A column of numbers.
+        The quantity: a column of numbers.
     over : str
-        A parameter. Numbers: the difference is divided by that of the numbers. False and true count as 0 and 1. Text of
-        two values: the difference from the first to the second in the alphabet (an Enum's own order); of more values,
-        say between which.
+        The parameter. For numbers, the difference of the quantity is divided by that of the numbers; false and true
+        count as 0 and 1. For text with two values, the derivative is the difference from the first to the second in
+        alphabetical order (or an Enum's own order). For text with more values, give `between`.
     parameters : sequence of str
-        All columns that were varied; `over` may be among them. Rows that agree in the others make a group.
+        All input parameters of the experiment; may include `over`. Rows that agree in the others form a group.
     between : tuple of object, optional
-        Two values of `over`: use steps between them alone. For text the difference goes from the first to the second.
+        Two values of `over`: only steps between them are used. For text, the difference is the second less the first.
     name : str, optional
-        "d{of}_d{over}" where none is given.
+        Name of the derivative, by default "d{of}_d{over}".
 
     Returns
     -------
@@ -123,15 +122,15 @@ def partial_derivative(
     Raises
     ------
     DataError
-        Unknown columns, a quantity that is not a number, text of more than two values, values that do not occur; no two
-        rows that match.
+        Unknown columns; a quantity that is not numeric; text with more than two values and no `between`; values that do
+        not occur; no two matching rows.
     """
     others = [one for one in parameters if one != over]
     name = name or f"d{of}_d{over}"
     _check(frame, of, over, others, name)
     position, labels = _positions(frame[over], between)
     missing = np.logical_or.reduce([gaps(frame[one]) for one in (of, over, *others)])
-    # Where there is no other parameter, all rows make one group.
+    # Without other parameters, all rows form one group.
     key = [pl.lit(0).alias("group"), *(frame[one].alias(f"key {one}") for one in others)]
     keys = ["group", *(f"key {one}" for one in others)]
     rows = pl.DataFrame(
@@ -143,7 +142,7 @@ def partial_derivative(
     if steps.is_empty():
         held = f" and agree in {first_of(others)}" if others else ""
         raise DataError(
-            f"no two rows differ in {over}{held}: {name} has no value; measure runs in which {over} alone changes"
+            f"no two rows differ in {over}{held}, so {name} has no value: measure runs that differ in {over} alone"
         )
     found = usable.select("row", *keys, _OVER).join(cells, on=[*keys, _OVER], how="left", nulls_equal=True)
     values = pl.DataFrame({"row": np.arange(frame.height)}).join(
@@ -162,27 +161,27 @@ def partial_derivative(
 
 
 def _check(frame: pl.DataFrame, of: str, over: str, others: Sequence[str], name: str) -> None:
-    """Refuse columns that have no derivative, and names that are taken."""
+    """Reject columns that have no derivative, and names that are already taken."""
     for one in (of, over, *others):
         if one not in frame.columns:
             raise DataError(no_such_column(one, frame.columns))
     if of in {over, *others}:
-        raise DataError(f"{of} is itself a parameter; derive a measured quantity")
+        raise DataError(f"{of} is itself a parameter: choose a measured quantity to differentiate")
     if not (frame[of].dtype.is_numeric() or frame[of].dtype == pl.Boolean):
-        raise DataError(f"{of} holds {frame[of].dtype}; only numbers have a derivative")
+        raise DataError(f"{of} has type {frame[of].dtype}, but only numbers have a derivative")
     taken = {f"{over}_from", f"{over}_to", name, "standard_error", "replicates"} & set(others)
     if taken:
-        raise DataError(f"parameter {taken.pop()} has the name of a result column; rename it")
+        raise DataError(f"parameter {taken.pop()} has the name of a result column: rename the parameter")
     if len(set(others)) < len(others):
         raise DataError(f"a parameter is named twice: {', '.join(others)}")
 
 
 def _positions(column: pl.Series, between: tuple[object, object] | None) -> tuple[pl.Series, dict[float, object]]:
-    """Return each row's position along the parameter (null: not used), and the values at these positions."""
+    """Return each row's position along the parameter (null if not used), and the values at these positions."""
     values = column.cast(pl.String) if isinstance(column.dtype, pl.Categorical) else column
     distinct = values.drop_nulls().unique().sort().to_list()
     if len(distinct) < 2:
-        raise DataError(f"{column.name} has only one value; a derivative needs at least two")
+        raise DataError(f"{column.name} has only one value, but a derivative needs at least two")
     if between is not None:
         absent = [value for value in between if value not in distinct]
         if absent or between[0] == between[1]:
@@ -195,8 +194,8 @@ def _positions(column: pl.Series, between: tuple[object, object] | None) -> tupl
         if len(ends) != 2:
             known = first_of([repr(value) for value in ends])
             raise DataError(
-                f"{column.name} is text of {len(ends)} values without distances ({known}); say between which two, "
-                f"as in between={tuple(ends[:2])!r}"
+                f"{column.name} is text with {len(ends)} values, which have no distances ({known}): choose two of "
+                f"them, as in between={tuple(ends[:2])!r}"
             )
         position = values.cast(pl.String).replace_strict(
             {str(end): float(at) for at, end in enumerate(ends)}, default=None
@@ -209,10 +208,10 @@ def _positions(column: pl.Series, between: tuple[object, object] | None) -> tupl
 
 
 def _cells(usable: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-    """Return one row a value of the parameter in each group: mean of replicates, slope to the next, derivative."""
+    """Return one row per group and parameter value: mean of replicates, slope to the next value, derivative."""
     mean, spread, count = pl.col(_MEAN).mean(), pl.col(_MEAN).var(), pl.len()
     cells = usable.group_by(*keys, _OVER, maintain_order=True).agg(mean, spread.alias("variance"), count.alias("runs"))
-    # Groups in order of first appearance, the parameter rising in each.
+    # Groups in order of first appearance, each with the parameter ascending.
     cells = (
         cells.with_row_index("cell")
         .with_columns(first=pl.col("cell").first().over(keys))
@@ -231,7 +230,7 @@ def _cells(usable: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
 def _labelled_steps(
     steps: pl.DataFrame, others: Sequence[str], over: str, name: str, labels: Mapping[float, object]
 ) -> pl.DataFrame:
-    """Return the steps under the names of the table's columns."""
+    """Return the steps with the column names of the table."""
     error = (pl.col("variance") / pl.col("runs") + pl.col("variance next") / pl.col("runs next")).sqrt() / pl.col(
         "length"
     )
@@ -253,25 +252,25 @@ _ENDS = ("from", "to")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StepTable(Result):
-    """Steps of one parameter.
+    """Table of the steps of one parameter.
 
     Attributes
     ----------
     frame : polars.DataFrame
-        One row a step, replicates averaged: the other parameters; the parameter itself, at the middle of the step,
-        where steps lie at several places; all other columns, the mean of both ends; and the derivatives.
+        One row per step, with replicates averaged: the other parameters; the parameter itself, at the middle of the
+        step, if steps differ in position; all other columns, as the mean of both ends; and the derivatives.
     over : str
         The parameter.
     held : tuple of str
         The other parameters.
     derivatives : tuple of PartialDerivative
-        Their rows are those of the table without `missing_rows`.
+        The derivatives; their rows are those of the table without `missing_rows`.
     exclusions : tuple of Exclusion
-        Columns that a step has no value of.
+        Columns that have no value for a step.
     unmatched_rows : int64, shape (unmatched,)
-        Rows of the runs' table, from 0, that no other one differs from in the parameter alone.
+        Rows of the table of runs, counted from 0, without another row that differs in this parameter alone.
     missing_rows : int64, shape (missing,)
-        Rows without a value of a parameter, or of what is derived.
+        Rows without a value of a parameter or of a differentiated quantity.
     """
 
     frame: pl.DataFrame
@@ -283,20 +282,20 @@ class StepTable(Result):
     missing_rows: NDArray[np.int64]
 
     def headline(self) -> str:
-        """Return what a row is, and how many there are."""
+        """Return the number of steps and the names of the derivatives."""
         names = listing(one.name for one in self.derivatives)
         return f"{counted(self.frame.height, 'step')} of {self.over}: {names}"
 
     def tables(self) -> Sequence[Table]:
-        """Return the first steps."""
+        """Return a table of the first steps."""
         return (frame_table(self.frame, str(self)),)
 
     def to_frame(self) -> pl.DataFrame:
-        """Return one row a step."""
+        """Return one row per step."""
         return self.frame
 
     def to_dict(self) -> dict[str, Any]:
-        """Return steps, excluded columns and rows that are in no step as plain data."""
+        """Return the steps, the excluded columns and the rows that belong to no step as plain data."""
         return {
             "over": self.over,
             "held": list(self.held),
@@ -308,20 +307,20 @@ class StepTable(Result):
         }
 
     def __str__(self) -> str:
-        """Describe the rows, and the runs that are in none."""
+        """Describe the steps, and the rows of the table of runs that were left out."""
         names = first_of([one.name for one in self.derivatives])
         held = f", {first_of(self.held)} held fixed" if self.held else ""
         text = (
-            f"A row is a step of {self.over}{held}: {self.frame.height:,} steps give {names}; replicates and both "
-            "ends are averaged."
+            f"Each row is a step of {self.over}{held}: {self.frame.height:,} steps give {names}; values are averaged "
+            "over replicates and over both ends of a step."
         )
-        for rows, what in (
-            (self.unmatched_rows, f"differ from no other one in {self.over} alone, and are left out"),
-            (self.missing_rows, "lack a value of a parameter or of what is derived, and are left out"),
+        for rows, why in (
+            (self.unmatched_rows, f"no other row differs from them in {self.over} alone"),
+            (self.missing_rows, "they lack a value of a parameter or of a differentiated quantity"),
         ):
             if len(rows):
                 shown = first_of([str(row) for row in rows])
-                text += f" {len(rows):,} of the rows {what} (from 0: {shown})."
+                text += f" Rows left out because {why}: {len(rows):,} (row numbers, from 0: {shown})."
         return text
 
 
@@ -333,39 +332,39 @@ def step_table(
     parameters: Sequence[str],
     between: tuple[object, object] | None = None,
 ) -> StepTable:
-    """Compute partial derivatives over a parameter, and the table of its steps.
+    """Compute partial derivatives with respect to a parameter, and the table of its steps.
 
     Parameters
     ----------
     frame : polars.DataFrame
-        One row a run.
+        One row per run.
     derivatives : mapping of str to str
-        {"dT_dkernel": "T"}: names of derivatives, and of what.
+        The quantity of each derivative, by the derivative's name: {"dT_dkernel": "T"}.
     over : str
         The parameter.
     parameters : sequence of str
-        All columns that were varied.
+        All input parameters of the experiment.
     between : tuple of object, optional
-        Two values of `over`: use steps between them alone.
+        Two values of `over`: only steps between them are used.
 
     Returns
     -------
     StepTable
-        One row a step.
+        One row per step.
 
     Raises
     ------
     DataError
-        Those of `partial_derivative`; a derivative that has the name of a column; no derivative at all.
+        As for `partial_derivative`; also a derivative with the name of a column, or no derivative at all.
     """
     if not derivatives:
-        raise DataError(f"name at least one quantity to derive over {over}")
+        raise DataError(f"name at least one quantity to differentiate with respect to {over}")
     for name in (*derivatives.values(), over, *parameters):
         if name not in frame.columns:
             raise DataError(no_such_column(name, frame.columns))
     for name in derivatives:
         if name in frame.columns:
-            raise DataError(f"the table has a column {name} already; give the derivative another name")
+            raise DataError(f"the table already has a column {name}: give the derivative a different name")
     held = tuple(name for name in parameters if name != over)
     missing = np.logical_or.reduce([gaps(frame[name]) for name in {*derivatives.values(), over, *held}])
     whole = np.flatnonzero(~missing)
@@ -390,7 +389,7 @@ def step_table(
 def _with_means(
     runs: pl.DataFrame, steps: pl.DataFrame, over: str, held: Sequence[str]
 ) -> tuple[pl.DataFrame, list[Exclusion]]:
-    """Return the table of steps with the means of all other columns, and the columns that have none."""
+    """Return the table of steps with the means of all other columns, and the columns without a mean."""
     others = [name for name in runs.columns if name not in {over, *held}]
     many = {name: runs[name].dtype.is_numeric() or runs[name].dtype == pl.Boolean for name in others}
     cells = runs.group_by([*held, over], maintain_order=True).agg(
@@ -414,23 +413,23 @@ def _with_means(
             means = [at[end][f"mean {number}"] for end in _ENDS]
             columns.append(((means[0] + means[1]) / 2).alias(name))
         else:
-            gone.append(Exclusion(name, f"is not the same at both ends of a step of {over}, and has no mean"))
+            gone.append(Exclusion(name, f"differs between the two ends of a step of {over}, and text has no mean"))
     return made.with_columns(columns), gone
 
 
 def _at(cells: pl.DataFrame, steps: pl.DataFrame, over: str, held: Sequence[str], end: str) -> pl.DataFrame:
-    """Return what the columns are at one end of each step."""
+    """Return the columns' values at one end of each step."""
     place = steps[f"{over}_{end}"]
-    # Words of an Enum or a Categorical are text in a step.
+    # Values of an Enum or a Categorical are text in a step.
     ends = cells.with_columns(cells[over].cast(pl.String) if is_text(cells[over].dtype) else cells[over])
     wanted = pl.DataFrame([*(steps[name] for name in held), place.cast(ends[over].dtype).alias(over)])
     return wanted.join(ends, on=[*held, over], how="left", maintain_order="left")
 
 
 def _with_place(steps: pl.DataFrame, over: str) -> tuple[pl.DataFrame, list[Exclusion]]:
-    """Put the middle of each step in the place of its ends, where steps lie at several places and these are numbers."""
+    """Replace the ends of each step by its middle; drop them if all steps have the same ends."""
     first, last = (steps[f"{over}_{end}"] for end in _ENDS)
     steps = steps.drop(first.name, last.name)
     if first.n_unique() == last.n_unique() == 1:
-        return steps, [Exclusion(over, f"each step goes from {first[0]} to {last[0]}")]
+        return steps, [Exclusion(over, f"all steps are from {first[0]} to {last[0]}")]
     return steps.with_columns(((first.cast(pl.Float64) + last.cast(pl.Float64)) / 2).alias(over)), []

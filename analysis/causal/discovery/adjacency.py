@@ -1,8 +1,7 @@
-"""Adjacency search of the PC algorithm, which keeps edges that deterministic relations would make it remove: Lemeire et
-al., section 5.
+"""Adjacency search of the PC algorithm that keeps edges despite deterministic relations: Lemeire et al., section 5.
 
-In the order of Colombo and Maathuis ("Order-independent constraint-based causal structure learning", 2014): sets come
-from the neighbours as they were when a size of sets began, so that the order of columns does not matter.
+The search follows Colombo and Maathuis ("Order-independent constraint-based causal structure learning", 2014): sets of
+one size come from the neighbours as they were before that size was tested, so the order of columns does not matter.
 
 Section 6.2: if X separates Y from Z, and Y separates X from Z, both edges to Z would be removed and Z would be left
 without a cause. Such X and Y are *equivalent* for Z: both stay here, and `refinement` decides between them.
@@ -25,7 +24,7 @@ _Node = TypeVar("_Node", bound=Hashable)
 
 @dataclass(frozen=True)
 class Separation:
-    """Why two variables are not adjacent.
+    """Reason why two variables are not adjacent.
 
     Attributes
     ----------
@@ -34,9 +33,9 @@ class Separation:
     given : tuple of str
         The set that separates them.
     p_value, bits : float
-        Of the test of their independence.
+        Results of the test of their independence.
     determined : str
-        The one of the two that the set determines; empty where none is.
+        The one of the two variables that the set determines; empty if it determines neither.
     """
 
     one: str
@@ -49,28 +48,28 @@ class Separation:
 
 @dataclass(frozen=True)
 class Dispensable:
-    """A neighbour that a target can do without if others are kept, which can be done without if it is kept."""
+    """Neighbour of a target that others make dispensable, and that makes one of these others dispensable."""
 
     name: str
     target: str
-    given: frozenset[str]  # What separates the two; an equivalent of the neighbour is among it
+    given: frozenset[str]  # The set that separates the two; it contains an equivalent of the neighbour
 
 
 @dataclass(frozen=True)
 class Skeleton:
-    """An undirected graph, and what every pair of variables was found to be."""
+    """Undirected graph, with the test results of all pairs of variables."""
 
     names: tuple[str, ...]  # The variables, in the table's order
-    adjacent: Mapping[str, frozenset[str]]  # Neighbours; equivalent ones are all among them
-    separations: Mapping[Pair, Separation]  # Of pairs that are not adjacent. Pairs that knowledge forbids have none.
+    adjacent: Mapping[str, frozenset[str]]  # Neighbours, including all equivalent ones
+    separations: Mapping[Pair, Separation]  # Of pairs that are not adjacent, except pairs that knowledge forbids
     dispensable: tuple[Dispensable, ...]  # The evidence for equivalent neighbours
-    # Of each tested pair the greatest p-value of the tests that found it dependent; of a separated one that of its
-    # separation.
+    # For a dependent pair, the largest p-value of the tests that found a dependence; for a separated pair, the p-value
+    # of its separation.
     p_values: Mapping[Pair, float]
 
 
 class WorkingGraph:
-    """An undirected graph while it is searched: neighbours, and what was found of each pair of variables."""
+    """Undirected graph during a search: neighbours, and the test results of each pair of variables."""
 
     def __init__(
         self,
@@ -83,11 +82,11 @@ class WorkingGraph:
         self.p_values = dict(p_values)
 
     def adjacent(self) -> dict[str, frozenset[str]]:
-        """Return the neighbours as they are now."""
+        """Return a copy of the current neighbours."""
         return {name: frozenset(near) for name, near in self.neighbours.items()}
 
     def connect(self, one: str, other: str, outcome: Outcome | None = None) -> None:
-        """Make two variables neighbours, which a test found dependent."""
+        """Make two variables neighbours; `outcome` is the test that found them dependent."""
         self.neighbours[one].add(other)
         self.neighbours[other].add(one)
         self.separations.pop(pair_of(one, other), None)
@@ -95,19 +94,19 @@ class WorkingGraph:
             self.p_values[pair_of(one, other)] = outcome.p_value
 
     def separate(self, found: Separation) -> None:
-        """Remove an edge with its reason."""
+        """Remove an edge, and record the reason."""
         self.neighbours[found.one].discard(found.other)
         self.neighbours[found.other].discard(found.one)
         self.separations[pair_of(found.one, found.other)] = found
 
 
 def pair_of(one: str, other: str) -> Pair:
-    """Return two names as a pair without order."""
+    """Return two names as an unordered pair."""
     return frozenset((one, other))
 
 
 def reached(start: Iterable[_Node], steps: Callable[[_Node], Iterable[_Node]]) -> set[_Node]:
-    """Return the nodes that steps lead to from some, these included."""
+    """Return all nodes that steps reach from the start nodes, including the start nodes."""
     found, waiting = set(start), list(start)
     while waiting:
         further = set(steps(waiting.pop())) - found
@@ -117,10 +116,10 @@ def reached(start: Iterable[_Node], steps: Callable[[_Node], Iterable[_Node]]) -
 
 
 def separates(arrows: Iterable[Arrow], one: str, other: str, given: Collection[str]) -> bool:
-    """Tell whether variables block every path between two others in an acyclic graph.
+    """Return whether some variables block every path between two others in an acyclic graph.
 
-    They do if they cut all paths of the moral graph of the ancestors of all three (Lauritzen et al., "Independence
-    properties of directed Markov fields", Networks 20, 1990, proposition 3).
+    They do if they cut all paths in the moral graph of the ancestors of all these variables (Lauritzen et al.,
+    "Independence properties of directed Markov fields", Networks 20, 1990, proposition 3).
     """
     parents: dict[str, set[str]] = defaultdict(set)
     for source, target in arrows:
@@ -144,10 +143,10 @@ def find_adjacencies(
 ) -> Skeleton:
     """Find which variables are adjacent.
 
-    `knowledge`: Pairs that are forbidden both ways are never tested, required ones never removed, and no set has a
-    variable that comes after both ends.
-    `screening`: Runs first, and alone for equivalent variables; `test` confirms before an edge is removed. By default
-    `test`.
+    `knowledge`: Pairs that are forbidden both ways are never tested, required pairs are never removed, and no
+    conditioning set contains a variable that comes after both ends.
+    `screening`: Test that runs first, and the only test for equivalent variables; `test` must confirm its result before
+    an edge is removed. By default `test`.
     """
     search = _AdjacencySearch(tuple(names), test, screening or test, knowledge)
     for size in range(depth + 1):
@@ -157,7 +156,7 @@ def find_adjacencies(
 
 
 class _AdjacencySearch:
-    """The state of a search: neighbours so far, and the evidence for each removal."""
+    """State of the search: current neighbours, and the evidence for each removal."""
 
     def __init__(
         self, names: tuple[str, ...], test: IndependenceTest, screening: IndependenceTest, knowledge: Knowledge
@@ -174,7 +173,7 @@ class _AdjacencySearch:
         self._trivial: dict[Pair, list[frozenset[str]]] = {}
 
     def search_size(self, size: int) -> bool:
-        """Try all sets of one size; return whether there was any."""
+        """Test the pairs given all sets of one size; return whether there was any such set."""
         before = self._graph.adjacent()
         any_tested = False
         removed: list[Separation] = []
@@ -195,7 +194,7 @@ class _AdjacencySearch:
     def _separation(
         self, a: str, b: str, given: tuple[str, ...], before: Mapping[str, frozenset[str]]
     ) -> Separation | None:
-        """Return the separation by a set, if it separates two variables and no equivalent variables are involved."""
+        """Return the separation of two variables by a set; None if they are dependent or equivalents are involved."""
         key = pair_of(a, b)
         if any(trivial <= set(given) for trivial in self._trivial.get(key, ())):
             return None
@@ -216,8 +215,7 @@ class _AdjacencySearch:
         return Separation(a, b, given, outcome.p_value, outcome.bits, outcome.determined)
 
     def _is_inverted(self, name: str, given: Sequence[str]) -> bool:
-        """Tell whether a set determines a variable by what is computed from it: instr and instr / #op determine #op,
-        and separate nothing."""
+        """Return whether a set determines a variable by values computed from it, as instr and instr / #op give #op."""
         definitions = self._knowledge.definitions
         return any(name in definitions.get(one, ()) and len(definitions[one]) > 1 for one in given)
 
@@ -228,7 +226,7 @@ class _AdjacencySearch:
         return Skeleton(self._names, graph.adjacent(), graph.separations, kept, graph.p_values)
 
     def _sets(self, a: str, b: str, size: int, before: Mapping[str, frozenset[str]]) -> Iterator[tuple[str, ...]]:
-        """Yield the sets of neighbours of either end, each once, in the table's order."""
+        """Yield each set of neighbours of either end once, in table order."""
         seen = set()
         for end in (a, b):
             usable = [
@@ -242,9 +240,10 @@ class _AdjacencySearch:
                     yield given
 
     def _involves_equivalents(self, a: str, b: str, given: Sequence[str], before: Mapping[str, frozenset[str]]) -> bool:
-        """Tell whether a separation rests on a variable that this end would separate from the other, and note both.
+        """Return whether a separating variable is equivalent to one of the ends; record both as dispensable.
 
-        A variable that is no longer a neighbour of the target is examined too if this end separated them.
+        It is equivalent if that end, in turn, separates it from the other end. A variable that is no longer a neighbour
+        of the other end is examined too if the first end separated them.
         """
         found_any = False
         for one, target in ((a, b), (b, a)):
@@ -264,7 +263,7 @@ class _AdjacencySearch:
         return found_any
 
     def _separating_rest(self, other: str, target: str, by: str, rest: Sequence[str]) -> tuple[str, ...] | None:
-        """Return what has to be conditioned on, besides `by`, to separate two others; None if nothing does."""
+        """Return the variables that, together with `by`, separate two others; None if there are none."""
         if self._knowledge.always_adjacent(other, target) or not self._knowledge.may_condition(by, other, target):
             return None
         for size in range(len(rest), -1, -1):

@@ -1,17 +1,17 @@
-"""Agreement of the directed graph with its data: variables that contradict it are searched again.
+"""Agreement of the directed graph with its data: the search is repeated for variables that contradict the graph.
 
-The sets that separate neighbours may hold an effect of both ends: page faults carry nearly all that a script's inputs
-say of its instructions, and cause few of them. After orientation parents and descendants are known, and each variable
-has to pass what the paper validates models by (section 8.2) and chooses causes by (section 7.2):
+A set that separates two variables may contain an effect of both: page faults carry nearly all information that a
+script's inputs have about its instructions, but cause few of them. After orientation, parents and descendants are
+known, and each variable has to pass the paper's criteria for validating models (8.2) and choosing causes (7.2):
 
-- an input that changes it when the other inputs are held fixed is one of its ancestors, as nothing causes an input;
-- given its parents, it is independent of what is not its effect, the Markov condition of section 3;
-- the inputs alone do not describe it in fewer bits than its parents do, nor does one of its effects describe it better
-  than it describes the effect.
+- an input that changes the variable when the other inputs are held fixed is an ancestor: nothing causes an input;
+- given its parents, the variable is independent of all variables except its effects (Markov condition, section 3);
+- the inputs alone do not describe the variable in fewer bits than its parents do, and no effect describes the variable
+  better than the variable describes the effect.
 
-The parents of one that fails are searched again, by description length, among its parents, the inputs, and what it
-depends on without being its cause. Then all edges are directed again. What fails still, after some rounds, is returned,
-even where no description is shorter: a test may find what no formula describes.
+If a variable fails, its parents are searched again by description length, among its parents, the inputs, and variables
+that it depends on and does not cause. Then all edges are directed again. Failures that remain after some rounds are
+returned, even if no description is shorter: a test may find a dependence that no formula describes.
 """
 
 from __future__ import annotations
@@ -31,57 +31,57 @@ from unperturbed.common.wording import listing
 
 @dataclass(frozen=True)
 class Contradiction:
-    """A dependence in the data that a model denies."""
+    """Dependence in the data that a model rules out."""
 
     target: str
-    other: str  # Neither its cause nor its effect in the model, although they are related
+    other: str  # A related variable that is neither parent nor effect of the target in the model
     given: tuple[str, ...]  # The target's parents
-    # By how much the target's description is shorter with the other one: of a dependence that only the test finds,
-    # too few for another parent; NaN if knowledge forbids this parent.
+    # Bits by which `other` would shorten the target's description: too few for another parent if only a test finds
+    # the dependence; NaN if knowledge forbids this parent.
     bits: float
-    p_value: float  # Of the test of their independence
+    p_value: float  # Result of the test of their independence
 
     def __str__(self) -> str:
         given = f" given {listing(self.given)}" if self.given else ""
         p_value = "" if math.isnan(self.p_value) else f" (p = {self.p_value:.2g})"
         text = f"{self.target} depends on {self.other}{given}{p_value}"
         if math.isnan(self.bits):
-            return f"{text}, but background knowledge forbids that {self.other} acts on {self.target}"
+            return f"{text}, but background knowledge forbids {self.other} as a cause of {self.target}"
         if self.bits <= WORTH_A_PARENT:
-            return f"{text}, but no formula with {self.other} that was tried is worth another cause"
+            return f"{text}, but no formula that was tried with {self.other} is short enough to justify another cause"
         return (
-            f"{text}, and {self.other} would shorten its description by {self.bits:.0f} bits, but no graph that was "
-            "tried holds both; give the order of the two (tiers)"
+            f"{text}, and {self.other} would shorten the description of {self.target} by {self.bits:.0f} bits, but no "
+            "graph that was tried agrees with this: state the order of the two variables in tiers"
         )
 
 
 _MOST_ROUNDS = 4
 _UNTESTED_WORTH = 2 * WORTH_A_PARENT
-"""The bits that other parents must save where the independence test finds no dependence on them."""
+"""Bits that new parents must save if the independence test finds no dependence on them."""
 _FALSE_REFUTATIONS = 0.05
-"""Share of what is returned as refuted although it holds; as `CausalModel.check_markov` has it."""
+"""False-discovery rate of the refutations that are returned, as in `CausalModel.check_markov`."""
 
 
 @dataclass(frozen=True)
 class Descriptions:
-    """Shortest descriptions of variables by others, each of a target and its parents in the table's order."""
+    """Properties of a target's shortest description from its parents; the parents are in table order."""
 
     bits: Bits  # The description's length
     used: Callable[[str, tuple[str, ...]], Collection[str]]  # The parents that occur in it
-    # Of a test whether what it leaves unexplained depends on another variable, the third argument; NaN where there is
-    # none.
+    # P-value of a dependence of the description's residuals on another variable, the third argument; NaN if there is no
+    # test.
     p_value: Callable[[str, tuple[str, ...], str], float]
 
 
 @dataclass(frozen=True)
 class Agreed:
-    """A directed graph, as far as it could be made to agree with its data."""
+    """Directed graph that agrees with its data as far as possible."""
 
     graph: Refined  # Adjacencies and separations
     orientation: Orientation  # Directions of its edges
-    assumed: tuple[Arrow, ...]  # Directions that were taken for edges that are open
+    assumed: tuple[Arrow, ...]  # Directions that are assumed for edges with open directions
     searched_again: frozenset[str]  # Variables whose parents were searched again
-    contradictions: tuple[Contradiction, ...]  # What contradicts the data still
+    contradictions: tuple[Contradiction, ...]  # Remaining contradictions with the data
 
 
 def agree(
@@ -94,9 +94,9 @@ def agree(
     determined: Callable[[str, Sequence[str]], bool],
     alpha: float = 0.01,
 ) -> Agreed:
-    """Direct a graph, and search again the parents of variables that contradict their data.
+    """Direct a graph, and search again for the parents of variables that contradict the data.
 
-    `alpha`: Inputs that are falsely found to change a variable, among all that are (Benjamini and Hochberg).
+    `alpha`: False-discovery rate among the inputs found to change a variable (Benjamini and Hochberg).
     """
     work = _Agreement(names, graph, test, descriptions, knowledge, determined, alpha)
     for _ in range(_MOST_ROUNDS):
@@ -108,7 +108,7 @@ def agree(
 
 @dataclass
 class _Agreement:
-    """The graph while it is made to agree."""
+    """Graph during the search for agreement with the data."""
 
     names: Sequence[str]
     start: Refined
@@ -130,7 +130,7 @@ class _Agreement:
         self._parents: dict[str, frozenset[str]] = {}
 
     def direct(self) -> None:
-        """Direct all edges, open ones by assumption."""
+        """Direct all edges; assume a direction for open ones."""
         forbidden = (*self.knowledge.forbidden, *sorted(self._turned))
         known = replace(self.knowledge, forbidden=forbidden) if self._turned else self.knowledge
         self._oriented = orient(self._graph.adjacent(), self._graph.separations, known, determined=self.determined)
@@ -139,11 +139,11 @@ class _Agreement:
         self._parents = {name: frozenset(source for source, target in arrows if target == name) for name in self.names}
 
     def search_failing(self) -> bool:
-        """Search the parents of variables that fail again, causes first; return whether any parents changed."""
+        """Search again for the parents of failing variables, causes first; return whether any parents changed."""
         return bool([target for target in self._causes_first() if self._search(target)])
 
     def agreed(self) -> Agreed:
-        """Return the graph; inputs that act on a variable become its ancestors, whatever else fails."""
+        """Return the graph; inputs that act on a variable become its ancestors even if other criteria fail."""
         if self._again or self._turned:
             self.direct()
             for target in self._causes_first():
@@ -164,13 +164,13 @@ class _Agreement:
         return Agreed(graph, self._oriented, self._assumed, frozenset(self._again), contradictions)
 
     def _search(self, target: str) -> bool:
-        """Search a variable's parents again if it contradicts the data."""
+        """Search again for a variable's parents if it contradicts the data; return whether any changed."""
         if target in self._inputs or target in self.knowledge.definitions:
             return False
         turned = self._turn_effects(target)
         before = self._parents[target]
         lost = self._lost(target, before)
-        # Where nothing is known of causes, a wrong direction may as well be why others are dependent.
+        # Without knowledge of causes, a wrong direction may equally well be the reason for a dependence.
         dependent = frozenset(name for name in self._dependent(target, before) if self._is_known(name, target))
         refuted = frozenset(name for name in self._refuted(target, before) if self._is_known(name, target))
         acting = frozenset(
@@ -194,9 +194,9 @@ class _Agreement:
         return True
 
     def _turn_effects(self, target: str) -> bool:
-        """Turn edges to a variable's effects where that describes both in fewer bits; return whether any did.
+        """Reverse edges to a variable's effects if that describes both in fewer bits; return whether any was reversed.
 
-        As by Janzing and Schölkopf, "Causal inference using the algorithmic Markov condition" (2010).
+        As in Janzing and Schölkopf, "Causal inference using the algorithmic Markov condition" (2010).
         """
         effects = [name for name in self.names if target in self._parents[name] and self._inputs]
         turned = False
@@ -226,7 +226,7 @@ class _Agreement:
         kept: frozenset[str],
         instead: Collection[str] = (),
     ) -> frozenset[str]:
-        """Drop parents that the description is not longer without, add candidates or exchange parents for them."""
+        """Return the parents after dropping superfluous ones, adding candidates, and exchanging parents for these."""
 
         def shortest(sets: list[frozenset[str]]) -> frozenset[str]:
             return min(sets, key=lambda one: self._bits(target, one), default=found)
@@ -253,7 +253,7 @@ class _Agreement:
             found = other
 
     def _inputs_that_change(self) -> dict[str, frozenset[str]]:
-        """Return for each variable the inputs on which it depends given the other inputs."""
+        """Return, for each variable, the inputs that it depends on given the other inputs."""
         pairs = [(name, one) for name in self.names if name not in self._inputs for one in self._inputs]
         outcomes = [self.test.test(one, name, [each for each in self._inputs if each != one]) for name, one in pairs]
         p_values = benjamini_hochberg([math.nan if one.determined else one.p_value for one in outcomes])
@@ -264,23 +264,22 @@ class _Agreement:
         return {name: frozenset(some) for name, some in found.items()}
 
     def _acting_on(self, target: str) -> frozenset[str]:
-        """Return the inputs that shorten a variable's description where inputs alone may be parents."""
+        """Return the inputs that shorten a variable's description if only inputs may be parents."""
         if target not in self._acting:
             found = frozenset(name for name in self._inputs if self.knowledge.allows(name, target))
             self._acting[target] = self._shortest(target, found, (), frozenset())
         return self._acting[target]
 
     def _lost(self, target: str, parents: Collection[str]) -> frozenset[str]:
-        """Return the inputs that act on a variable, and are not ancestors of these parents, nor among them."""
+        """Return the inputs that act on a variable but are neither among these parents nor among their ancestors."""
         if target in self._inputs or target in self.knowledge.definitions:
             return frozenset()
         ancestors = reached(parents, self._parents.__getitem__)
-        # A test alone errs in small tables, and a description alone where much is left unexplained.
+        # A test alone errs in small tables, a description alone if much remains unexplained.
         return (self._acting_on(target) & self._changing[target]) - ancestors
 
     def _dependent(self, target: str, parents: Collection[str]) -> list[str]:
-        """Return what is no parent nor effect of a variable, depends on it given its parents and shortens its
-        description."""
+        """Return the non-effects that a variable depends on given its parents and that shorten its description."""
         given = self._sorted(parents)
         now = self._bits(target, parents)
         found = []
@@ -292,7 +291,7 @@ class _Agreement:
                 continue
             worth = WORTH_A_PARENT
             if outcome.independent:
-                # Of what comes first, what the formula leaves may tell more than the test sees.
+                # For variables that come first, the formula's residuals may show a dependence that the test misses.
                 if not self.knowledge.precedes(name, target):
                     continue
                 if not self.descriptions.p_value(target, given, name) <= self.alpha:
@@ -303,18 +302,18 @@ class _Agreement:
         return found
 
     def _is_known(self, name: str, target: str) -> bool:
-        """Return whether a variable may be made another's cause: it comes first, or inputs are declared."""
+        """Return whether a variable may become a cause of another: it comes first, or inputs are declared."""
         return bool(self._inputs) or self.knowledge.precedes(name, target)
 
     def _defines(self, name: str, parents: Collection[str]) -> bool:
-        """Return whether a parent is computed from a variable, as the size of an element from the data type.
+        """Return whether a parent is computed from a variable, as an element's size is from its data type.
 
-        A table of its values may be shorter than a formula of the parent, although the parent is all that acts.
+        A table of the variable's values may be shorter than a formula of the parent, although only the parent acts.
         """
         return any(name in self.knowledge.definitions.get(one, ()) for one in parents)
 
     def _refuted(self, target: str, parents: Collection[str]) -> list[str]:
-        """Return what is neither parent nor effect of a variable, and plainly depends on it given its parents."""
+        """Return the variables, neither parents nor effects, that a variable clearly depends on given its parents."""
         level = self.alpha / len(self.names)
         outcomes = self._outcomes(target, parents)
         return [
@@ -324,9 +323,9 @@ class _Agreement:
         ]
 
     def _outcomes(self, target: str, parents: Collection[str]) -> dict[str, Outcome]:
-        """Test a variable's independence of all that is neither parent nor effect of it, given its parents.
+        """Test a variable's independence, given its parents, of each variable that is neither parent nor effect.
 
-        The formula may miss less of the parents than the test does: the larger p-value is valid if one of the two is.
+        The formula may miss less of the parents' influence than the test: the larger p-value is valid if either is.
         """
         given = self._sorted(parents)
         found = {}
@@ -341,7 +340,7 @@ class _Agreement:
         return found
 
     def _contradictions(self) -> tuple[Contradiction, ...]:
-        """Return what fails still, by description length or by a test."""
+        """Return the remaining contradictions, found by description length or by a test."""
         targets = [one for one in self._causes_first() if one not in {*self._inputs, *self.knowledge.definitions}]
         claims = {
             (target, name): outcome
@@ -364,7 +363,7 @@ class _Agreement:
         return tuple(found)
 
     def _become_parents(self, target: str, parents: frozenset[str]) -> None:
-        """Give a variable other parents."""
+        """Replace a variable's parents."""
         given = self._sorted(parents)
         for name in self._sorted(self._parents[target] - parents):
             self._separate(name, target, given)
@@ -379,7 +378,7 @@ class _Agreement:
         self._graph.p_values[pair_of(name, target)] = outcome.p_value
 
     def _correct_separations(self) -> None:
-        """Let the parents of the later one separate pairs that the graph does not separate by the set that did."""
+        """Replace separating sets that fail in the graph by the parents of the later variable."""
         order = self._causes_first()
         arrows = [(source, target) for target in self.names for source in self._parents[target]]
         for found in list(self._graph.separations.values()):

@@ -1,10 +1,10 @@
-"""Which way edges point: what is required, what knowledge leaves, v-structures, and what follows from these.
+"""Directions of edges: from background knowledge, from v-structures, and from the rules that follow from both.
 
-Lemeire et al., section 5. What follows are the rules of Meek ("Causal inference and causal explanation with background
-knowledge", 1995), the fourth one included, which is needed where knowledge directed an edge.
+Lemeire et al., section 5. The rules are those of Meek ("Causal inference and causal explanation with background
+knowledge", 1995), including the fourth, which is needed if knowledge directed an edge.
 
-Nothing here directs an edge against what is known, and nothing closes a circle. Pairs that knowledge keeps apart have
-no separating set, so that no v-structure is read off them.
+No edge is directed against background knowledge, and no edge closes a cycle. Pairs that knowledge forbids have no
+separating set, so they imply no v-structure.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class Orientation:
     """Directions of the edges of an undirected graph."""
 
     directed: frozenset[Arrow]  # Source and target of each directed edge
-    undirected: frozenset[Pair]  # Edges that the data leave open: both ways say the same
-    conflicts: frozenset[Pair]  # Undirected edges at which v-structures say both ways
+    undirected: frozenset[Pair]  # Edges that the data leave open: both directions imply the same
+    conflicts: frozenset[Pair]  # Undirected edges that v-structures direct both ways
 
 
 def orient(
@@ -35,8 +35,8 @@ def orient(
 ) -> Orientation:
     """Direct the edges of an undirected graph.
 
-    `determined`: Tells whether others determine a variable. The separating set then holds it fixed too, so that its
-    absence from the set makes it no v-structure (Geiger's D-separation, to which section 6.2 refers).
+    `determined`: Returns whether others determine a variable. A separating set also holds fixed what it determines, so
+    the variable's absence from the set then implies no v-structure (Geiger's D-separation, cited in section 6.2).
     """
     graph = _Graph(adjacent, separations, knowledge)
     graph.follow_knowledge()
@@ -49,13 +49,13 @@ def orient(
 def extend(
     names: Sequence[str], directed: Collection[Arrow], undirected: Collection[Pair], knowledge: Knowledge
 ) -> tuple[Arrow, ...]:
-    """Return a direction for each undirected edge, without circles and, where that can be done, new v-structures.
+    """Return a direction for each undirected edge that closes no cycle and, if possible, makes no new v-structure.
 
-    Any of the graphs that the data cannot tell apart predicts the same; it matters for interventions alone.
+    All graphs that the data cannot distinguish predict the same; the choice matters for interventions alone.
 
-    Dor and Tarsi, "A simple algorithm to construct a consistent extension of a partially oriented graph" (1992): what
-    may be the last effect gets all its undirected edges pointed at it and is put aside. Where none may be, the one with
-    the fewest new v-structures is taken.
+    Dor and Tarsi, "A simple algorithm to construct a consistent extension of a partially oriented graph" (1992): all
+    undirected edges of a variable that can be the last effect are directed to it, and it is removed. If there is none,
+    the variable with the fewest new v-structures is taken.
     """
     left, found = list(names), []
     arrows, lines = set(directed), set(undirected)
@@ -107,8 +107,8 @@ class _Graph:
                 found = self._separations.get(pair_of(one, other))
                 if other in self._adjacent[one] or found is None or middle in found.given:
                     continue
-                # Half a v-structure is none: where one of its edges cannot point there, the separation was found by
-                # another way.
+                # If one of the two edges cannot point to the middle, there is no v-structure: the separation has a
+                # different reason.
                 if not all(self._may_point(end, middle) for end in (one, other)) or determined(middle, found.given):
                     continue
                 for end in (one, other):
@@ -120,7 +120,7 @@ class _Graph:
         return conflicts
 
     def follow_rules(self) -> None:
-        """Direct what follows, until nothing does."""
+        """Apply Meek's rules until they direct no further edge."""
         while any(
             self._point(source, target)
             for pair in self.pairs
@@ -130,24 +130,24 @@ class _Graph:
             pass
 
     def _follows(self, source: str, target: str) -> bool:
-        """Tell whether one of Meek's four rules directs an undirected edge from source to target."""
+        """Return whether one of Meek's four rules directs an undirected edge from source to target."""
         into_source = [name for name in self._adjacent[source] if (name, source) in self.directed]
         into_target = [name for name in self._adjacent[target] if (name, target) in self.directed]
         # 1: another → source − target, which is not a v-structure.
         if any(self._is_no_collider(name, source, target) for name in into_source):
             return True
-        # 2: source → another → target: else a circle.
+        # 2: source → another → target: otherwise there is a cycle.
         if any((source, name) in self.directed for name in into_target):
             return True
         open_ends = [name for name in self._adjacent[source] if name != target and not self.is_directed(source, name)]
-        # 3: source − a → target and source − b → target, where a − source − b is not a v-structure: else a circle.
+        # 3: source − a → target and source − b → target, a − source − b is not a v-structure: else a cycle.
         if any(
             self._is_no_collider(a, source, b)
             for a, b in combinations([name for name in into_target if name in open_ends], 2)
         ):
             return True
         # 4: source − a → b → target, a − source − target is not a v-structure, b is a neighbour of the source.
-        # Otherwise there is a circle.
+        # Otherwise there is a cycle.
         return any(
             (a, b) in self.directed and self._is_no_collider(a, source, target)
             for b in into_target
@@ -156,7 +156,7 @@ class _Graph:
         )
 
     def _is_no_collider(self, one: str, middle: str, other: str) -> bool:
-        """Tell whether two variables that are not adjacent were separated with the help of a neighbour of both."""
+        """Return whether the middle variable is in the set that separates two nonadjacent variables."""
         found = self._separations.get(pair_of(one, other))
         return other not in self._adjacent[one] and found is not None and middle in found.given
 
@@ -164,7 +164,7 @@ class _Graph:
         return self._knowledge.allows(source, target) and (target, source) not in self.directed
 
     def _point(self, source: str, target: str) -> bool:
-        """Direct an edge if it may be and closes no circle; return whether it was."""
+        """Direct an edge if that is allowed and closes no cycle; return whether it was directed."""
         if self.is_directed(source, target) or not self._may_point(source, target):
             return False
         if source in reached([target], self._effects):

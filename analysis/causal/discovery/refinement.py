@@ -4,16 +4,17 @@ Lemeire et al., section 6.2: X and Y are information equivalent with respect to 
 
     X and Z are dependent, Y and Z are dependent, X ⊥ Z | Y and Y ⊥ Z | X,
 
-each given some W. (The paper prints X ⊥ Z as the first term, where its prose asks for dependence, and leaves out the
-second.) The one of "the simplest relation with the target" stays, by the description length of section 7.2. Here sets
-compete: those that make all other candidates dispensable, each fitted as the target's parents. Lengths that differ by
-less than half an operation are a tie, which goes to fewer variables, and then to the input. A value for each of the few
-sizes of a sweep is not a simple relation: any variable that distinguishes these sizes has as short a table.
+each given some set W. (The paper prints X ⊥ Z as the first term, although its text requires a dependence, and omits the
+second.) The variable with "the simplest relation with the target" stays, by the description length of section 7.2. Here
+sets compete: those that make all other candidates dispensable, each fitted as the target's parents. Lengths that differ
+by less than half an operation are a tie; the set with fewer variables wins, then the set with earlier causes, such as
+inputs. A separate value for each of the few sizes of a sweep is not a simple relation: any variable that distinguishes
+these sizes has an equally short table.
 
-A set without a strong cause, or with a poor proxy of it, separates easily: cycles and time seem independent if the
-number of operations varies time by a factor of a thousand. So each variable whose causes are known by their order is
-checked against the Markov condition (section 8.2): what comes before it, still depends on it given its causes, and
-shortens its description, becomes a cause.
+A set that lacks a strong cause, or has a poor proxy for it, separates easily: cycles and time seem independent if the
+number of operations changes time by a factor of a thousand. So each variable whose possible causes are known from their
+order is checked against the Markov condition (section 8.2): an earlier variable becomes a cause if the variable depends
+on it given the causes, and if it shortens the variable's description.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ from unperturbed.analysis.causal.table.knowledge import Knowledge
 from unperturbed.common.wording import listing
 
 Bits = Callable[[str, tuple[str, ...]], float]
-"""Description length of a target by a set of parents."""
+"""Description length of a target from a set of parents."""
 
 TIE_BITS = 4.0
-"""Half an operation, which is 8 bits: one operation counts (figure 6: Z = a·Y, not a·X², where Y = X²)."""
+"""Half an operation of 8 bits: one operation decides (figure 6: Z = a·Y, not a·X², where Y = X²)."""
 WORTH_A_PARENT = 10.0
-"""The bits that one more parent must save: an operation and a constant, 8 bits and ½log₂n."""
+"""Bits that one more parent must save: an operation and a constant, 8 bits and ½log₂n."""
 NEARLY_DETERMINED = 0.25
-"""Share of a variable's variance, given others, below which a test has too little left to detect its effect."""
+"""Share of a variable's variance that others must leave; with less, a test cannot detect the variable's effect."""
 _MOST_FITS = 40
 _MOST_ENUMERATED = 7
 
@@ -57,13 +58,13 @@ class Equivalence:
     target : str
         The variable that both sets describe.
     kept, left_out : tuple of str
-        The set that became its neighbours, and the one that did not.
+        The set that became the target's neighbours, and the set that did not.
     given : tuple of str
         The target's other neighbours that were held fixed as its parents.
     kept_bits, left_out_bits : float
-        Description lengths of the target with either set; NaN where these are effects of the target.
+        Description lengths of the target with either set; NaN if the sets are effects of the target.
     determined : bool
-        Whether inputs determine the variables that were left out: lengths then do not tell which of them act.
+        Whether inputs determine the omitted variables: lengths then do not show which variables act.
     """
 
     target: str
@@ -76,53 +77,54 @@ class Equivalence:
 
     @property
     def is_open(self) -> bool:
-        """Whether the variables that were left out may as well be those that act on the target."""
+        """Whether the omitted variables may equally well be the ones that act on the target."""
         return self.determined or self.left_out_bits - self.kept_bits < WORTH_A_PARENT
 
     def __str__(self) -> str:
-        text = f"{listing(self.kept)} and {listing(self.left_out)} carry the same information about {self.target}"
+        kept, carry = listing(self.kept), "carries" if len(self.kept) == 1 else "carry"
         given = f" given {listing(self.given)}" if self.given else ""
-        return f"{text}{given}; {listing(self.kept)} kept because {self.reason}"
+        text = f"{kept} {carry} the same information about {self.target}{given} as {listing(self.left_out)}"
+        return f"{text}; kept {kept} because {self.reason}"
 
     @property
     def reason(self) -> str:
-        """Why the kept one was kept, in words."""
+        """Reason why the kept set was kept, in words."""
         if math.isnan(self.kept_bits):
-            return f"both are effects of {self.target}, and it comes first"
+            return f"both are effects of {self.target}, and fewer or earlier variables are preferred"
         less = self.left_out_bits - self.kept_bits
         if less >= TIE_BITS:
-            return f"{'it describes' if len(self.kept) == 1 else 'they describe'} {self.target} in {less:.0f} bits less"
+            return f"{self.target} takes {less:.0f} fewer bits to describe with {listing(self.kept)}"
         if less <= -TIE_BITS:
-            they = "it takes" if len(self.left_out) == 1 else "they take"
-            return f"tests find no more in {listing(self.left_out)}, although {they} {-less:.0f} bits less"
+            others = listing(self.left_out)
+            return f"tests find no more in {others}, although {self.target} takes {-less:.0f} fewer bits with {others}"
         if len(self.kept) < len(self.left_out):
-            return "the descriptions are as long, and fewer variables are simpler"
-        return "the descriptions are as long, and it comes first"
+            return "the descriptions are equally long, and fewer variables are simpler"
+        return f"the descriptions are equally long, and {'it comes' if len(self.kept) == 1 else 'they come'} first"
 
 
 @dataclass(frozen=True)
 class ParentChoice:
-    """The neighbours of a target that stay, and why the others go."""
+    """Neighbours of a target that are kept, and the comparisons that decided."""
 
-    kept: frozenset[str]  # Of the candidates
+    kept: frozenset[str]  # The candidates that are kept
     equivalences: tuple[Equivalence, ...]  # The pairs of sets that were compared
 
 
 @dataclass(frozen=True)
 class Relations:
-    """Facts about the variables that choosing needs."""
+    """Functions that the choice between equivalent variables uses."""
 
-    bits: Bits  # Description length of a target by parents, in the table's order
-    # Whether (name, target) are independent given the third argument.
+    bits: Bits  # Description length of a target from parents, in table order
+    # Whether the first two variables are independent given the third argument.
     separates: Callable[[str, str, Sequence[str]], bool]
     # The share of a variable's variance that others do not explain: 0 if they determine it.
     unexplained: Callable[[str, Sequence[str]], float]
     is_determined: Callable[[str, Sequence[str]], bool]  # Whether others determine a variable
-    # Returns what to compare some equivalent parents by: between numbers, looking one up in a table takes a
-    # comparison for each of its values. By default `bits`.
+    # Returns the description length that compares some equivalent parents: between numbers, looking one up in a table
+    # costs a comparison for each of its values. By default `bits`.
     bits_between: Callable[[Collection[str]], Bits] | None = None
-    # Whether a target's formula by parents, the second argument, is as good without one of them, the third, although
-    # a test found a dependence. By default never.
+    # Whether a target's formula from parents, the second argument, is as good without one of them, the third argument,
+    # although a test found a dependence. By default never.
     is_unused: Callable[[str, tuple[str, ...], str], bool] | None = None
 
 
@@ -141,7 +143,7 @@ def choose(
 
 @dataclass
 class _Chooser:
-    """The choice for one target."""
+    """Choice between equivalent neighbours of one target."""
 
     target: str
     candidates: Sequence[str]
@@ -159,7 +161,7 @@ class _Chooser:
         self._compared_bits = self.relations.bits if between is None else between(list(self.evidence))
 
     def choice(self) -> ParentChoice:
-        """Return the shortest sufficient set, and the sets that carry the same information."""
+        """Return the sufficient set with the shortest description, and its comparisons with equivalent sets."""
         options = self._sufficient()[:_MOST_FITS]
         best = self._shortest(options)
         kept = self._add_nearly_determined(best)
@@ -181,7 +183,7 @@ class _Chooser:
         return tuple(name for name in self.candidates if name in self._settled or name in chosen)
 
     def _find_twins(self, contested: Sequence[str]) -> dict[str, list[str]]:
-        """Return for each variable the later ones that carry exactly its information, as n and n³."""
+        """Return, for each variable, the later variables with exactly the same information, such as n³ for n."""
         found: dict[str, list[str]] = {}
         determined = self.relations.is_determined
         for name in contested:
@@ -193,7 +195,7 @@ class _Chooser:
         return found
 
     def _suffices(self, chosen: frozenset[str]) -> bool:
-        """Tell whether all other candidates can be dispensed with if some are kept."""
+        """Return whether the chosen candidates make all others dispensable."""
         kept = self._parents(chosen)
         return all(
             name in chosen
@@ -203,7 +205,7 @@ class _Chooser:
         )
 
     def _sufficient(self) -> list[frozenset[str]]:
-        """Return the minimal sufficient sets, smallest first; of many candidates, those that greedy removal finds."""
+        """Return the minimal sufficient sets, smallest first; for many candidates, those that greedy removal finds."""
         found: list[frozenset[str]] = []
         if len(self._contested) > _MOST_ENUMERATED:
             for last in self._contested:
@@ -221,7 +223,7 @@ class _Chooser:
         return found
 
     def _shortest(self, options: Sequence[frozenset[str]]) -> frozenset[str]:
-        """Return the set of least description length; of ties, the smallest, then the first."""
+        """Return the set with the shortest description; a tie goes to the smallest set, then to the first."""
         if len(options) == 1:
             return options[0]
         least = min(map(self._compared_length, options))
@@ -229,7 +231,7 @@ class _Chooser:
         return min(tied, key=lambda option: (len(option), sorted(self._place[name] for name in option)))
 
     def _add_nearly_determined(self, best: frozenset[str]) -> frozenset[str]:
-        """Add variables that shorten the description, and that the set nearly determines, so that no test sees them."""
+        """Add variables that shorten the description but that tests miss, because the set nearly determines them."""
         kept = best
         while True:
             parents = self._parents(kept)
@@ -249,7 +251,7 @@ class _Chooser:
             kept = longer
 
     def _equivalence(self, one: frozenset[str], other: frozenset[str]) -> Equivalence:
-        """Return the record that compares two sets."""
+        """Return the comparison of two sets."""
         given = [name for name in self.candidates if name in self._settled or (name in one and name in other)]
         return Equivalence(
             self.target,
@@ -266,12 +268,12 @@ _MOST_ROUNDS = 4
 
 @dataclass(frozen=True)
 class Refined:
-    """An undirected graph without equivalent neighbours."""
+    """Undirected graph without equivalent neighbours."""
 
     adjacent: Mapping[str, frozenset[str]]  # The neighbours of each variable
-    separations: Mapping[Pair, Separation]  # Of the pairs that are not adjacent, but those that knowledge keeps apart
+    separations: Mapping[Pair, Separation]  # Of pairs that are not adjacent, except pairs that knowledge forbids
     equivalences: tuple[Equivalence, ...]  # Sets of variables that carry the same information
-    p_values: Mapping[Pair, float]  # As of `Skeleton`; of pairs that were found again, of the test that did
+    p_values: Mapping[Pair, float]  # As in `Skeleton`; for restored pairs, of the test that restored them
 
 
 def refine(skeleton: Skeleton, test: IndependenceTest, relations: Relations, knowledge: Knowledge) -> Refined:
@@ -286,7 +288,7 @@ def refine(skeleton: Skeleton, test: IndependenceTest, relations: Relations, kno
 
 
 class _Refinement:
-    """The graph while it is refined."""
+    """Graph during refinement."""
 
     def __init__(self, skeleton: Skeleton, test: IndependenceTest, relations: Relations, knowledge: Knowledge) -> None:
         self._names = skeleton.names
@@ -323,8 +325,10 @@ class _Refinement:
         return before != self._neighbours[target]
 
     def _with_shorter(self, target: str, kept: frozenset[str]) -> frozenset[str]:
-        """Put a variable in the place of a cause that separates it from the target and nearly determines it, where it
-        describes the target clearly better, of a target whose causes are known: the test of the cause may be wrong."""
+        """Replace a cause by a variable that it separates and nearly determines, if that describes the target better.
+
+        Only for a target whose causes are known: the test that separated the variable may be wrong.
+        """
         for name in sorted(kept, key=self._names.index):
             for other in self._names:
                 found = self._graph.separations.get(pair_of(other, target))
@@ -346,7 +350,7 @@ class _Refinement:
         return kept
 
     def _without_unused(self, target: str, causes: frozenset[str]) -> frozenset[str]:
-        """Drop causes that the formula does not use and leaves nothing for, of a target whose causes are known."""
+        """Drop causes that neither the formula nor its residuals depend on, if the target's causes are known."""
         unused = self._relations.is_unused
         if unused is None or any(self._knowledge.allows(target, name) for name in causes):
             return causes
@@ -357,7 +361,7 @@ class _Refinement:
         return frozenset(kept)
 
     def _choose_effects(self, target: str) -> None:
-        """Choose between effects of a target that carry the same information: fewer are simpler, else the first."""
+        """Choose between effects of a target with the same information: the smallest set, else the first."""
         effects = [
             name
             for name in self._names
@@ -383,12 +387,12 @@ class _Refinement:
         return Refined(self._graph.adjacent(), self._graph.separations, equivalences, self._graph.p_values)
 
     def _restore(self, target: str, candidates: Sequence[str], choice: ParentChoice) -> bool:
-        """Add the most informative missing cause of a target whose causes are known, if it shortens the description."""
+        """Add the most informative missing cause that shortens the description; return whether there was one."""
         parents = tuple(name for name in candidates if name in choice.kept)
         causes = [name for name in self._names if name != target and self._knowledge.allows(name, target)]
         if any(self._knowledge.allows(target, name) for name in causes):
-            # One of them may be an effect, from which nothing follows: only what surely comes before may be held fixed,
-            # and be missing.
+            # One of them may be an effect, which proves nothing: only variables that certainly come before the target
+            # may be held fixed or be missing.
             if not all(self._knowledge.precedes(name, target) for name in parents):
                 return False
             causes = [name for name in causes if self._knowledge.precedes(name, target)]
@@ -405,7 +409,7 @@ class _Refinement:
         return False
 
     def _note_dispensable(self, target: str, parents: Sequence[str], new: str) -> None:
-        """Note the parents that a new one makes dispensable."""
+        """Record the parents that a new parent makes dispensable."""
         for name in parents:
             rest = [one for one in parents if one != name]
             if name != new and self._test.test(name, target, rest).independent:
@@ -414,8 +418,8 @@ class _Refinement:
     def _separate(self, name: str, target: str, kept: frozenset[str]) -> None:
         """Separate two variables, unless nothing would then explain their relation.
 
-        That n determines #op separates #op from the instructions only while these are neighbours of n: if #op has
-        separated them from n, it is all there is.
+        n, which determines #op, separates #op from the instructions only while the instructions are neighbours of n: if
+        #op separated them from n, #op is their only explanation.
         """
         given = tuple(one for one in self._names if one in kept)
         outcome = self._test.test(name, target, given)

@@ -1,1 +1,1 @@
-"""The page of a causal model: its graph, and the data and curve behind each node."""
+"""HTML page of a causal model: its graph, and the data and curve of each node."""

@@ -1,4 +1,4 @@
-"""The figure of a variable: data and fitted curve over each cause, observed over predicted, residuals."""
+"""Figure of a variable: data and fitted curve over each cause, observed over predicted values, and residuals."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ if TYPE_CHECKING:
 
 _HEIGHT = 420
 _POINTS = 800
-"""Rows that are drawn at most, taken at even distances."""
+"""Maximum number of rows that are drawn, evenly spaced in the table."""
 _CURVE_POINTS = 160
 _LEGENDS = len(SERIES)
 _MOST_CURVES = 24
 _BINS = 10
 _JITTER = 0.18
 _DECADES = 3.0
-"""A cause that spans as many powers of ten, most of its values in the lower half, is drawn on a logarithmic axis."""
+"""A cause that spans this many powers of ten, with its median in the lower half, is drawn on a logarithmic axis."""
 
 
 @dataclass(frozen=True)
 class VariableFigure:
-    """A variable's figure with its views."""
+    """Figure of a variable, with its views."""
 
     figure: Figure
-    views: tuple[tuple[str, str], ...]  # Keys and names of the views; the first is shown at first
-    notes: tuple[str, ...]  # Limits of the drawing, a sentence each
+    views: tuple[tuple[str, str], ...]  # Keys and names of the views; the first view is shown initially
+    notes: tuple[str, ...]  # Limits of the drawing, one sentence each
 
 
 def variable_figure(model: CausalModel, name: str, number: int) -> VariableFigure:
-    """Return the figure of one variable; views are named by the numbers of the causes: "cause-3"."""
+    """Return the figure of one variable; the view over a cause has a name with the cause's number: "cause-3"."""
     return _Drawing(model, name).drawn(f"model-{number}")
 
 
@@ -63,7 +63,7 @@ class _Drawing:
         self._views: list[tuple[str, str]] = []
         self._notes: list[str] = []
         if len(self._rows) < rows:
-            self._notes.append(f"{len(self._rows)} of {rows:,} rows are drawn; formulas were fitted to all.")
+            self._notes.append(f"{len(self._rows)} of {rows:,} rows are drawn; formulas were fitted to all rows.")
 
     def drawn(self, identity: str) -> VariableFigure:
         """Return the figure with all its views."""
@@ -71,7 +71,7 @@ class _Drawing:
         if not mechanism.parents:
             self._distribution()
         elif isinstance(mechanism, CurveMechanism):
-            # What is shown at first has a curve.
+            # The view that is shown initially has a curve.
             for cause in sorted(mechanism.parents, key=lambda one: one not in mechanism.used):
                 self._over(cause, mechanism)
             self._against(mechanism)
@@ -89,8 +89,8 @@ class _Drawing:
                 bargap=0.15,
                 legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"},
             ),
-            f"{plot_text(self._name)}: its data, and its formula from "
-            f"{', '.join(map(plot_text, mechanism.parents)) or 'nothing'}",
+            f"{plot_text(self._name)}: data and fitted formula; causes: "
+            f"{', '.join(map(plot_text, mechanism.parents)) or 'none'}",
             group=identity,
             chosen=self._views[0][0],
             choices=self._choices,
@@ -111,11 +111,11 @@ class _Drawing:
         return self._data.kinds[name] == "discrete"
 
     def _ticks(self, name: str) -> dict[str, Any]:
-        """Return the axis of a discrete variable."""
+        """Return the axis ticks of a discrete variable."""
         texts = [plot_text(str(one), 24) for one in self._data.categories(name)]
         return {"xaxis.tickvals": list(range(len(texts))), "xaxis.ticktext": texts}
 
-    # What causes nothing and what has no causes
+    # Variables without causes
 
     def _distribution(self) -> None:
         name = self._name
@@ -127,7 +127,7 @@ class _Drawing:
             counts, edges = np.histogram(self._data.values(name), min(30, max(5, math.isqrt(self._data.rows))))
             middles, width = (edges[1:] + edges[:-1]) / 2, float(edges[1] - edges[0])
             bars = {"x": short(middles), "y": counts.tolist(), "width": [width] * len(counts)}
-        self._view("data", "the data", name, "rows", **(self._ticks(name) if self._is_discrete(name) else {}))
+        self._view("data", "data", name, "rows", **(self._ticks(name) if self._is_discrete(name) else {}))
         self._add("data", type="bar", **bars, marker={"color": SERIES[0]}, showlegend=False)
 
     # Continuous variables
@@ -137,7 +137,7 @@ class _Drawing:
         y, moved = self._moved(cause, mechanism)
         groups = self._groups(cause, mechanism)
         if cause not in mechanism.used:
-            self._notes.append(f"{self._name} has an edge from {cause}, but its formula does not use it.")
+            self._notes.append(f"{self._name} has an edge from {cause}, but its formula does not use {cause}.")
         if self._is_discrete(cause):
             ticks = self._ticks(cause)
             aside = np.random.default_rng(0).uniform(-_JITTER, _JITTER, len(self._rows))
@@ -167,7 +167,7 @@ class _Drawing:
         return low > 0 and high >= 10**_DECADES * low and float(np.median(values)) < (low + high) / 2
 
     def _groups(self, cause: str, mechanism: CurveMechanism) -> list[tuple[str, NDArray[np.int64]]]:
-        """Return rows by the values of the other discrete causes, in order; of many groups the largest first."""
+        """Return the rows grouped by values of the other discrete causes, in order; largest first if there are many."""
         discrete = [one for one in mechanism.used if one != cause and self._is_discrete(one)]
         found: dict[tuple[Category, ...], list[int]] = {}
         for row in range(len(self._rows)):
@@ -193,7 +193,7 @@ class _Drawing:
         return {one: float(np.median(self._data.values(one))) for one in others}
 
     def _moved(self, cause: str, mechanism: CurveMechanism) -> tuple[Floats, Floats | None]:
-        """Return the data moved along the formula to the medians of other continuous causes, and the formula there."""
+        """Return the data, moved along the formula to the medians of other continuous causes, and the formula there."""
         observed = self._data.values(self._name)[self._rows]
         held = self._held(cause, mechanism)
         used: dict[str, Any] = {one: self._columns[one] for one in mechanism.used}
@@ -210,18 +210,18 @@ class _Drawing:
             self._notes.append(f"No curve is drawn over {cause}: {error}.")
             return observed, None
         style = ", ".join(f"{one} = {value:.4g}" for one, value in held.items())
-        self._notes.append(f"Over {cause}, points and curve are moved along the formula to {style}: the medians.")
+        self._notes.append(f"Over {cause}, points and curve are moved along the formula to the medians {style}.")
         return (observed - here + there if mechanism.errors == "even" else observed * there / here), there
 
     def _curve(self, cause: str, mechanism: CurveMechanism, here: NDArray[np.int64]) -> dict[str, Any] | None:
         x = self._data.values(cause)[self._rows][here]
         spaced = np.geomspace if self._is_wide(cause) else np.linspace
-        # Powers of ten do not come back exactly from their logarithms.
+        # Rounding in logarithms can move the ends out of range.
         grid = np.clip(spaced(float(x.min()), float(x.max()), _CURVE_POINTS), x.min(), x.max())
         return self._line(grid, {cause: grid.tolist()}, cause, mechanism, here)
 
     def _levels(self, cause: str, mechanism: CurveMechanism, here: NDArray[np.int64]) -> dict[str, Any] | None:
-        """Return a short level line at each value of a discrete cause."""
+        """Return a short horizontal line at each value of a discrete cause."""
         codes = np.unique(self._data.codes(cause)[self._rows][here])
         values = [self._data.categories(cause)[code] for code in codes]
         made = self._line(codes.astype(np.float64), {cause: values}, cause, mechanism, here)
@@ -251,7 +251,7 @@ class _Drawing:
         return {"x": short(x), "y": short(y, 5)}
 
     def _against(self, mechanism: CurveMechanism) -> None:
-        """Add the observed values over the predicted ones, and the residuals."""
+        """Add the views of observed over predicted values and of residuals."""
         if not mechanism.used:
             return
         predicted, _ = mechanism.predict({one: self._columns[one] for one in mechanism.used})
@@ -264,7 +264,7 @@ class _Drawing:
         self._add("predicted", type="scatter", **diagonal, showlegend=False)
         left = {
             "even": "residual",
-            "proportional": "residual, as a share of the formula",
+            "proportional": "residual as a share of the predicted value",
             "factor": "residual of the logarithm",
         }
         self._view("residuals", "residuals", f"{self._name} by the formula", left[mechanism.errors])
@@ -273,7 +273,7 @@ class _Drawing:
     # Discrete variables
 
     def _shares(self, cause: str, mechanism: TableMechanism) -> None:
-        """Add a bar of shares for each value of a discrete cause, or tenth of a continuous one; lines by the table."""
+        """Add bars of shares for each value of a discrete cause or tenth of a continuous one; marks for the table's."""
         choice = self._number_of(cause)
         if self._is_discrete(cause):
             bins = self._data.codes(cause)[self._rows]
@@ -302,7 +302,7 @@ class _Drawing:
             borders += [float(np.mean(predicted[bins == one, number])) for one in here]
             if number < len(categories) - 1:
                 marks = {"symbol": "line-ew", "size": 26, "line": {"width": 2.5, "color": "@ink"}}
-                what = {"name": "by the table", "showlegend": not number, "legendgroup": "table"}
+                what = {"name": "predicted by the table", "showlegend": not number, "legendgroup": "table"}
                 self._add(
                     choice, type="scatter", mode="markers", x=here.tolist(), y=short(borders), marker=marks, **what
                 )

@@ -1,7 +1,7 @@
-"""A causal model's graph as SVG inside HTML: every node and edge is a link to the regression behind it.
+"""Graph of a causal model as SVG inside HTML: every node and edge links to its regression.
 
-The layout is that of Sugiyama, Tagawa and Toda, "Methods for visual understanding of hierarchical system structures"
-(1981): layers from left to right, orders by barycentres, coordinates; long edges go around nodes.
+The layout follows Sugiyama, Tagawa and Toda, "Methods for visual understanding of hierarchical system structures"
+(1981): layers from left to right, order in a layer by barycentres, coordinates; long edges are routed around nodes.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ Point = tuple[float, float]
 Arrow = tuple[int, int]
 
 _GAP = 120.0
-"""Between layers, in pixels."""
+"""Distance between layers in pixels."""
 _DISTANCE, _EDGE_DISTANCE = 58.0, 26.0
-"""Between the middles of nodes of a layer, and of edges that pass through it."""
+"""Distances in a layer in pixels: between the centres of nodes, and between edges that pass through."""
 _MARGIN = 20.0
 _SWEEPS = 8
 _PASSES = 12
@@ -39,14 +39,14 @@ class GraphLayout:
     """Positions of all nodes and edges, in pixels from the upper left."""
 
     layers: tuple[int, ...]  # The layer of each node, from 0
-    middles: tuple[Point, ...]  # The middle of each node
-    routes: tuple[tuple[Point, ...], ...]  # Of each arrow between these, with two points in each layer that it passes
+    middles: tuple[Point, ...]  # The centre of each node
+    routes: tuple[tuple[Point, ...], ...]  # Of each arrow from centre to centre, with two points in each layer crossed
     width: float
     height: float
 
 
 def layered(widths: Sequence[float], arrows: Sequence[Arrow], tiers: Sequence[Sequence[int]] = ()) -> GraphLayout:
-    """Compute the layout of a graph; an arrow that closes a circle with those before it is ignored for the layers."""
+    """Compute the layout of a graph; an arrow that closes a cycle with earlier arrows does not affect the layers."""
     count = len(widths)
     order = _acyclic(count, arrows)
     following = [tier for tier in tiers if tier]
@@ -76,7 +76,7 @@ def layered(widths: Sequence[float], arrows: Sequence[Arrow], tiers: Sequence[Se
 
 
 def _acyclic(count: int, arrows: Iterable[Arrow]) -> list[Arrow]:
-    """Return arrows, without those that close a circle with those before them."""
+    """Return the arrows without those that close a cycle with earlier arrows."""
     after: list[set[int]] = [set() for _ in range(count)]
     kept: list[Arrow] = []
     for source, target in arrows:
@@ -97,7 +97,7 @@ def _longest_paths(count: int, arrows: Sequence[Arrow]) -> list[int]:
 
 
 class _Grid:
-    """Nodes, and the places where edges pass through layers, in their order in each layer."""
+    """Nodes, and the points where edges cross a layer, in their order in each layer."""
 
     def __init__(self, layers: Sequence[int], arrows: Sequence[Arrow]) -> None:
         self._nodes = len(layers)
@@ -125,7 +125,7 @@ class _Grid:
         self.rows = rows
 
     def uncross(self) -> None:
-        """Sort each layer by the mean place of its neighbours, forth and back; keep the order that crosses least."""
+        """Sort each layer by the mean position of neighbours, back and forth; keep the order with fewest crossings."""
         best, fewest = [list(row) for row in self.rows], self.crossings()
         for sweep in range(_SWEEPS):
             forth = sweep % 2 == 0
@@ -148,7 +148,7 @@ class _Grid:
         return found
 
     def coordinates(self) -> list[float]:
-        """Return the distance of each node and place from the top: near its neighbours, in the order of its layer."""
+        """Return the distance of nodes and crossing points from the top: near neighbours, in the order of the layer."""
         y = [0.0] * len(self._left)
         for row in self.rows:
             for node, offset in zip(row, self._offsets(row), strict=True):
@@ -178,7 +178,7 @@ class _Grid:
         self.rows[number].sort(key=barycentre)
 
     def _swap(self) -> None:
-        """Exchange neighbours in a layer wherever that undoes crossings."""
+        """Swap adjacent nodes of a layer if that removes crossings."""
         for number, row in enumerate(self.rows):
             beside = [self.rows[other] for other in (number - 1, number + 1) if 0 <= other < len(self.rows)]
             place = {node: at for layer in beside for at, node in enumerate(layer)}
@@ -194,7 +194,7 @@ class _Grid:
                     row[at], row[at + 1] = other, one
 
     def _offsets(self, row: Sequence[int]) -> list[float]:
-        """Return the least distance of each node of a layer from the first one."""
+        """Return each node's minimum distance from the first node of its layer."""
         offsets = [0.0] if row else []
         for one, other in pairwise(row):
             passing = (one >= self._nodes) + (other >= self._nodes)
@@ -203,7 +203,7 @@ class _Grid:
 
 
 def _rising(wished: Sequence[float]) -> list[float]:
-    """Return the numbers nearest to those wished, by least squares, that never fall (pool adjacent violators)."""
+    """Return the nondecreasing numbers closest to the desired ones by least squares (pool adjacent violators)."""
     pools: list[tuple[float, int]] = []
     for wish in wished:
         pools.append((wish, 1))
@@ -216,7 +216,7 @@ def _rising(wished: Sequence[float]) -> list[float]:
 _LETTER, _PADDING, _NARROWEST, _LONGEST = 8.2, 26.0, 64.0, 26
 _HALF_HEIGHT = 17.0
 _PORTS = 11.0
-"""How far from a node's middle edges end at most, up and down."""
+"""Largest vertical distance of an edge's end from its node's centre."""
 _HEAD = 9.0
 _DASHES = {"solid": None, "dashed": "9 5", "dotted": "2 5"}
 
@@ -227,12 +227,12 @@ def regression_id(number: int | str) -> str:
 
 
 def graph_svg(model: CausalModel) -> Html:
-    """Return the graph as SVG: causes left, effects right; width by strength, dashes by stability, rings: open."""
+    """Return the graph as SVG, causes left: width shows strength, dashes show stability, rings an open direction."""
     names = model.data.names
     number = {name: at for at, name in enumerate(names)}
     widths = [max(_NARROWEST, _LETTER * len(_shown(name)) + _PADDING) for name in names]
     assumed = {frozenset(pair): pair for pair in model.assumed}
-    # Directed edges have their say in the layers first.
+    # Directed edges come first, because earlier edges determine the layers.
     edges = sorted(model.edges, key=lambda edge: not edge.directed)
     ends = [assumed.get(frozenset(pair), pair) for pair in ((edge.source, edge.target) for edge in edges)]
     arrows = [(number[source], number[target]) for source, target in ends]
@@ -255,7 +255,7 @@ def _shown(name: str) -> str:
 
 
 def _ports(layout: GraphLayout, arrows: Sequence[tuple[int, int]]) -> list[tuple[float, float]]:
-    """Return the vertical offsets of each edge's ends from its nodes' middles, so that none hides another."""
+    """Return the vertical offsets of each edge's ends from its nodes' centres, which keep edges from overlapping."""
     found = [[0.0, 0.0] for _ in arrows]
     for end in (0, 1):
         by_node: dict[tuple[int, bool], list[int]] = {}
@@ -273,7 +273,7 @@ def _ports(layout: GraphLayout, arrows: Sequence[tuple[int, int]]) -> list[tuple
 def _route(
     layout: GraphLayout, arrow: tuple[int, int], place: int, ports: tuple[float, float], widths: Sequence[float]
 ) -> list[Point]:
-    """Return an edge's points from the border of its source to that of its target."""
+    """Return an edge's points from the border of its source to the border of its target."""
     source, target = arrow
     route = list(layout.routes[place])
     (x0, y0), (x1, y1) = route[0], route[-1]
@@ -350,7 +350,7 @@ def _node(model: CausalModel, at: int, middle: Point, width: float) -> Html:
 
 
 def _markers() -> Html:
-    """Return arrowheads, and the ring of an open end."""
+    """Return the markers of edge ends: arrowheads, and the ring of an open direction."""
     box: dict[str, Any] = {"markerUnits": "userSpaceOnUse", "orient": "auto", "markerWidth": 12, "markerHeight": 12}
     triangle = tag("path", d="M0 0L10 5L0 10z")
     heads = [

@@ -5,7 +5,7 @@
   if (!panel || !graph) return;
   const articles = [...panel.querySelectorAll("article")];
 
-  // The regression of one variable; of a cause, if an edge was chosen, its curve.
+  // Show the regression of one variable and, if an edge was chosen, the curve over that cause.
   function show(variable, cause) {
     for (const article of articles) article.classList.toggle("chosen", article.dataset.variable === variable);
     for (const link of graph.querySelectorAll("a")) {
@@ -18,7 +18,7 @@
       select.value = `cause-${cause}`;
       select.dispatchEvent(new Event("change", { bubbles: true }));
     }
-    // A figure that was drawn while it was hidden did not know its width.
+    // A figure that was drawn while hidden had no width to adapt to.
     window.dispatchEvent(new Event("resize"));
     return article;
   }

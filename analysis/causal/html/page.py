@@ -1,4 +1,4 @@
-"""A page of its own for a causal model: its graph, and the curve and the data behind every node and edge."""
+"""HTML page of a causal model: its graph, and the curve and data of every node and edge."""
 
 from __future__ import annotations
 
@@ -50,26 +50,26 @@ def render_model(
     markov: MarkovCheck | None = None,
     screenings: Sequence[ScreeningOff] = (),
 ) -> str:
-    """Return a causal model as one HTML document, as self-contained as the report.
+    """Return a causal model as one HTML document, self-contained like the report.
 
     Parameters
     ----------
     model : CausalModel
         The model.
     name : str
-        Of the table, for the title.
+        Name of the table, for the title.
     left_out : sequence of Exclusion
-        Columns that were not offered to the analysis; the model knows those that it refused itself.
+        Columns that were not passed to the analysis; the model lists those that it rejected itself.
     notes : sequence of str
-        What the reader must know of the table.
+        Remarks on the table for the reader.
     derived : mapping of str to str
-        Expressions of derived variables.
+        Expressions of derived variables, by name.
     curves : sequence of CurveParameters
-        Whose parameters the table holds.
+        Curves whose parameters are columns of the table.
     markov : MarkovCheck, optional
-        Result of its Markov check.
+        Result of the model's Markov check.
     screenings : sequence of ScreeningOff
-        Checks of screening off.
+        Results of screening-off tests.
     """
     open_ends = undecided(model)
     edges = edges_table(model, link=f"#{regression_id('')}").to_html(identity="edges-table", sortable=True)
@@ -120,14 +120,14 @@ def _sentences(sentences: Iterable[str]) -> Html:
 
 def _graph(model: CausalModel) -> list[Html]:
     key = [
-        tag("li", "wider: stronger"),
-        tag("li", "dashed: in fewer than 90 % of the subsamples, dotted: in fewer than half"),
-        tag("li", "grey: by definition"),
-        tag("li", "brown, with rings and no head: direction open"),
-        tag("li", "round: discrete"),
+        tag("li", "wider line: stronger dependence"),
+        tag("li", "dashed line: found in fewer than 90 % of the subsamples; dotted: in fewer than half"),
+        tag("li", "grey line: edge by definition"),
+        tag("li", "brown line with a ring at each end: direction open"),
+        tag("li", "rounded box: discrete variable"),
     ]
     sentence = (
-        "Causes are to the left of their effects. Click an edge or a variable for the curve, the data and the formula."
+        "Causes are to the left of their effects. Click an edge or a variable to see its curve, data and formula."
     )
     regressions = [_regression(model, name, at) for at, name in enumerate(model.data.names) if name in model.mechanisms]
     last = [name for name in _order(model) if model.parents(name)]
@@ -175,8 +175,8 @@ def _formulas(model: CausalModel) -> list[Html]:
                 [name, tag("code", mechanism.formula), number(mechanism.bits, 4), f"{len(mechanism.parameters)}"]
             )
     caption = (
-        "Each variable as a formula of its causes: the shortest description of all candidates. [condition] is 1 "
-        "where it holds and 0 elsewhere; ± is the standard deviation of the residuals"
+        "Formula of each variable from its causes: the candidate with the shortest description, in bits. [condition] "
+        "is 1 where the condition holds and 0 elsewhere; ± is the standard deviation of the residuals"
     )
     return [tag("div", table(caption, ("variable", "formula", "bits", "fitted numbers"), rows), class_="wordy")]
 
@@ -208,13 +208,13 @@ def _separations(model: CausalModel) -> list[Html]:
     ]
     shown = []
     if rows:
-        caption = "Pairs without an edge, and the set that separates them"
-        shown.append(tag("div", table(caption, ("pair", "held fixed", "p", "in words"), rows), class_="tall wordy"))
+        caption = "Pairs without an edge, and the variables that separate them"
+        shown.append(tag("div", table(caption, ("pair", "held fixed", "p", "reason"), rows), class_="tall wordy"))
     names = len(model.data.names)
     apart = names * (names - 1) // 2 - len(model.separations) - len(model.edges)
     if apart > 0:
         pairs = counted(apart, "further pair")
-        shown.append(tag("p", f"{pairs} cannot have an edge by the background knowledge, and were not tested."))
+        shown.append(tag("p", f"{pairs} not tested: background knowledge rules out an edge."))
     return shown
 
 
@@ -222,11 +222,11 @@ def _variables(model: CausalModel, left_out: Sequence[Exclusion], derived: Mappi
     shown = [variables_table(model, derived).to_html()]
     excluded = [(one.name, one.why) for one in (*model.exclusions, *left_out)]
     if excluded:
-        shown.append(tag("div", table("What was left out", ("column", "why"), excluded), class_="wordy"))
+        shown.append(tag("div", table("Excluded columns", ("column", "reason"), excluded), class_="wordy"))
     dropped = len(model.data.dropped_rows)
     if dropped:
         lacking = listing([f"{name} ({count})" for name, count in model.data.missing.items()])
-        shown.append(tag("p", f"{counted(dropped, 'row')} dropped for a missing value: {lacking}."))
+        shown.append(tag("p", f"{counted(dropped, 'row')} dropped because of missing values: {lacking}."))
     return shown
 
 
@@ -234,15 +234,15 @@ def _settings(model: CausalModel) -> Html:
     known, settings = model.knowledge, model.settings
     facts = {
         "tiers": " / ".join(", ".join(tier) for tier in known.tiers),
-        "required": ", ".join(f"{one} → {other}" for one, other in known.required),
-        "forbidden": ", ".join(f"{one} → {other}" for one, other in known.forbidden),
+        "required edges": ", ".join(f"{one} → {other}" for one, other in known.required),
+        "forbidden edges": ", ".join(f"{one} → {other}" for one, other in known.forbidden),
         "inputs": ", ".join(known.inputs),
         "outputs": ", ".join(known.outputs),
-        "by definition": "; ".join(f"{name} from {', '.join(parts)}" for name, parts in known.definitions.items()),
+        "definitions": "; ".join(f"{name} from {', '.join(parts)}" for name, parts in known.definitions.items()),
         "test": settings.test,
         "alpha": f"{settings.alpha:g}",
-        "largest set held fixed": f"{settings.depth}",
+        "largest conditioning set": f"{settings.depth}",
         "subsamples": f"{settings.subsamples}",
         "seed": f"{settings.seed}",
     }
-    return definitions(((what, value or "nothing") for what, value in facts.items()), "provenance")
+    return definitions(((what, value or "none") for what, value in facts.items()), "provenance")

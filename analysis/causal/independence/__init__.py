@@ -1,1 +1,1 @@
-"""Tests of conditional independence on tables of discrete and continuous variables; a further one is one class."""
+"""Tests of conditional independence between discrete and continuous variables; a new test is one class."""

@@ -1,7 +1,7 @@
 """Compiled loops of the independence tests: residuals, bases and their correlations, and kernel densities.
 
-Blocks of `centre`, `orthonormalise` and `project_out` are ranges of rows. Their arrays hold one column of the table a
-row, so that the innermost loops run through neighbouring numbers.
+Blocks of `centre`, `orthonormalise` and `project_out` are ranges of rows. Each row of their arrays is a column of the
+table, so the innermost loops access contiguous memory.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ _SIGNATURES: dict[str, tuple[str, bool]] = {
     "orthonormalise": (f"{_CHANGED}, {_CODES}, {_CODES}", True),
     "project_out": (f"{_MATRIX}, {_CODES}, {_CODES}, {_CHANGED}", True),
 }
-"""The types of each loop's arguments, and whether its sums may be reordered."""
+"""Argument types of each loop, and whether its sums may be reordered."""
 
 
 @cache
 def compiled_loop(name: str) -> Any:
-    """Return a loop of this module, compiled."""
+    """Return a compiled loop of this module."""
     signature, reordered = _SIGNATURES[name]
     return compiled(__name__, name, (signature,), called="the independence tests", fastmath=reordered)
 
 
 _DEPENDENT = 1e-9
-"""A column that keeps less than this share of its sum of squares is a combination of those before it."""
+"""A column that keeps less than this share of its sum of squares is a combination of earlier columns."""
 
 
 def orthonormalise(basis: Any, starts: Any, most: Any) -> Any:
-    """Make the rows of a basis, shape (p, rows), orthonormal in each block, in place; return how many each block has.
+    """Orthonormalise a basis, shape (p, rows), in place block by block; return the number of vectors of each block.
 
-    starts : shape (blocks + 1,), the first row of each block, and the number of rows. most : shape (blocks,), how many
-    a block can carry. Modified Gram and Schmidt, twice, which is enough for double precision.
+    starts : shape (blocks + 1,), the first row of each block, and the number of rows. most : shape (blocks,), the
+    maximum number of vectors of each block. Modified Gram–Schmidt runs twice, which is enough for double precision.
     """
     kept = np.zeros(len(most), np.int64)
     for block in range(len(most)):
@@ -71,7 +71,7 @@ def orthonormalise(basis: Any, starts: Any, most: Any) -> Any:
                 after += own[row] * own[row]
             if after <= _DEPENDENT * before:
                 continue
-            # Columns that are left out make room: kept[block] never passes `column`, which is not needed any more.
+            # Skipped columns free their rows: kept[block] never exceeds `column`, which is no longer needed.
             place = basis[kept[block], first:end]
             length = np.sqrt(after)
             for row in range(end - first):
@@ -110,10 +110,13 @@ def centre(columns: Any, starts: Any) -> None:
 
 
 def orthonormal(columns: Any, least: float, independent: float) -> Any:
-    """Return an orthonormal basis of columns, shape (rows, q), without those with a mean square below `least`, and
-    without directions in which less than the share `independent` of their squares is left."""
+    """Return an orthonormal basis of columns, shape (rows, q).
+
+    The basis excludes columns with a mean square below `least`, and directions with less than the share `independent`
+    of the columns' squares.
+    """
     rows = len(columns)
-    # Through the small matrix of products: its eigenvectors, scaled, turn the columns into an orthonormal basis.
+    # The scaled eigenvectors of the small matrix of products turn the columns into an orthonormal basis.
     products = np.dot(columns.T, columns)
     kept = np.flatnonzero(np.diag(products) > least * rows)
     lengths = np.sqrt(np.diag(products)[kept])
@@ -134,8 +137,10 @@ def orthonormal(columns: Any, least: float, independent: float) -> Any:
 
 
 def canonical(one: Any, other: Any) -> Any:
-    """Return the squared canonical correlations of two orthonormal bases, shapes (rows, p) and (rows, q), and by how
-    much more they scatter than independence makes them."""
+    """Return the squared canonical correlations of two orthonormal bases, and the inflation of their scatter.
+
+    The bases have shapes (rows, p) and (rows, q); the inflation is 1 under independence.
+    """
     rows = len(one)
     # The singular values of QᵀR are the cosines between both spaces: the canonical correlations.
     left, correlations, right = np.linalg.svd(np.dot(one.T, other), full_matrices=False)
@@ -156,7 +161,7 @@ def canonical(one: Any, other: Any) -> Any:
 
 
 def gaussian(values: Any, width: float, into: Any) -> None:
-    """Multiply a square matrix, float32, by exp(−½ (vᵢ − vⱼ)² / width²)."""
+    """Multiply the elements of a square matrix, float32, by exp(−½ (vᵢ − vⱼ)² / width²)."""
     scale = np.float32(-0.5 / width**2)
     # One exponential for both halves of the symmetric matrix.
     for row in range(len(values)):
@@ -168,9 +173,9 @@ def gaussian(values: Any, width: float, into: Any) -> None:
 
 
 def information_of_permutation(own: Any, other: Any, held: Any, order: Any) -> Any:
-    """Return Σ log₂ p(xyz) / p(xz) over rows; no permutation of X changes p(z) / p(yz), the rest of the information.
+    """Return Σ log₂ p(xyz) / p(xz) over rows; permutations of X do not change the remaining factor, p(z) / p(yz).
 
-    own, other, held : shape (rows, rows), the kernels of X, Y and Z. order : which row's X each row gets.
+    own, other, held : shape (rows, rows), the kernels of X, Y and Z. order : the row whose X each row gets.
     """
     rows = len(order)
     total = 0.0

@@ -1,13 +1,13 @@
 """Features of variables, and their residuals given a conditioning set: by regressions on features, or by kernels.
 
-The paper asks for a test that is free of form (section 6.1). Regression on indicators of categories, scales and bends
-of numbers follows any smooth function and most steps, keeps exact p-values, and is a thousand times faster than
-densities. There is one curve in each cell of the discrete variables (section 7.2).
+The paper requires a test that assumes no functional form (section 6.1). Regression on indicators of categories, and on
+scales and bends of numbers, follows any smooth function and most steps, keeps exact p-values, and is a thousand times
+faster than density estimates. Each cell of the discrete variables has its own curve (section 7.2).
 
-A regression on a few columns leaves a misfit: of counters without noise nearly all that is left, and the same function
-of the conditioning set in each of them. Kernel ridge regression (`Smoother`) leaves far less, but takes the third power
-of the rows in time, so that it only confirms what faster tests find (Rasmussen and Williams, "Gaussian Processes for
-Machine Learning", 2006, sections 2.2 and 5.4.2).
+A regression on a few columns leaves a misfit. For counters without noise, the misfit is nearly the whole residual, and
+it is the same function of the conditioning set for each counter. Kernel ridge regression (`Smoother`) leaves far less,
+but its time grows with the third power of the rows, so it only confirms what faster tests find (Rasmussen and Williams,
+"Gaussian Processes for Machine Learning", 2006, sections 2.2 and 5.4.2).
 """
 
 from __future__ import annotations
@@ -27,38 +27,38 @@ from unperturbed.common.extras import LazyLibrary
 special = LazyLibrary("scipy.special")
 
 _BENDS = 0.5, 0.25, 0.75
-"""Knots of the bends, as shares of the rows below."""
+"""Knots of the bends, as quantiles."""
 _FINEST_BENDS = 3, 5
 _ROWS_A_BEND = 50
-"""Rows for each further bend: with more rows, a smaller misfit of a curve would be significant."""
+"""Rows for each further bend: with more rows, a smaller misfit of a curve becomes significant."""
 _SAME_SCALE = 0.98
-"""Where a variable and its logarithm correlate by more, the logarithm adds nothing."""
+"""If a variable and its logarithm correlate by more than this, the logarithm adds nothing."""
 _HEAVY_KURTOSIS = 12.0
-"""Excess kurtosis above which the few rows far out would decide a regression alone, so that their ranks are taken."""
+"""Excess kurtosis above which a few extreme rows would dominate a regression, so ranks are used instead."""
 _FEWEST = 5
-"""Categories that are rarer share one indicator: an F distribution does not describe them."""
+"""Categories with fewer rows share one indicator: an F distribution does not describe them."""
 
 
 @dataclass(frozen=True)
 class Features:
-    """One variable's columns, each of mean 0 and variance 1."""
+    """Columns of one variable, each with mean 0 and variance 1."""
 
-    # (rows, scales): The variable itself and its logarithm where that differs, the one with lighter tails first; for
-    # a discrete variable indicators of all but one category.
+    # (rows, scales): The variable itself, and its logarithm if that differs, the scale with lighter tails first; for
+    # a discrete variable, indicators of all but one category.
     scales: Floats
-    # (rows, columns): `scales` and bends of the first at the quartiles: what a dependence is looked for in.
+    # (rows, columns): `scales`, and bends of the first scale at the quartiles; tests search these for a dependence.
     curve: Floats
-    other_curve: Floats  # (rows, columns): The second scale and its bends; no columns where there is one scale
+    other_curve: Floats  # (rows, columns): The second scale and its bends; no columns if there is one scale
     rest: Floats  # (rows, columns): Further columns for functions of a continuous variable, the most useful first
     codes: Codes | None  # (rows,): Categories of a discrete variable
-    categories: int  # How many there are; 0 for a continuous variable
-    # (rows,): Of a continuous variable: how many rows have a smaller value, those with an equal one counted half.
+    categories: int  # Number of categories; 0 for a continuous variable
+    # (rows,): Ranks of a continuous variable, from 1; equal values share their mean rank.
     ranks: Floats | None
-    entropy_bits: float  # Of a discrete variable; infinite for a continuous one
+    entropy_bits: float  # Entropy of a discrete variable; infinite for a continuous one
 
 
 def features_of(data: Data) -> Mapping[str, Features]:
-    """Return the features of each variable; positive ones also as logarithms, of which T = #op·C is a sum."""
+    """Return each variable's features; positive variables also have logarithms, which turn T = #op·C into a sum."""
     return {
         name: _discrete(data.codes(name)) if data.kinds[name] == "discrete" else _continuous(data.values(name))
         for name in data.names
@@ -66,7 +66,7 @@ def features_of(data: Data) -> Mapping[str, Features]:
 
 
 def normal_scores(values: Floats) -> Floats:
-    """Return each value's normal quantile by rank; equal values share one."""
+    """Return the normal quantile of each value's rank; equal values share a quantile."""
     scores: Floats = special.ndtri((_ranks(values) - 0.5) / len(values))
     return scores
 
@@ -104,7 +104,7 @@ def _continuous(values: Floats) -> Features:
         logarithm = _standard(np.log(values))
         tails_of_logarithm = _excess_kurtosis(logarithm)
         if tails_of_logarithm <= _HEAVY_KURTOSIS and abs(float(np.mean(logarithm * own))) < _SAME_SCALE:
-            # Bends and powers follow curves where they have rows.
+            # Bends and powers can follow a curve only where they have rows.
             scales = [logarithm, own] if tails_of_logarithm < tails else [own, logarithm]
     columns = _standardised(np.array(scales).T)
     first, bends = scales[0], _bends(scales[0], _BENDS)
@@ -122,14 +122,14 @@ def _continuous(values: Floats) -> Features:
 
 
 def _finer(rows: int) -> list[float]:
-    """Return the odd eighths, sixteenths and thirty-seconds, as far as there are rows for so many bends."""
+    """Return the odd eighths, sixteenths and thirty-seconds, as far as there are enough rows for as many bends."""
     coarsest, finest = _FINEST_BENDS
     levels = [level for level in range(coarsest, finest + 1) if level == coarsest or 2**level * _ROWS_A_BEND <= rows]
     return [place / 2**level for level in levels for place in range(1, 2**level, 2)]
 
 
 def _bends(values: Floats, shares: Sequence[float]) -> Floats:
-    """Return curves that are flat up to a quantile and rise behind it."""
+    """Return columns that are flat up to a quantile and rise above it."""
     knots = dict.fromkeys(np.quantile(values, shares).tolist())
     return _standardised(np.array([np.maximum(values - knot, 0.0) for knot in knots]).T)
 
@@ -146,7 +146,7 @@ def _standard(values: Floats) -> Floats:
 
 
 def _standardised(columns: Floats) -> Floats:
-    """Return columns of mean 0 and variance 1, without those that are constant."""
+    """Return the columns scaled to mean 0 and variance 1, without constant columns."""
     centred = columns - columns.mean(axis=0)
     spread = np.sqrt(np.mean(centred**2, axis=0))
     varying = spread > 1e-12
@@ -158,22 +158,22 @@ _Array = TypeVar("_Array", Floats, Codes)
 
 ROWS_A_PARAMETER = 5
 _OWN_CURVE_ROWS = 10
-"""A cell with fewer rows has a mean of its own, and shares its curve with other such cells."""
+"""A cell with fewer rows has its own mean, but shares its curve with the other small cells."""
 _LARGEST_BLOCK = 36
-"""Columns of one curve at most: all of a single variable, a dozen of each of three."""
+"""Maximum number of columns of one curve: all of a single variable, a dozen of each of three."""
 _FEWEST_COLUMNS = 3
-"""Columns of one curve at least, if there are ROWS_A_PARAMETER rows for each: two scales and a bend."""
+"""Minimum number of columns of one curve, if each has ROWS_A_PARAMETER rows: two scales and a bend."""
 _UNEVEN = 1e-3
-"""Residuals are taken to be larger for some values of the conditioning set than for others below this p-value."""
+"""Below this p-value, the size of residuals is taken to depend on the conditioning set."""
 _LEAST_SIZE = 0.2
-"""Least expected size of a residual, as a share of the mean size."""
+"""Smallest expected size of a residual, as a share of the mean size."""
 
 
 class ConditioningSet:
     """Regressions on a conditioning set.
 
-    `parameters`: Number of fitted numbers: a mean a cell, and the coefficients of each curve.
-    `cells`, `cell_of`: How many combinations of categories occur, and which one each row has.
+    `parameters`: Number of fitted numbers: one mean per cell, and the coefficients of each curve.
+    `cells`, `cell_of`: Number of combinations of categories that occur, and the combination of each row.
     """
 
     def __init__(
@@ -189,7 +189,7 @@ class ConditioningSet:
         curves = _interleaved([one for one in held if one.codes is None])
         self._curved = bool(curves)
         self.parameters = self.cells
-        # Cells with curves of their own come first, each a block; all others are one block at the end.
+        # Cells with their own curves come first, each as a block; all other cells share the last block.
         sizes = np.bincount(self.cell_of, minlength=self.cells)
         few = sizes < _OWN_CURVE_ROWS
         places = np.argsort(few, kind="stable")
@@ -217,22 +217,21 @@ class ConditioningSet:
         self.parameters += int(self._kept.sum())
 
     def residuals(self, columns: Floats) -> Floats:
-        """Return the residuals of columns of shape (rows, q). The columns' own mean is 0."""
+        """Return the residuals of columns, shape (rows, q), whose means are 0."""
         if self.cells == 1 and not self._curved:
             return columns
-        ordered = np.array(self._sorted(columns).T, order="C")  # a copy, which is changed
+        ordered = np.array(self._sorted(columns).T, order="C")  # a copy, changed in place
         compiled_loop("centre")(ordered, self._cell_starts)
         if self._curved:
             compiled_loop("project_out")(self._basis, self._starts, self._kept, ordered)
         return self._unsorted(ordered.T)
 
     def even_residuals(self, own: Features) -> tuple[Floats, int]:
-        """Return residuals of a variable's curve that are of much the same size whatever is held fixed, scales first,
-        and how many columns are scales.
+        """Return residuals of a variable's curve with even variance, scales first, and the number of scales.
 
-        Of two scales the one with the more even residuals is taken. What is uneven still is regressed anew, weighted by
-        the inverse of the size that is expected. Dividing residuals by it would not do: what a regression misses where
-        errors are small would become large, and pass for a dependence.
+        Of two scales, the scale with the more even residuals is used. If they are still uneven, the regression is
+        repeated with the inverse of the expected size as weights. Dividing residuals by that size would be wrong:
+        misfit where errors are small would become large, and look like a dependence.
         """
         scales, ways = own.scales.shape[1], [own.curve]
         if own.codes is None:
@@ -250,7 +249,7 @@ class ConditioningSet:
         return left, scales
 
     def _expected_sizes(self, left: Floats) -> tuple[float, Floats]:
-        """Return the F statistic of residuals' sizes regressed on the conditioning set, and the expected sizes."""
+        """Regress the residuals' sizes on the conditioning set; return the F statistic and the expected sizes."""
         fitted, spare = self.parameters - 1, len(left) - self.parameters
         level = np.abs(left).mean(axis=0)
         if fitted < 1 or spare < 1 or not level.size or not level.all():
@@ -279,7 +278,7 @@ class ConditioningSet:
         return self._unsorted(left.T)
 
     def residual_variances(self) -> Floats:
-        """Return each row's residual variance as a share of its own: float64, shape (rows,), 1 less its leverage."""
+        """Return each row's share of variance left in its residual, 1 less its leverage: float64, shape (rows,)."""
         used = 1 / self._sizes[self._cell]
         if self._curved:
             for block, kept in enumerate(self._kept):
@@ -288,7 +287,7 @@ class ConditioningSet:
         return self._unsorted(1 - used)
 
     def _sorted(self, values: _Array) -> _Array:
-        """Return rows in the order of cells."""
+        """Return the rows sorted by cell."""
         return values if self._order is None else values[self._order]
 
     def _unsorted(self, values: Floats) -> Floats:
@@ -300,7 +299,7 @@ class ConditioningSet:
 
 
 def _cells_of(discrete: Sequence[Features], rows: int) -> tuple[Codes, int]:
-    """Return for each row which combination of categories it has, and how many of them occur."""
+    """Return the combination of categories of each row, and the number of combinations that occur."""
     cell, count = np.zeros(rows, np.int64), 1
     for one in discrete:
         assert one.codes is not None
@@ -324,16 +323,16 @@ def _interleaved(held: Sequence[Features]) -> list[Floats]:
 
 MOST_ROWS = 400
 _WIDTHS = 0.3, 1.0, 3.0
-"""Of the kernels, in standard deviations."""
+"""Widths of the kernels in standard deviations."""
 _PENALTIES = 10.0 ** np.arange(-9.0, 2.0)
 _SHARED = 0.5
 """Share of a function that is the same in all cells of the discrete variables."""
 
 
 class Smoother:
-    """Kernel ridge regressions on a conditioning set, from some rows of the table, at most MOST_ROWS.
+    """Kernel ridge regressions on a conditioning set, fitted to at most MOST_ROWS rows of the table.
 
-    Scales of continuous variables are coordinates, combinations of discrete ones are cells.
+    Scales of continuous variables are coordinates; combinations of discrete variables are cells.
     """
 
     def __init__(self, held: Sequence[Features], rows: Codes) -> None:
@@ -351,10 +350,10 @@ class Smoother:
         self._values, self._vectors = np.linalg.eigh(np.array(kernels))
 
     def residuals(self, columns: Floats) -> tuple[Floats, Floats, float]:
-        """Return the residuals of columns, shape (rows, q), by the width and penalty that predict left-out rows best.
+        """Return the residuals of columns, shape (rows, q), for the width and penalty that best predict left-out rows.
 
-        Then the mean squared error of left-out rows as a share of each column's variance; and the rows less the
-        parameters that were fitted, in effect, to the column that took most.
+        Also return each column's mean squared error on left-out rows as a share of its variance, and the number of rows
+        less the effective number of fitted parameters, for the column with the most parameters.
         """
         found = [self._residual(column - column.mean()) for column in columns.T]
         return (

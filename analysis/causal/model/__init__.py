@@ -1,1 +1,1 @@
-"""The causal model: edges, checks, predictions, exports, and its wording."""
+"""The causal model: edges, checks, predictions and exports."""

@@ -1,4 +1,4 @@
-"""A causal model for other tools: Graphviz's dot, GML and GraphML. JSON is `CausalModel.to_json`."""
+"""Exports of a causal model to Graphviz DOT, GML and GraphML; `CausalModel.to_json` writes JSON."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ _EDGE_KEYS = {
     "definitional": "boolean",
     "conflicting": "boolean",
 }
-# What XML 1.0 cannot hold, in no form.
+# Characters that XML 1.0 cannot represent, not even escaped.
 _NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _STABLE, _UNSTABLE = 0.9, 0.5
 _THINNEST, _WIDER = 1.0, 4.5
 
 
 def edge_width(strength: float) -> float:
-    """Return the width of an edge in pixels: 1 at 0 bits a row, half way at 1 bit, up to 5.5."""
+    """Return an edge's line width in pixels: 1 at 0 bits per row, 3.25 at 1 bit, at most 5.5."""
     if math.isnan(strength):
         return _THINNEST
     return _THINNEST + _WIDER * max(strength, 0.0) / (max(strength, 0.0) + 1)
 
 
 def edge_style(stability: float) -> str:
-    """Return the style of an edge: solid from 90 % of the subsamples, or of none; dashed from 50 %; else dotted."""
+    """Return an edge's line style by stability: solid from 90 % or if not measured, dashed from 50 %, else dotted."""
     if math.isnan(stability) or stability >= _STABLE:
         return "solid"
     return "dashed" if stability >= _UNSTABLE else "dotted"
 
 
 def to_dot(model: CausalModel) -> str:
-    """Return the graph as Graphviz dot: width by strength, style by stability, no arrowhead if a direction is open.
+    """Return the graph in Graphviz DOT: width shows strength, style stability; open directions have no arrowhead.
 
-    Nodes are named by number, so that no variable's name can be mistaken for the language.
+    Nodes are numbered, because a variable's name could be mistaken for DOT syntax.
     """
     number = {name: at for at, name in enumerate(model.data.names)}
     lines = ["digraph model {", "  rankdir=LR;", '  node [shape=box, style=rounded, fontname="sans-serif"];']
@@ -62,10 +62,10 @@ def to_dot(model: CausalModel) -> str:
 
 
 def to_graphml(model: CausalModel) -> str:
-    """Return the graph as GraphML: nodes with kind and formula, edges with all that is known of them.
+    """Return the graph as GraphML: nodes with kind and formula, edges with their known attributes.
 
-    A node's id is its variable's name, as DoWhy and NetworkX need it, and a number where XML cannot hold some name. A
-    value that is not known is left out. What XML cannot hold becomes U+FFFD.
+    A node's id is its variable's name, as DoWhy and NetworkX require; if XML cannot represent some name, ids are
+    numbers. Unknown values are left out. Characters that XML cannot represent become U+FFFD.
     """
     root = ElementTree.Element("graphml", xmlns=_NAMESPACE)
     for domain, keys in (("node", _NODE_KEYS), ("edge", _EDGE_KEYS)):
@@ -96,9 +96,10 @@ def to_graphml(model: CausalModel) -> str:
 
 
 def to_gml(model: CausalModel) -> str:
-    """Return the graph as GML, which DoWhy takes: a node's label is its variable's name.
+    """Return the graph as GML, which DoWhy reads; a node's label is its variable's name.
 
-    An edge whose direction is open is written both ways. GML is ASCII: other signs are references such as `&#8722;`.
+    An edge with an open direction is written in both directions. GML is ASCII: other characters become references such
+    as `&#8722;`.
     """
     number = {name: at for at, name in enumerate(model.data.names)}
     lines = ["graph [", "  directed 1"]
@@ -118,13 +119,13 @@ def to_gml(model: CausalModel) -> str:
 
 
 def _gml_real(value: float) -> str:
-    """Return a number without an exponent: GML's grammar has one digit for it, and Graphviz holds to that."""
+    """Return a number without an exponent: GML's grammar, which Graphviz enforces, allows only one-digit exponents."""
     written = f"{Decimal(repr(float(value))):f}"
     return written if "." in written else f"{written}.0"
 
 
 def _ascii(text: str) -> str:
-    """Return text as GML holds it in quotes."""
+    """Escape text for a quoted GML string."""
     return "".join(sign if " " <= sign <= "~" and sign not in '"&' else f"&#{ord(sign)};" for sign in text)
 
 
@@ -137,6 +138,6 @@ def _add(parent: ElementTree.Element, key: str, text: str) -> None:
 
 
 def _quoted(text: str) -> str:
-    """Return a quoted string of dot. Backslashes begin escapes in labels, so each is doubled."""
+    """Return a quoted DOT string; backslashes, which start escapes in labels, are doubled."""
     plain = _NOT_XML.sub("\ufffd", text).replace("\\", "\\\\").replace('"', '\\"')
     return '"' + re.sub(r"[\r\n]+", " ", plain) + '"'

@@ -1,7 +1,7 @@
-"""Agreement of a model with the data: the Markov check of each node, screening off, and d-separation.
+"""Tests of a model against the data: the Markov check of each node, and screening off.
 
-Lemeire et al., "Causal analysis for performance modeling of computer programs", eq. (1), sections 3.3 and 8.2, where
-the check of the node C_op, by hand, shows that an edge cannot be left out.
+Lemeire et al., "Causal analysis for performance modeling of computer programs", eq. (1), sections 3.3 and 8.2. Section
+8.2 checks the node C_op by hand and finds that an edge cannot be left out.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Claim:
-    """An independence that a model claims, with the result of its test.
+    """Independence that a model claims, with its test result.
 
     Attributes
     ----------
     one, other : str
-        The variables that are claimed to be independent.
+        The variables that the model claims to be independent.
     given : tuple of str
         The conditioning set.
     p_value : float
-        The p-value of the test; NaN if it has none.
+        The p-value of the test; NaN if the test has none.
     adjusted : float
         The p-value after correction for all claims of the check.
     bits : float
-        Mutual information of the two given the others, a row; 0 if the claim were exactly so.
+        Mutual information of the two variables given the conditioning set, in bits per row; 0 if the claim is exact.
     refuted : bool
         Whether the data contradict the claim.
     determined : str
-        The variable that the others determine: the claim then holds trivially, and does not count. Empty where there is
-        none.
+        The variable that the conditioning set determines, empty if there is none: the claim then holds trivially and
+        does not count.
     """
 
     one: str
@@ -67,44 +67,44 @@ class Claim:
 
 
 def claim_dict(claim: Claim) -> dict[str, Any]:
-    """Return a claim as plain data; NaN is None."""
+    """Return a claim as plain data; NaN becomes None."""
     return {name: finite_or_none(value) if isinstance(value, float) else value for name, value in vars(claim).items()}
 
 
 class CheckedClaims(Result):
-    """Claims with their tests."""
+    """Independence claims with their test results."""
 
     claims: tuple[Claim, ...]
 
     def tables(self) -> Sequence[Table]:
-        """Return the claims with their tests, refuted ones first."""
+        """Return the claims with their test results, refuted claims first."""
         return (claims_table(self),)
 
     def to_frame(self) -> pl.DataFrame:
-        """Return one row a claim."""
+        """Return one row per claim."""
         return pl.DataFrame([claim_dict(one) for one in self.claims], schema_overrides={"given": pl.List(pl.String)})
 
     @property
     def refuted(self) -> tuple[Claim, ...]:
-        """Claims that the data refute, most information first."""
+        """Claims that the data refute, strongest dependence first."""
         return tuple(sorted((one for one in self.claims if one.refuted), key=lambda one: -one.bits))
 
 
 @dataclass(frozen=True, repr=False)
 class MarkovCheck(CheckedClaims):
-    """Whether each node is independent of its non-descendants, given its parents.
+    """Result of the Markov check: is each node independent of its non-descendants, given its parents?
 
     Attributes
     ----------
     claims : tuple of Claim
         All claims of the graph.
     alpha : float
-        Rate of false refutations among all refutations, or of each test where tests have no p-value.
+        False-discovery rate among the refutations, or the level of each test if tests have no p-value.
     refuted_share : float
-        Of the claims that are not trivial, those that single tests refute, without control over all: what permuted
-        graphs are compared by.
+        Share of the nontrivial claims that single tests refute, without correction for the number of tests; permuted
+        graphs are compared by this share.
     permuted_shares : tuple of float
-        The same of each graph with its nodes permuted, rising.
+        The same share for each graph with permuted nodes, ascending.
     seed : int
         Seed of the permutations.
     """
@@ -120,7 +120,7 @@ class MarkovCheck(CheckedClaims):
         return markov_sentences(self)[0]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return claims, refuted shares and p-value as plain data; NaN is None."""
+        """Return claims, refuted shares and p-value as plain data; NaN becomes None."""
         return {
             "alpha": self.alpha,
             "claims": [claim_dict(one) for one in self.claims],
@@ -133,7 +133,7 @@ class MarkovCheck(CheckedClaims):
 
     @property
     def permutation_p_value(self) -> float:
-        """How often a graph of the same shape agrees with the data as well by chance; NaN where none was tried."""
+        """Probability that a graph of the same shape agrees as well with the data by chance; NaN if none was tried."""
         if not self.permuted_shares:
             return math.nan
         as_good = sum(share <= self.refuted_share for share in self.permuted_shares)
@@ -142,18 +142,19 @@ class MarkovCheck(CheckedClaims):
 
 @dataclass(frozen=True, repr=False)
 class ScreeningOff(CheckedClaims):
-    """Whether characteristics carry all that an application does to its performance: eq. (1).
+    """Result of the screening-off test: do characteristics carry all effects of an application on its performance?
 
     Attributes
     ----------
     application, performance, by : tuple of str
-        The three parts: variables of the application, of its performance, and the characteristics.
+        The three parts of eq. (1): variables of the application, of its performance, and the characteristics.
     claims : tuple of Claim
-        One for each pair of an application's and a performance variable.
+        One claim for each pair of an application variable and a performance variable.
     without : tuple of Outcome
-        Of the same pairs with nothing held fixed: where they are independent anyhow, there is nothing to screen off.
+        Test results of the same pairs with nothing held fixed: if a pair is independent anyway, there is nothing to
+        screen off.
     alpha : float
-        Chance of refuting any where all hold.
+        Probability of refuting any claim if all hold.
     """
 
     application: tuple[str, ...]
@@ -168,7 +169,7 @@ class ScreeningOff(CheckedClaims):
         return str(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return verdict and pairs as plain data; NaN is None."""
+        """Return verdict and pairs as plain data; NaN becomes None."""
         pairs = zip(self.claims, self.without, strict=True)
         return {
             "application": self.application,
@@ -189,7 +190,7 @@ class ScreeningOff(CheckedClaims):
 
     @property
     def holds(self) -> bool:
-        """Whether no pair refutes eq. (1), and one could: some pair is dependent without the characteristics."""
+        """Whether no pair refutes eq. (1) although some pair could: it is dependent without the characteristics."""
         return not self.refuted and any(not one.independent for one in self.without)
 
     def __str__(self) -> str:
@@ -202,15 +203,16 @@ class ScreeningOff(CheckedClaims):
         if self.refuted:
             worst, pairs = self.refuted[0], f"{len(self.refuted)} of {len(self.claims)} pairs"
             return (
-                f"not so: {text}. {worst.one} still carries {worst.bits:.2g} bits per row about {worst.other} ({pairs})"
+                f"refuted by {pairs}: {text}. {worst.one} still carries {worst.bits:.2g} bits per row about "
+                f"{worst.other}"
             )
         if not self.holds:
-            return f"nothing to test: {off} and {effect} are independent anyhow"
+            return f"nothing to test: {off} and {effect} are independent even with nothing held fixed"
         return f"not refuted: {text}"
 
 
 def p_value_of_residuals(test: RegressionTest, mechanism: Mechanism, other: str) -> float:
-    """Return the p-value of a dependence of what a formula leaves on another variable; NaN of a discrete target."""
+    """Return the p-value of a dependence of a formula's residuals on another variable; NaN for a discrete target."""
     if not isinstance(mechanism, CurveMechanism):
         return math.nan
     return 1.0 if mechanism.exact else test.p_value_of_residuals(mechanism.residuals, other, mechanism.parents)
@@ -226,15 +228,15 @@ def check_markov(
     permutations: int = 20,
     seed: int = 0,
 ) -> MarkovCheck:
-    """Test whether each variable is independent of those it does not act on, when its parents are held fixed.
+    """Test whether each variable is independent of its non-descendants when its parents are held fixed.
 
-    `test`: On the table that the model is checked with; best another one than it was learnt from.
-    `inputs`: Parameters that were set: whether these are independent is a matter of the experiment's design.
-    `confirm`: The p-value of a second test of a variable with another one, given the former's parents, or NaN. The
-    larger p-value counts.
-    `permutations`: Graphs of the same shape with permuted nodes that are checked too: a dense graph claims little, and
-    is hard to refute whatever it says (Eulig et al., "Toward falsifying causal graphs using a permutation-based test",
-    2023).
+    `test`: A test on the table that the model is checked against, preferably not the table that it was learnt from.
+    `inputs`: Input parameters: whether they are independent depends on the experiment's design alone.
+    `confirm`: Returns the p-value of a second test between a variable and another one, given the first one's parents;
+    or NaN. The larger p-value counts.
+    `permutations`: Number of graphs of the same shape with permuted nodes that are checked for comparison: a dense
+    graph claims little and is hard to refute even if it is wrong (Eulig et al., "Toward falsifying causal graphs using
+    a permutation-based test", 2023).
     """
     _check_alpha(alpha)
     if permutations < 0:
@@ -252,7 +254,7 @@ def check_markov(
         )
     share = _refuted_share(outcomes, alpha)
     if confirm is not None:
-        # A test on features of the parents mistakes what these miss for a dependence; a formula may miss less.
+        # The test uses features of the parents and mistakes what they miss for a dependence; a formula may miss less.
         for at, (outcome, (one, other, _)) in enumerate(zip(outcomes, claimed, strict=True)):
             p_value = math.nan if outcome.p_value > alpha else confirm(one, other)
             if p_value > outcome.p_value:
@@ -269,16 +271,16 @@ def screens_off(
     *,
     alpha: float = 0.05,
 ) -> ScreeningOff:
-    """Test the paper's eq. (1), application ⊥ performance | characteristics, by pairs: variables that act only together
-    (an exclusive or) are not found."""
+    """Test eq. (1), application ⊥ performance | characteristics, pair by pair; joint effects such as XOR are missed."""
     _check_alpha(alpha)
     if not application or not performance:
-        raise DataError("name at least one variable of the application, and one of its performance")
+        raise DataError("screening off needs at least one application variable and one performance variable")
     every = [*application, *performance, *by]
     twice = next((name for name in every if every.count(name) > 1), None)
     if twice is not None:
         raise DataError(
-            f"{twice} is named in two parts: a variable describes the application, its performance, or a characteristic"
+            f"{twice} is named twice: a variable belongs to the application, to its performance, or to the "
+            "characteristics"
         )
     given = tuple(by)
     claimed = [(one, other, given) for one in application for other in performance]
@@ -293,7 +295,7 @@ def _check_alpha(alpha: float) -> None:
 
 
 def _claims(parents: Mapping[str, Sequence[str]], inputs: Collection[str]) -> list[tuple[str, str, tuple[str, ...]]]:
-    """Return each node with each non-descendant that is not a parent, and its parents."""
+    """Return all claims: a node, a non-descendant that is not its parent, and the node's parents."""
     order = causal_order(parents)
     ancestors: dict[str, set[str]] = {}
     for name in order:
@@ -305,12 +307,12 @@ def _claims(parents: Mapping[str, Sequence[str]], inputs: Collection[str]) -> li
         for other in parents
         if other != name and other not in of and name not in ancestors[other]
     ]
-    # Of two without parents both ways are one claim.
+    # For two nodes without parents, both directions are the same claim.
     return [one for one in claimed if one[2] or parents[one[1]] or one[1] in inputs or one[0] < one[1]]
 
 
 def _is_refuted(outcome: Outcome, p_value: float, alpha: float) -> bool:
-    """Decide by the p-value; a test without p-values has decided itself."""
+    """Return whether a claim is refuted: by its p-value or, for tests without p-values, by the test's own verdict."""
     return not outcome.independent if math.isnan(outcome.p_value) else p_value <= alpha
 
 

@@ -1,4 +1,4 @@
-"""Forecasts of runs under observations and interventions, by random runs through all mechanisms (section 3)."""
+"""Forecasts under observations and interventions: random runs drawn from all mechanisms (section 3)."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ Drawn = list[Category] | Floats
 
 _FEWEST_EFFECTIVE, _ENOUGH_EFFECTIVE = 30.0, 200.0
 _MOST_TIMES = 64
-"""Multiple of the requested runs at most, if few agree with the observations."""
+"""Largest multiple of the requested runs that is drawn if few agree with the observations."""
 
 
 @dataclass(frozen=True, eq=False)
 class ForecastVariable:
-    """The forecast of one variable.
+    """Forecast of one variable.
 
     Attributes
     ----------
     name : str
         The variable.
     mean, standard_deviation : float
-        Of a variable that has numbers; NaN of text.
+        Mean and standard deviation; NaN for text.
     low, high : float
-        Between them lie `level` of the runs.
+        Ends of the interval that contains the share `level` of the runs.
     probabilities : mapping of str, bool, int or float to float
-        Of a discrete variable's values; empty for a continuous one.
+        Probability of each value of a discrete variable; empty for a continuous one.
     given : bool
-        Whether the caller gave it.
+        Whether the caller gave the value.
     """
 
     name: str
@@ -56,7 +56,7 @@ class ForecastVariable:
     given: bool
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the forecast as plain data; NaN is None."""
+        """Return the forecast as plain data; NaN becomes None."""
         numbers = ("mean", "standard_deviation", "low", "high")
         return {
             "name": self.name,
@@ -68,24 +68,24 @@ class ForecastVariable:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Forecast(Result):
-    """The forecast of runs.
+    """Forecast of runs under an intervention or under observations.
 
     Attributes
     ----------
     given : mapping of str to str, bool, int or float
         The variables with a given value.
     intervention : bool
-        Given values were set (the variables' own mechanisms do not matter), not observed.
+        Whether the given values were set, which overrides the variables' own mechanisms, rather than observed.
     variables : mapping of str to ForecastVariable
-        Of every variable, causes first.
+        Forecast of every variable, causes first.
     runs : int
-        Random runs; more than requested if few agree with the observations.
+        Number of random runs; more than requested if few agree with the observations.
     effective_runs : float
-        How many equally weighted runs tell as much: `runs`, but for observations of effects.
+        Number of equally weighted runs with the same information: equals `runs` unless effects were observed.
     seed : int
-        Seed of the runs.
+        Random seed.
     level : float
-        Of the intervals.
+        Share of the runs in each interval.
     """
 
     given: Mapping[str, Category]
@@ -99,21 +99,21 @@ class Forecast(Result):
     _weights: Floats = field(repr=False)
 
     def headline(self) -> str:
-        """Return what was given, and the number of runs."""
+        """Return the given values and the number of random runs."""
         given = ", ".join(f"{name} = {value}" for name, value in self.given.items()) or "nothing given"
         return f"{'setting' if self.intervention else 'observing'} {given}: {self.runs:,} random runs"
 
     def tables(self) -> Sequence[Table]:
-        """Return means, deviations and intervals, or probabilities."""
+        """Return the table of means, deviations and intervals, or of probabilities."""
         return (forecast_table(self),)
 
     def to_frame(self) -> pl.DataFrame:
-        """Return one row a variable."""
+        """Return one row per variable."""
         names = ("name", "mean", "standard_deviation", "low", "high", "given")
         return pl.DataFrame({name: [getattr(one, name) for one in self.variables.values()] for name in names})
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the forecast of every variable as plain data; NaN is None."""
+        """Return the forecast of every variable as plain data; NaN becomes None."""
         return {
             "set": dict(self.given),
             "runs": self.runs,
@@ -128,48 +128,50 @@ class Forecast(Result):
         return self.variables[name]
 
     def transformed(self, name: str, function: Callable[[Floats], Floats], *, called: str) -> ForecastVariable:
-        """Return the forecast of a function of a variable, such as of a time whose logarithm was analysed.
+        """Return the forecast of a function of a variable, such as the exponential of a logarithm.
 
         Parameters
         ----------
         name : str
-            A variable that has numbers.
+            A numeric variable.
         function : callable
-            From its numbers, float64 of shape (runs,), to as many others: `numpy.exp`.
+            Maps an array of its values, float64 of shape (runs,), to an array of the same shape: `numpy.exp`.
         called : str
-            The result's name.
+            Name of the result.
 
         Returns
         -------
         ForecastVariable
-            Mean, deviation and interval of the function's values in the random runs. The mean is not the function of
-            the mean.
+            Mean, deviation and interval of the function's values in the random runs. The mean differs from the
+            function of the mean.
 
         Raises
         ------
         DataError
-            No such variable; one that is text; a function that has no finite value in some run.
+            The variable does not exist or is text, or the function is not finite in some run.
         """
         of = self[name]
         drawn = self._drawn[name]
         if isinstance(drawn, list) and any(isinstance(value, str) for value in drawn):
-            raise DataError(f"cannot compute {called} of {name}, which is text")
+            raise DataError(f"cannot compute {called} from {name}: {name} is text")
         with np.errstate(over="ignore", invalid="ignore"):
             values = np.asarray(function(np.asarray(drawn, np.float64)), np.float64)
         if not np.isfinite(values).all():
-            raise DataError(f"{called} has no finite value in some random runs, in which {name} reaches {of.high:g}")
+            raise DataError(f"{called} is not finite in some random runs: {name} reaches {of.high:g}")
         return _variable_forecast(called, values, self._weights, self.level, of.given)
 
 
 def causal_order(parents: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return variables, causes first.
+    """Return the variables in causal order, causes first.
 
-    Raises DataError for causes in a circle, and for parents that are not variables.
+    Raises DataError for a cycle of causes, and for parents that are not variables.
     """
     for name, causes in parents.items():
         for cause in causes:
             if cause not in parents:
-                raise DataError(f"{cause}, a cause of {name}, has no mechanism; orient its edges, or fit it")
+                raise DataError(
+                    f"{cause}, a cause of {name}, has no mechanism: direct the edges of {cause}, or fit its mechanism"
+                )
     try:
         return list(TopologicalSorter(parents).static_order())
     except CycleError as error:
@@ -185,17 +187,17 @@ def forecast(
     seed: int = 0,
     level: float = 0.95,
 ) -> Forecast:
-    """Return the forecast of runs in which some variables are set, whatever their causes are, or are observed.
+    """Return the forecast of runs in which some variables are set, regardless of their causes, or observed.
 
-    An intervention is the truncated factorisation of Pearl: the product of eq. (3) without the factors of what is set.
-    Spread comes from the mechanisms' errors, their uncertain parameters, and causes that are not set: these vary as
-    they did in the table, parameters without causes together. With observations, runs are weighted by how likely these
-    are in them (likelihood weighting).
+    An intervention uses Pearl's truncated factorisation: the product of eq. (3) without the factors of the variables
+    that are set. Spread comes from the mechanisms' errors, from their uncertain parameters, and from causes that are
+    not set: these vary as in the table, variables without causes together. With observations, each run is weighted by
+    the likelihood of the observations in that run (likelihood weighting).
     """
     if not mechanisms:
         raise DataError("a forecast needs the mechanism of at least one variable")
     if runs < 2:
-        raise ValueError(f"{runs} runs show no spread; give at least two")
+        raise ValueError(f"runs={runs} is too few to show a spread: use 2 or more")
     if not 0 < level < 1:
         raise ValueError(f"level must be between 0 and 1, not {level}")
     order = causal_order({name: mechanism.parents for name, mechanism in mechanisms.items()})
@@ -211,7 +213,7 @@ def forecast(
     if effective < min(_FEWEST_EFFECTIVE, runs / 2):
         shown = ", ".join(f"{name}={value}" for name, value in given.items())
         raise DataError(
-            f"too few of {many} random runs ({effective:.1f}) agree with {shown}; request more runs, or observe "
+            f"too few random runs agree with {shown} ({effective:.1f} of {many}): request more runs, or observe "
             "causes instead of effects"
         )
     variables = {name: _variable_forecast(name, drawn[name], weights, level, name in given) for name in order}
@@ -226,7 +228,7 @@ def _drawn(
     runs: int,
     random: np.random.Generator,
 ) -> tuple[dict[str, Drawn], Floats]:
-    """Return all variables in random runs, and the logarithm of the likelihood of the observations in each."""
+    """Return all variables' values in random runs, and each run's log-likelihood of the observations."""
     drawn: dict[str, Drawn] = {}
     weights = np.zeros(runs)
     rows = random.integers(0, mechanisms[order[0]].rows, runs)
@@ -251,7 +253,7 @@ def _check(mechanisms: Mapping[str, Mechanism], given: Mapping[str, Category]) -
             raise DataError(no_such_column(name, list(mechanisms)))
         mechanism = mechanisms[name]
         if isinstance(mechanism, TableMechanism):
-            # Numbers that were not measured may still be put into a formula.
+            # A formula also accepts numbers that were not measured.
             if isinstance(value, str) or any(isinstance(one, str) for one in mechanism.categories):
                 mechanism.code_of(value)
             continue
@@ -260,7 +262,7 @@ def _check(mechanisms: Mapping[str, Mechanism], given: Mapping[str, Category]) -
 
 
 def _normalised(log_weights: Floats) -> tuple[Floats, float]:
-    """Return weights whose sum is 1, and the effective number of equal weights: 0 if all are 0."""
+    """Return the weights normalised to a sum of 1, and the effective number of equal weights; 0 if all are 0."""
     largest = float(log_weights.max())
     if not math.isfinite(largest):
         return np.zeros(len(log_weights)), 0.0

@@ -1,4 +1,4 @@
-"""The causal model of a table: edges, reasons for missing ones, equivalent variables, and each variable's mechanism."""
+"""The causal model of a table: edges, reasons for missing edges, equivalent variables, and variables' mechanisms."""
 
 from __future__ import annotations
 
@@ -38,28 +38,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Edge:
-    """A direct relation of two variables.
+    """Direct relation between two variables.
 
     Attributes
     ----------
     source, target : str
-        Cause and effect. Where the direction is open, the one that comes first in the table is the source.
+        Cause and effect. If the direction is open, the source is the variable that comes first in the table.
     directed : bool
-        False where knowledge and data leave the direction open.
+        False if knowledge and data leave the direction open.
     strength : float
-        Mutual information of the two in bits a row, when the other causes of the target are held fixed.
+        Mutual information of the two variables in bits per row, with the other causes of the target held fixed.
     p_value : float
-        Chance of so strong a dependence without the edge: the greatest of all tests that the edge stood, after control
-        of false discoveries over all pairs (Benjamini and Hochberg). NaN where the test has no p-values, and for
-        required edges that were not tested.
+        Probability of a dependence at least this strong without the edge: the largest p-value of all tests that kept
+        the edge, corrected for false discoveries over all pairs (Benjamini and Hochberg). NaN if the test has no
+        p-values, and for required edges that were not tested.
     stability : float
-        Share of subsamples in which the edge was found; NaN where none were taken.
+        Share of subsamples in which the edge was found; NaN if there were no subsamples.
     required : bool
-        Whether knowledge requires it.
+        Whether knowledge requires the edge.
     definitional : bool
         Whether the target is computed from the source.
     conflicting : bool
-        Whether v-structures direct it both ways, so that it stays open.
+        Whether v-structures direct the edge both ways, which leaves its direction open.
     """
 
     source: str
@@ -78,7 +78,7 @@ class Edge:
 
 @dataclass(frozen=True)
 class LearningSettings:
-    """How a model was learnt; see `learn`."""
+    """Settings that a model was learnt with; see `learn`."""
 
     test: str
     alpha: float
@@ -89,32 +89,32 @@ class LearningSettings:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CausalModel(Result):
-    """The causal model of a table of runs; made by `learn`.
+    """Causal model of a table of runs, as `learn` returns it.
 
     Attributes
     ----------
     data : Data
-        The table that it was learnt from.
+        The table that the model was learnt from.
     knowledge : Knowledge
-        What of it concerns the variables.
+        The prior knowledge of the model's variables.
     edges : tuple of Edge
-        In the order of causes, then of the table.
+        The edges, by source and then by target: causes first, then in table order.
     separations : tuple of Separation
-        For each pair of variables without an edge the set that separates them; none for those that knowledge keeps
-        apart.
+        For each pair of variables without an edge, the set that separates them; none for pairs whose edge the
+        knowledge forbids.
     equivalences : tuple of Equivalence
-        Sets of variables that carry the same information about a third; `str` says it in words.
+        Sets of variables that carry the same information about a third variable; `str` returns a sentence.
     mechanisms : mapping of str to Mechanism
-        Each variable given its causes. Empty if the model was not quantified.
+        Mechanism of each variable given its causes; empty if the model was not quantified.
     assumed : tuple of (source, target)
-        Directions that mechanisms take for edges that are open; another choice predicts the same, and intervenes
-        differently.
+        Directions that mechanisms assume for edges whose direction is open; a different choice gives the same
+        predictions, but other effects of interventions.
     stabilities : mapping of Pair to float
-        Share of subsamples in which a pair was adjacent, edges and others.
+        Share of subsamples in which each pair was adjacent, whether or not it has an edge.
     settings : LearningSettings
-        How it was learnt.
+        Settings that the model was learnt with.
     contradictions : tuple of Contradiction
-        Dependences in the table that the graph denies, which no search could mend; `str` says each in words.
+        Dependences in the table that the graph rules out and that no search could resolve; `str` returns a sentence.
     """
 
     data: Data
@@ -131,15 +131,15 @@ class CausalModel(Result):
     _page = "unperturbed.analysis.report:render_model"
 
     def headline(self) -> str:
-        """Return how much was learnt from how much, in one sentence."""
+        """Return one sentence with the numbers of rows, variables and edges."""
         return summary_sentence(self)
 
     def tables(self) -> Sequence[Table]:
-        """Return the edges, the formulas and the variables."""
+        """Return the tables of edges, formulas and variables."""
         return edges_table(self), *([formulas_table(self)] if self.mechanisms else []), variables_table(self)
 
     def to_frame(self) -> pl.DataFrame:
-        """Return one row an edge: source, target and the evidence."""
+        """Return one row per edge: source, target and the evidence."""
         fields = Edge.__dataclass_fields__
         return pl.DataFrame({name: [getattr(edge, name) for edge in self.edges] for name in fields})
 
@@ -154,12 +154,12 @@ class CausalModel(Result):
         return self.data.exclusions
 
     def edge(self, one: str, other: str) -> Edge | None:
-        """Return the edge between two variables, whatever its direction, or None."""
+        """Return the edge between two variables, in either direction; None if there is none."""
         self._check(one, other)
         return next((edge for edge in self.edges if {edge.source, edge.target} == {one, other}), None)
 
     def separation(self, one: str, other: str) -> Separation | None:
-        """Return the reason for a missing edge; None if there is an edge, or if knowledge forbids it."""
+        """Return the reason for a missing edge; None if the edge exists or knowledge forbids it."""
         self._check(one, other)
         return next((found for found in self.separations if {found.one, found.other} == {one, other}), None)
 
@@ -179,30 +179,30 @@ class CausalModel(Result):
         level: float = 0.95,
         **named: Category,
     ) -> Forecast:
-        """Return the forecast of runs in which some variables are observed to have some values.
+        """Return the forecast of runs in which some variables have the observed values.
 
         Parameters
         ----------
         observed : mapping of str to str, bool, int or float, optional
-            For names that cannot be keywords; others may be keywords: `model.predict(n=200)`.
+            Observed values by variable; names that are valid keywords can be keywords: `model.predict(n=200)`.
         runs : int, default 2000
-            Random runs.
+            Number of random runs.
         seed : int, default 0
-            Seed of the runs.
+            Random seed.
         level : float, default 0.95
-            Confidence of the intervals.
+            Share of the runs in each interval.
         **named : str, bool, int or float
             Further observations.
 
         Returns
         -------
         Forecast
-            Of every variable, mean, deviation and interval, or probabilities.
+            Mean, deviation and interval of every variable, or its probabilities.
 
         Raises
         ------
         DataError
-            Unknown variables or values; a model that was not quantified.
+            A variable or value is unknown, or the model was not quantified.
         """
         given = {**(observed or {}), **named}
         return forecast(self._quantified(), given, intervention=False, runs=runs, seed=seed, level=level)
@@ -217,13 +217,13 @@ class CausalModel(Result):
         level: float = 0.95,
         **named: Category,
     ) -> Forecast:
-        """Return the forecast of runs in which some variables are set, whatever their causes are.
+        """Return the forecast of runs in which some variables are set, regardless of their causes.
 
         Raises
         ------
         DataError
-            Besides those of `predict`: a variable with an edge whose direction is open, so that nobody knows what
-            setting it changes.
+            As for `predict`; also if a variable has an edge with an open direction, which leaves the effect of
+            setting the variable unknown.
         """
         asked = {**(settings or {}), **named}
         for edge in self.edges:
@@ -231,7 +231,7 @@ class CausalModel(Result):
             if loose and not edge.directed:
                 raise DataError(
                     f"the direction of {edge} is open, so the effect of setting {' and '.join(sorted(loose))} is "
-                    "unknown; give the direction in the knowledge, by tiers or by required or forbidden edges"
+                    "unknown: state the direction in the knowledge, by tiers, required edges or forbidden edges"
                 )
         return forecast(self._quantified(), asked, intervention=True, runs=runs, seed=seed, level=level)
 
@@ -243,23 +243,23 @@ class CausalModel(Result):
         one, other : str
             Two variables.
         given : str or sequence of str, default ()
-            Variables whose values are known.
+            Variables that are held fixed.
 
         Returns
         -------
         bool
-            True: by this model `one` tells nothing about `other` that `given` does not tell. False: it may.
+            True if, by this model, `one` has no information about `other` beyond that of `given`; False if it may.
 
         Raises
         ------
         DataError
-            An unknown variable, or one that is asked for twice.
+            A variable is unknown or named twice.
 
         Notes
         -----
-        d-separation (section 3.3). Nothing is tested: `separation` has what the data showed, and `check_markov` holds
-        implied independences against the data. Edges whose direction is open are taken as assumed for the formulas;
-        every direction that they may have implies the same independences.
+        Uses d-separation (section 3.3) and tests nothing: `separation` has the results of tests, and `check_markov`
+        tests implied independences on the data. Edges with open directions have the directions that the formulas
+        assume; all possible directions imply the same independences.
         """
         known = (given,) if isinstance(given, str) else tuple(given)
         self._check(one, other, *known)
@@ -273,8 +273,8 @@ class CausalModel(Result):
     ) -> MarkovCheck:
         """Test whether each variable is independent of its non-descendants given its causes; see `markov.check_markov`.
 
-        `test` is one on another table; by default the regression test on the model's own one, from which it was learnt:
-        then what it refutes is confirmed by what the variable's formula leaves.
+        `test` is a test on a different table. The default is the regression test on the table that the model was learnt
+        from; the residuals of the variable's formula must then confirm each refutation.
         """
         parents = {
             name: [*self.parents(name), *(one for one, end in self.assumed if end == name)] for name in self.data.names
@@ -302,18 +302,18 @@ class CausalModel(Result):
         return screens_off(self._test, application, performance, by, alpha=alpha)
 
     def to_networkx(self) -> Any:
-        """Return the graph as a networkx.DiGraph, for DoWhy and other libraries of graphs.
+        """Return the graph as a networkx.DiGraph, for DoWhy and other graph libraries.
 
         Returns
         -------
         networkx.DiGraph
-            Nodes are the variables' names, with `kind` and, where a mechanism was fitted, `formula`. Edges have their
-            finite numbers and marks. One whose direction is open stands in both directions, each with `directed=False`.
+            Nodes are the variables' names, with `kind` and, if a mechanism was fitted, `formula`. Edges have their
+            finite numbers and flags. An edge with an open direction is added in both directions, with `directed=False`.
 
         Raises
         ------
         DataError
-            The library is not installed.
+            networkx is not installed.
         """
         try:
             import networkx  # noqa: PLC0415  the caller's library, not one of ours
@@ -337,7 +337,7 @@ class CausalModel(Result):
         return json.dumps(self.to_dict(), ensure_ascii=False, indent=indent, allow_nan=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all of it as plain data: NaN as None, mechanisms by formula and parameters, no table."""
+        """Return the model without its table as plain data; NaN becomes None, mechanisms formulas and parameters."""
         return {
             "settings": _fields(self.settings),
             "rows": self.data.rows,
@@ -369,7 +369,7 @@ class CausalModel(Result):
 
     def _quantified(self) -> Mapping[str, Mechanism]:
         if not self.mechanisms:
-            raise DataError("the model was not quantified; learn it with quantify=True")
+            raise DataError("the model was not quantified, so it cannot forecast: learn it with quantify=True")
         return self.mechanisms
 
     def _check(self, *names: str) -> None:

@@ -1,1 +1,1 @@
-"""Regression of each variable on its parents: forms, their description length, and the search for the shortest."""
+"""Regression of each variable on its parents: forms, their description lengths, and the search for the shortest one."""

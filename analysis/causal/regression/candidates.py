@@ -1,4 +1,4 @@
-"""Candidate functions of parents, and which term would shorten the description most if it were added.
+"""Candidate functions of parents, and the search for the term that shortens the description most.
 
 Lemeire et al., section 7.2, eq. (14); section 8.3, eq. (17), adds steps.
 """
@@ -31,11 +31,11 @@ from unperturbed.analysis.causal.regression.problem import OPERATION_BITS, TOLER
 from unperturbed.analysis.causal.table.variables import Codes, Floats
 
 _FEWEST_ROWS_A_CURVE = 6
-"""On average, for a function to have a coefficient in each cell."""
+"""Minimum average rows per cell for a function to have a coefficient in each cell."""
 _FEWEST_ABOVE = 3
-"""Rows on each side of a threshold: fewer would be outliers."""
+"""Minimum number of rows on each side of a threshold: fewer would be outliers."""
 _MOST_STEPS = 3
-"""A chain of steps can follow any curve, slowly and without describing it."""
+"""Maximum number of steps: a long chain of steps can follow any curve without describing it."""
 _MOST_VALUES, _MOST_CONSTANTS = 60, 200
 """Largest size of a scope, for coefficients of functions and for constants: each needs a system of as many
 equations."""
@@ -43,7 +43,7 @@ equations."""
 
 @dataclass(frozen=True)
 class Candidate:
-    """A term that may be added, and the length of the description with it."""
+    """Term that may be added, and the length of the description with it."""
 
     bits: float
     term: Term
@@ -51,15 +51,15 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False)
 class CandidateFunctions:
-    """Functions that may be added."""
+    """Functions that may be added to a curve."""
 
     functions: Sequence[CurveFunction]  # The functions
-    values: Floats  # (functions, rows): Weighted, and none larger than 1
-    own_bits: Floats  # (functions,): What each adds to L(H), without its coefficients
+    values: Floats  # (functions, rows): Their values, weighted and scaled to at most 1
+    own_bits: Floats  # (functions,): Bits that each adds to L(H), without its coefficients
 
     @classmethod
     def of(cls, problem: CurveProblem, functions: Sequence[CurveFunction]) -> CandidateFunctions:
-        """Evaluate functions; those that overflow somewhere are left out."""
+        """Evaluate functions, and leave out those that overflow in some row."""
         values = np.empty((len(functions), problem.rows))
         with np.errstate(over="ignore"):
             for at, function in enumerate(functions):
@@ -75,32 +75,32 @@ class CandidateFunctions:
 
     @cached_property
     def exponents(self) -> Floats:
-        """Of functions that are a power of one parent; 0 for others: shape (functions,)."""
+        """Exponents of functions that are a power of one parent; 0 for others: shape (functions,)."""
         return np.array([_exponent(one) for one in self.functions])
 
     @cached_property
     def between(self) -> Codes:
-        """Powers of one parent with neighbouring exponents, between which another may lie: shape (triples, 3)."""
+        """Triples of powers of one parent with neighbouring exponents, to interpolate: shape (triples, 3)."""
         return _neighbours(self.functions, self.exponents)
 
     @cached_property
     def numbers(self) -> Mapping[CurveFunction, int]:
-        """The position of each function."""
+        """The index of each function."""
         return {function: number for number, function in enumerate(self.functions)}
 
 
 class Candidates:
-    """Finds what may be added to the terms of a problem."""
+    """Search for terms that may be added to a curve."""
 
     def __init__(self, problem: CurveProblem) -> None:
         self.problem = problem
         cells, rows = problem.cells, problem.rows
-        self.most = max(rows // 3, 1)  # Coefficients altogether
+        self.most = max(rows // 3, 1)  # Maximum total of coefficients
         self._scopes = cells.scopes
         self._values_of = np.array([_values_of(cells, scope) for scope in self._scopes])
         sizes = np.array([cells.size(scope) for scope in self._scopes])
-        # How many coefficients a constant and a curve have by each scope; 0 for scopes of too many. A constant may have
-        # a value in each cell, however small; a curve needs more rows.
+        # Number of coefficients that a constant and a curve have in each scope; 0 if too many. A constant may have a
+        # value in each cell, however small; a curve needs more rows.
         self._constant_sizes = np.where(sizes <= min(_MOST_CONSTANTS, self.most), sizes, 0)
         self._curve_sizes = np.where((sizes <= _MOST_VALUES) & (sizes * _FEWEST_ROWS_A_CURVE <= rows), sizes, 0)
         self._curve_sizes[0] = 1
@@ -116,7 +116,7 @@ class Candidates:
         self._products: dict[CurveFunction, list[CurveFunction]] = {}
 
     def further(self, state: State, instead_of: Term | None) -> CandidateFunctions | None:
-        """Return products and steps that follow from a state's terms, and from one that another is to replace."""
+        """Return products and steps that follow from a state's terms, and the function of the term to replace."""
         found: dict[CurveFunction, None] = {}
         if self.problem.errors != "factor":
             for term in state.terms:
@@ -128,14 +128,14 @@ class Candidates:
         return CandidateFunctions.of(self.problem, list(found)) if found else None
 
     def _products_of(self, function: CurveFunction) -> list[CurveFunction]:
-        """Return a function, and the same multiplied and divided by each parent, without those that are known."""
+        """Return a function and its products and quotients with each parent, without functions that `options` has."""
         if function not in self._products:
             every = [function, *(multiply(function, factor) for factor in self._factors)]
             self._products[function] = [one for one in every if one not in self.options.numbers and is_moderate(one)]
         return self._products[function]
 
     def best(self, state: State, options: CandidateFunctions) -> tuple[Candidate | None, Candidate | None]:
-        """Return the function and scope that give the shortest description, and the most promising power to fit."""
+        """Return the term that gives the shortest description, and the most promising power to fit, or None."""
         problem, size = self.problem, (len(options.functions), len(self._scopes))
         if not size[0]:
             return None, None
@@ -156,7 +156,7 @@ class Candidates:
         left = np.maximum(state.rss - gain, 0)
         bits = base_bits + own + rank * problem.parameter_bits + problem.data_bits(left)
         bits[rank == 0] = np.inf
-        # The exponents of what follows from terms are not fitted anew.
+        # Exponents of functions that follow from terms are not fitted again.
         standing = options is self.options and len(options.between)
         number, scope, length = _least(bits)
         best = Candidate(length, Term(options.functions[number], self._scopes[scope])) if np.isfinite(length) else None
@@ -165,8 +165,10 @@ class Candidates:
     def _promising_power(
         self, base_bits: float, left: Floats, rank: Codes, options: CandidateFunctions
     ) -> Candidate | None:
-        """Return the power of a parent that promises the shortest description once its exponent is fitted: at the
-        minimum of the parabola through the residual sums of squares of three exponents."""
+        """Return the power of a parent with the shortest estimated description after fitting its exponent.
+
+        The estimate is the minimum of the parabola through the residual sums of squares of three exponents.
+        """
         below, at, above = options.between.T
         c, one, two = (
             options.exponents[at],
@@ -192,27 +194,27 @@ class Candidates:
         return Candidate(length, Term(CurveFunction((power,)), self._scopes[scope]))
 
     def _fill_gains(self, state: State, values: Floats, sizes: Codes, gain: Floats, rank: Codes) -> None:
-        """Fill in what each function explains by each scope, and by how many coefficients."""
+        """Compute what each function explains in each scope, and its number of independent coefficients."""
         compiled_loop("gains")(
             state.residual, state.basis, values, self.problem.starts, self._values_of, sizes, TOLERANCE, gain, rank
         )
 
 
 def _least(bits: Floats) -> tuple[int, int, float]:
-    """Return the row and the column of the shortest length, and it; infinite where there is none."""
+    """Return the row, the column and the value of the shortest length; infinite if there is none."""
     number, scope = divmod(int(bits.argmin()), bits.shape[1])
     return number, scope, float(bits[number, scope])
 
 
 def _values_of(cells: Cells, scope: Scope) -> Codes:
-    """Return which value of a scope each cell of all discrete parents has."""
+    """Return the index of each cell's value in a scope; cells are those of all discrete parents."""
     full = cells.combinations(cells.full)
     codes = {name: cells.coded(name, [one[name] for one in full]) for name in cells.full.names}
     return cells.ids(scope, codes, len(full))
 
 
 def spans(term: Term, other: Term) -> bool:
-    """Tell whether a term's columns make up all those of another."""
+    """Return whether a term's columns span all columns of another term."""
     return term.function == other.function and other.scope.within(term.scope)
 
 
@@ -225,7 +227,7 @@ def _exponent(function: CurveFunction) -> float:
 
 
 def _neighbours(functions: Sequence[CurveFunction], exponents: Floats) -> Codes:
-    """Return powers of one parent, three with neighbouring exponents at a time."""
+    """Return triples of powers of one parent with neighbouring exponents."""
     by_name: dict[str, list[int]] = {}
     for number in np.flatnonzero(exponents).tolist():
         by_name.setdefault(next(iter(functions[number].names)), []).append(number)
@@ -238,7 +240,7 @@ def _neighbours(functions: Sequence[CurveFunction], exponents: Floats) -> Codes:
 
 
 class Steps:
-    """Finds steps at their best thresholds, section 8.3, eq. (17): cache misses that jump where the cache is full."""
+    """Search for steps at their best thresholds, section 8.3, eq. (17): cache misses jump when the cache is full."""
 
     def __init__(self, problem: CurveProblem, scopes: Sequence[Scope]) -> None:
         self._problem = problem
@@ -251,7 +253,7 @@ class Steps:
 
     @cached_property
     def _values(self) -> Floats:
-        """Values that each step may compare: shape (compared, rows)."""
+        """Values that each step may compare with its threshold: shape (compared, rows)."""
         rows = [product_of(powers, self._problem.numbers, self._problem.ids) for powers in self._compared]
         return np.array(rows).reshape(-1, self._problem.rows)
 
@@ -270,7 +272,7 @@ class Steps:
                     best[scope] = max(best.get(scope, (0.0, number)), (gained, number))
             weights = [CurveFunction((Power(name),)) for name in self._problem.numbers]
             weights += [term.function for term in state.terms if term.function.factors and not steps_of([term])]
-            # By thresholds of several scopes the same may be best.
+            # The same comparison may be best for several scopes.
             numbers = dict.fromkeys(number for _, number in best.values())
             weighted = [(number, weight) for number in numbers for weight in dict.fromkeys(weights)]
             functions += [function for _, function, _ in self._steps(state, weighted)]
@@ -279,7 +281,7 @@ class Steps:
     def _steps(
         self, state: State, tried: Sequence[tuple[int, CurveFunction]]
     ) -> Iterator[tuple[float, CurveFunction, int]]:
-        """Yield what each step explains, the step, and what it compares, for several comparisons and weights."""
+        """Yield what each step explains, the step, and the number of its comparison."""
         if not tried:
             return
         numbers = [number for number, _ in tried]
@@ -296,7 +298,7 @@ class Steps:
 def best_thresholds(
     state: State, compared: Floats, falling: Codes, weights: Floats, thresholds_by: Scope, jumps_by: Scope
 ) -> Floats:
-    """Return what steps explain at their best thresholds, and these: shape (steps, thresholds, 2); see `loops.scan`."""
+    """Return what steps explain at their best thresholds, and these thresholds: shape (steps, thresholds, 2)."""
     problem = state.problem
     sizes = np.array([problem.cells.size(thresholds_by), problem.cells.size(jumps_by)])
     best = np.empty((len(compared), sizes[0], 2))

@@ -17,17 +17,17 @@ from unperturbed.analysis.causal.table.variables import Category, Codes
 from unperturbed.errors import DataError
 
 _ALL_SUBSETS = 3
-"""With more discrete parents than this, values are shared over none, one, two or all of them."""
+"""With more discrete parents than this, values depend on none, one, two or all of them."""
 _FEWEST_ROWS = 4
-"""Per cell on average; a value for each of smaller cells would mostly be fitted to noise."""
+"""Minimum average rows per cell; separate values for smaller cells would mostly fit noise."""
 
 
 @dataclass(frozen=True)
 class Scope:
-    """The cells that a value depends on: combinations of some discrete parents, or groups of such combinations."""
+    """Cells that a value depends on: combinations of some discrete parents, or groups of these combinations."""
 
-    names: tuple[str, ...] = ()  # Discrete parents. None: one value everywhere.
-    groups: tuple[int, ...] = ()  # The group of each combination; empty where each has a value of its own
+    names: tuple[str, ...] = ()  # Discrete parents; empty: one value everywhere
+    groups: tuple[int, ...] = ()  # The group of each combination; empty if each has its own value
 
     @property
     def ungrouped(self) -> Scope:
@@ -35,7 +35,7 @@ class Scope:
         return Scope(self.names)
 
     def within(self, other: Scope) -> bool:
-        """Tell whether each value of this scope covers whole combinations of the other, whose values can replace it."""
+        """Return whether the other scope's values can replace this scope's: it distinguishes the same cells or more."""
         return not other.groups and set(self.names) <= set(other.names)
 
 
@@ -44,11 +44,11 @@ EVERYWHERE = Scope()
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Combinations of discrete parents' values that occur."""
+    """Combinations of discrete parents' values that occur in the table."""
 
     categories: Mapping[str, tuple[Category, ...]]  # Values of each discrete parent, in the order of its codes
-    scopes: tuple[Scope, ...]  # `EVERYWHERE` first, then those of some parents, then that of all
-    sharing: bool  # Whether cells may share a value that others have not
+    scopes: tuple[Scope, ...]  # `EVERYWHERE`, then scopes of some parents, then the scope of all
+    sharing: bool  # Whether cells may share a value that others do not have
     _keys: Mapping[tuple[str, ...], Codes] = field(repr=False)
 
     @classmethod
@@ -76,7 +76,7 @@ class Cells:
 
     @property
     def full(self) -> Scope:
-        """A value for each combination of all discrete parents."""
+        """Scope with a value for each combination of all discrete parents."""
         return self.scopes[-1]
 
     def scope(self, names: Sequence[str]) -> Scope:
@@ -84,11 +84,11 @@ class Cells:
         return next(one for one in self.scopes if set(names) <= set(one.names))
 
     def size(self, scope: Scope) -> int:
-        """Return how many values a scope has."""
+        """Return the number of values of a scope."""
         return max(scope.groups) + 1 if scope.groups else len(self._keys[scope.names])
 
     def ids(self, scope: Scope, codes: Mapping[str, Codes], rows: int) -> Codes:
-        """Return which value of a scope each row has: int64, shape (rows,); −1 for a combination that did not occur."""
+        """Return the index of each row's value in a scope: int64, shape (rows,); −1 for an unknown combination."""
         keys = self._keys[scope.names]
         wanted = _keys_of(scope.names, codes, self.categories, rows)
         found = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
@@ -109,15 +109,15 @@ class Cells:
         )
 
     def coded(self, name: str, values: Sequence[object]) -> Codes:
-        """Return the codes of a discrete parent's values; −1 for those that did not occur."""
+        """Return the codes of a discrete parent's values; raise DataError for values that did not occur."""
         known: dict[object, int] = {value: code for code, value in enumerate(self.categories[name])}
         for value in values:
             if value not in known:
                 shown = ", ".join(str(one) for one in self.categories[name][:12])
                 numbers = not any(isinstance(one, str | bool) for one in self.categories[name])
-                between = f'; to set others, let it be a number: kinds={{"{name}": "continuous"}}' if numbers else ""
+                between = f'; for other values, make it continuous: kinds={{"{name}": "continuous"}}' if numbers else ""
                 raise DataError(
-                    f"{name} has no value {value!r} in the data that the model was fitted to; it has {shown}{between}"
+                    f"{name} never has the value {value!r} in the model's data; use one of {shown}{between}"
                 )
         return np.array([known[value] for value in values], np.int64)
 
@@ -125,7 +125,7 @@ class Cells:
 def _keys_of(
     names: Sequence[str], codes: Mapping[str, Codes], categories: Mapping[str, tuple[Category, ...]], rows: int
 ) -> Codes:
-    """Return a number for the combination that each row has."""
+    """Return a number for each row's combination."""
     keys = np.zeros(rows, np.int64)
     for name in names:
         keys = keys * len(categories[name]) + codes[name]

@@ -1,6 +1,6 @@
-"""A fitted curve: coefficients by least squares, exponents by Gauss and Newton's steps, all numbers with intervals.
+"""Fitted curve: coefficients by least squares, exponents by Gauss–Newton steps, all numbers with intervals.
 
-Intervals are those of a curve that was known before; that the same rows chose its form makes them a little too narrow.
+Intervals assume that the curve's form was known before; because the same rows chose it, they are a little too narrow.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ special = LazyLibrary("scipy.special")
 
 _STEPS = 12
 _NEAR_ENOUGH = 0.01
-"""Bits."""
+"""Bits of description length to which exponents are refined."""
 _ROUNDING = 1e-14
 _ALONE = 1e-6
-"""Share of a row's error that is left, below which the row alone determines a coefficient."""
+"""If less than this share of a row's error is left, the row alone determines a coefficient."""
 _OWN_PULL, _SHARED_PULL = 1e-6, 1e-12
-"""How strongly coefficients of cells are pulled to what cells share, and that to 0: no more than decides ties."""
+"""Penalties that pull cells' coefficients to the value they share, and that value to 0: enough to decide ties."""
 
 
 def coefficients_of(state: State) -> tuple[Floats, ...]:
-    """Return each term's coefficients; 0 for columns that others make up."""
+    """Return each term's coefficients; 0 for columns that other columns span."""
     if not state.terms:
         return ()
     columns = [state.problem.columns(term) for term in state.terms]
     every = np.concatenate(columns)
-    # The basis spans the columns, so that their coordinates in it determine them.
+    # The basis spans the columns, so their coordinates in the basis determine the columns.
     within = np.ascontiguousarray((state.basis @ every.T).T)
     scale = np.sqrt((within * within).sum(axis=1))
     scale[scale == 0] = 1
@@ -56,7 +56,7 @@ def coefficients_of(state: State) -> tuple[Floats, ...]:
     kept = independent_columns(within)
     found = np.zeros(len(every))
     square = np.count_nonzero(kept) == len(state.basis)
-    for _ in range(2):  # once more on what rounding left
+    for _ in range(2):  # the second pass solves for what rounding left
         left = state.basis @ (state.problem.target - found @ every)
         solved = (
             np.linalg.solve(within[kept].T, left) if square else np.linalg.lstsq(within[kept].T, left, rcond=None)[0]
@@ -66,7 +66,7 @@ def coefficients_of(state: State) -> tuple[Floats, ...]:
 
 
 def independent_columns(columns: Floats) -> NDArray[np.bool_]:
-    """Return which columns, each a row of the array, are linearly independent of those before them."""
+    """Return which columns, each a row of the array, are linearly independent of earlier ones."""
     kept = np.empty(len(columns), np.bool_)
     columns, unused = np.ascontiguousarray(columns), np.empty(len(columns))
     compiled_loop("extend")(np.empty(columns.shape), 0, columns, TOLERANCE, np.zeros(columns.shape[1]), kept, unused)
@@ -76,7 +76,7 @@ def independent_columns(columns: Floats) -> NDArray[np.bool_]:
 def gradient_of(
     terms: Sequence[Term], coefficients: Sequence[Floats], numbers: Mapping[str, Floats], ids: Ids, rows: int
 ) -> Floats:
-    """Return the curve's derivatives by each coefficient, then by each exponent: shape (parameters, rows)."""
+    """Return the curve's derivatives by coefficient, then by exponent: shape (parameters, rows)."""
     blocks = []
     for term, by in zip(terms, coefficients, strict=True):
         block = np.zeros((len(by), rows))
@@ -88,7 +88,7 @@ def gradient_of(
 def _slopes(
     terms: Sequence[Term], coefficients: Sequence[Floats], numbers: Mapping[str, Floats], ids: Ids, rows: int
 ) -> Floats:
-    """Return the curve's derivatives by each exponent, of one function after the other: shape (exponents, rows)."""
+    """Return the curve's derivatives by exponent, function by function: shape (exponents, rows)."""
     found: dict[tuple[CurveFunction, int], Floats] = {}
     for term, by in zip(terms, coefficients, strict=True):
         for at, factor in enumerate(term.function.factors):
@@ -99,7 +99,7 @@ def _slopes(
 
 
 def refine_exponents(state: State, *, closest: bool = False) -> State:
-    """Return the state with its exponents at their best fit, to within a hundredth of a bit of description length."""
+    """Return the state with its exponents refined to within a hundredth of a bit of the best description length."""
     if not any(term.function.has_exponent for term in state.terms):
         return state
     problem = state.problem
@@ -109,7 +109,7 @@ def refine_exponents(state: State, *, closest: bool = False) -> State:
         )
         if not np.isfinite(slopes).all():
             break
-        # What coefficients can take up of a change of exponents is theirs (variable projection).
+        # Remove the part of a change of exponents that coefficients can absorb (variable projection).
         slopes -= (slopes @ state.basis.T) @ state.basis
         moves = np.asarray(np.linalg.lstsq(slopes.T, state.residual, rcond=None)[0], np.float64)
         promised = float(np.sum((moves @ slopes) ** 2))
@@ -124,7 +124,7 @@ def refine_exponents(state: State, *, closest: bool = False) -> State:
 
 
 def _moved(state: State, steps: Floats) -> State | None:
-    """Return the state with its exponents moved by some steps, or by parts of them, where it fits better; else None."""
+    """Return the state with its exponents moved by some steps, or by parts of these, if it fits better; else None."""
     functions = list(dict.fromkeys(term.function for term in state.terms))
     for part in (1.0, 0.5, 0.25):
         left = iter((steps * part).tolist())
@@ -147,20 +147,20 @@ def _moved(state: State, steps: Floats) -> State | None:
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """A sum of terms with their coefficients."""
+    """Sum of terms with their coefficients."""
 
     terms: tuple[Term, ...]
     coefficients: tuple[Floats, ...]  # (values of the term's scope,): The coefficients of each term
     errors: Errors  # How errors grow with the curve
-    # Standard deviation of the errors: in units of the target, in parts of the curve, or of the logarithm.
+    # Standard deviation of the errors: in units of the target, as a share of the curve, or of the logarithm.
     spread: float
     degrees_of_freedom: int  # Rows less parameters
-    covariance: Floats  # (parameters, parameters): Of the parameters that are kept
+    covariance: Floats  # (parameters, parameters): Covariance of the parameters that are kept
     kept: NDArray[np.bool_]  # (coefficients + exponents,): Which are linearly independent; others are 0
-    factor: CurveFunction | None  # Where errors are factors: what the curve is a multiple of
+    factor: CurveFunction | None  # If errors are factors: the function that the curve is a multiple of
 
     def level(self, numbers: Mapping[str, Floats], ids: Ids, rows: int) -> Floats:
-        """Return the curve in each row; its logarithm where errors are a factor."""
+        """Return the curve's value in each row; its logarithm if errors are factors."""
         total = np.zeros(rows) if self.factor is None else np.log(self.factor.values(numbers, ids, rows))
         for term, coefficients in zip(self.terms, self.coefficients, strict=True):
             total += coefficients[ids(term.scope)] * term.function.values(numbers, ids, rows)
@@ -169,7 +169,7 @@ class Curve:
     def uncertainty(
         self, numbers: Mapping[str, Floats], ids: Ids, rows: int, covariances: Sequence[Floats] = ()
     ) -> Floats:
-        """Return the standard deviation of `level` due to uncertain parameters, with their least certain covariance.
+        """Return the standard deviation of `level` due to uncertain parameters: the largest over all covariances.
 
         Thresholds are taken as exact.
         """
@@ -180,7 +180,7 @@ class Curve:
         return np.asarray(np.sqrt(np.maximum(np.max(variances, axis=0), 0)))
 
     def at_thresholds(self, place: Callable[[Step, int], float]) -> Curve:
-        """Return the curve with other thresholds, each by its step and the number of its value."""
+        """Return the curve with other thresholds, which `place` returns by step and number of the value."""
 
         def moved(one: Factor) -> Factor:
             if not isinstance(one, Step):
@@ -213,11 +213,11 @@ def curve_of(state: State) -> Curve:
 
 
 def left_out_covariance(state: State, curve: Curve) -> Floats:
-    """Return the parameters' covariance by the errors of each row as the others foretell it: shape as `covariance`.
+    """Return the parameters' covariance from leave-one-out errors; it has the shape of `covariance`.
 
-    It holds where errors are not the same everywhere (MacKinnon and White, "Some heteroskedasticity-consistent
-    covariance matrix estimators", 1985, HC3). A row that alone determines a coefficient has no residual, so the others
-    foretell it as the closest to what all values of the coefficient share, else to none.
+    It is valid for errors that differ between rows (MacKinnon and White, "Some heteroskedasticity-consistent covariance
+    matrix estimators", 1985, HC3). A row that alone determines a coefficient has no residual; the other rows then
+    predict it with the coefficient closest to the value that all cells share, else to 0.
     """
     problem, kept = state.problem, curve.kept
     gradient = gradient_of(curve.terms, curve.coefficients, problem.numbers, problem.ids, problem.rows)
@@ -234,18 +234,18 @@ def left_out_covariance(state: State, curve: Curve) -> Floats:
 
 
 def _errors_by_shared(state: State, curve: Curve, columns: Floats) -> Floats:
-    """Return the error of each row as the others foretell it if coefficients are pulled to what their values share."""
+    """Return each row's leave-one-out error, with coefficients pulled to the value that their cells share."""
     problem = state.problem
     by_term = [problem.columns(term) for term in curve.terms]
     shared = [one.sum(axis=0) for one in by_term if len(one) > 1]
     design = np.concatenate([columns, np.array(shared).reshape(-1, problem.rows)])
     design /= np.maximum(np.sqrt((design * design).sum(axis=1)), np.finfo(float).tiny)[:, None]
-    # Coefficients that cells have of their own are pulled; exponents, which follow them, are not.
+    # Cells' own coefficients are pulled; exponents, which come after them, are not.
     own = np.zeros(len(curve.kept), np.bool_)
     of_cells = np.concatenate([np.full(len(one), len(one) > 1) for one in by_term])
     own[: len(of_cells)] = of_cells
     pull = np.where(np.append(own[curve.kept], np.zeros(len(shared), np.bool_)), _OWN_PULL, _SHARED_PULL)
-    # Rows below the design's make least squares into ridge regression.
+    # Extra rows below the design turn least squares into ridge regression.
     pulled = np.linalg.qr(np.concatenate([design.T, np.diag(np.sqrt(pull))]))[0][: problem.rows]
     left = problem.target - pulled @ (pulled.T @ problem.target)
     return np.asarray(left / (1 - (pulled * pulled).sum(axis=1)))
@@ -254,9 +254,9 @@ def _errors_by_shared(state: State, curve: Curve, columns: Floats) -> Floats:
 def parameters_of(state: State, curve: Curve, level: float) -> tuple[Parameter, ...]:
     """Return all fitted numbers with their intervals.
 
-    Those of coefficients and exponents are Student's. That of a threshold holds all thresholds whose sum of squared
-    residuals is larger than the least by no more than the errors' variance times −2·ln(1 − √level) (Hansen, "Sample
-    splitting and threshold estimation", 2000), with jumps held.
+    Intervals of coefficients and exponents use Student's t. The interval of a threshold contains all thresholds whose
+    sum of squared residuals exceeds the minimum by at most the errors' variance times −2·ln(1 − √level) (Hansen,
+    "Sample splitting and threshold estimation", 2000), with jumps held fixed.
     """
     reach = float(special.stdtrit(curve.degrees_of_freedom, 0.5 + level / 2))
     deviation = np.zeros(len(curve.kept))
@@ -311,7 +311,7 @@ def thresholds_of(state: State, curve: Curve, step: Step, level: float) -> list[
 
 
 def _where(cells: Cells, scope: Scope) -> list[tuple[Mapping[str, Category], ...]]:
-    """Return where each value of a scope holds."""
+    """Return the combinations that each value of a scope applies to."""
     if not scope.names:
         return [()]
     combinations = cells.combinations(scope)
@@ -323,7 +323,7 @@ def _where(cells: Cells, scope: Scope) -> list[tuple[Mapping[str, Category], ...
 
 
 def _name(function: CurveFunction, errors: Errors) -> tuple[str, Callable[[float], float]]:
-    """Return what a coefficient is called, and what makes its shown value."""
+    """Return a coefficient's name, and the function that converts it to the value shown."""
     products = errors == "factor"
     match function.factors:
         case ():

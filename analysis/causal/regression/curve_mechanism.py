@@ -1,4 +1,4 @@
-"""Mechanisms of continuous variables: curves, and their text with numbers."""
+"""Mechanisms of continuous variables: curves, and their formulas as text."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _scopes_of(curve: Curve) -> list[Scope]:
 
 
 def formula_of(target: str, curve: Curve, cells: Cells, where: Mapping[str, Category], exact: bool) -> str:
-    """Return the curve of one cell."""
+    """Return the formula of one cell as text."""
     codes = {name: cells.coded(name, [value]) for name, value in where.items()}
 
     def value_of(scope: Scope) -> int:
@@ -65,7 +65,7 @@ def _percent(share: float) -> str:
 
 
 def _factor(spread: float) -> str:
-    """Return the standard deviation of a logarithm as people read it: small ones are the same to either side."""
+    """Return the standard deviation of a logarithm as text: ± a percentage if it is small, else a factor."""
     factor = math.exp(spread)
     return f"± {_percent(factor - 1)}" if factor < 2 else f"× or ÷ {factor:.2g}"
 
@@ -84,7 +84,7 @@ def _sum(parts: Mapping[CurveFunction, float], digits: int) -> str:
 
 
 def _scaled(function: CurveFunction, coefficient: float, digits: int) -> str:
-    """Return a coefficient times a function; inverses are written as divisions."""
+    """Return a coefficient times a function as text; inverses are written as divisions."""
     above = [one for one in function.factors if not (isinstance(one, Power) and one.is_reciprocal)]
     below = [one.name for one in function.factors if isinstance(one, Power) and one not in above]
     shown = "·".join([_number(coefficient), *(one.text(digits) for one in above)])
@@ -112,10 +112,10 @@ def _degree(function: CurveFunction) -> float:
 
 
 _LEAST_TAIL = 1e-3
-"""Share of further runs on either side of whose errors nothing more is said."""
+"""Smallest tail probability for which errors of further runs are extrapolated."""
 
 _CURVES = 20
-"""How many sets of thresholds forecasts take from their intervals."""
+"""Number of sets of thresholds that forecasts draw from the confidence intervals."""
 
 _LEAST_RATIO = 4.0
 """Errors that grow with the curve are tried only if the target's largest value is this many times its smallest."""
@@ -123,14 +123,14 @@ _LEAST_RATIO = 4.0
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CurveMechanism(Mechanism):
-    """A continuous variable as a curve of its parents.
+    """Continuous variable as a curve of its parents.
 
     Attributes
     ----------
     level : float
-        Of the parameters' intervals.
+        Confidence level of the parameters' intervals.
     observed : float64, shape (rows,)
-        The target.
+        The target's value in each row.
     """
 
     level: float
@@ -144,7 +144,7 @@ class CurveMechanism(Mechanism):
 
     @property
     def errors(self) -> Errors:
-        """Whether errors are even, in proportion to the curve, or factors."""
+        """Whether errors are even, proportional to the curve, or factors."""
         return self._state.problem.errors
 
     @property
@@ -162,7 +162,7 @@ class CurveMechanism(Mechanism):
 
     @property
     def looked_up(self) -> tuple[str, ...]:
-        """Discrete parents that some number of the curve depends on."""
+        """Discrete parents that at least one number of the curve depends on."""
         return self._scope.names
 
     @cached_property
@@ -202,7 +202,7 @@ class CurveMechanism(Mechanism):
 
     @cached_property
     def residuals(self) -> Floats:
-        """Target less curve; relative to it if errors are proportional, of the logarithms if they are factors."""
+        """Target less curve; relative to the curve if errors are proportional, of logarithms if they are factors."""
         problem = self._state.problem
         level = np.empty(self.rows)
         level[problem.order] = self.curve.level(problem.numbers, problem.ids, self.rows)
@@ -215,9 +215,9 @@ class CurveMechanism(Mechanism):
 
     @cached_property
     def _least(self) -> float:
-        """The least value of the target: 0 if it never was below, as of times and averaged counts; else −∞.
+        """Lower bound of the target: 0 if it was never negative, like times and averaged counts; else −∞.
 
-        It is 1 for whole numbers that never were 0, as further curves may have their logarithm.
+        The bound is 1 for whole numbers that were never 0, because other curves may use their logarithm.
         """
         least = float(self.observed.min())
         if least < 0:
@@ -230,7 +230,7 @@ class CurveMechanism(Mechanism):
 
     @cached_property
     def _curves(self) -> tuple[Curve, ...]:
-        """Curves that are as likely, each with other thresholds of their intervals of confidence."""
+        """Equally likely curves, each with different thresholds from the confidence intervals."""
         steps = steps_of(self.curve.terms)
         if not steps:
             return (self.curve,)
@@ -246,7 +246,7 @@ class CurveMechanism(Mechanism):
         )
 
     def values_of(self, rows: Codes) -> Floats:
-        """Return what the target was in some rows of the table."""
+        """Return the target's values in some rows of the table."""
         return self.observed[rows]
 
     def predict(self, columns: Columns) -> tuple[Floats, Floats]:
@@ -263,7 +263,7 @@ class CurveMechanism(Mechanism):
         return mean, mean * np.sqrt(np.expm1(variance))
 
     def draw(self, columns: Columns, random: np.random.Generator, rows: int | None = None) -> Floats:
-        """Return observed values without parents; else the curve, moved by its parameters' uncertainty, and errors."""
+        """Return random values: observed ones without parents; else the curve, with its uncertainty and errors."""
         if not self.parents:
             return np.asarray(random.choice(self.observed, 1 if rows is None else rows))
         inputs, level, uncertainty = self._levels(columns, rows)
@@ -280,10 +280,10 @@ class CurveMechanism(Mechanism):
         return np.asarray(np.exp(level + error))
 
     def _errors_at(self, shares: Floats) -> Floats:
-        """Return the errors of further runs below which these shares of them lie.
+        """Return the quantiles of further runs' errors at these shares.
 
-        Of n runs, the kth smallest has k / (n + 1) of all further ones below it (Wilks, "Determination of sample sizes
-        for setting tolerance limits", 1941); beyond these, errors grow as Student's t.
+        Of n runs, the kth smallest error exceeds the share k / (n + 1) of all further errors (Wilks, "Determination of
+        sample sizes for setting tolerance limits", 1941); beyond the extremes, errors grow like Student's t.
         """
         freedom, least = self.curve.degrees_of_freedom, 1 / (self.rows + 1)
         errors = np.interp(shares, least * np.arange(1, self.rows + 1), np.sort(self.residuals))
@@ -293,7 +293,7 @@ class CurveMechanism(Mechanism):
         return np.asarray(errors * math.sqrt(self.rows / freedom))
 
     def log_density(self, columns: Columns, values: Sequence[object] | Floats) -> Floats:
-        """Return the logarithm of the normal density of values, of their logarithms where errors are factors."""
+        """Return the logarithm of the density of values: normal, or lognormal if errors are factors."""
         inputs, level, uncertainty = self._levels(columns, None)
         y = np.asarray(values, np.float64)
         spread = np.full(inputs.rows, max(self.curve.spread, RESOLUTION * float(np.std(self.observed))))
@@ -318,7 +318,7 @@ class CurveMechanism(Mechanism):
         if len(wrong):
             values = ", ".join(f"{name}={float(x[wrong[0]]):g}" for name, x in inputs.numbers.items())
             raise DataError(
-                f"the formula of {self.target} has no value at {values}; choose values like those that were measured"
+                f"the formula of {self.target} has no value at {values}: choose values like those that were measured"
             )
         return inputs, level, uncertainty
 
@@ -335,7 +335,7 @@ def fit_curve(
     coding: Coding,
     errors: Errors | None,
 ) -> CurveMechanism:
-    """Return the curve of least description length; see `fit_mechanism`."""
+    """Return the curve with the shortest description; see `fit_mechanism`."""
     low, high = float(observed.min()), float(observed.max())
     tried: list[Errors] = ["even"]
     if errors is not None:
@@ -343,11 +343,9 @@ def fit_curve(
     elif coding == "corrected" and low > 0 and high >= _LEAST_RATIO * low:
         tried = ["even", "factor", "proportional"]
     if low <= 0 and tried != ["even"]:
-        raise DataError(
-            f"errors of {target} cannot be {errors}: it is not positive everywhere (its minimum is {low:g})"
-        )
+        raise DataError(f"errors of {target} cannot be {errors}: {target} must be positive, and its minimum is {low:g}")
     problem_of = partial(make_problem, observed, numbers, codes, cells, coding=coding)
-    # Powers that are tried may be too large for numbers; what they leave is then none, and they are not taken.
+    # Powers that are tried may overflow; their residuals are then not finite, and they are not chosen.
     with np.errstate(over="ignore", invalid="ignore"):
         state = shortest_state(tried, problem_of)
     data_bits = float(state.problem.data_bits(state.rss))

@@ -15,11 +15,11 @@ from unperturbed.analysis.causal.table.variables import Data
 from unperturbed.errors import DataError
 
 _FEWEST_VALUES = 3
-"""Of a discrete parent that is tried as a number too; with two, a line says what a value for each says."""
+"""Minimum number of values for trying a discrete parent as a number: with two, a line equals one value for each."""
 
 
 def is_counted(data: Data, name: str) -> bool:
-    """Tell whether a discrete variable is tried as a number too."""
+    """Return whether a discrete variable is also tried as a number."""
     return data.has_values(name) and len(np.unique(data.codes(name))) >= _FEWEST_VALUES
 
 
@@ -34,56 +34,56 @@ def fit_mechanism(
     sharing: bool = True,
     lookup: bool = True,
 ) -> Mechanism:
-    """Fit the regression of a variable on its parents that has the least description length.
+    """Fit the regression of a variable on its parents with the shortest description.
 
     Parameters
     ----------
     data : Data
         The table.
     target : str
-        The variable.
+        The variable to describe.
     parents : sequence of str
-        None: the target's own mean and spread, or its frequencies.
+        The variable's parents. Without parents, the target has its own mean and spread, or its own frequencies.
     level : float
-        Confidence of the parameters' intervals.
+        Confidence level of the parameters' intervals.
     coding : {"corrected", "paper"}
-        The length of the data: ½n·log₂(RSS/n), or eq. (16) of the paper to the letter (the sum of squared errors, which
-        is not bits and changes with the unit of the target).
+        Length of the data: ½n·log₂(RSS/n), or the paper's eq. (16) as printed (the sum of squared errors, which is not
+        in bits and depends on the target's unit).
     errors : {"even", "proportional", "factor"}, optional
-        How errors grow with the curve; by default what makes the description shortest.
+        How errors grow with the curve; by default the kind that makes the description shortest.
     sharing : bool
-        Whether some combinations of discrete parents may share a value that others have not. False: it is one for all,
-        or each has its own, as they need it whose values are data in turn.
+        Whether some combinations of discrete parents may share a value that others do not have. False: all share one
+        value, or each has its own, as is necessary if the values become data.
     lookup : bool
-        Whether a discrete parent of three and more numbers may have a value of the target for each. False: it is a
-        number only.
+        Whether the target may have its own value for each value of a discrete parent with three or more numbers. False:
+        the parent is used as a number only.
 
     Returns
     -------
     Mechanism
-        A `CurveMechanism` of a continuous target, a `TableMechanism` of a discrete one.
+        A `CurveMechanism` for a continuous target, a `TableMechanism` for a discrete one.
 
     Raises
     ------
     DataError
-        Unknown names; a parent named twice, or the target among them; fewer than three rows.
+        Unknown names; a parent named twice; the target among the parents; fewer than three rows.
     ValueError
         A level that is not between 0 and 1.
 
     Notes
     -----
-    Section 7.2, eq. (14) to (16); `problem` says what of them is corrected. Curves are sums of terms: polynomials up to
-    degree 5, inverse, power with a fitted exponent, square root, logarithm, steps, and products of those of different
-    parents; each coefficient and threshold has one value, or one for each value of some or all discrete parents. Errors
-    that grow with the curve, and curves that are products, are tried where a positive target spans a factor of 4. A
-    discrete parent of three and more numbers is tried as a number too.
+    Section 7.2, eq. (14) to (16), with the corrections in `problem`. Curves are sums of terms: polynomials up to degree
+    5, inverse, power with a fitted exponent, square root, logarithm, steps, and products of terms of different parents;
+    each coefficient and threshold has one value, or one for each value of some or all discrete parents. Errors that
+    grow with the curve, and curves that are products, are tried if a positive target spans a factor of 4. A discrete
+    parent with three or more numbers is also tried as a number.
     """
     if not 0 < level < 1:
         raise ValueError(f"the confidence level must be between 0 and 1, not {level}")
     if target in parents or len(set(parents)) < len(parents):
-        raise DataError(f"{target} needs parents other than itself, each named once, not {', '.join(parents)}")
+        raise DataError(f"parents of {target} must be other variables, each named once, not {', '.join(parents)}")
     if data.rows < 3:
-        raise DataError(f"{data.rows} rows are too few to fit {target}; give at least three")
+        raise DataError(f"{data.rows} rows are too few to fit {target}: give at least three")
     for name in (target, *parents):
         data.has_values(name)  # raises for unknown names
     discrete = [name for name in parents if data.kinds[name] == "discrete"]

@@ -1,7 +1,7 @@
-"""Forms of a curve: products of powers, logarithms and steps, whose sum with coefficients is the curve; candidates.
+"""Forms of a curve, which is a weighted sum of products of powers, logarithms and steps; candidates for these.
 
-Lemeire et al., section 7.2: "we added the polynomials, the inverse, power, square root and step function." Logarithms
-are counted among the operations there; products of parents are needed for T = #op · C.
+Lemeire et al., section 7.2: "we added the polynomials, the inverse, power, square root and step function." Its list of
+operations includes logarithms; products of parents are needed for T = #op · C.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ from unperturbed.analysis.causal.regression.cells import Scope
 from unperturbed.analysis.causal.table.variables import Floats
 
 Ids = Callable[[Scope], NDArray[np.int64]]
-"""Returns which value of a scope each row has."""
+"""Returns the index of each row's value in a scope."""
 
 DIGITS, _ALL_DIGITS = 4, 17
-"""Of exponents in formulas: as a rule, and all that a number has. Thresholds have one more."""
+"""Digits of exponents in formulas: the default, and all that a number has. Thresholds have one more."""
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @dataclass(frozen=True)
 class Power:
-    """A parent to some power."""
+    """Power of a parent."""
 
     name: str
     exponent: float = 1.0
-    fitted: bool = False  # Whether the exponent is a parameter; one that is not is encoded as an operation
+    fitted: bool = False  # Whether the exponent is a parameter; otherwise it is encoded as an operation
 
     @property
     def operations(self) -> int:
-        """Besides the product or division that joins it to the rest."""
+        """Number of operations, without the product or division that joins the factor to others."""
         return int(self.fitted or self.exponent not in {1.0, -1.0})
 
     @property
     def is_reciprocal(self) -> bool:
-        """Whether a division joins it."""
+        """Whether a division joins the factor to others."""
         return self.exponent == -1.0 and not self.fitted
 
     @property
     def parameters(self) -> int:
-        """Numbers that are fitted."""
+        """Number of fitted numbers."""
         return int(self.fitted)
 
     @property
@@ -56,7 +56,7 @@ class Power:
         return math.log2(abs(self.exponent)) if whole else 0.0
 
     def values(self, numbers: Mapping[str, Floats], ids: Ids) -> Floats:
-        """Return the factor in each row."""
+        """Return the factor's value in each row."""
         del ids
         x = numbers[self.name]
         match self.exponent:
@@ -76,7 +76,7 @@ class Power:
         return np.asarray(np.power(x, self.exponent))
 
     def text(self, digits: int = DIGITS) -> str:
-        """Return the factor as it is written in a formula."""
+        """Return the factor as text of a formula."""
         if self.exponent == 1 and not self.fitted:
             return self.name
         if self.exponent == 0.5 and not self.fitted:
@@ -88,7 +88,7 @@ class Power:
 
 @dataclass(frozen=True)
 class Log:
-    """The natural logarithm of a parent."""
+    """Natural logarithm of a parent."""
 
     name: str
 
@@ -97,18 +97,18 @@ class Log:
     integer_bits = 0.0
 
     def values(self, numbers: Mapping[str, Floats], ids: Ids) -> Floats:
-        """Return the factor in each row."""
+        """Return the factor's value in each row."""
         del ids
         return np.asarray(np.log(numbers[self.name]))
 
     def text(self, digits: int = DIGITS) -> str:
-        """Return the factor as it is written in a formula."""
+        """Return the factor as text of a formula."""
         del digits
         return f"ln {self.name}"
 
 
 def product_of(factors: Iterable[Power], numbers: Mapping[str, Floats], ids: Ids) -> Floats:
-    """Return the product of powers in each row."""
+    """Return the product of powers for each row."""
     product = np.ones(())
     for one in factors:
         product = product * one.values(numbers, ids)
@@ -117,38 +117,38 @@ def product_of(factors: Iterable[Power], numbers: Mapping[str, Floats], ids: Ids
 
 @dataclass(frozen=True)
 class Step:
-    """1 where a product of parents is above a threshold, else 0."""
+    """Step: 1 where a product of parents is above a threshold, else 0."""
 
-    compared: tuple[Power, ...]  # What is compared with the threshold
-    scope: Scope  # Of the threshold
+    compared: tuple[Power, ...]  # Product that is compared with the threshold
+    scope: Scope  # Scope of the threshold
     thresholds: tuple[float, ...]  # One for each value of the scope
 
     @property
     def operations(self) -> int:
-        """The comparison, and those of what is compared."""
+        """Number of operations: the comparison, and those of the product that is compared."""
         return 1 + len(self.compared) - 1 + sum(one.operations for one in self.compared)
 
     @property
     def parameters(self) -> int:
-        """Numbers that are fitted."""
+        """Number of fitted numbers."""
         return len(self.thresholds)
 
     @property
     def integer_bits(self) -> float:
-        """Of the exponents in what is compared."""
+        """Bits of the exponents in the product that is compared."""
         return sum(one.integer_bits for one in self.compared)
 
     def values(self, numbers: Mapping[str, Floats], ids: Ids) -> Floats:
-        """Return the factor in each row."""
+        """Return the factor's value in each row."""
         compared = product_of(self.compared, numbers, ids)
         return (compared > np.array(self.thresholds)[ids(self.scope)]).astype(np.float64)
 
     def compared_text(self) -> str:
-        """Return what is compared as it is written in a formula."""
+        """Return the product that is compared as text of a formula."""
         return "·".join(one.text() for one in self.compared)
 
     def text(self, digits: int = DIGITS) -> str:
-        """Return the factor as it is written in a formula, with all thresholds."""
+        """Return the factor as text of a formula, with all thresholds."""
         return f"[{self.compared_text()} > {' | '.join(f'{one:.{digits + 1}g}' for one in self.thresholds)}]"
 
 
@@ -157,7 +157,7 @@ Factor = Power | Log | Step
 
 @dataclass(frozen=True)
 class CurveFunction:
-    """A product of factors; 1 where there are none."""
+    """Product of factors; 1 if there are none."""
 
     factors: tuple[Factor, ...] = ()
 
@@ -170,13 +170,13 @@ class CurveFunction:
 
     @property
     def operations(self) -> int:
-        """Those that make the product, without a coefficient; a reciprocal alone is one, in a product a division."""
+        """Number of operations, without a coefficient; a reciprocal alone counts one, in a product it is a division."""
         reciprocal = bool(self.factors) and all(isinstance(one, Power) and one.is_reciprocal for one in self.factors)
         return sum(one.operations for one in self.factors) + max(len(self.factors) - 1, 0) + reciprocal
 
     @property
     def parameters(self) -> int:
-        """Numbers that are fitted: exponents and thresholds."""
+        """Number of fitted numbers: exponents and thresholds."""
         return sum(one.parameters for one in self.factors)
 
     @property
@@ -186,12 +186,12 @@ class CurveFunction:
 
     @cached_property
     def scopes(self) -> frozenset[Scope]:
-        """Scopes of thresholds."""
+        """Scopes of the thresholds."""
         return frozenset(one.scope for one in self.factors if isinstance(one, Step))
 
     @cached_property
     def is_logarithm(self) -> bool:
-        """Whether it is ln x, so that e to its power is a power of x."""
+        """Whether the function is ln x, which makes e to its power a power of x."""
         return len(self.factors) == 1 and isinstance(self.factors[0], Log)
 
     @cached_property
@@ -208,19 +208,19 @@ class CurveFunction:
         return frozenset(found)
 
     def values(self, numbers: Mapping[str, Floats], ids: Ids, rows: int) -> Floats:
-        """Return the product in each row: float64, shape (rows,)."""
+        """Return the product's value in each row: float64, shape (rows,)."""
         product = np.ones(rows)
         for one in self.factors:
             product = product * one.values(numbers, ids)
         return product
 
     def text(self, digits: int = DIGITS) -> str:
-        """Return the product as it is written in a formula."""
+        """Return the product as text of a formula."""
         return "·".join(one.text(digits) for one in self.factors) or "1"
 
 
 def digits_of(functions: Collection[CurveFunction]) -> int:
-    """Return how many digits exponents need, so that different functions look different."""
+    """Return the number of digits that exponents need for different functions to look different."""
     different = len(set(functions))
     return next(
         (digits for digits in range(DIGITS, _ALL_DIGITS) if len({one.text(digits) for one in functions}) == different),
@@ -233,7 +233,7 @@ CONSTANT = CurveFunction()
 
 @dataclass(frozen=True)
 class Term:
-    """A function with a coefficient for each value of a scope."""
+    """Function with a coefficient for each value of a scope."""
 
     function: CurveFunction
     scope: Scope
@@ -246,14 +246,14 @@ def steps_of(terms: Iterable[Term]) -> list[Step]:
 
 _HIGHEST_DEGREE = 5
 _EXPONENTS = (-3.0, -1.5, -0.75, -0.25, 0.25, 0.75, 1.25, 1.5, 1.75, 2.25, 2.5, 2.75, 3.5)
-"""Where the search for a fitted exponent starts."""
+"""Start values of the search for a fitted exponent."""
 _HIGHEST_EXPONENT = 6.0
 _MOST_IN_PRODUCTS = 8
-"""Parents beyond these are not multiplied with each other: their products would outnumber all else."""
+"""Maximum number of parents that are multiplied with each other: more products would outnumber all else."""
 
 
 def functions_of(numbers: Mapping[str, Floats]) -> list[CurveFunction]:
-    """Return candidates for a curve: powers, roots, inverse and logarithm of each parent, products of two and three."""
+    """Return candidates for a curve: powers, roots, inverse and logarithm of each parent; products of two or three."""
     found = [CONSTANT]
     for name, x in numbers.items():
         distinct = _distinct(x)
@@ -311,12 +311,12 @@ def multiply(function: CurveFunction, factor: Factor) -> CurveFunction:
 
 
 def is_moderate(function: CurveFunction) -> bool:
-    """Tell whether all exponents are ones that a curve may have."""
+    """Return whether all exponents are in the range that a curve may have."""
     return all(abs(factor.exponent) <= _HIGHEST_EXPONENT for factor in function.factors if isinstance(factor, Power))
 
 
 def compared_products(numbers: Mapping[str, Floats]) -> list[tuple[Power, ...]]:
-    """Return what steps may compare with a threshold: parents, and products of two positive ones, one also squared."""
+    """Return the products that steps may compare: single parents, or two positive parents, one of them also squared."""
     varied = [name for name, x in numbers.items() if _distinct(x) > 2]
     found: list[tuple[Power, ...]] = [(Power(name),) for name in varied]
     positive = [name for name in varied if (numbers[name] > 0).all()][:_MOST_IN_PRODUCTS]
@@ -326,7 +326,7 @@ def compared_products(numbers: Mapping[str, Floats]) -> list[tuple[Power, ...]]:
 
 
 def _distinct(x: Floats) -> int:
-    """Return the number of different values; only of the first rows if these have more than a few."""
+    """Return the number of distinct values; only in the first rows if these have more than a few."""
     first = len(np.unique(x[:200]))
     return first if first > _HIGHEST_DEGREE else len(np.unique(x))
 

@@ -1,9 +1,9 @@
 """Compiled loops of regression: what candidate terms explain of a residual, the best thresholds, the cuts of a table.
 
-A basis is orthonormal, one vector a row of the array, shape (vectors, rows). Rows of the table are sorted by cell, so
-that a cell is a range. A candidate is a function with a coefficient for each value of a scope: as many columns, each
-zero outside its cells. What they explain of a residual r beside the basis is uᵀM⁻¹u, where u = Cᵀr and M = Cᵀ(I − QQᵀ)C
-for the candidate's columns C and the basis Q.
+A basis is orthonormal, with one vector per row of the array, shape (vectors, rows). Rows of the table are sorted by
+cell, so a cell is a range. A candidate is a function with a coefficient for each value of a scope: it has as many
+columns, each zero outside its cells. Beyond the basis, these explain uᵀM⁻¹u of a residual r, where u = Cᵀr and
+M = Cᵀ(I − QQᵀ)C for the candidate's columns C and the basis Q.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _SIGNATURES: dict[str, tuple[str, bool]] = {
         False,
     ),
 }
-"""The types of each loop's arguments, and whether its sums may be reordered."""
+"""Argument types of each loop, and whether its sums may be reordered."""
 
 
 def compiled_loop(name: str) -> Callable[..., Any]:
-    """Return a loop of this module, compiled."""
+    """Return a compiled loop of this module."""
     signature, reordered = _SIGNATURES[name]
     return compiled(__name__, name, (signature,), called="the regressions' loops", fastmath=reordered)
 
@@ -54,18 +54,18 @@ def _dot(x: Any, y: Any) -> float:
 def extend(basis: Any, filled: int, columns: Any, tolerance: float, residual: Any, kept: Any, explained: Any) -> int:
     """Extend an orthonormal basis by columns, and remove what they explain from a residual.
 
-    `basis`: Shape (room, rows). The first `filled` rows hold the basis; those behind are written.
-    `columns`: Shape (columns, rows). Left out is one of which no larger part than `tolerance` of its squared length is
+    `basis`: Shape (room, rows). The first `filled` rows are the basis; the rows after them are written.
+    `columns`: Shape (columns, rows). A column is left out if at most the share `tolerance` of its squared length is
     new.
-    `kept`, `explained`: Shape (columns,). Filled: which columns were put in, and how much of the residual's squared
-    length each takes beside those before it.
+    `kept`, `explained`: Shape (columns,). Output: which columns were added, and how much of the residual's squared
+    length each explains beyond earlier columns.
     """
     rows = columns.shape[1]
     new = np.empty(rows)
     for column in range(len(columns)):
         new[:] = columns[column]
         before = _dot(new, new)
-        for _ in range(2):  # once more takes away what rounding left
+        for _ in range(2):  # the second pass removes what rounding left
             for vector in range(filled):
                 known = basis[vector]
                 part = _dot(known, new)
@@ -87,7 +87,7 @@ def extend(basis: Any, filled: int, columns: Any, tolerance: float, residual: An
 
 @compilable
 def _without(residual: Any, vector: Any) -> float:
-    """Take the part along a vector of length 1 from a residual, and return it."""
+    """Subtract the part along a unit vector from a residual; return the length of that part."""
     part = _dot(vector, residual)
     for row in range(len(residual)):
         residual[row] -= part * vector[row]
@@ -96,12 +96,12 @@ def _without(residual: Any, vector: Any) -> float:
 
 @compilable
 def _explained(own: Any, shared: Any, against: Any, size: int, tolerance: float, factor: Any, solved: Any) -> Any:
-    """Return uᵀM⁻¹u and the rank of M, without columns that are not new; the last two arguments are scratch.
+    """Return uᵀM⁻¹u and the rank of M, without dependent columns; the last two arguments are scratch space.
 
-    own: squared lengths of the columns; shared: their products with the basis; against: with the residual.
+    own: squared lengths of the columns; shared, against: their products with the basis and with the residual.
     """
     # Cholesky factorisation of M, with forward substitution of u in the same pass: uᵀM⁻¹u is the squared length of
-    # `solved`. A pivot that is not new sets its row to zero and does not count.
+    # `solved`. A dependent pivot sets its row to zero and does not count.
     explained, rank = 0.0, 0
     for row in range(size):
         value = against[row]
@@ -136,12 +136,12 @@ def gains(
     gain: Any,
     rank: Any,
 ) -> None:
-    """Compute how much of a residual's squared length each function explains, with coefficients by each scope.
+    """Compute how much of a residual's squared length each function explains, with coefficients for each scope.
 
     `starts`: Shape (cells + 1,). Where the rows of each cell start.
-    `values_of`: Shape (scopes, cells). Which value of a scope each cell has.
-    `sizes`: Shape (scopes,). How many values each scope has; 0 leaves the scope out.
-    `gain`, `rank`: Shape (functions, scopes). Filled: what is explained, and how many columns are new.
+    `values_of`: Shape (scopes, cells). The index of each cell's value in a scope.
+    `sizes`: Shape (scopes,). Number of values of each scope; 0 leaves the scope out.
+    `gain`, `rank`: Shape (functions, scopes). Output: what is explained, and the number of independent columns.
     """
     vectors, cells = len(basis), len(starts) - 1
     by_cell = np.empty((cells, vectors))
@@ -150,7 +150,7 @@ def gains(
     own, against, shared = np.empty(most), np.empty(most), np.empty((most, vectors))
     factor, solved = np.empty((most, most)), np.empty(most)
     for number in range(len(functions)):
-        # Products with residual and basis once a cell; each scope then only adds cells up.
+        # Compute products with residual and basis once per cell; each scope then only sums over cells.
         for cell in range(cells):
             part = functions[number, starts[cell] : starts[cell + 1]]
             own_by_cell[cell] = _dot(part, part)
@@ -182,21 +182,21 @@ def scan(
     fewest: int,
     best: Any,
 ) -> None:
-    """Find, for each of several steps, the thresholds above which it explains most of a residual.
+    """Find, for each of several steps, the thresholds at which it explains most of a residual.
 
-    What several jumps at one threshold explain together is taken to be the sum of what each explains alone.
+    Several jumps at one threshold are assumed to explain the sum of what each explains alone.
 
     `basis`: Shape (rows, vectors): transposed.
-    `compared`, `falling`, `weights`: Shape (steps, rows). What is compared with the threshold, rows in its falling
-    order, and what the step is multiplied by.
-    `threshold_of`, `jump_of`: Shape (rows,). Which of each a row has; rows with the same jump share a threshold.
-    `sizes`: How many thresholds and jumps there are.
-    `fewest`: Rows that each side of a threshold has at least.
-    `best`: Shape (steps, thresholds, 2). Filled: what is explained, and by which threshold; 0 and NaN for none.
+    `compared`, `falling`, `weights`: Shape (steps, rows). The values compared with the threshold, the rows in
+    descending order of these values, and the factor of the step.
+    `threshold_of`, `jump_of`: Shape (rows,). Each row's threshold and jump; rows with the same jump share a threshold.
+    `sizes`: Numbers of thresholds and of jumps.
+    `fewest`: Minimum number of rows on each side of a threshold.
+    `best`: Shape (steps, thresholds, 2). Output: what is explained, and the threshold; 0 and NaN for none.
     """
-    # Rows enter above their threshold one by one, in the order of falling `compared`. The loop maintains, for each
+    # Rows enter above their threshold one by one, in descending order of `compared`. The loop maintains, for each
     # jump, the products of the step's column with itself, the residual and the basis, and from these what it explains;
-    # for each threshold the sum over its jumps. So all thresholds cost one pass instead of one fit each.
+    # for each threshold, it maintains the sum over its jumps. So all thresholds cost one pass instead of one fit each.
     vectors = basis.shape[1]
     every = np.zeros(sizes[0], np.int64)
     for row in range(len(threshold_of)):
@@ -210,8 +210,8 @@ def scan(
             row = falling[step, at]
             threshold, jump = threshold_of[row], jump_of[row]
             rest = every[threshold] - above[threshold]
-            # Before this row enters: a threshold between it and the last row, if the two differ and both sides have
-            # rows.
+            # Before this row enters: try a threshold between this row and the last one, if the two differ and both
+            # sides have enough rows.
             here = compared[step, row]
             if (
                 above[threshold] >= fewest
@@ -249,9 +249,9 @@ def cut_lengths(
 ) -> None:
     """Compute the length of a probability table and its data for each cut of a parent into two intervals.
 
-    `cells`: Shape (rows,). Cells before the cut, which halves each.
-    `order`: Shape (rows,). Rows by rising `x`.
-    `lengths`: Shape (rows,). Filled: with the cut behind each row of `order`; infinite where it is none.
+    `cells`: Shape (rows,). Each row's cell before the cut, which splits every cell.
+    `order`: Shape (rows,). Rows in ascending order of `x`.
+    `lengths`: Shape (rows,). Output: the length with a cut after each row of `order`; infinite if it cannot be cut.
     """
     rows = len(target)
     counts = np.zeros((2, cell_count, categories), np.int64)
@@ -268,8 +268,8 @@ def cut_lengths(
         present += totals[1, cell] > 0
         for category in range(categories):
             bits -= of[counts[1, cell, category]]
-    # Rows move from the upper interval (1) to the lower one (0) in the order of rising x. `bits` stays the code length
-    # of all counts, Σ m·log₂ m over cells less that over categories: each move changes four of its summands.
+    # Rows move from the upper interval (1) to the lower one (0) in ascending order of x. `bits` is always the code
+    # length of all counts, Σ m·log₂ m over cells less that over categories: each move changes four of its summands.
     for at in range(rows):
         row = order[at]
         cell, category = cells[row], target[row]

@@ -1,4 +1,4 @@
-"""A node's mechanism given its parents, with numbers: what curves and tables have in common.
+"""Mechanism of a node given its parents: the base class of curves and tables.
 
 Lemeire et al., sections 3 and 7.2: the submodel P(X_i | parents(X_i)), written X_i = f_i(parents(X_i)) + U_i.
 """
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
 
 
 Columns = Mapping[str, ArrayLike] | pl.DataFrame
-"""Values of the parents: numbers of continuous ones, categories of discrete ones, as in the table."""
+"""Values of the parents: numbers for continuous parents, categories for discrete ones, as in the table."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """The mechanism for some values of the discrete parents.
+    """Mechanism for some values of the discrete parents.
 
     Attributes
     ----------
     where : mapping of str to str, bool, int or float
-        The values; only of parents that make a difference.
+        Values of the discrete parents that make a difference.
     rows : int
-        How many rows have these values.
+        Number of rows with these values.
     formula : str
-        The mechanism here, as text.
+        The cell's mechanism as text.
     spread : float
-        Standard deviation of the residuals here; of a discrete target, bits a row.
+        Standard deviation of the cell's residuals; for a discrete target, bits per row.
     """
 
     where: Mapping[str, Category]
@@ -53,18 +53,18 @@ class Cell:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A fitted number.
+    """Fitted number of a mechanism.
 
     Attributes
     ----------
     name : str
-        "intercept", "coefficient of n²", "jump of n", "threshold of n", "exponent of n".
+        Meaning of the number: "intercept", "coefficient of n²", "jump of n", "threshold of n", "exponent of n".
     value : float
         The fitted number.
     low, high : float
-        Its interval of confidence.
+        Ends of its confidence interval.
     where : tuple of mappings
-        Values of discrete parents for which it holds; several where they share it, and none where it holds everywhere.
+        Values of discrete parents that the number applies to, one mapping per combination; empty if everywhere.
     """
 
     name: str
@@ -76,21 +76,21 @@ class Parameter:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Mechanism(Result):
-    """A node given its parents.
+    """Mechanism of a node given its parents.
 
     Attributes
     ----------
     target : str
         The node.
     parents : tuple of str
-        As they were given; see `used`.
+        The parents as given; for those that the mechanism uses, see `used`.
     rows : int
-        Of the table it was fitted to.
+        Number of rows of the table that the mechanism was fitted to.
     hypothesis_bits : float
         L(H), eq. (15).
     data_bits : float
-        L(D | H). It has an unknown constant that depends on the target and the rows alone, so lengths compare for one
-        target.
+        L(D | H), without an unknown constant that depends on the target and the rows alone, so lengths are comparable
+        for one target.
     """
 
     target: str
@@ -112,17 +112,17 @@ class Mechanism(Result):
     @property
     @abstractmethod
     def formula(self) -> str:
-        """The mechanism as text, with numbers; a line a cell where numbers depend on discrete parents."""
+        """The mechanism as text, with numbers; one line per cell if numbers depend on discrete parents."""
 
     @property
     @abstractmethod
     def parameters(self) -> tuple[Parameter, ...]:
-        """All fitted numbers, with their intervals of confidence."""
+        """All fitted numbers, with their confidence intervals."""
 
     @property
     @abstractmethod
     def cells(self) -> tuple[Cell, ...]:
-        """Each combination of discrete parents' values that has numbers of its own."""
+        """The mechanism for each combination of discrete parents' values with its own numbers."""
 
     @property
     @abstractmethod
@@ -135,11 +135,11 @@ class Mechanism(Result):
         return f"{self.target} {causes}: {self.formula.partition(chr(10))[0]}"
 
     def tables(self) -> Sequence[Table]:
-        """Return the fitted numbers with their intervals."""
+        """Return the table of fitted numbers with their intervals."""
         return (parameters_table(self),)
 
     def to_frame(self) -> pl.DataFrame:
-        """Return one row a fitted number."""
+        """Return one row per fitted number."""
         names = ("name", "value", "low", "high")
         return pl.DataFrame({name: [getattr(one, name) for one in self.parameters] for name in names})
 
@@ -158,11 +158,11 @@ class Mechanism(Result):
 
     @abstractmethod
     def values_of(self, rows: Codes) -> list[Category] | Floats:
-        """Return what the target was in some rows of the table."""
+        """Return the target's values in some rows of the table."""
 
     @abstractmethod
     def predict(self, columns: Columns) -> tuple[Floats, Floats] | Floats:
-        """Return what the target is expected to be.
+        """Return the target's expected values, or its probabilities.
 
         Parameters
         ----------
@@ -172,11 +172,11 @@ class Mechanism(Result):
         Returns
         -------
         mean : array of float64, shape (rows,)
-            Of a continuous target.
+            Expected values of a continuous target.
         standard_deviation : array of float64, shape (rows,)
-            Of a new run of a continuous target: errors and uncertain parameters together.
+            Standard deviation of a new run of a continuous target, from errors and uncertain parameters together.
         probabilities : array of float64, shape (rows, categories)
-            Of a discrete target, in place of the two above.
+            Probabilities of a discrete target, instead of the two above.
 
         Raises
         ------
@@ -187,8 +187,7 @@ class Mechanism(Result):
 
     @abstractmethod
     def draw(self, columns: Columns, random: np.random.Generator, rows: int | None = None) -> list[Category] | Floats:
-        """Return a random value of the target for each row; see `predict`. `rows` is their number if there are no
-        parents."""
+        """Return a random value of the target for each row; see `predict`. Without parents, `rows` is their number."""
 
     @abstractmethod
     def log_density(self, columns: Columns, values: Sequence[object] | Floats) -> Floats:
@@ -226,12 +225,12 @@ class Inputs:
         return self._codes
 
     def ids(self, scope: Scope) -> Codes:
-        """Return which value of a scope each row has; raises DataError for a combination that was not in the table."""
+        """Return the index of each row's value in a scope; raise DataError for a combination that the table lacks."""
         ids = self._cells.ids(scope, self.codes(scope.names), self.rows)
         if (ids < 0).any():
             row = int(np.flatnonzero(ids < 0)[0])
             shown = ", ".join(f"{name}={self._values[name][row]}" for name in scope.names)
-            raise DataError(f"no run combines {shown}: measure this combination, or choose other values")
+            raise DataError(f"no run has the combination {shown}: measure it, or choose other values")
         return ids
 
 

@@ -1,8 +1,8 @@
 """A regression during its search: rows sorted by cell, an orthonormal basis of the terms, and the description length.
 
-Lemeire et al., section 7.2, eq. (14) to (16). Eq. (16) takes the sum of squared errors for L(D | H), which is not bits
-and changes with the unit of the target. With normal errors of unknown variance the code length of the data is
-½n·log₂(RSS/n), but for a constant; that is used here, and the paper's sum where `coding` is "paper".
+Lemeire et al., section 7.2, eq. (14) to (16). Eq. (16) uses the sum of squared errors as L(D | H), which is not in bits
+and depends on the target's unit. With normal errors of unknown variance, the code length of the data is ½n·log₂(RSS/n)
+plus a constant; this length is used here, or the paper's sum if `coding` is "paper".
 """
 
 from __future__ import annotations
@@ -27,35 +27,35 @@ Errors = Literal["even", "proportional", "factor"]
 Coding = Literal["corrected", "paper"]
 
 TOLERANCE = 1e-9
-"""Columns are new if at least this part of their squared length is. A polynomial of degree 5 over a decade needs
-1e-7."""
+"""A column is independent of others if at least this share of its squared length is new. A polynomial of degree 5 over
+a decade needs 1e-7."""
 RESOLUTION = 1e-8
-"""Residuals below this part of the target's standard deviation count as 0: RSS is floored there, for every kind of
+"""Residuals below this share of the target's standard deviation count as 0: RSS is floored there, for every kind of
 errors."""
 _KEPT_BYTES = 30e6
-"""Of functions' values that are kept while one regression is searched."""
+"""Maximum size of the function values that are kept during one search."""
 OPERATION_BITS = 8
 """Section 7.2: "1 byte for each operation"."""
 
 
 @dataclass(frozen=True, eq=False)
 class CurveProblem:
-    """A target and the parents that are to explain it."""
+    """Target, and the parents that should explain it."""
 
-    target: Floats  # (rows,): Sorted by cell, and weighted; its logarithm where errors are a factor
-    # (rows,): What each row of target and columns is multiplied by: 1 by a curve near to the one that is looked for
-    # where errors are proportional.
+    target: Floats  # (rows,): The target, sorted by cell and weighted; its logarithm if errors are factors
+    # (rows,): Factor of each row of the target and the columns: 1, or the reciprocal of an approximate curve if errors
+    # are proportional.
     weights: Floats
-    numbers: Mapping[str, Floats]  # (rows,): Parents that have numbers, sorted by cell
+    numbers: Mapping[str, Floats]  # (rows,): Numeric parents, sorted by cell
     codes: Mapping[str, Codes]  # (rows,): Discrete parents, sorted by cell
     cells: Cells  # Combinations of the discrete parents
     order: Codes  # (rows,): Rows of the table, in the order of this problem
     starts: Codes  # (cells + 1,): Where the rows of each cell of all discrete parents start
     errors: Errors  # How errors grow with the curve
     coding: Coding  # How L(D | H) is computed
-    constant_bits: float  # Of L(D | H): what changes with the kind of errors, so that they compare
+    constant_bits: float  # Part of L(D | H) that makes kinds of errors comparable
     least_bits: float  # Lower bound of L(D | H)
-    # Where errors are factors: what the curve is a multiple of, and the target was divided by.
+    # If errors are factors: the function that the curve is a multiple of, and that the target was divided by.
     factor: CurveFunction | None = None
     _ids: dict[Scope, Codes] = field(default_factory=dict)
     _values: dict[CurveFunction, Floats] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class CurveProblem:
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return len(self.target)
 
     @cached_property
@@ -76,13 +76,13 @@ class CurveProblem:
         return np.arange(self.rows)
 
     def ids(self, scope: Scope) -> Codes:
-        """Return which value of a scope each row has: int64, shape (rows,)."""
+        """Return the index of each row's value in a scope: int64, shape (rows,)."""
         if scope not in self._ids:
             self._ids[scope] = self.cells.ids(scope, self.codes, self.rows)
         return self._ids[scope]
 
     def values(self, function: CurveFunction) -> Floats:
-        """Return a function in each row, weighted: float64, shape (rows,)."""
+        """Return a function's weighted value in each row: float64, shape (rows,)."""
         known = self._values.get(function)
         if known is None:
             if len(self._values) * self.rows * 8 > _KEPT_BYTES:
@@ -101,7 +101,7 @@ class CurveProblem:
         return found
 
     def data_bits(self, rss: Any) -> Any:
-        """Return L(D | H) of sums of squared residuals; the paper's eq. (16) is the sum itself."""
+        """Return L(D | H) for sums of squared residuals; by the paper's eq. (16), it is the sum itself."""
         if self.coding == "paper":
             return rss
         if isinstance(rss, float):
@@ -113,7 +113,7 @@ class CurveProblem:
         )
 
     def function_bits(self, function: CurveFunction) -> float:
-        """Return what a function adds to L(H) if it was not encoded before, without its coefficients."""
+        """Return the bits that a new function adds to L(H), without its coefficients."""
         known = self._function_bits.get(function)
         if known is None:
             exponential = self.errors == "factor" and not function.is_logarithm
@@ -125,9 +125,9 @@ class CurveProblem:
     def hypothesis_bits(self, terms: Sequence[Term], coefficients: int) -> float:
         """Return L(H) of eq. (15), without its constant.
 
-        A function with coefficients of several scopes is encoded once. Operations are those in the functions, one that
-        joins each to its coefficient, and one between terms. Where ln y is fitted, c·ln x stands for x^c, and others
-        for e^(c·…). Groups of cells that share a value are encoded cell by cell.
+        A function with coefficients of several scopes is encoded once. Operations are those in the functions, one
+        between each function and its coefficient, and one between terms. If ln y is fitted, c·ln x stands for x^c, and
+        other terms stand for e^(c·…). Groups of cells that share a value are encoded cell by cell.
         """
         functions = {term.function for term in terms}
         scopes = {term.scope for term in terms} | {scope for one in functions for scope in one.scopes}
@@ -135,20 +135,20 @@ class CurveProblem:
         joining = max(len(terms) - 1, 0) + (self.errors == "proportional")
         own = sum(self.function_bits(one) for one in functions)
         if self.factor is not None:
-            # As of proportional errors: its coefficient, and the error that it is multiplied by.
+            # As for proportional errors: the function's coefficient, and the error that it is multiplied by.
             own += OPERATION_BITS * (self.factor.operations + 2) + self.factor.integer_bits
         return own + coefficients * self.parameter_bits + OPERATION_BITS * joining + grouping
 
     def state(self, terms: Sequence[Term]) -> State:
-        """Fit terms."""
+        """Return the state with these terms fitted."""
         return State(self, (), np.zeros((0, self.rows)), self.target, 0.0).extended(terms)
 
     def divided_by(self, factor: CurveFunction) -> CurveProblem:
-        """Return the same of a curve that is a multiple of a positive function, where errors are factors."""
+        """Return this problem for a curve that is a multiple of a positive function, if errors are factors."""
         return replace(self, target=self.target - np.log(self.values(factor)), factor=factor, _values={})
 
     def weighted_by(self, level: Floats) -> CurveProblem:
-        """Return the same with errors in proportion to a curve: float64, shape (rows,), in this problem's order."""
+        """Return this problem with errors proportional to a curve: float64, shape (rows,), in this problem's order."""
         y = self.target / self.weights
         bits = float(np.log2(level).sum())
         return replace(self, target=y / level, weights=1 / level, constant_bits=bits, _values={})
@@ -156,12 +156,12 @@ class CurveProblem:
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """Terms, fitted."""
+    """Fitted terms of a curve."""
 
     problem: CurveProblem
     terms: tuple[Term, ...]
     basis: Floats  # (coefficients, rows): Orthonormal; as many vectors as independent coefficients
-    residual: Floats  # (rows,): What the terms leave of the target
+    residual: Floats  # (rows,): The target less the fitted terms
     bits: float  # L(H) + L(D | H)
 
     @cached_property
@@ -171,23 +171,23 @@ class State:
 
     @cached_property
     def exact(self) -> bool:
-        """Whether residuals are below the resolution, so that no more terms can help."""
+        """Whether residuals are below the resolution, so more terms cannot help."""
         return self.problem.coding == "corrected" and float(self.problem.data_bits(self.rss)) <= self.problem.least_bits
 
     @cached_property
     def transposed(self) -> Floats:
-        """The basis, one vector a column."""
+        """The basis, one vector per column."""
         return np.ascontiguousarray(self.basis.T)
 
     def would_explain(self, terms: Sequence[Term]) -> tuple[Floats, Codes]:
-        """Return the squared length that each term explains beside those before it, and how many new coefficients."""
+        """Return the squared length that each term explains beyond earlier ones, and its number of new coefficients."""
         columns = [self.problem.columns(term) for term in terms]
         *_, kept, explained = self._extend_basis(np.concatenate(columns))
         starts = np.cumsum([0, *(len(one) for one in columns[:-1])])
         return np.add.reduceat(explained, starts), np.add.reduceat(kept.astype(np.int64), starts)
 
     def extended(self, terms: Sequence[Term], replaced: Sequence[Term] = ()) -> State:
-        """Return this with more terms; those `replaced` are spanned by the new ones and no longer encoded."""
+        """Return the state with more terms; the new terms span those `replaced`, which are no longer encoded."""
         problem = self.problem
         basis, residual = self.basis, self.residual
         if terms:
@@ -197,7 +197,7 @@ class State:
         return State(problem, kept_terms, basis, residual, bits)
 
     def _extend_basis(self, columns: Floats) -> tuple[Floats, Floats, NDArray[np.bool_], Floats]:
-        """Return basis and residual with more columns, which of them are new, and what each explains."""
+        """Return basis and residual with more columns, which of these are independent, and what each explains."""
         known = len(self.basis)
         basis = np.empty((known + len(columns), self.problem.rows))
         basis[:known] = self.basis
@@ -207,7 +207,7 @@ class State:
 
 
 def _squared(x: Floats) -> float:
-    """Return a squared length; not by BLAS, whose threads wait for each other longer than they work."""
+    """Return a squared length, without BLAS, whose threads would wait longer than they work."""
     return float(np.einsum("i,i", x, x))
 
 
@@ -221,10 +221,10 @@ def make_problem(
     coding: Coding = "corrected",
     level: Floats | None = None,
 ) -> CurveProblem:
-    """Set a regression up.
+    """Set up a regression.
 
-    `level`: Shape (rows,), sorted by cell: a positive curve near to the one that is looked for, by which proportional
-    errors are weighed. Weighed by the target itself, curves come out too low by the square of the errors.
+    `level`: Shape (rows,), sorted by cell: a positive approximation of the curve, which weights proportional errors.
+    With the target itself as weight, curves would be too low by the square of the errors.
     """
     rows = len(target)
     full = cells.ids(cells.full, codes, rows)
@@ -234,9 +234,9 @@ def make_problem(
     if errors != "proportional":
         level = np.ones(rows)
     elif level is None:
-        raise ValueError("proportional errors need a level to weigh by; give one")
+        raise ValueError("proportional errors need weights: give level")
     spread = float(np.std(target)) * RESOLUTION
-    # Of a target that does not vary, the size of its rounding errors is all there is.
+    # A target that does not vary has only rounding errors.
     floor = max(spread, float(np.abs(target).max()) * 1e-12, np.finfo(float).tiny ** 0.25) ** 2
     return CurveProblem(
         target=np.log(y) if errors == "factor" else y / level,

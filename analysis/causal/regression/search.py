@@ -1,12 +1,12 @@
-"""The search for the curve of least description length: Lemeire et al., section 7.2, eq. (14).
+"""Search for the curve with the shortest description: Lemeire et al., section 7.2, eq. (14).
 
-It adds the term that shortens the description most, tries polynomials of rising degree, and takes each term out again
-to see whether another, or none, does better, until nothing does.
+The search adds the term that shortens the description most, tries polynomials of increasing degree, and replaces or
+removes each term, until nothing shortens the description.
 
-Cells may share a value: "equal parameter values … are only counted once". Fitted values are never equal, so values that
-are nearly so are made one where that shortens the description. Which cells share which value has to be encoded too, at
-log₂(values) bits a cell; without that price a discrete parent would be described as cheaply as the number behind it (a
-datatype as its size).
+Cells may share a value: "equal parameter values … are only counted once". Fitted values are never exactly equal, so
+nearly equal values are merged if that shortens the description. Which cells share which value also has to be encoded,
+at log₂(values) bits per cell; without this cost, a discrete parent would be as cheap as the number behind it (a
+datatype as cheap as its size).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from unperturbed.analysis.causal.regression.problem import OPERATION_BITS, Curve
 from unperturbed.analysis.causal.table.variables import Floats
 
 _FEWEST, _MOST = 3, 60
-"""Numbers of values that may be grouped: of two, other changes try whether they are shared."""
+"""Smallest and largest number of values that are grouped; for two values, other changes already try sharing."""
 
 
 def share_values(state: State) -> State:
@@ -56,11 +56,11 @@ def _share_coefficients(state: State, at: int) -> State | None:
     if term.scope.groups or not _FEWEST <= size <= _MOST:
         return None
     coefficients = coefficients_of(state)[at]
-    # What a value costs in squared length if it moves, the other terms taking up what they can.
+    # Squared error that a value adds if it moves and the other terms compensate as far as they can.
     columns = problem.columns(term)
     rest = problem.state([one for one in state.terms if one is not term])
     free = columns - (columns @ rest.basis.T) @ rest.basis
-    # Cells that share a coefficient may share the threshold that goes with it.
+    # Cells that share a coefficient may also share its threshold.
     parameters = 1 + sum(one.scope == term.scope for one in steps_of([term]))
     groups = _group_values(problem, coefficients, (free * free).sum(axis=1), state.rss, parameters)
     if groups is None:
@@ -81,14 +81,14 @@ def _replaced(state: State, at: int, term: Term) -> State:
 def _group_values(
     problem: CurveProblem, values: Floats, weights: Floats, rss: float, parameters: int
 ) -> tuple[int, ...] | None:
-    """Return the grouping of values of least description length: neighbours by size, by dynamic programming."""
+    """Return the grouping of neighbouring values with the shortest description; None if grouping does not help."""
     size = len(values)
     order = np.argsort(values, kind="stable")
     x, w = values[order] - values.mean(), weights[order]
     total, first, second = (np.concatenate([[0.0], np.cumsum(part)]) for part in (w, w * x, w * x * x))
     with np.errstate(invalid="ignore", divide="ignore"):
         together = np.subtract.outer(first, first) ** 2 / np.subtract.outer(total, total)
-    # cost[j, i]: squared length that values i … j − 1 add when they are made one.
+    # cost[j, i]: squared error that is added if values i … j − 1 are merged.
     cost = np.subtract.outer(second, second) - np.where(np.isfinite(together), together, 0.0)
     cost = np.where(np.tri(size + 1, k=-1, dtype=bool), np.maximum(cost, 0.0), np.inf)
     best, starts = cost[:, 0].copy(), []
@@ -133,26 +133,28 @@ def _share_thresholds(rest: State, function: CurveFunction, scope: Scope) -> Cur
 _MOST_TERMS = 8
 _ROUNDS = 4
 _WORTH_FITTING = 3.0
-"""Bits by which a power may promise to be longer than the best candidate and its exponent still be fitted."""
+"""A power's exponent is fitted if its estimated length exceeds the best by less than this many bits."""
 _SAME_BITS = 1e-6
 _MOST_REPLACED = 16
 
 
 class CurveSearch:
-    """The search for the curve of least description length."""
+    """Search for the curve with the shortest description."""
 
     def __init__(self, problem: CurveProblem) -> None:
         self._problem = problem
         self._candidates = Candidates(problem)
 
     def constant(self) -> State:
-        """Return the best curve without a parent that is a number."""
+        """Return the best curve without numeric parents."""
         states = [self._problem.state([Term(CONSTANT, scope)]) for scope in self._candidates.constant_scopes]
         return min(states, key=lambda state: state.bits)
 
     def multiple(self) -> State | None:
-        """Return the best multiple of a positive function without fitted numbers, if any, of errors that are factors:
-        a curve of logarithms has an exponent of each parent, so that z = a·y would be as long as z = a·x^b."""
+        """Return the best multiple of a positive function without fitted numbers, if errors are factors; else None.
+
+        A curve of logarithms has an exponent for each parent, which would make z = a·y as long as z = a·x^b.
+        """
         problem = self._problem
         functions = [one for one in functions_of(problem.numbers) if one.factors and not one.has_exponent]
         with np.errstate(over="ignore"):
@@ -165,7 +167,7 @@ class CurveSearch:
         return min(states, key=lambda state: state.bits, default=None)
 
     def initial(self) -> State:
-        """Return the curve built by adding terms one by one."""
+        """Return the initial curve: a polynomial if it is exact, else terms added one by one."""
         constant = self.constant()
         polynomial = self.try_polynomials(constant)
         return polynomial if polynomial.exact else self.add_terms(constant)
@@ -192,10 +194,10 @@ class CurveSearch:
         return state
 
     def try_polynomials(self, state: State) -> State:
-        """Put a polynomial in the place of all terms of one parent alone.
+        """Try to replace all terms of one parent alone by a polynomial.
 
-        Section 7.2 stops where the description length starts increasing. As x² alone brings nothing before its second
-        degree, all degrees are tried, each with the lower ones.
+        Section 7.2 stops when the description length starts to increase. Because x² alone gains nothing before its
+        second degree, all degrees are tried, each with all lower degrees.
         """
         problem = self._problem
         if problem.errors == "factor":
@@ -224,9 +226,9 @@ class CurveSearch:
         return best
 
     def replace_terms(self, state: State) -> State:
-        """Replace each term by the best other one, or by none, as long as that shortens the description.
+        """Replace each term by the best other term, or remove it, as long as that shortens the description.
 
-        A constant may only be there for a term that does not fit well: it is also taken out with each other term.
+        A constant may only compensate for a term that fits badly, so it is also removed together with each other term.
         """
         at, replaced = 0, 0
         while at < len(state.terms) and replaced < _MOST_REPLACED:
@@ -244,7 +246,7 @@ class CurveSearch:
         return state
 
     def add_best_term(self, state: State, instead_of: Term | None = None) -> State | None:
-        """Return the shortest description with one more term, which may be longer than that without."""
+        """Return the shortest description with one more term, even if longer than without; None if none is usable."""
         further = self._candidates.further(state, instead_of)
         best, promised = self._candidates.best(state, self._candidates.options)
         if further is not None:
@@ -262,16 +264,16 @@ def _add_term(state: State, term: Term) -> State:
 
 
 _EXPLAINED = 0.1
-"""Share of the target's variance: where a curve leaves more, residuals are not only errors."""
+"""If a curve leaves more than this share of the target's variance, residuals are not only errors."""
 _LARGER_ABOVE = 1.5
 """Ratio of mean squared residuals above and below the median of a curve: with even errors, 1 ± 0.14 at 400 rows; with
 proportional errors of a curve over a factor of 4, more than 4."""
 _WORTH_FACTORS = 2.0
-"""Bits by which errors that are factors must be shorter than others."""
+"""Bits that a multiple with errors as factors must save to be chosen."""
 _WORTH_IMPROVING = 0.5
-"""Bits a row by which a kind of errors may be behind and its curve still be improved."""
+"""A kind of errors is searched to the end only if it exceeds the best by less than this many bits per row."""
 _WEIGHINGS, _SETTLED_BITS = 20, 1e-3
-"""How often a curve's rows are weighed anew by it, and bits that need no further time."""
+"""Maximum number of times that a curve's rows are reweighted, and the change in bits that ends this."""
 
 
 def shortest_state(kinds: Sequence[Errors], problem_of: Callable[..., CurveProblem]) -> State:
@@ -285,7 +287,7 @@ def shortest_state(kinds: Sequence[Errors], problem_of: Callable[..., CurveProbl
     for kind in kinds:
         level: Floats | None = None
         if kind == "proportional":
-            # Where errors are factors, curves are products and always positive.
+            # If errors are factors, curves are products and always positive.
             _, product = started.get("factor") or start("factor")
             level = np.exp(_curve(product))
         started[kind] = start(kind, level)
@@ -304,7 +306,7 @@ def shortest_state(kinds: Sequence[Errors], problem_of: Callable[..., CurveProbl
     # Proportional errors require a positive curve.
     sensible = [one for one in ended if one.problem.errors != "proportional" or (_curve(one) > 0).all()]
     best = min(sensible or ended, key=lambda one: one.bits)
-    # Small errors in proportion are as well factors.
+    # Small proportional errors can equally well be factors.
     return best if multiple is None or multiple.bits > best.bits - _WORTH_FACTORS else multiple
 
 
@@ -323,12 +325,12 @@ def _reweight(state: State) -> State:
 
 
 def _curve(state: State) -> Floats:
-    """Return the curve in each row, in the problem's order; its logarithm where errors are factors."""
+    """Return the curve's value in each row, in the problem's order; its logarithm if errors are factors."""
     return np.asarray((state.problem.target - state.residual) / state.problem.weights)
 
 
 def _errors_may_grow(state: State) -> bool:
-    """Tell whether residuals are larger where the curve is high, or whether the curve explains too little to decide."""
+    """Return whether residuals are larger where the curve is high, or the curve explains too little to decide."""
     curve = state.problem.target - state.residual
     high = curve > np.median(curve)
     if state.rss > _EXPLAINED * np.var(state.problem.target) * len(curve) or not high.any():

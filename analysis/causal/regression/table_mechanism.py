@@ -1,8 +1,8 @@
 """Mechanisms of discrete variables: probability tables, and their description length.
 
-Lemeire et al., section 7.2, leave open what the length of the data is, and what to do with parents that are continuous.
-Here the data cost −log₂ of their probabilities, and continuous parents are cut into intervals where that shortens the
-whole; parents that do not shorten it are left out of the table.
+Lemeire et al., section 7.2, do not define the length of the data, nor how to treat continuous parents. Here the data
+cost −log₂ of their probabilities, and continuous parents are cut into intervals if that shortens the total; parents
+that do not shorten it are left out of the table.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from unperturbed.errors import DataError
 special = LazyLibrary("scipy.special")
 
 _ALL_SUBSETS = 4
-"""With more discrete parents than this, they are taken out one by one instead of trying all choices."""
+"""With more discrete parents than this, they are removed one by one instead of trying all subsets."""
 _FEWEST_ROWS = 3
-"""On each side of a cut."""
+"""Minimum number of rows on each side of a cut."""
 _MOST_CUTS = 6
 
 
@@ -37,7 +37,7 @@ class ProbabilityTable:
     """Probabilities of a discrete variable's values in each cell."""
 
     names: tuple[str, ...]  # Discrete parents that distinguish cells
-    cuts: Mapping[str, tuple[float, ...]]  # Where continuous parents are cut, rising
+    cuts: Mapping[str, tuple[float, ...]]  # Where continuous parents are cut, ascending
     keys: Codes  # (cells, names + cuts): Codes of discrete parents and numbers of intervals of the cells; sorted
     counts: Codes  # (cells, categories): How often each category occurs in each cell
     hypothesis_bits: float  # L(H)
@@ -58,9 +58,9 @@ class ProbabilityTable:
 def shortest_table(
     target: Codes, categories: int, numbers: Mapping[str, Floats], codes: Mapping[str, Codes]
 ) -> ProbabilityTable:
-    """Return the table of least description length.
+    """Return the table with the shortest description.
 
-    `numbers`, `codes`: Parents: continuous ones by numbers, discrete ones by codes, and those that are both in both.
+    `numbers`, `codes`: Parents: continuous ones as numbers, discrete ones as codes, and discrete numbers in both.
     """
     search = _TableSearch(target, categories, numbers, codes)
     everything = tuple(codes)
@@ -83,7 +83,7 @@ def _length(table: ProbabilityTable) -> float:
 
 @dataclass(frozen=True, eq=False)
 class _TableSearch:
-    """Tables of a target by its parents."""
+    """Search for the probability table of a target given its parents."""
 
     target: Codes
     categories: int
@@ -91,7 +91,7 @@ class _TableSearch:
     codes: Mapping[str, Codes]
 
     def table(self, names: tuple[str, ...]) -> ProbabilityTable:
-        """Return the table by some discrete parents, with continuous ones cut as long as that shortens it."""
+        """Return the table for some discrete parents; continuous parents are cut as long as that shortens it."""
         numbers = {name: x for name, x in self.numbers.items() if name not in names}
         orders = {name: np.argsort(x, kind="stable").astype(np.int64) for name, x in numbers.items()}
         best = self._counted(names, {})
@@ -111,7 +111,7 @@ class _TableSearch:
         return best
 
     def _best_cut(self, cells: Codes, x: Floats, order: Codes) -> float | None:
-        """Return the cut of a continuous parent, in all cells, that shortens the table most."""
+        """Return the cut of a continuous parent, in all cells, that shortens the table most; None if none can."""
         rows = len(self.target)
         lengths = np.empty(rows)
         sizes = (int(cells.max()) + 1, self.categories)
@@ -157,7 +157,7 @@ def _keys(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TableMechanism(Mechanism):
-    """A discrete variable as a table of probabilities, one row for each cell of its parents.
+    """Discrete variable as a table of probabilities, with one row for each cell of its parents.
 
     Attributes
     ----------
@@ -166,9 +166,9 @@ class TableMechanism(Mechanism):
     table : ProbabilityTable
         The frequencies.
     level : float
-        Of the parameters' intervals.
+        Confidence level of the parameters' intervals.
     observed : int64, shape (rows,)
-        Codes of the target.
+        Codes of the target in each row.
     """
 
     categories: tuple[Category, ...]
@@ -190,7 +190,7 @@ class TableMechanism(Mechanism):
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        """Probabilities with Wilson's intervals, and cuts, whose intervals are not known (the cut itself, twice)."""
+        """Probabilities with Wilson's intervals, and cuts with unknown intervals: both ends are the cut itself."""
         reach = float(special.ndtri(0.5 + self.level / 2))
         found = []
         for row, counts in enumerate(self.table.counts.tolist()):
@@ -227,7 +227,7 @@ class TableMechanism(Mechanism):
         return np.asarray(-np.log2(self.table.probabilities[self._cells_of_rows, self.observed]))
 
     def values_of(self, rows: Codes) -> list[Category]:
-        """Return what the target was in some rows of the table."""
+        """Return the target's values in some rows of the table."""
         return [self.categories[code] for code in self.observed[rows].tolist()]
 
     def predict(self, columns: Columns) -> Floats:
@@ -239,7 +239,7 @@ class TableMechanism(Mechanism):
         """Return random categories."""
         inputs = self._inputs(columns, rows)
         steps = np.cumsum(self.table.probabilities, axis=1)[self._rows_of_table(inputs)]
-        # The last step is 1 but for rounding.
+        # The last step is 1 apart from rounding.
         drawn = (random.random(inputs.rows)[:, None] >= steps[:, :-1]).sum(axis=1)
         return [self.categories[code] for code in drawn.tolist()]
 
@@ -251,12 +251,10 @@ class TableMechanism(Mechanism):
             return np.asarray(np.log(self.table.probabilities[self._rows_of_table(inputs), wanted]))
 
     def code_of(self, value: object) -> int:
-        """Return the number of a value of the target. Raises DataError where it is none."""
+        """Return the code of a value of the target; raise DataError for other values."""
         if value not in self._codes:
             shown = ", ".join(map(str, self.categories[:12]))
-            raise DataError(
-                f"{self.target} has no value {value!r} in the data that the model was fitted to; it has {shown}"
-            )
+            raise DataError(f"{self.target} never has the value {value!r} in the model's data; use one of {shown}")
         return self._codes[value]
 
     @cached_property
@@ -282,7 +280,7 @@ class TableMechanism(Mechanism):
         return {name: self._parents.categories[name][code] for name, code in zip(self.table.names, keys, strict=True)}
 
     def _given(self, row: int) -> str:
-        """Return what a row of the table is for, as text."""
+        """Return the condition of a row of the table as text."""
         shown = [f"{name}={value}" for name, value in self._discrete(row).items()]
         keys = self.table.keys[row, len(self.table.names) :].tolist()
         for (name, cuts), interval in zip(self.table.cuts.items(), keys, strict=True):

@@ -1,1 +1,1 @@
-"""The table that a causal model is learnt from: columns as variables, and prior knowledge of them."""
+"""The table that a causal model is learnt from: columns as variables, and prior knowledge about them."""

@@ -1,8 +1,8 @@
 """Prior knowledge: an order of the variables, required edges, forbidden edges (Lemeire et al., section 5).
 
-Tiers say more here than which way an edge points. What lies later than both ends of an edge can neither carry nor block
-their dependence, and no set with such a variable is asked about them. That is what keeps T = #op·C, which makes
-{T, #op} tell C exactly, from separating C from its causes.
+Tiers do more than direct edges. A variable that comes after both ends of an edge can neither carry nor block their
+dependence, so no conditioning set for the two contains such a variable. This keeps {T, #op}, which determines C because
+T = #op·C, from separating C from its causes.
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ Arrow = tuple[str, str]
 
 @dataclass(frozen=True)
 class Knowledge:
-    """Prior knowledge of a model.
+    """Prior knowledge about the variables of a model and their edges.
 
     Attributes
     ----------
     tiers : sequence of sequences of str
-        Variables in the order of causes: none of a tier is caused by one of a later tier. In one tier anything goes. A
-        variable in no tier is bound by none.
+        Variables in causal order: a variable of a later tier never causes one of an earlier tier. Within a tier, any
+        direction is possible. A variable in no tier is not restricted.
     required : sequence of (source, target)
-        Edges that the model has.
+        Edges that the model must have.
     forbidden : sequence of (source, target)
-        Edges that the model has not; the opposite edge stays possible. A pair that is forbidden both ways is never
-        tested.
+        Edges that the model must not have; the opposite edge stays possible. A pair that is forbidden both ways is
+        never tested.
     inputs : sequence of str
-        Parameters that were set: nothing causes them. As if they were forbidden all edges to them.
+        Input parameters of the experiment, which nothing else causes: all edges to them are forbidden.
     outputs : sequence of str
-        What is only an effect, as the time taken and partial derivatives: it causes nothing.
+        Variables that are only effects, such as the time taken and partial derivatives: they cause nothing.
     definitions : mapping of str to sequence of str
-        For each derived variable the columns it is computed from (`derive` gives them). These edges are required, and
-        the derived one has no other cause. One that is computed from several adds nothing to what these say, and causes
-        nothing either, unless its tier is before others or it is required to: instr and instr / #op determine #op,
-        which would separate #op from all its effects. `restricted_to` drops definitions some of whose columns are not
-        there.
+        For each derived variable, the columns that it is computed from (`derive` returns them). These edges are
+        required, and the derived variable has no other cause. If it is computed from several columns, it adds no
+        information to them, and causes nothing unless its tier is before others or an edge from it is required: instr
+        and instr / #op determine #op, which would separate #op from all its effects. `restricted_to` drops definitions
+        with missing columns.
 
     Raises
     ------
     DataError
-        A variable in two tiers, an edge from a variable to itself, an edge both required and impossible, required edges
-        that form a circle.
+        A variable in two tiers; an edge from a variable to itself; an edge both required and impossible; a cycle of
+        required edges.
     """
 
     tiers: Sequence[Sequence[str]] = ()
@@ -80,48 +80,51 @@ class Knowledge:
 
     @property
     def names(self) -> frozenset[str]:
-        """All variables that it names."""
+        """All variables that the knowledge names."""
         edges = {name for edge in (*self.required, *self.forbidden) for name in edge}
         made = {name for target, parts in self.definitions.items() for name in (target, *parts)}
         return frozenset({*self._tier, *edges, *self.inputs, *self.outputs, *made})
 
     def tier(self, name: str) -> int | None:
-        """Return a variable's tier, from 0, or None."""
+        """Return a variable's tier, counted from 0; None if it is in no tier."""
         return self._tier.get(name)
 
     def requires(self, source: str, target: str) -> bool:
-        """Tell whether this edge must be there."""
+        """Return whether an edge is required."""
         return (source, target) in self._required
 
     def required_edges(self) -> tuple[Arrow, ...]:
-        """Return all edges that must be there, those of definitions included, in order of names."""
+        """Return all required edges, including those of definitions, in order of names."""
         return tuple(sorted(self._required))
 
     def is_definitional(self, source: str, target: str) -> bool:
-        """Tell whether a variable is computed from another."""
+        """Return whether a variable is computed from another."""
         return source in self.definitions.get(target, ())
 
     def allows(self, source: str, target: str) -> bool:
-        """Tell whether this edge may be there."""
+        """Return whether an edge is possible."""
         return not self._why_not(source, target)
 
     def precedes(self, one: str, other: str) -> bool:
-        """Tell whether a variable certainly comes before another: as an input, by its tier, or as a required cause."""
+        """Return whether a variable certainly comes before another: as an input, by tier, or as a required cause."""
         first, last = self.tier(one), self.tier(other)
         earlier = first is not None and last is not None and first < last
         return (one in self.inputs and other not in self.inputs) or earlier or self.requires(one, other)
 
     def never_adjacent(self, one: str, other: str) -> bool:
-        """Tell whether no edge between two variables may be there, so that nothing needs be tested."""
+        """Return whether two variables cannot have an edge, in either direction, so no test is needed."""
         return not self.allows(one, other) and not self.allows(other, one)
 
     def always_adjacent(self, one: str, other: str) -> bool:
-        """Tell whether an edge between two variables must be there."""
+        """Return whether an edge between two variables is required."""
         return self.requires(one, other) or self.requires(other, one)
 
     def may_condition(self, member: str, one: str, other: str) -> bool:
-        """Tell whether a variable may be in a set that separates two others: not later than both, and no mere result of
-        several. Where one of the two is in no tier, it could be the last."""
+        """Return whether a variable may be in a set that separates two others.
+
+        It must not come after both, and must not be a mere result of several variables. If one of the two is in no
+        tier, it could be the last.
+        """
         if member in self._results:
             return False
         if member in self.outputs and one not in self.outputs and other not in self.outputs:
@@ -130,7 +133,7 @@ class Knowledge:
         return own is None or first is None or last is None or own <= max(first, last)
 
     def causal_order_key(self, name: str) -> tuple[int, int]:
-        """Return a sort key by which causes come before effects, as far as is known: inputs, tiers, outputs."""
+        """Return a sort key that puts causes before effects, as far as known: inputs, then tiers, then outputs."""
         tier = self.tier(name)
         if name in self.inputs:
             return 0, -1 if tier is None else tier
@@ -141,23 +144,23 @@ class Knowledge:
     ) -> Knowledge:
         """Return the knowledge restricted to some variables.
 
-        A definition stays where all its columns are variables, or constant. One that lacks others says nothing of what
-        is left: C_op = C / ops without C is what an operation costs, and no effect of ops. Its causes are learnt.
+        A definition stays if all its columns are variables or constant. If other columns are missing, it implies
+        nothing about the rest: without C, C_op = C / ops is the cost of an operation, and not an effect of ops. Its
+        causes are then learnt.
 
         Parameters
         ----------
         variables : collection of str
-            Those of the model.
+            Variables of the model.
         left_out : collection of str
-            Columns that the table has, and that are not variables of the model: constants and duplicates.
+            Columns of the table that are not variables of the model: constants and duplicates.
         constant : collection of str
-            Those of them that have the same value in all rows.
+            Columns of `left_out` with the same value in all rows.
 
         Raises
         ------
         DataError
-            It speaks of what is neither. A definition may use columns that were not analysed, and then says nothing of
-            these.
+            The knowledge names columns that are neither. Only definitions may use columns that were not analysed.
         """
         parts = {part for used in self.definitions.values() for part in used}
         elsewhere = replace(self, definitions={}).names
@@ -183,7 +186,7 @@ class Knowledge:
         )
 
     def _why_not(self, source: str, target: str) -> str:
-        """Return why an edge cannot be there; empty where it can."""
+        """Return why an edge is impossible; empty if it is possible."""
         first, last = self.tier(source), self.tier(target)
         late = first is not None and last is not None and first > last
         made_of = self.definitions.get(target, (source,))
@@ -195,10 +198,10 @@ class Knowledge:
             (source in self.outputs, f"{source} is an output, which causes nothing"),
             (
                 source in self._results,
-                f"{source} is computed from variables that are all here, and adds nothing to them",
+                f"{source} is computed from variables of the model, and adds no information",
             ),
             (self.requires(target, source), f"the edge from {target} to {source} is required"),
-            (source not in made_of, f"{target} is computed from {' and '.join(made_of) or 'nothing'}"),
+            (source not in made_of, f"{target} is computed only from {' and '.join(made_of) or 'nothing'}"),
         )
         return next((why for holds, why in faults if holds), "")
 
@@ -207,10 +210,10 @@ class Knowledge:
             reason = "given by a definition" if self.is_definitional(source, target) else "required"
             if why := self._why_not(source, target):
                 raise DataError(
-                    f"the edge from {source} to {target} is {reason} and cannot be: {why}; remove one of the two"
+                    f"the edge from {source} to {target} is {reason} but impossible: {why}; remove one rule"
                 )
         if circle := _circle(self._required):
-            raise DataError(f"required edges form a cycle: {' → '.join(circle)}; remove one of them")
+            raise DataError(f"required edges form a cycle: {' → '.join(circle)}; remove one of these edges")
 
 
 def _settle(knowledge: Knowledge, name: str, value: object) -> None:
@@ -225,7 +228,7 @@ def _names(given: Iterable[str], what: str) -> tuple[str, ...]:
         if not isinstance(name, str):
             raise DataError(f"{what} must be a list of names; {name!r} is not a name")
         if found.count(name) > 1:
-            raise DataError(f"{what} names {name} twice")
+            raise DataError(f"{what} names {name} twice: remove one")
     return found
 
 
@@ -244,20 +247,20 @@ def _numbered(tiers: Sequence[Sequence[str]]) -> dict[str, int]:
     for number, tier in enumerate(tiers):
         for name in tier:
             if name in found:
-                raise DataError(f"{name} is in tier {found[name] + 1} and in tier {number + 1}; keep it in one")
+                raise DataError(f"{name} is in tier {found[name] + 1} and in tier {number + 1}: keep it in one")
             found[name] = number
     return found
 
 
 def _circle(edges: Collection[Arrow]) -> list[str]:
-    """Return the names along a directed circle, the first one again at the end; empty where there is none."""
+    """Return the names along a directed cycle, with the first name again at the end; empty if there is no cycle."""
     causes: dict[str, list[str]] = {}
     for source, target in sorted(edges):
         causes.setdefault(target, []).append(source)
     try:
         TopologicalSorter(causes).prepare()
     except CycleError as error:
-        names = error.args[1][:-1]  # causes first; it begins where the search closed the circle
+        names = error.args[1][:-1]  # causes first; starts where the search closed the cycle
         start = names.index(min(names))
         return [*names[start:], *names[: start + 1]]
     return []

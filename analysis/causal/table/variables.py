@@ -1,6 +1,6 @@
-"""A table as variables of known kinds, and the columns that cannot be variables.
+"""Variables of known kinds from a table, and the columns that cannot be variables.
 
-Lemeire et al., section 6, leave it to the user to say which column is discrete; here it is inferred, reported, and can
+Lemeire et al., section 6, let the user state which columns are discrete; here the kind is inferred, reported, and can
 be overridden.
 """
 
@@ -20,7 +20,7 @@ from unperturbed.errors import DataError
 
 Kind = Literal["discrete", "continuous"]
 Category = str | bool | int | float
-"""A value of a discrete variable, as the table has it."""
+"""A value of a discrete variable, as in the table."""
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 _Array = TypeVar("_Array", Floats, Codes)
@@ -30,14 +30,14 @@ _ROWS_A_CATEGORY = 5
 
 @dataclass(frozen=True, eq=False)
 class ColumnValues:
-    """A variable's values: numbers where it has some, codes and categories where it is discrete."""
+    """Values of a variable: numbers if it is numeric, codes and categories if it is discrete."""
 
     values: Floats | None
     codes: Codes | None
     categories: tuple[Category, ...]
 
     def take(self, rows: NDArray[np.intp]) -> ColumnValues:
-        """Return some rows; categories stay, so that codes mean the same."""
+        """Return some rows, with all categories, so codes keep their meaning."""
         values = None if self.values is None else _read_only(self.values[rows])
         codes = None if self.codes is None else _read_only(self.codes[rows])
         return ColumnValues(values, codes, self.categories)
@@ -49,7 +49,7 @@ def _read_only(array: _Array) -> _Array:
 
 
 def is_text(dtype: pl.DataType) -> bool:
-    """Tell whether a column's values are words: strings, an Enum's or a Categorical's."""
+    """Return whether a column is text: String, Enum or Categorical."""
     return dtype == pl.String or isinstance(dtype, pl.Categorical | pl.Enum)
 
 
@@ -58,18 +58,18 @@ def _is_number(dtype: pl.DataType) -> bool:
 
 
 def column_fault(dtype: pl.DataType) -> str:
-    """Return why a column of this type cannot be a variable; empty where it can."""
+    """Return why a column of this type cannot be a variable; empty if it can."""
     if is_text(dtype) or _is_number(dtype) or dtype == pl.Null:
         return ""
     if dtype.is_temporal():
-        return "holds dates or times; turn it into a number to analyse it"
+        return "contains dates or times, which must be converted to numbers"
     return (
-        f"holds {str(dtype).partition('(')[0].lower()}s, not single values" if dtype.is_nested() else f"holds {dtype}"
+        f"contains {str(dtype).partition('(')[0].lower()}s, not single values" if dtype.is_nested() else f"is {dtype}"
     )
 
 
 def gaps(column: pl.Series) -> NDArray[np.bool_]:
-    """Return where a column has no value: null, NaN or infinite. Boolean, shape (rows,)."""
+    """Return whether each row of a column lacks a value (null, NaN or infinite): boolean, shape (rows,)."""
     missing = column.is_null()
     if column.dtype.is_float():
         missing |= ~column.is_finite().fill_null(value=False)
@@ -77,7 +77,7 @@ def gaps(column: pl.Series) -> NDArray[np.bool_]:
 
 
 def content_key(column: pl.Series) -> bytes:
-    """Return a key that is equal for two columns without gaps if all their values are, whatever their types."""
+    """Return a key that two columns without gaps share if all their values are equal, whatever their types."""
     if is_text(column.dtype):
         return b"text" + repr(column.to_list()).encode()
     # Adding zero makes -0.0 the same as 0.0.
@@ -85,22 +85,22 @@ def content_key(column: pl.Series) -> bytes:
 
 
 def too_many_categories(column: pl.Series, distinct: int) -> str:
-    """Return the fault of text with fewer than two rows a value; else empty."""
+    """Return the fault of text with fewer than two rows per value; else an empty text."""
     if not is_text(column.dtype) or distinct <= 2 or 2 * distinct <= len(column):
         return ""
     if distinct == len(column):
-        return "text that is different in every row: it names rows"
-    return f"text of {distinct} different values in {len(column)} rows; where these are numbers, cast them"
+        return "text that differs in every row, like names of rows"
+    return f"text with {distinct} distinct values in {len(column)} rows; convert it if the values are numbers"
 
 
 def inferred_kind(column: pl.Series, distinct: int, most_categories: int) -> tuple[Kind, str]:
-    """Return the kind that a column without gaps looks like, and by what; see `variables.prepare`."""
+    """Return the inferred kind of a column without gaps, and the reason; see `variables.prepare`."""
     if is_text(column.dtype):
         return "discrete", "text"
     if column.dtype == pl.Boolean:
         return "discrete", "false and true"
     if distinct == 2:
-        return "discrete", "numbers of two values"
+        return "discrete", "numbers with two values"
     values = column.cast(pl.Float64).to_numpy()
     if (values != np.floor(values)).any():
         return "continuous", "numbers that are not whole"
@@ -113,7 +113,7 @@ def read_column(column: pl.Series, kind: Kind) -> ColumnValues:
     values = _read_only(column.cast(pl.Float64).to_numpy().copy()) if _is_number(column.dtype) else None
     if kind == "continuous":
         return ColumnValues(values, None, ())
-    # An Enum sorts by its own order; a Categorical, made text, by the alphabet and not by what was met first.
+    # An Enum sorts in its own order; a Categorical, converted to text, alphabetically and not by first occurrence.
     sortable = column.cast(pl.String) if isinstance(column.dtype, pl.Categorical) else column
     sortable = sortable.cast(pl.Float64) if column.dtype.is_decimal() else sortable
     codes = sortable.rank("dense").to_numpy().astype(np.int64) - 1
@@ -123,14 +123,14 @@ def read_column(column: pl.Series, kind: Kind) -> ColumnValues:
 MOST_CATEGORIES = 10
 """Whole numbers with more distinct values than this are continuous, unless the caller says otherwise."""
 _WIDEST = 1e75
-"""Its fourth power is a number still: curves have cubes, and errors squares."""
+"""Largest number whose fourth power is still finite: curves have cubes, and errors squares."""
 
 _CONSTANT = "constant"
 
 
 @dataclass(frozen=True)
 class Variable:
-    """A column that is analysed.
+    """Column that is analysed.
 
     Attributes
     ----------
@@ -139,9 +139,9 @@ class Variable:
     kind : {"discrete", "continuous"}
         Its kind.
     distinct : int
-        Different values.
+        Number of distinct values.
     why : str
-        How the kind was inferred: "text", "whole numbers, 4 distinct values", "as asked".
+        Reason for the kind: "text", "whole numbers, 4 distinct values", "as requested".
     """
 
     name: str
@@ -152,25 +152,25 @@ class Variable:
 
 @dataclass(frozen=True)
 class Exclusion:
-    """A column that is not analysed, and why: "constant: always 3", "duplicate of n"."""
+    """Column that is not analysed, and the reason: "constant: always 3", "duplicate of n"."""
 
     name: str
     why: str
 
     @property
     def is_constant(self) -> bool:
-        """Whether it has the same value in all rows, so that nothing is lost without it."""
+        """Whether the column has the same value in all rows, so nothing is lost without it."""
         return self.why.startswith(_CONSTANT)
 
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """Variables of known kinds without missing values; made by `prepare`.
+    """Variables of known kinds without missing values, as `prepare` returns them.
 
     Attributes
     ----------
     variables : tuple of Variable
-        In the table's order.
+        The variables, in the table's order.
     frame : polars.DataFrame
         The variables' columns as they were given, without the rows that were dropped.
     exclusions : tuple of Exclusion
@@ -178,7 +178,7 @@ class Data:
     dropped_rows : int64, shape (dropped,)
         Rows of the table, from 0, that were dropped for a missing value.
     missing : mapping of str to int
-        For each column with missing values, in how many rows.
+        For each column with missing values, the number of rows without a value.
     """
 
     variables: tuple[Variable, ...]
@@ -193,7 +193,7 @@ class Data:
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return self.frame.height
 
     @cached_property
@@ -207,43 +207,43 @@ class Data:
         return {one.name: one.kind for one in self.variables}
 
     def has_values(self, name: str) -> bool:
-        """Tell whether a variable has numbers (false and true count as 0 and 1), so that `values` returns them."""
+        """Return whether a variable has numbers (false and true count as 0 and 1), which `values` returns."""
         return self._column(name).values is not None
 
     def values(self, name: str) -> Floats:
         """Return a variable's numbers: float64, shape (rows,), read-only.
 
-        Raises DataError where the variable is text, and for an unknown name.
+        Raises DataError if the variable is text, and for an unknown name.
         """
         values = self._column(name).values
         if values is None:
-            raise DataError(f"{name} is discrete and holds text: it has codes and categories, but no numbers")
+            raise DataError(f"{name} is text and has no numbers: use its codes and categories")
         return values
 
     def codes(self, name: str) -> Codes:
-        """Return which of its `categories` a discrete variable has in each row: int64, shape (rows,), read-only.
+        """Return each row's index into the `categories` of a discrete variable: int64, shape (rows,), read-only.
 
-        Raises DataError where the variable is continuous, and for an unknown name.
+        Raises DataError if the variable is continuous, and for an unknown name.
         """
         codes = self._column(name).codes
         if codes is None:
             raise DataError(
-                f'{name} is continuous and has no codes; pass kinds={{"{name}": "discrete"}} to make it discrete'
+                f'{name} is continuous and has no codes: pass kinds={{"{name}": "discrete"}} to make it discrete'
             )
         return codes
 
     def categories(self, name: str) -> tuple[Category, ...]:
-        """Return the values of a discrete variable: numbers rising, text by the alphabet, an Enum in its own order.
+        """Return the values of a discrete variable: numbers ascending, text alphabetically, an Enum in its own order.
 
-        Raises DataError where the variable is continuous, and for an unknown name. After `take` some may not occur.
+        Raises DataError if the variable is continuous, and for an unknown name. After `take`, some may not occur.
         """
         self.codes(name)
         return self._column(name).categories
 
     def take(self, row_indices: ArrayLike) -> Data:
-        """Return some rows, in the order given; a row may come more than once.
+        """Return some rows, in the order given; a row may occur more than once.
 
-        Kinds, categories and codes stay what they are, even where a variable has become constant.
+        Kinds, categories and codes stay the same, even if a variable has become constant.
 
         Raises
         ------
@@ -260,7 +260,7 @@ class Data:
         return replace(self, frame=self.frame[rows], _columns=columns)
 
     def subset(self, names: Sequence[str]) -> Data:
-        """Return the variables named, in that order. Raises DataError for unknown and repeated names."""
+        """Return the data of the named variables, in that order; raise DataError for unknown and repeated names."""
         for name in names:
             self._column(name)
         if len(set(names)) < len(names):
@@ -286,34 +286,34 @@ def prepare(
 ) -> Data:
     """Turn a table into variables of known kinds.
 
-    Text, booleans, enums, categoricals and numbers of two values are discrete. Whole numbers (floats that hold nothing
-    else included) are discrete where they have at most `most_categories` values, with at least five rows a value on
-    average. All other numbers are continuous.
+    Text, booleans, enums, categoricals and numbers with two values are discrete. Whole numbers (also as floats) are
+    discrete if they have at most `most_categories` values, with at least five rows per value on average. All other
+    numbers are continuous.
 
     Parameters
     ----------
     frame : polars.DataFrame
-        One row a run.
+        One row per run.
     kinds : mapping of str to Kind, optional
-        For columns whose inferred kind is not the right one: an element size of 2, 4, 8 bytes is inferred to be
-        discrete, and to predict what was not measured it should be continuous, as in section 8.2 of the paper.
+        Kinds of columns whose inferred kind is wrong: an element size of 2, 4 or 8 bytes is inferred to be discrete,
+        but should be continuous to predict sizes that were not measured, as in section 8.2 of the paper.
     missing : {"error", "drop"}
         What to do with rows that have a null, a NaN or an infinite value. Dropped rows are listed in `dropped_rows` and
         `missing`.
     most_categories : int
-        See above.
+        Maximum number of values of a discrete variable with whole numbers.
 
     Returns
     -------
     Data
-        Constant columns, duplicates of a column before them, columns without a value, text with fewer than two rows a
+        Constant columns, duplicates of an earlier column, columns without a value, text with fewer than two rows per
         value (it names rows), and columns of dates, lists, structures or bytes are left out and listed in `exclusions`.
 
     Raises
     ------
     DataError
-        Unknown names or kinds; text that is to be continuous; missing values where `missing` is "error"; fewer rows
-        than variables; no variable left.
+        Unknown names or kinds; text with the kind "continuous"; missing values if `missing` is "error"; fewer rows than
+        variables; no variable left.
     """
     if not isinstance(frame, pl.DataFrame):
         raise TypeError(
@@ -323,7 +323,7 @@ def prepare(
         raise DataError(f'missing must be "error" or "drop", not {missing!r}')
     if frame.width == 0 or frame.height == 0:
         raise DataError(
-            f"the table has {frame.width} columns and {frame.height} rows; give one row per run, one column per "
+            f"the table has {frame.width} columns and {frame.height} rows: give one row per run, one column per "
             "variable"
         )
     asked = kinds or {}
@@ -340,7 +340,7 @@ def prepare(
         )
     if kept.height < kept.width:
         raise DataError(
-            f"{kept.height} rows are too few for {kept.width} variables; measure more runs, or choose fewer columns"
+            f"{kept.height} rows are too few for {kept.width} variables: measure more runs, or choose fewer columns"
         )
     variables = tuple(_variable(column, asked.get(column.name), most_categories) for column in kept)
     return Data(
@@ -360,9 +360,9 @@ def _check_kinds(frame: pl.DataFrame, asked: Mapping[str, Kind]) -> None:
         if kind not in get_args(Kind):
             raise DataError(f'kinds: {name} must be "discrete" or "continuous", not {kind!r}')
         if kind == "continuous" and is_text(frame[name].dtype):
-            raise DataError(f"kinds: {name} holds text and cannot be continuous; cast it first if it holds numbers")
+            raise DataError(f"kinds: {name} is text and cannot be continuous: convert it to numbers first")
         if column_fault(frame[name].dtype):
-            raise DataError(f"kinds: {name} {column_fault(frame[name].dtype)} and cannot be a variable")
+            raise DataError(f"kinds: {name} cannot be a variable: it {column_fault(frame[name].dtype)}")
 
 
 def _unusable(frame: pl.DataFrame, asked: Mapping[str, Kind]) -> list[Exclusion]:
@@ -379,22 +379,22 @@ def _unusable(frame: pl.DataFrame, asked: Mapping[str, Kind]) -> list[Exclusion]
 
 
 def _out_of_range(column: pl.Series, absent: NDArray[np.bool_]) -> str:
-    """Return the fault of numbers whose squares and products are not numbers any more, or all 0; else empty."""
+    """Return the fault of numbers whose squares and products overflow, or are all 0; else an empty text."""
     if not column.dtype.is_float():
         return ""
     values = np.abs(column.to_numpy().astype(np.float64)[~absent])
     greatest = float(values.max())
     if greatest > _WIDEST:
-        return f"holds values beyond ±{_WIDEST:g}; choose a larger unit for it"
+        return f"has values beyond ±{_WIDEST:g}; use a larger unit"
     if 0 < greatest < 1 / _WIDEST:
-        return f"holds no value beyond ±{1 / _WIDEST:g}; choose a smaller unit for it"
+        return f"has no value beyond ±{1 / _WIDEST:g}; use a smaller unit"
     return ""
 
 
 def _without_gaps(
     frame: pl.DataFrame, absent: Mapping[str, NDArray[np.bool_]], missing: str
 ) -> tuple[pl.DataFrame, NDArray[np.int64]]:
-    """Return the rows that are whole, and the numbers of the others."""
+    """Return the rows without gaps, and the numbers of the other rows."""
     if not absent:
         return frame, np.zeros(0, np.int64)
     lacking = np.logical_or.reduce(list(absent.values()))
@@ -403,13 +403,15 @@ def _without_gaps(
             f"{name} ({int(one.sum())} of {frame.height} rows, first row {int(one.argmax())})"
             for name, one in absent.items()
         ]
-        rest = f'pass missing="drop" to analyse the {int((~lacking).sum())} rows without, or leave the column out'
-        raise DataError(f"values are missing, NaN or infinite: {first_of(lacking_text)}, counted from 0; {rest}")
+        rest = f'pass missing="drop" to analyse the {int((~lacking).sum())} complete rows, or leave the column out'
+        raise DataError(
+            f"values are missing, NaN or infinite: {first_of(lacking_text)} (rows are counted from 0); {rest}"
+        )
     if lacking.all():
         worst = max(absent, key=lambda name: int(absent[name].sum()))
         raise DataError(
             f"every row lacks a value, most often that of {worst} ({int(absent[worst].sum())} of {frame.height} "
-            "rows); leave that column out"
+            f"rows): leave {worst} out"
         )
     return frame.filter(pl.Series(~lacking)), np.flatnonzero(lacking).astype(np.int64)
 
@@ -434,4 +436,4 @@ def _repeated(frame: pl.DataFrame, asked: Mapping[str, Kind]) -> list[Exclusion]
 def _variable(column: pl.Series, asked: Kind | None, most_categories: int) -> Variable:
     distinct = column.n_unique()
     kind, why = inferred_kind(column, distinct, most_categories)
-    return Variable(column.name, asked or kind, distinct, "as asked" if asked and asked != kind else why)
+    return Variable(column.name, asked or kind, distinct, "as requested" if asked and asked != kind else why)

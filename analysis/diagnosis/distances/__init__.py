@@ -1,1 +1,1 @@
-"""Distances between event traces: occurrence, dropping and temporal distance, and traces abstracted into blocks."""
+"""Distances between event traces: occurrence, dropping and temporal distance; abstraction of traces into blocks."""

@@ -1,8 +1,8 @@
-"""Traces abstracted into timestamped blocks of events, so that distances work on what events do together.
+"""Traces abstracted into timestamped blocks, sequences of events that distances compare as units.
 
-The paper, section V: a timestamped block is a pair (t, B), t the timestamp of the block's first event. It leaves the
-distances on such traces to future work, with the idea "to consider occurrence of a block as a strict sequence of
-events".
+In the paper, section V, a timestamped block is a pair (t, B), where t is the timestamp of the block's first event. The
+paper leaves distances between traces of blocks to future work, with the idea "to consider occurrence of a block as a
+strict sequence of events".
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ _JOINED = " + "
 
 @dataclass(frozen=True, eq=False)
 class AbstractTrace:
-    """A trace of timestamped blocks.
+    """Trace of timestamped blocks.
 
     Attributes
     ----------
     trace : EventTrace
-        One event a block, at the time of the block's first event. A block's type is named by its events, joined by " +
-        ", and has their plugin and level where they share one; a single event that no block covers keeps its type. All
-        distances take it.
+        Trace with one event for each block, at the time of the block's first event; all distances accept it. The name
+        of a block's type is its events' names, joined by " + ". It has their plugin and level if they share one. A
+        single event outside any block keeps its type.
     sizes : int64, shape (blocks,)
-        Events of each block.
+        Number of events in each block.
     contents : tuple of Block
-        The events of each of the trace's types.
+        The events in each of the trace's types.
     """
 
     trace: EventTrace
@@ -56,35 +56,35 @@ class AbstractTrace:
 
     @property
     def weights(self) -> dict[str, float]:
-        """Weights for the temporal distance, by name of the type: a block weighs as much as its events, 1 each."""
+        """Weights for the temporal distance, by name of type: a block's weight is its number of events."""
         return {kind.name: float(len(content)) for kind, content in zip(self.trace.types, self.contents, strict=True)}
 
 
 def abstract(trace: EventTrace, dictionary: Iterable[Sequence[EventType | str]]) -> AbstractTrace:
-    """Rewrite a trace into the fewest blocks.
+    """Rewrite a trace as the smallest number of blocks.
 
     Parameters
     ----------
     trace : EventTrace
         The trace to rewrite.
     dictionary : iterable of sequence of EventType or str
-        Blocks: strict sequences of events, by type or by the type's name. One with an event that the trace lacks does
-        not occur.
+        Blocks: strict sequences of events, given as types or as names of types. Blocks with an event that the trace
+        lacks are ignored.
 
     Returns
     -------
     AbstractTrace
-        Blocks do not overlap; events that none covers stand alone. Of several ways with as few blocks, the one whose
-        first blocks are the longest.
+        Blocks without overlaps; events outside any block are single. Among rewrites with equally few blocks, the one
+        with the longest first blocks is chosen.
 
     Raises
     ------
     DataError
-        A block without events, or a name that several types of the trace have.
+        A block without events, or a name that several types of the trace share.
     """
     blocks = _numbered(trace.types, dictionary)
     edges, targets, block_of = _tree(blocks, len(trace.types))
-    events = np.require(trace.events, requirements=("C", "W"))  # what compiled code takes
+    events = np.require(trace.events, requirements=("C", "W"))  # required by compiled code
     starts, chosen = compiled(_MODULE, "cover", _COVER)(events, max(len(trace.types), 1), edges, targets, block_of)
     sizes = np.diff(starts, append=len(trace)).astype(np.int64)
     # A block of one event is that event.
@@ -98,22 +98,22 @@ def abstract(trace: EventTrace, dictionary: Iterable[Sequence[EventType | str]])
 
 
 def learn_blocks(traces: Sequence[EventTrace], *, longest: int = 64, most: int = 1000) -> tuple[Block, ...]:
-    """Return recurring sequences of events, with which traces are described in fewer symbols.
+    """Return recurring sequences of events that describe traces with fewer symbols.
 
     Parameters
     ----------
     traces : sequence of EventTrace
-        References, as a rule: what a trace does that they do not then stays visible event by event.
+        Usually the references; then events that only the diagnosed trace has remain single and visible.
     longest : int, default 64
-        Most events of a block. A loop's body would otherwise grow into two, four … turns of the loop.
+        Maximum number of events in a block. Without it, blocks of a loop's body would grow to two, four … iterations.
     most : int, default 1000
-        Most blocks.
+        Maximum number of blocks.
 
     Returns
     -------
     tuple of Block
-        In the order in which they were found, the most frequent pair of events first. Parts of blocks are among them,
-        so that a trace that breaks a long one can still be described by its parts.
+        Blocks in the order of their discovery, the most frequent pair of events first. They include parts of other
+        blocks, which describe a trace that breaks a long block.
 
     Raises
     ------
@@ -122,14 +122,14 @@ def learn_blocks(traces: Sequence[EventTrace], *, longest: int = 64, most: int =
 
     Notes
     -----
-    Re-Pair (Larsson and Moffat): the most frequent pair of neighbours becomes one token, again and again, while that
-    makes the description shorter, each token of traces and dictionary at log₂ of the number of different tokens. Time
-    does not matter, as a block may be slow. Linear in the traces' length for each block.
+    Re-Pair (Larsson and Moffat): repeatedly replace the most frequent pair of neighbours with a new token, while this
+    shortens the description. Each token of traces and dictionary takes log₂ of the number of different tokens. Times do
+    not matter, because a block may be slow. Each block takes time linear in the traces' length.
     """
     if longest < 2 or most < 0:
         raise ValueError(
-            f"longest is {longest} and most is {most}; give a longest of 2 events or more and a most of 0 blocks or "
-            "more"
+            f"longest is {longest} and most is {most}: use 2 or more events for `longest`, and 0 or more blocks for "
+            "`most`"
         )
     types, events = shared_ids(traces)
     end = np.array([-1], dtype=np.int32)
@@ -153,7 +153,7 @@ def _type_of(block: Block) -> EventType:
 
 
 def _numbered(types: tuple[EventType, ...], dictionary: Iterable[Sequence[EventType | str]]) -> list[tuple[int, ...]]:
-    """Return the blocks that can occur, as numbers of types."""
+    """Return the blocks that can occur in a trace, as numbers of types."""
     numbers: dict[EventType | str, list[int]] = {}
     for number, kind in enumerate(types):
         numbers[kind] = [number]
@@ -161,13 +161,13 @@ def _numbered(types: tuple[EventType, ...], dictionary: Iterable[Sequence[EventT
     blocks: dict[tuple[int, ...], None] = {}
     for position, block in enumerate(dictionary):
         if isinstance(block, str) or not len(block):
-            raise DataError(f"block {position} of the dictionary is {block!r}; give a sequence of one event or more")
+            raise DataError(f"block {position} of the dictionary is {block!r}: give a sequence of one or more events")
         meant = [numbers.get(event, []) for event in block]
         for event, several in zip(block, meant, strict=True):
             if len(several) > 1:
                 raise DataError(
-                    f"block {position} of the dictionary names {event!r}, the name of several event types; give the "
-                    "EventType"
+                    f"block {position} of the dictionary contains {event!r}, the name of several event types: give the "
+                    "EventType instead"
                 )
         if len(block) > 1 and all(meant):
             blocks[tuple(number for (number,) in meant)] = None
@@ -177,7 +177,7 @@ def _numbered(types: tuple[EventType, ...], dictionary: Iterable[Sequence[EventT
 def _tree(
     blocks: Sequence[tuple[int, ...]], types: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
-    """Return a prefix tree of blocks: its edges in order, where each leads, and the block that ends at each node."""
+    """Return a prefix tree of blocks: its sorted edges, their target nodes, and the block that ends at each node."""
     nodes: dict[int, int] = {}
     ends = [-1]
     for number, block in enumerate(blocks):

@@ -1,6 +1,6 @@
-"""The result of any distance, and the distances that count events: sections III-A, III-B and III-D of the paper.
+"""Base class of distances, and the distances that count events (sections III-A, III-B and III-D of the paper).
 
-An event type here is what the paper calls an event (an element of Σ).
+An event type here is an event in the paper's terms (an element of Σ).
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def normalize(distance: float) -> float:
         A negative distance or NaN.
     """
     if not distance >= 0:
-        raise ValueError(f"a distance must be 0 or more, not {distance}")
+        raise ValueError(f"distance is {distance}: use a number of 0 or more")
     return 1.0 if math.isinf(distance) else distance / (1 + distance)
 
 
 class EventDistance(Result):
-    """A distance of two event traces; a subclass has `total`, `by_plugin` and the distance's name."""
+    """Distance between two event traces; subclasses have `total`, `by_plugin` and the distance's name."""
 
     _page: ClassVar[str] = "unperturbed.analysis.diagnosis.page:render_distance"
     _called: ClassVar[str]
@@ -45,21 +45,21 @@ class EventDistance(Result):
 
     @property
     def normalised(self) -> float:
-        """The distance from 0 to 1; see `normalize`."""
+        """The distance, scaled to the range from 0 to 1; see `normalize`."""
         return normalize(self.total)
 
     def headline(self) -> str:
-        """Return name, value and normalised value in one line."""
+        """Return one line with the distance's name, value and normalised value."""
         return f"{self._called} distance {self.total:.6g} (normalised {self.normalised:.4f})"
 
     def tables(self) -> list[Table]:
-        """Return the distance of each plugin, the largest first."""
+        """Return a table of each plugin's distance, the largest first."""
         ranked = sorted(self.by_plugin.items(), key=lambda item: -item[1])
         rows = [(plugin or "no plugin", f"{value:.6g}") for plugin, value in ranked]
         return [Table([Column("plugin"), Column("distance", "right")], rows)] if rows else []
 
     def to_frame(self) -> pl.DataFrame:
-        """Return a row for each plugin."""
+        """Return a data frame with one row for each plugin."""
         import polars as pl  # noqa: PLC0415  slow to load
 
         columns = {"plugin": list(self.by_plugin), "distance": [float(value) for value in self.by_plugin.values()]}
@@ -72,17 +72,17 @@ class EventDistance(Result):
 
 
 EXPERIMENTS_THETA = 0.25
-"""Section V; example 1 has 0.5."""
+"""θ in the paper's experiments (section V); its example 1 has 0.5."""
 
 
 @dataclass(frozen=True, eq=False)
 class TypeCounts:
-    """How often each event type occurs in two traces.
+    """Occurrences of each event type in two traces.
 
     Attributes
     ----------
     types : tuple of EventType
-        Those of the reference, then those that only the trace has.
+        The reference's types, then those that only the trace has.
     reference, trace : array of int64, shape (types,)
         Occurrences of each type.
     """
@@ -93,17 +93,17 @@ class TypeCounts:
 
     @property
     def ratios(self) -> NDArray[np.float64]:
-        """occ_ratio of definition 1, from 0 to 1: shape (types,). 0 for a type that one trace lacks."""
+        """occ_ratio of definition 1, from 0 to 1: shape (types,); 0 if one trace lacks the type."""
         return np.asarray(np.minimum(self.reference, self.trace) / np.maximum(self.reference, self.trace))
 
     @property
     def one_sided(self) -> NDArray[np.bool_]:
-        """Which types only one trace has: shape (types,)."""
+        """Whether each type occurs in only one trace: shape (types,)."""
         return np.asarray((self.reference == 0) | (self.trace == 0))
 
 
 def count_types(reference: EventTrace, trace: EventTrace) -> TypeCounts:
-    """Return how often each event type occurs in both traces; a single scan of each."""
+    """Count the occurrences of each event type in both traces, in a single scan of each."""
     types, numbers = shared_ids([reference, trace])
     counts = [np.bincount(ids, minlength=len(types)).astype(np.int64) for ids in numbers]
     return TypeCounts(types, *counts)
@@ -111,16 +111,16 @@ def count_types(reference: EventTrace, trace: EventTrace) -> TypeCounts:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _CountedDistance(EventDistance):
-    """A number of event types.
+    """Distance that is a number of event types.
 
     Attributes
     ----------
     types : tuple of EventType
-        Those that are counted.
+        The types that are counted.
     by_plugin : mapping of str to int
-        How many of them each plugin has; plugins of either trace, 0 included.
+        Number of counted types by plugin, for all plugins of both traces, including 0.
     counts : TypeCounts
-        Of all types.
+        Occurrences of all types.
     """
 
     types: tuple[EventType, ...]
@@ -129,20 +129,20 @@ class _CountedDistance(EventDistance):
 
     @property
     def total(self) -> int:  # type: ignore[override]  # a frozen class: nobody sets it
-        """The distance."""
+        """The number of counted types."""
         return len(self.types)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class OccurrenceDistance(_CountedDistance):
-    """Types that one trace has much more often than the other; see `occurrence_distance`.
+    """Event types that are much more frequent in one trace than in the other; see `occurrence_distance`.
 
     Attributes
     ----------
     theta : float
         The threshold θ.
     one_sided : bool
-        Whether types that only one trace has count.
+        Whether types that occur in only one trace count.
     """
 
     _called: ClassVar[str] = "occurrence"
@@ -153,36 +153,37 @@ class OccurrenceDistance(_CountedDistance):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DroppingDistance(_CountedDistance):
-    """Types that only one trace has; see `dropping_distance`."""
+    """Event types that occur in only one trace; see `dropping_distance`."""
 
     _called: ClassVar[str] = "dropping"
 
     @property
     def missing(self) -> tuple[EventType, ...]:
-        """Types that only the reference has."""
+        """Types that occur only in the reference."""
         return _chosen(self.counts, self.counts.trace == 0)
 
     @property
     def added(self) -> tuple[EventType, ...]:
-        """Types that only the trace has."""
+        """Types that occur only in the trace."""
         return _chosen(self.counts, self.counts.reference == 0)
 
 
 def occurrence_distance(
     reference: EventTrace, trace: EventTrace, *, theta: float = EXPERIMENTS_THETA, one_sided: bool = False
 ) -> OccurrenceDistance:
-    """Count event types that one trace has much more often than the other (definitions 1 and 2).
+    """Count event types that are much more frequent in one trace than in the other (definitions 1 and 2).
 
     Parameters
     ----------
     reference, trace : EventTrace
-        Of any length and unit; times do not matter.
+        Traces of any length and unit; times do not matter.
     theta : float
-        θ, from 0 to 1: a type counts where the smaller number of occurrences is at most θ times the larger one. The
+        θ, from 0 to 1: a type counts if its smaller number of occurrences is at most θ times the larger one. The
         default is that of the paper's experiments.
     one_sided : bool
-        Whether types that only one trace has count too. Their ratio is 0, so that they would by the formula; the paper
-        says that "e should appear in traces", its example 1 leaves them out, and the dropping distance counts them.
+        Whether types that occur in only one trace count too. Their ratio is 0, so the formula would count them; but the
+        paper states that "e should appear in traces", its example 1 leaves them out, and the dropping distance counts
+        them.
 
     Returns
     -------
@@ -195,7 +196,7 @@ def occurrence_distance(
         A θ outside 0 … 1.
     """
     if not 0 <= theta <= 1:
-        raise ValueError(f"theta must be a ratio from 0 to 1, not {theta}")
+        raise ValueError(f"theta is {theta}: use a ratio from 0 to 1")
     counts = count_types(reference, trace)
     differs = counts.ratios <= theta
     if not one_sided:
@@ -204,12 +205,12 @@ def occurrence_distance(
 
 
 def dropping_distance(reference: EventTrace, trace: EventTrace) -> DroppingDistance:
-    """Count event types that only one trace has (definition 3).
+    """Count event types that occur in only one trace (definition 3).
 
     Parameters
     ----------
     reference, trace : EventTrace
-        Of any length and unit; times do not matter.
+        Traces of any length and unit; times do not matter.
 
     Returns
     -------
@@ -233,13 +234,12 @@ def _by_plugin(counts: TypeCounts, flags: NDArray[np.bool_]) -> tuple[tuple[Even
 
 
 def require_one_unit(traces: Iterable[EventTrace]) -> None:
-    """Raise DataError where times of traces cannot be compared."""
+    """Raise DataError if traces have different units of time."""
     named: dict[str, str] = {}
     for number, trace in enumerate(traces):
         named.setdefault(trace.unit, trace.name or ("the reference", "the trace")[min(number, 1)])
     if len(named) > 1:
         units = " and ".join(f"{name} in {unit}" for unit, name in named.items())
         raise DataError(
-            f"the traces differ in their unit of time ({units}): give both in one unit, or state the unit when "
-            "reading them"
+            f"the traces have different units of time ({units}): give both in the same unit, or set `unit` for reading"
         )

@@ -1,25 +1,24 @@
-"""The compiled loops of the temporal distance, and of blocks.
+"""Compiled loops of the temporal distance and of blocks.
 
-Where e_i ≠ f_j, definition 4 asks the diagonal step the cost of a deletion and an insertion, which the two other steps
-give anyhow. So a distance is what all deletions and insertions cost, less what matches save. The *saving* of a matching
-cell is w(e_i) + w(f_j) less its cost in time, and no less than 0; the most that the first i and the first j events can
-save together is
+If e_i ≠ f_j, the diagonal step of definition 4 costs a deletion and an insertion, like the two other steps together. So
+a distance is the cost of all deletions and insertions, less the savings of matches. The *saving* of a matching cell is
+w(e_i) + w(f_j) less its cost in time, and at least 0. The maximum saving of the first i and the first j events is
 
     s(i, j) = max(s(i − 1, j), s(i, j − 1), s(i − 1, j − 1) + saving(i, j)).
 
-All numbers are whole (`Cells` chooses their unit), so that every way to compute them gives the same to the last bit.
+All numbers are integers (`Cells` chooses their unit), so all algorithms give identical results.
 
-`dense` goes through all cells on vectors, by anti-diagonals of a strip of rows. It carries differences, v(i, j) =
-s(i, j) − s(i − 1, j) and h(i, j) = s(i, j) − s(i, j − 1), which lie between 0 and the largest saving however long the
-traces are, and so mostly fit 32 bits:
+`dense` computes all cells on vectors, by anti-diagonals of a strip of rows. It carries differences, v(i, j) =
+s(i, j) − s(i − 1, j) and h(i, j) = s(i, j) − s(i, j − 1), which are between 0 and the largest saving however long the
+traces are, and so usually fit 32 bits:
 
     z = max(h(i − 1, j), v(i, j − 1), saving(i, j));   v(i, j) = z − h(i − 1, j);   h(i, j) = z − v(i, j − 1).
 
-v is kept for each row and h for each column, and the columns are reversed: the cells of an anti-diagonal are then
-neighbours in all arrays, and the loop over them becomes one over vectors. Cells outside a band or a window of time save
+v is kept for each row and h for each column, and the columns are reversed: then the cells of an anti-diagonal are
+neighbours in all arrays, and the loop over them can be vectorised. Cells outside a band or a window of time save
 nothing and are left out.
 
-`sparse` goes through matching cells alone, row by row, with the running maxima of a Fenwick tree over the columns.
+`sparse` visits only matching cells, row by row, with the running maxima of a Fenwick tree over the columns.
 """
 
 from __future__ import annotations
@@ -35,14 +34,14 @@ from unperturbed.common.extras import load_library
 Dict, int64 = load_library("numba.typed").Dict, load_library("numba").int64
 
 _ROWS = 1024
-"""Of a strip: seven arrays of 32 bits of this length fit a first cache of 32 KiB."""
+"""Rows of a strip: seven 32-bit arrays of this length fit an L1 cache of 32 KiB."""
 
 DELETED, INSERTED, MATCHED = 0, 1, 2
 
 
 @compilable
 def _compute_cells(h: Any, v: Any, kinds: Any, values: Any, reach: Any, other_kinds: Any, other_values: Any) -> None:
-    """Compute adjacent cells of an anti-diagonal, each cast to the cells' type, as numba widens results to 64 bits."""
+    """Compute adjacent cells of an anti-diagonal; results are cast, because numba widens them to 64 bits."""
     cell = h.dtype.type
     for at in range(len(h)):
         above, before = h[at], v[at]
@@ -56,7 +55,7 @@ def _compute_cells(h: Any, v: Any, kinds: Any, values: Any, reach: Any, other_ki
 
 @compilable
 def _bounds(values: Any, low: int, high: int) -> Any:
-    """Return where never falling values are at least `low`, and where they are more than `high`."""
+    """Return where non-decreasing values reach `low`, and where they exceed `high`."""
     return np.searchsorted(values, low, "left"), np.searchsorted(values, high, "right")
 
 
@@ -64,7 +63,7 @@ def _bounds(values: Any, low: int, high: int) -> Any:
 def _window(
     values: Any, other_values: Any, top: int, height: int, most: int, own: Any, shift: int, band: Any, ordered: bool
 ) -> Any:
-    """Return a strip's least and largest value, and the range of columns that can match in it."""
+    """Return a strip's smallest and largest value, and the range of columns that can match its rows."""
     least, largest = values[top], values[top]
     for row in range(top, top + height):
         least, largest = min(least, values[row]), max(largest, values[row])
@@ -81,7 +80,7 @@ def _window(
 
 @compilable
 def _extend_savings(h: Any, v: Any, end: int, known: int) -> None:
-    """Carry the savings of a strip's last column to columns after its window, until those of the rows above match."""
+    """Carry the savings of a strip's last column over columns after its window, until they equal the rows above."""
     cell, columns = h.dtype.type, len(h)
     saved = np.int64(0)
     for row in range(len(v)):
@@ -107,12 +106,12 @@ def dense(
     ordered: bool,
     h: Any,
 ) -> int:
-    """Compute the most that all rows save with the first columns, for each number of columns.
+    """Compute the maximum saving of all rows with the first j columns, for each j; return the number of cells computed.
 
-    `Cells` says what the arguments are; `own` is empty where no cell has a cost of its own. What lies in one strip
-    spans less than the type of `h` holds, less twice the largest reach.
-    `h`: int32 or int64, shape (columns,). Zeros; filled with the differences s(rows, j) − s(rows, j − 1), the last
-    column first.
+    `Cells` describes the arguments; `own` is empty if no cell has its own cost. The range of values in one strip, plus
+    twice the largest reach, fits the type of `h`.
+    `h`: int32 or int64, shape (columns,). Zeros, to be filled with the differences s(rows, j) − s(rows, j − 1), the
+    last column first.
     """
     rows, columns = len(kinds), len(other_kinds)
     cell = h.dtype.type
@@ -121,8 +120,8 @@ def dense(
     y = np.empty(columns, h.dtype)
     f = other_kinds[::-1].copy()
     computed, known = 0, 0
-    # Before each strip, h holds the differences of the row above it; `known` is the column up to which they are right.
-    # Values are taken relative to the strip's least one, so that they fit the cells' type.
+    # Before each strip, h contains the differences of the row above it; they are correct up to column `known`. Values
+    # are relative to the strip's smallest value, so they fit the cells' type.
     for top in range(0, rows, _ROWS):
         height = min(_ROWS, rows - top)
         least, largest, first, end = _window(values, other_values, top, height, most, own, shift, band, ordered)
@@ -133,7 +132,7 @@ def dense(
         for column in range(first, end):
             y[columns - 1 - column] = cell(min(max(other_values[column] - origin, 0), widest))
         for step in range(first, end + height - 1):  # row r of the strip is in column step − r
-            # Column less row is step − 2 r − top: the band leaves out rows at both ends.
+            # Column − row is step − 2 r − top: the band excludes rows at both ends.
             upper = max(0, step - end + 1, -((band[1] + top - step) // 2))
             lower = min(height, step - first + 1, (step - top - band[0]) // 2 + 1)
             if upper >= lower:
@@ -166,7 +165,7 @@ def dense(
 
 @compilable
 def _columns_by_type(kinds: Any, types: int) -> Any:
-    """Return the columns of each type in order, one type after another, and where each begins."""
+    """Return the columns sorted by type, and the index at which each type begins."""
     starts = np.zeros(types + 1, np.int64)
     for kind in kinds:
         if kind < types:
@@ -184,7 +183,7 @@ def _columns_by_type(kinds: Any, types: int) -> Any:
 
 @compilable
 def _most_before(tree: Any, column: int) -> Any:
-    """Return the maximum of a Fenwick tree over the columns before this one."""
+    """Return the maximum in a Fenwick tree over the columns before `column`."""
     most: Any = np.int64(0)
     at = column
     while at > 0:
@@ -195,7 +194,7 @@ def _most_before(tree: Any, column: int) -> Any:
 
 @compilable
 def _raise_from(tree: Any, column: int, most: int) -> None:
-    """Raise the maximum of a Fenwick tree from a column on."""
+    """Raise the maxima in a Fenwick tree from a column on to at least `most`."""
     at = column + 1
     while at < len(tree) and tree[at] < most:
         tree[at] = most
@@ -213,12 +212,12 @@ def sparse(
     band: Any,
     ordered: bool,
 ) -> Any:
-    """Compute s(rows, j) for j = 0 … columns from matching cells alone: int64, shape (columns + 1,)."""
+    """Compute s(rows, j) for j = 0 … columns from matching cells only: int64, shape (columns + 1,)."""
     rows, columns = len(kinds), len(other_kinds)
     columns_of, starts = _columns_by_type(other_kinds, kinds.max() + 1)
     values_of = other_values[columns_of]
-    # After a row, tree[…] gives the prefix maxima of s(row, ·), and reached[j + 1] the most of a path that ends in
-    # column j.
+    # After a row, tree[…] has the prefix maxima of s(row, ·), and reached[j + 1] the maximum saving of a path that ends
+    # in column j.
     tree, reached = np.zeros(columns + 1, np.int64), np.zeros(columns + 1, np.int64)
     special: Any
     for row in range(rows):
@@ -233,7 +232,7 @@ def sparse(
                 place = np.searchsorted(columns_of[begin:end], special)
                 low, high = min(low, place), max(high, place + 1)
             begin, end = begin + low, begin + high
-        for place in range(end - 1, begin - 1, -1):  # the last column first, so that matches of one row do not add up
+        for place in range(end - 1, begin - 1, -1):  # the last column first: matches of one row must not add up
             column = columns_of[place]
             cost = own[row] if column == special else abs(values[row] - values_of[place])
             if cost < reach[row]:
@@ -246,7 +245,7 @@ def sparse(
 
 
 def useful_matches(kinds: Any, values: Any, reach: Any, other_kinds: Any, other_values: Any) -> Any:
-    """Count cells of equal types, and those that save something; columns are sorted by type, then by value."""
+    """Count cells of equal types, and those that save cost; columns must be sorted by type, then by value."""
     matching, useful = 0, 0
     for row in range(len(kinds)):
         begin, end = _bounds(other_kinds, kinds[row], kinds[row])
@@ -267,15 +266,15 @@ def steps(
     band: Any,
     matched: Any,
 ) -> Any:
-    """Find a path that saves most, with a byte a cell, and return its savings.
+    """Find a path with the maximum saving, in one byte for each cell, and return its saving.
 
-    `matched`: int64, shape (rows,). Filled with the column of each row, −1 for those that are deleted. Of paths that
-    save the same it is the one that, seen from the end, matches as soon as it can.
+    `matched`: int64, shape (rows,). Filled with the column of each row, −1 for deleted rows. Among paths with the same
+    saving, the one whose matches are nearest to the end is chosen.
     """
     rows, columns = len(kinds), len(other_kinds)
-    # Needleman–Wunsch on savings: row_above[j + 1] is the most that rows 0 … i − 1 save with columns 0 … j, before is
-    # row i's value to the left, and corner the value above that one. came holds each cell's last step, for the way
-    # back.
+    # Needleman–Wunsch on savings: row_above[j + 1] is the maximum saving of rows 0 … i − 1 with columns 0 … j, `before`
+    # is row i's value to the left, and `corner` the value above `before`. `came` has each cell's last step, to trace
+    # the path back.
     came = np.empty((rows, columns), np.uint8)
     row_above = np.zeros(columns + 1, np.int64)
     nothing: Any = np.int64(0)
@@ -311,17 +310,17 @@ def steps(
 
 @compilable
 def _count(counts: Any, first: Any, second: Any, more: int) -> None:
-    """Add to the count of a pair; nothing pairs with the end of a trace."""
+    """Add to the count of a pair, unless one of the two is the end of a trace."""
     if first >= 0 and second >= 0:
         key = (np.int64(first) << 32) | np.int64(second)
         counts[key] = counts.get(key, np.int64(0)) + more
 
 
 def recurring_pairs(tokens: Any, types: int, longest: int, most: int) -> Any:
-    """Replace the most frequent pair of neighbours by a new token, as long as the description gets shorter (Re-Pair).
+    """Replace the most frequent pair of neighbours with a new token while this shortens the description (Re-Pair).
 
-    The description is the tokens and the two of each rule, at log₂ of the number of different tokens each. `tokens`
-    (int32) has types of events from 0, and −1 after each trace; it is overwritten.
+    The description is all tokens and the two tokens of each rule, each at log₂ of the number of different tokens.
+    `tokens` (int32) has event types from 0 on, and −1 after each trace; it is overwritten.
     Result: int32, shape (rules, 2). The pair that each token from `types` on represents.
     """
     rules = np.empty((most, 2), np.int32)
@@ -333,8 +332,8 @@ def recurring_pairs(tokens: Any, types: int, longest: int, most: int) -> Any:
         if at + 1 < size:
             _count(counts, tokens[at], tokens[at + 1], 1)
     made = 0
-    # Each turn replaces the most frequent pair, while the description gets shorter. The table's counts stay those of
-    # the tokens: replacing a pair only changes the pairs with the tokens before and after it.
+    # Each iteration replaces the most frequent pair. The counts in the table remain correct: replacing a pair changes
+    # only the pairs with the tokens before and after it.
     while made < most:
         best, best_count = np.int64(-1), np.int64(0)
         for key, count in counts.items():
@@ -371,17 +370,17 @@ def recurring_pairs(tokens: Any, types: int, longest: int, most: int) -> Any:
 
 
 def cover(events: Any, types: int, edges: Any, targets: Any, block_of: Any) -> Any:
-    """Cut a trace into the fewest blocks and single events; of equally few, the first block is the longest.
+    """Cut a trace into the fewest blocks and single events; among equally few, the first block is the longest.
 
-    `edges`: int64. Of a prefix tree of the blocks with the root 0, sorted: node × types + event; `targets` (int32) has
-    the node to which each leads, `block_of` (int32) the block that ends at each node, −1 where none does.
-    Result: int64, int32, shape (blocks,). The first event of each block, and which block it is, −1 for a single event.
+    `edges`: int64. Sorted edges of a prefix tree of the blocks, with the root 0: node × types + event. `targets`
+    (int32) has the target node of each edge, `block_of` (int32) the block that ends at each node, or −1.
+    Result: int64, int32, shape (blocks,). The index of each block's first event, and the block, −1 for a single event.
     """
     size = len(events)
     fewest, taken, chosen = np.zeros(size + 1, np.int64), np.ones(size, np.int64), np.full(size, -1, np.int32)
-    # From the end: fewest[start] is the least number of pieces for the events from `start` on, taken[start] the length
-    # of the first piece. The prefix tree gives all blocks that begin there; a longer one that is as good replaces a
-    # shorter one.
+    # From the end: fewest[start] is the smallest number of pieces for the events from `start` on, and taken[start] is
+    # the length of the first piece. The prefix tree gives all blocks that begin there; a longer block replaces a
+    # shorter one that is equally good.
     for start in range(size - 1, -1, -1):
         fewest[start] = fewest[start + 1] + 1
         node, at = np.int64(0), start

@@ -1,6 +1,6 @@
-"""The temporal distance: what it costs to turn one trace into the other by deleting, inserting and moving events.
+"""Temporal distance: the cost of turning one trace into another by deleting, inserting and moving events.
 
-Section III-C of the paper, definition 4, and the distance of Mannila and Ronkainen that it adapts.
+It is definition 4 in section III-C of the paper, which adapts a distance of Mannila and Ronkainen.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from unperturbed.analysis.diagnosis.events import TICKS_A_SECOND, EventTrace, Ev
 from unperturbed.errors import DataError
 
 EQUAL_TIME_S = Fraction(1, 10)
-"""Default: moving an event by this costs as much as deleting and inserting the lightest one. Viewers notice as much."""
+"""Default shift in time that costs as much as deleting and inserting the lightest event; viewers notice this shift."""
 
 _FINEST = 10**9
-"""Floats are read as fractions with denominators up to this where the fraction's float is the same: 0.1 as 1/10."""
+"""Maximum denominator of the simple fractions that floats are read as, such as 1/10 for 0.1."""
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation of a script, as the paper writes them: Ins(e, t), Del(e, t), Move(e, t, t′).
+    """Operation of an edit script, in the paper's notation Ins(e, t), Del(e, t) or Move(e, t, t′).
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Operation:
     new_time : int or None
         Timestamp in the trace, as read; None for a deletion.
     cost : float
-        In the unit of the weights.
+        Cost, in the unit of the weights.
     """
 
     kind: Literal["delete", "insert", "move"]
@@ -58,20 +58,20 @@ class Operation:
 
 @dataclass(frozen=True, eq=False)
 class EditScript:
-    """A cheapest sequence of operations that turns the reference into the trace.
+    """Cheapest sequence of operations that turns the reference into the trace.
 
-    A match that would cost as much as a deletion and an insertion is given as these two.
+    A match that costs as much as a deletion and an insertion is replaced by these two operations.
 
     Attributes
     ----------
     reference, trace : EventTrace
         The traces.
     matches : array of int64, shape (matches, 2)
-        Indices of matched events of the reference and of the trace; both rise.
+        Indices of matched events in the reference and in the trace; both increase.
     match_costs : array of float64, shape (matches,)
-        Cost of the change in time of each.
+        Cost of each match's change in time.
     weights : mapping of EventType to float
-        w(e).
+        Weight w(e) of each event type.
     """
 
     reference: EventTrace
@@ -82,17 +82,17 @@ class EditScript:
 
     @property
     def deleted(self) -> NDArray[np.int64]:
-        """Events of the reference that the trace lacks, by number."""
+        """Indices of the reference's events that the trace lacks."""
         return np.delete(np.arange(len(self.reference)), self.matches[:, 0])
 
     @property
     def inserted(self) -> NDArray[np.int64]:
-        """Events of the trace that the reference lacks, by number."""
+        """Indices of the trace's events that the reference lacks."""
         return np.delete(np.arange(len(self.trace)), self.matches[:, 1])
 
     @property
     def cost_in_time(self) -> float:
-        """The moves' total cost."""
+        """The total cost of moves."""
         return float(self.match_costs.sum())
 
     @property
@@ -101,7 +101,7 @@ class EditScript:
         return sum(self._edits().values())
 
     def by_type(self) -> dict[EventType, float]:
-        """Return the cost of the operations on each event type, the largest first, without types that cost nothing."""
+        """Return the cost of the operations on each event type, the largest first; types without a cost are omitted."""
         costs = self._edits()
         moved = np.bincount(self.reference.events[self.matches[:, 0]], self.match_costs, len(self.reference.types))
         for kind, cost in zip(self.reference.types, moved.tolist(), strict=True):
@@ -149,13 +149,13 @@ class TemporalDistance(EventDistance):
     total : float
         The cost of the cheapest sequence of operations.
     by_plugin : mapping of str to float
-        Of each plugin's events alone. Empty if not requested.
+        Distance between the events of each plugin alone. Empty if not requested.
     variant : {"gaps", "paper", "mannila"}
-        The cost of a match.
+        How the cost of a match is computed.
     move_cost : float
-        V, for each tick of the traces' unit.
+        V, the cost of each tick of the traces' unit.
     exact : bool
-        Whether nothing outside the band can be cheaper; for all parts that were computed.
+        Whether no solution outside the band can be cheaper, for all computed parts.
     """
 
     _called: ClassVar[str] = "temporal"
@@ -170,17 +170,17 @@ class TemporalDistance(EventDistance):
     _weights: Mapping[EventType, float]
 
     def script(self) -> EditScript:
-        """Return operations that cost `total`, in twice the time of the distance and in memory linear in the traces.
+        """Return operations with the cost `total`, in twice the distance's time and in memory linear in the traces.
 
         Raises
         ------
         DataError
-            Only plugins were compared, each by itself.
+            Only single plugins were compared.
         """
         if self._path is None:
             raise DataError(
-                'only the plugins were compared, each by itself; leave out per_plugin="only",'
-                " or compare trace.of(plugin)"
+                'no edit script: only single plugins were compared. Leave out per_plugin="only", or compare '
+                "trace.of(plugin)"
             )
         matches = best_matches(self._path)
         cells = self._path.cells
@@ -198,79 +198,77 @@ def temporal_distance(
     band: int | None = None,
     per_plugin: bool | Literal["only"] = True,
 ) -> TemporalDistance:
-    """Return what it costs to turn the reference into the trace, exactly.
+    """Return the exact cost of turning the reference into the trace.
 
-    Deleting or inserting an event e costs w(e); keeping it where it is in order costs what it is late or early:
+    Deleting or inserting an event e costs w(e); keeping an event in its order costs its change in time:
 
     `variant="gaps"`
-        V·|(t_i − t_{i−1}) − (t'_j − t'_{j−1})|, the change of the time since the event before, for all i and j. A sound
-        form of definition 4: a shift of the whole trace costs nothing, a delay is paid once, where it arises, and an
-        inserted event costs its weight and at most the change of one gap, so that what follows is matched as before.
-        Blind to what does not change a gap: a drift below one tick an event; and a gap that grows by more than 2 w/V
-        costs no more than 2 w.
+        V·|(t_i − t_{i−1}) − (t'_j − t'_{j−1})|, the change of the time since the preceding event, for all i and j. This
+        is a sound form of definition 4: a shift of the whole trace costs nothing, a delay costs once, where it arises,
+        and an inserted event costs its weight and at most the change of one gap; later events are matched as before. It
+        does not measure changes that leave gaps unchanged, such as a drift below one tick per event. A gap that grows
+        by more than 2 w/V costs no more than 2 w.
     `variant="paper"`
-        Definition 4 to the letter. Where i = j the same as above, elsewhere V·|t_i − t'_j|, times counted from each
-        trace's first event (the paper leaves t_0 open). One inserted event makes all that follow pay for their times,
-        not their gaps, and the further they are late the more; two events fewer and two more elsewhere bring the way
-        back to the diagonal. Not a metric.
+        Literal definition 4. The cost is the same as above if i = j, else V·|t_i − t'_j|, with times counted from each
+        trace's first event (the paper does not define t_0). After one inserted event, all later events cost their
+        changes in time, not in gaps, and more the later they are; two fewer events and two more elsewhere return the
+        path to the diagonal. It is not a metric.
     `variant="mannila"`
-        V·|t_i − t'_j| for all i and j, timestamps as they are: the distance that the paper starts from (examples 3 and
-        4). A metric. Sees a shift (example 5), and all that follows a delay pays for it again.
+        V·|t_i − t'_j| for all i and j, with unchanged timestamps: the distance that the paper starts from (examples 3
+        and 4). It is a metric. It measures a shift (example 5), and all events after a delay cost the delay again.
 
-    That a gap is counted from the last event that is *kept* would make an insertion cost its weight alone, but what a
-    match costs then depends on the match before it, and no table of cells holds that.
+    If gaps were counted from the last *kept* event, an insertion would cost its weight alone. But then the cost of a
+    match would depend on the preceding match, and no table of cells can represent that.
 
     Parameters
     ----------
     reference, trace : EventTrace
-        In the same unit. Blocks (`blocks.abstract`) are compared as events are. Empty traces are allowed: everything is
-        inserted.
+        Traces in the same unit. Blocks (`blocks.abstract`) are compared like events. Empty traces are allowed; then all
+        events are inserted or deleted.
     move_cost : float or Fraction, optional
-        V, weight a tick of the traces' unit. By default so that 0.1 s, or one tick where that is more, costs as much as
-        the deletion and the insertion of the lightest event, 2 w; in ticks of an unknown unit, so that the longer
-        trace's duration does.
+        V, the cost of each tick of the traces' unit. By default, 0.1 s (at least one tick) costs as much as deleting
+        and inserting the lightest event, 2 w; if the unit is unknown, the longer trace's duration costs as much.
     weight : float or mapping of str to float
-        w(e) for all events, or by the name of the event's type; 1 for names that it lacks.
+        w(e) for all events, or by name of the event's type; 1 for names that are not in the mapping.
     variant : {"gaps", "paper", "mannila"}, default "gaps"
-        The cost of a match, see above.
+        How the cost of a match is computed; see above.
     band : int, optional
-        Events are matched only if their indices differ by no more than this, beyond the difference in length; the
-        result is an upper bound then, and `exact` tells whether it is proven to be the distance. None searches
-        everything.
+        Maximum difference between the indices of matched events, beyond the traces' difference in length. The result is
+        then an upper bound, and `exact` tells whether it is proven to be the distance. None searches all matches.
     per_plugin : bool or "only"
-        Whether each plugin's events are compared by themselves too (section III-D). With "only", the traces as a whole
-        are not compared, and `total` is the plugins' sum: for long traces, as the time grows with the square of the
-        length.
+        Whether each plugin's events are also compared by themselves (section III-D). With "only", the whole traces are
+        not compared, and `total` is the sum over plugins; use it for long traces, because time grows with the square of
+        the length.
 
     Returns
     -------
     TemporalDistance
-        With the edit script on request.
+        The distance; its `script` computes the operations.
 
     Raises
     ------
     DataError
-        Different units; times and weights that are too far apart for whole numbers of 62 bits.
+        Different units; times and weights that are too far apart for 62-bit integers.
     ValueError
-        A V that is negative or more than 2 w(e) for some event ("it would always be better to do a deletion and an
+        A V that is negative or exceeds 2 w(e) for some event ("it would always be better to do a deletion and an
         insertion"); a negative weight; a negative band; an unknown variant.
 
     Notes
     -----
-    Recurrence of definition 4. All numbers are whole ones in a unit that divides V and all 2 w(e), which are taken as
-    the simple fractions that they are; so the result is exact, rounded once. Weights that no unit divides are rounded
-    to what a fraction of a tick costs. O(nm) time on vectors of 32 bits, or O(k log m) for k matches that save
-    something, whichever is faster; traces that differ little are compared in a band that is proven to hold the cheapest
-    way. O(n + m) memory, for the script too.
+    The recurrence of definition 4. V and all 2 w(e) are converted to simple fractions, and all costs are integers in a
+    unit that divides them; so the result is exact and rounded once. Weights without a common unit are rounded to the
+    cost of a fraction of a tick. Time is O(nm) on 32-bit vectors or O(k log m) for k matches that save cost, whichever
+    is faster; traces that differ little are compared in a band that is proven to contain the cheapest path. Memory is
+    O(n + m), also for the script.
 
-    Example 4 costs 3 V + w(U) as `mannila` and V + w(U) as `paper`. The paper applies definition 4 to "the traces of
-    example 2" and gets 0; it must mean those of example 5, as the ones of example 2 have different events.
+    Example 4 costs 3 V + w(U) with `mannila` and V + w(U) with `paper`. The paper applies definition 4 to "the traces
+    of example 2" and gets 0; it must mean those of example 5, because the traces of example 2 have different events.
     """
     require_one_unit((reference, trace))
     if variant not in get_args(Variant):
-        raise ValueError(f"variant must be one of {', '.join(get_args(Variant))}, not {variant!r}")
+        raise ValueError(f"unknown variant {variant!r}: use {', '.join(get_args(Variant))}")
     if band is not None and band < 0:
-        raise ValueError(f"band must be a number of events, 0 or more, not {band}")
+        raise ValueError(f"band is {band}: use a number of events, 0 or more")
     types, _ = shared_ids((reference, trace))
     weights = _weights(types, weight)
     each_tick = _move_cost(move_cost, weights, max(reference.duration, trace.duration, 1), reference.unit)
@@ -292,17 +290,17 @@ def temporal_distance(
 
 
 def _fraction(value: float | Fraction, what: str) -> Fraction:
-    """Return a number as the simple fraction whose nearest float it is."""
+    """Return the simple fraction whose nearest float is the given number."""
     if isinstance(value, Fraction):
         exactly = value
     elif not np.isfinite(value):
-        raise ValueError(f"{what} is {value}; give a finite number")
+        raise ValueError(f"{what} is {value}: use a finite number")
     else:
         exactly = Fraction(value).limit_denominator(_FINEST)
         if float(exactly) != float(value):
             exactly = Fraction(value)
     if exactly < 0:
-        raise ValueError(f"{what} is {value}; give a cost of 0 or more")
+        raise ValueError(f"{what} is {value}: use a cost of 0 or more")
     return exactly
 
 
@@ -323,8 +321,8 @@ def _move_cost(
     move_cost = _fraction(given, "move_cost")
     if lightest is not None and move_cost > 2 * weights[lightest]:
         raise ValueError(
-            f"move_cost is {float(move_cost):g} a tick and {lightest.name} weighs {float(weights[lightest]):g}, but V "
-            "≤ 2 w(e) must hold: otherwise deleting and inserting an event would always be better than moving it. "
-            "Give a smaller move_cost or a larger weight."
+            f"move_cost is {float(move_cost):g} per tick, more than twice the weight of {lightest.name}, "
+            f"{float(weights[lightest]):g}; deleting and inserting an event would always cost less than moving it. "
+            "Use a smaller move_cost or a larger weight."
         )
     return move_cost

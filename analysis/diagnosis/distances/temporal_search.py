@@ -1,7 +1,7 @@
-"""The cells of the temporal distance in whole numbers, and the cheapest way through them, in linear memory.
+"""Cells of the temporal distance as integers, and the cheapest path through them, in linear memory.
 
-V and the weights are taken as the fractions that they are (0.3 is 3/10), and the unit of cost is the largest that
-divides V and all 2 w(e). Times are multiplied by V in this unit, so that a match costs the difference of two numbers.
+V and the weights are converted to simple fractions (0.3 is 3/10), and the unit of cost is the largest that divides V
+and all 2 w(e). Times are multiplied by V in this unit; the cost of a match is then the difference of two numbers.
 """
 
 from __future__ import annotations
@@ -32,46 +32,46 @@ _DENSE = f"{_EVENTS}, const int64[::1], int64, const int64[::1], boolean"
 _SPARSE = (_DENSE,)
 _STEPS = (f"{_EVENTS}, const int64[::1], int64, const int64[::1], int64[::1]",)
 _STRIP_ROWS = 1024
-"""As in the kernels, whose module loads the compiler."""
+"""The same as `_ROWS` in `kernels`; importing that module would load the compiler."""
 
 _LARGEST = 1 << 61
-"""Sums of costs stay below: twice that is still an int64."""
+"""Upper bound of sums of costs; twice this bound fits an int64."""
 
 _LARGEST_NARROW = (1 << 31) - 1
 
 _DENSE_S, _MATCHING_S, _USEFUL_S = 0.22e-9, 1.2e-9, 25e-9
-"""Seconds for a cell on vectors, for one of equal types, and for a useful one; only the choice depends on them."""
+"""Seconds for a cell on vectors, a cell of equal types, and a cell that saves cost; used to select an algorithm."""
 
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """A matrix of cells: rows are events of the reference, columns those of the trace."""
+    """Matrix of cells: rows are events of the reference, columns are events of the trace."""
 
     # kinds, values: (rows,): Types of the events, and their times or inter-event times in units of cost: a match costs
-    # the difference of two values. other_kinds, other_values: (columns,): The same of the trace.
+    # the difference of two values. other_kinds, other_values: (columns,): The same for the trace.
     kinds: _Kinds
     values: _Whole
     reach: _Whole  # (rows,): 2 w(e) of each row's event
     other_kinds: _Kinds
     other_values: _Whole
-    own: _Whole  # (rows,): What a match with the column of the same number, plus `shift`, costs instead
-    weights: int  # What the deletion of all rows and the insertion of all columns cost, twice
-    unit: Fraction  # The unit of cost, in what weights are given in
-    lightest: Fraction  # The smallest weight of all events, in what weights are given in
-    ordered: bool  # Values never fall
-    narrow: bool  # Differences fit 32 bits
-    band: tuple[int, int]  # The least and the largest column less row that can match
-    is_sparse: bool = False  # Matching cells alone are fewer than can be computed in the time of all
+    own: _Whole  # (rows,): The cost, instead, of a match with the column of the same index plus `shift`
+    weights: int  # Twice the cost of deleting all rows and inserting all columns
+    unit: Fraction  # The unit of cost, in the unit of the user's weights
+    lightest: Fraction  # The smallest weight of all events, in the unit of the user's weights
+    ordered: bool  # Whether values never decrease
+    narrow: bool  # Whether differences fit 32 bits
+    band: tuple[int, int]  # The smallest and the largest column − row that can match
+    is_sparse: bool = False  # Whether visiting only the matching cells is faster than computing all cells
     shift: int = 0
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
+        """Numbers of rows and columns."""
         return len(self.kinds), len(self.other_kinds)
 
     @cached_property
     def backwards(self) -> Cells:
-        """The same seen from the ends. Times are counted backwards too, so that they never fall."""
+        """The cells in reverse order; times are negated, so they never decrease."""
         rows, columns = self.shape
         low, high = self.band
         return replace(
@@ -87,7 +87,7 @@ class Cells:
         )
 
     def part(self, rows: slice, columns: slice) -> Cells:
-        """Return some rows and columns."""
+        """Return the cells of a range of rows and columns."""
         moved = columns.start - rows.start
         return replace(
             self,
@@ -107,7 +107,7 @@ class Cells:
         return self.kinds, self.values, self.reach, self.other_kinds, self.other_values, self.own, self.shift, band
 
     def saved(self) -> _Whole:
-        """Return the most that all rows save with the first j columns: int64, shape (columns + 1,)."""
+        """Return the maximum saving of all rows with the first j columns: int64, shape (columns + 1,)."""
         if self.is_sparse:
             saved: _Whole = compiled(_MODULE, "sparse", _SPARSE)(*self._arguments, self.ordered)
             return saved
@@ -117,20 +117,20 @@ class Cells:
         return np.concatenate(([0], np.cumsum(differences[::-1], dtype=np.int64)))
 
     def matched(self) -> _Whole:
-        """Return the column of each row, or −1, from one byte a cell: int64, shape (rows,)."""
+        """Return the column of each row, or −1: int64, shape (rows,); memory is one byte for each cell."""
         columns = np.empty(self.shape[0], dtype=np.int64)
         compiled(_MODULE, "steps", _STEPS)(*self._arguments, columns)
         return columns
 
     def costs(self, rows: _Whole, columns: _Whole) -> _Whole:
-        """Return what matches of rows and columns of equal types cost."""
+        """Return the costs of matches between rows and columns of equal types."""
         costs: _Whole = np.abs(self.values[rows] - self.other_values[columns])
         if len(self.own):
             costs = np.where(columns - rows == self.shift, self.own[rows], costs)
         return costs
 
     def same_at_the_start(self) -> int:
-        """Return how many first rows match the columns of the same index at no cost; some best path matches them."""
+        """Return the number of first rows that match columns of the same index at no cost, as some best path does."""
         if not self.band[0] <= 0 <= self.band[1]:
             return 0
         both = np.arange(min(self.shape))
@@ -195,7 +195,7 @@ def _span(values: _Whole, other_values: _Whole) -> int:
 
 
 def _strip_span(values: _Whole, other_values: _Whole, ordered: bool) -> int:
-    """Return the most that the values of one strip of rows are apart."""
+    """Return the maximum difference between values in one strip of rows."""
     if not ordered:
         return _span(values, other_values)
     last = np.minimum(np.arange(len(values)) + _STRIP_ROWS - 1, len(values) - 1)
@@ -205,7 +205,7 @@ def _strip_span(values: _Whole, other_values: _Whole, ordered: bool) -> int:
 def _whole_costs(
     weights: list[Fraction], move_cost: Fraction, span: int, events: int
 ) -> tuple[Fraction, int, list[int]]:
-    """Return the unit of cost, what a tick costs and what a deletion and an insertion of each type cost in it."""
+    """Return the unit of cost, and in that unit the cost of a tick and of deleting and inserting each type."""
     costs = [move_cost, *(2 * weight for weight in weights)]
     denominator = math.lcm(*(cost.denominator for cost in costs))
     numerators = [int(cost * denominator) for cost in costs]
@@ -215,23 +215,23 @@ def _whole_costs(
     def largest(unit: Fraction) -> Fraction:
         return max(move_cost * span, 2 * max(weights, default=Fraction(0)) * max(events, 1)) / unit
 
-    if largest(unit) >= _LARGEST:  # too fine: a tick costs a smaller whole number, and weights become the nearest ones
+    if largest(unit) >= _LARGEST:  # too fine: a tick costs a smaller integer, and weights are rounded
         coarse = unit * largest(unit) / (_LARGEST >> 1)
         unit = move_cost / (move_cost // coarse) if move_cost >= coarse else coarse
     whole = [round(cost / unit) for cost in costs]
     if move_cost and not whole[0]:
         raise DataError(
-            f"a tick costs {float(move_cost):g} and an event weighs up to {float(max(weights)):g}: these are too far "
-            f"apart for traces of {events:,} events over {span:,} ticks. Give a larger move_cost or a coarser unit of "
-            "time."
+            f"a tick costs {float(move_cost):g} and an event weighs up to {float(max(weights)):g}; these differ too "
+            f"much for traces of {events:,} events over {span:,} ticks: use a larger move_cost or a coarser unit of "
+            "time"
         )
     return unit, whole[0], whole[1:]
 
 
 def _without_holes(values: _Whole, other_values: _Whole, widest: int) -> tuple[_Whole, _Whole]:
-    """Return values with the same differences below `widest`; longer pauses, which no match reaches over, get shorter.
+    """Return values with the same differences below `widest`; larger differences, which no match spans, are reduced.
 
-    So one long pause does not make all numbers large.
+    Otherwise one long pause would make all numbers large.
     """
     distinct, places = np.unique(np.concatenate((values, other_values)), return_inverse=True)
     closer = np.concatenate(([0], np.cumsum(np.minimum(np.diff(distinct), widest))))[: len(distinct)].astype(np.int64)
@@ -240,7 +240,7 @@ def _without_holes(values: _Whole, other_values: _Whole, widest: int) -> tuple[_
 
 
 def _is_sparse(cells: Cells) -> bool:
-    """Return whether visiting only matching cells is faster, by the estimated time of all three ways."""
+    """Return whether visiting only matching cells is faster, from the estimated times of all methods."""
     rows, columns = cells.shape
     if not rows or not columns:
         return False
@@ -275,23 +275,23 @@ def _cells_in_windows(cells: Cells) -> float:
 _LOG = logging.getLogger("unperturbed.analysis.diagnosis")
 
 _WHOLE_CELLS = 1 << 20
-"""Parts with at most this number of cells are recorded, at a byte a cell."""
+"""Maximum number of cells of a part whose steps are recorded, in one byte for each cell."""
 
 _FIRST_BAND, _WIDER = 1024, 8
 _WORTH_A_BAND = 1 << 26
-"""Cells from which on it is first tried whether a band is enough; it costs at most a seventh more where none is."""
+"""Number of cells from which bands are tried first; if none is sufficient, they cost at most a seventh more."""
 
 _WORTH_A_WORD = 1 << 38
-"""Cells that take about a minute."""
+"""Number of cells from which a message is logged; they take about a minute."""
 
 
 @dataclass(frozen=True)
 class CheapestPath:
-    """The result of a search, without the path itself."""
+    """Result of a search, without the path itself."""
 
-    saved: int  # The most that matches save, in units of cost
-    cells: Cells  # Those searched, which may be a band
-    exact: bool  # No path outside the band can be cheaper
+    saved: int  # The maximum saving of matches, in units of cost
+    cells: Cells  # The searched cells, which may be a band
+    exact: bool  # Whether no path outside the band can be cheaper
 
     @property
     def cost(self) -> float:
@@ -300,12 +300,12 @@ class CheapestPath:
 
 
 def search(cells: Cells, band: int | None) -> CheapestPath:
-    """Return what is saved at most, in a band or, without one, in all cells.
+    """Return the cheapest path in a band or, without a band, in all cells.
 
-    A way that leaves the band |column − row| ≤ band (wider by the difference in length) holds at least band + 1
-    deletions and as many insertions more; a way inside that costs no more is the cheapest of all. Without a band, ever
-    wider ones are tried before all cells: traces that differ little take time in proportion to their length (cf. Wu et
-    al., the paper's reference [13]).
+    A path that leaves the band |column − row| ≤ band (wider by the difference in length) has at least band + 1 more
+    deletions and as many more insertions; a path inside that costs no more is the cheapest of all. Without a band,
+    wider and wider bands are tried before all cells: traces that differ little take time proportional to their length
+    (cf. Wu et al., the paper's reference [13]).
     """
     rows, columns = cells.shape
     if band is not None:
@@ -318,7 +318,7 @@ def search(cells: Cells, band: int | None) -> CheapestPath:
                 return path
             width *= _WIDER
         if rows * columns >= _WORTH_A_WORD:
-            text = "comparing %s × %s events, which takes minutes; a band, or plugins alone, takes less"
+            text = "comparing %s × %s events, which takes minutes; a band, or comparing plugins only, is faster"
             _LOG.info(text, f"{rows:,}", f"{columns:,}")
     return CheapestPath(_saved(cells), cells, True)
 
@@ -333,14 +333,14 @@ def _search_band(cells: Cells, band: int) -> CheapestPath:
 
 
 def _saved(cells: Cells) -> int:
-    """Return what is saved at most; what both ends match at no cost is not searched."""
+    """Return the maximum saving; both ends that match at no cost are not searched."""
     inner, start, end = _inner(cells)
     saved = int(cells.reach[:start].sum()) + int(cells.reach[cells.shape[0] - end :].sum())
     return saved + (int(inner.saved()[-1]) if min(inner.shape) else 0)
 
 
 def _inner(cells: Cells) -> tuple[Cells, int, int]:
-    """Return the cells between the ends that match at no cost, which saves most, and the two ends' lengths."""
+    """Return the cells between the two ends that match at no cost, and the lengths of these ends."""
     rows, columns = cells.shape
     start = cells.same_at_the_start()
     end = cells.part(slice(start, rows), slice(start, columns)).backwards.same_at_the_start()
@@ -348,16 +348,16 @@ def _inner(cells: Cells) -> tuple[Cells, int, int]:
 
 
 def best_matches(path: CheapestPath) -> NDArray[np.int64]:
-    """Return rows and columns that match on a path that saves most: int64, shape (matches, 2).
+    """Return rows and columns of the matches on a path with the maximum saving: int64, shape (matches, 2).
 
-    Hirschberg's way: what the rows above save with the first columns, and those below with the last ones, tells where
-    the path crosses the middle row. Memory is linear, and each cell is computed twice on average.
+    Hirschberg's algorithm: the savings of the upper rows with the first columns, and of the lower rows with the last
+    columns, show where the path crosses the middle row. Memory is linear, and each cell is computed twice on average.
     """
     cells = path.cells
     rows, columns = cells.shape
     column_of = np.full(rows, -1, dtype=np.int64)
     parts = [(0, rows, 0, columns)]
-    # Some cheapest path goes through all parts that are left, and matches as `column_of` has it between them.
+    # Some cheapest path passes through all remaining parts, and has the matches in `column_of` between them.
     while parts:
         top, bottom, left, right = parts.pop()
         inner, start, end = _inner(cells.part(slice(top, bottom), slice(left, right)))
@@ -381,6 +381,6 @@ def best_matches(path: CheapestPath) -> NDArray[np.int64]:
     saved = int((cells.reach[matching] - cells.costs(matches[:, 0], matches[:, 1])).sum())
     if saved != path.saved:
         raise AssertionError(
-            f"the script saves {saved} but the distance {path.saved}: this is a bug in unperturbed; please report it"
+            f"the script saves {saved}, the distance saves {path.saved}: this is a bug in unperturbed; please report it"
         )
     return matches

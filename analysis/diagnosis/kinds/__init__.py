@@ -1,11 +1,11 @@
-"""Kinds of anomaly: what a kind is, and what kinds share. Each module here has one or more of them.
+"""Kinds of anomaly: their base class and shared functions. Each module of this package defines one or more kinds.
 
-The paper, section II-B, names three: desynchronisation, player crash, slow streaming; missing event types, lost events
-and slow phases are added here. It takes any distance above 0 for an anomaly, but clean runs of real pipelines are not
-at distance 0 of each other; so a kind measures the physical effect and compares it with the references' own noise.
+The paper, section II-B, names three: desynchronisation, player crash, slow streaming. Missing event types, lost events
+and slow phases are added here. The paper considers any distance above 0 an anomaly, but clean runs of real pipelines
+differ too; so a kind measures the physical effect and compares it with the noise between references.
 
-A kind is a class of a module here, one by an entry point of another distribution in the group
-`unperturbed.anomaly_kinds`, or, to be used once, one that is given to `diagnose(kinds=…)`.
+Kinds are classes in this package's modules and in entry points of other distributions, in the group
+`unperturbed.anomaly_kinds`. A single call can use further ones: `diagnose(kinds=…)`.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ DistanceName = Literal["occurrence", "dropping", "temporal"]
 
 
 class Kind(ABC):
-    """A kind of anomaly; made without arguments, it has its usual thresholds.
+    """Kind of anomaly; without arguments, an instance has the usual thresholds.
 
     Attributes
     ----------
     name : str
-        What the user reads.
+        Name that users read.
     distance : {"occurrence", "dropping", "temporal"} or None
-        The paper's distance for it (section III): `--distance` selects kinds by it.
+        The paper's distance for this kind (section III), by which `--distance` selects kinds.
     rank : int, default 100
-        Kinds are searched for in this order: `--find` stops at the first one.
+        Position in the search, lowest first; `--find` stops at the first kind found.
     needs_regular_events : bool, default True
-        It cannot be found where no event type recurs in the references.
+        Whether the kind can only be found if event types recur in the references.
     counts_may_vary : bool, default False
-        Such types need not recur in about the same number in every reference.
+        Whether the counts of recurring types may differ between references.
     """
 
     name: ClassVar[str]
@@ -51,40 +51,40 @@ class Kind(ABC):
 
     @abstractmethod
     def find(self, comparison: Comparison) -> Finding | None:
-        """Return the anomaly of this kind; None where the trace is as the references are."""
+        """Return the trace's anomaly of this kind; None if the trace does not differ from the references."""
 
     def cannot_tell(self, comparison: Comparison) -> str:
-        """Return why the kind cannot be seen in these logs, as "3 references or more …"; empty where it can."""
+        """Return why this kind cannot be found in these logs ("3 or more references …"); "" if it can."""
         del comparison
         return ""
 
     def visible(self, comparison: Comparison) -> tuple[Visible, ...]:
         """Return the smallest changes of this kind that would have been found, each with `least` or `reason`.
 
-        Empty where this is not known: a clean verdict then says nothing of this kind, so every built-in kind returns
-        one.
+        Empty if they are unknown: then a clean verdict does not show what could have been missed. Every built-in kind
+        returns at least one change.
         """
         del comparison
         return ()
 
     @property
     def is_fittable(self) -> bool:
-        """Whether `calibrate` can fit it: a dataclass with a field `strictness`, the factor of its threshold."""
+        """Whether `calibrate` can fit this kind: a dataclass whose field `strictness` multiplies its threshold."""
         return is_dataclass(self) and any(field.name == "strictness" for field in fields(self))
 
 
 def anomaly_kinds() -> dict[str, Kind]:
-    """Return all kinds with their usual thresholds, by name, in order of rank; other distributions may add to them."""
+    """Return all kinds by name, with usual thresholds, in order of rank; other distributions may add kinds."""
     classes = classes_in(__name__, Kind, group=_GROUP)  # type: ignore[type-abstract]
     return {name: kind() for name, kind in sorted(classes.items(), key=lambda item: item[1].rank)}
 
 
 def where_of(events: Iterable[EventType]) -> tuple[str, str]:
-    """Return plugin and element of the first event that has an element, or else of the first."""
+    """Return plugin and element of the first event type that has an element, or else of the first event type."""
     listed = sorted(events, key=lambda event: not event.element)  # stable
     return (listed[0].plugin, listed[0].element) if listed else ("", "")
 
 
 def unnumbered(event: EventType) -> str:
-    """Return a type's plugin and name without numbers, which threads and pads get in any order."""
+    """Return a type's plugin and name; "#" replaces the numbers of threads and pads, whose order is arbitrary."""
     return re.sub(r"\d+", "#", f"{event.plugin} {event.name}")

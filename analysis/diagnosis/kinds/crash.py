@@ -1,4 +1,4 @@
-"""The run stopped before its end."""
+"""Kind of anomaly: the run stopped before its end."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from unperturbed.analysis.diagnosis.kinds import DistanceName, Kind, where_of
 
 _AS_MUCH_SHORTER = 0.3
 """Share by which missing events and missing time may differ in a run that had less to play."""
-_WAY = "of the way is missing"
+_WAY = "of the references' length is missing"
 _EARLY = 0.1
-"""Share of the way that must be missing where only an error and the length tell."""
+"""Share of the references' length that must be missing if only an error and the length show the crash."""
 
 
 @dataclass(frozen=True)
 class Crash(Kind):
-    """The run stopped before its end: the log breaks off, or an error ends the pipeline.
+    """Run that stopped before its end: the log breaks off, or an error ends the pipeline.
 
-    The paper takes the dropping distance. So here: what every reference logs at its end is missing, and either errors
-    are new or all of the end is missing. A log without such types is cut off when all streams are shorter than in any
-    reference at the same pace, or when errors are new and it is shorter. A run whose end is there, but of which
-    everything that recurs has the same share, had less to play.
+    As with the paper's dropping distance, event types that end every reference are missing: some of them if there are
+    new errors, else at least half. If the references have no such types, the log breaks off if all streams are shorter
+    than in any reference at the same pace, or if it has new errors and is shorter. A run that ends normally, but with
+    all recurring types shortened alike, had less to play.
 
     Attributes
     ----------
     endings_missing : float
-        Share of the types of the end that a log without an error must lack.
+        Share of the event types at the end that a log without an error must lack.
     pace_change : float
-        By how much the pace may differ when only that tells.
+        Share by which the pace may differ if only the length of the streams shows the crash.
     alike : float
-        Share of the types that recur, which must be shortened alike in a run that had less to play.
+        Share of the recurring types that must be shortened alike in a run that had less to play.
     """
 
     name: ClassVar[str] = "crash or truncation"
@@ -51,22 +51,22 @@ class Crash(Kind):
         """Return where the run stopped."""
         endings, gone = int(comparison.endings.sum()), comparison.endings & comparison.missing
         errors = comparison.new_errors
-        by_end = (float(gone.sum()) / max(1, endings), "of the types that end every reference")
+        by_end = (float(gone.sum()) / max(1, endings), "of the event types that end every reference are missing")
         reached, shortest = _reached(comparison), _shortest_of_references(comparison)
         by_length = (1 - reached, _WAY)
         if errors.any() and gone.any():
-            how, (measured, unit), threshold = "an error ended it", by_end, 1 / endings
+            how, (measured, unit), threshold = "an error ended the run", by_end, 1 / endings
         elif endings and gone.sum() >= self.endings_missing * endings:
-            how, (measured, unit), threshold = "it breaks off", by_end, self.endings_missing
+            how, (measured, unit), threshold = "the log breaks off", by_end, self.endings_missing
         elif errors.any() and _ended_early(comparison):
-            how, (measured, unit), threshold = "an error ended it", by_length, _EARLY
+            how, (measured, unit), threshold = "an error ended the run", by_length, _EARLY
         elif not endings and self._is_shorter(comparison):
-            how, (measured, unit), threshold = "it breaks off", by_length, 1 - shortest
+            how, (measured, unit), threshold = "the log breaks off", by_length, 1 - shortest
         elif endings and self._has_less_to_play(comparison):
-            how, (measured, unit), threshold = "it ends in order, but", by_length, 1 - shortest
+            how, (measured, unit), threshold = "the run ends normally, but", by_length, 1 - shortest
         else:
             return None
-        # An error tells more than all that it prevented.
+        # An error outweighs all the events that it prevented.
         weights = np.where(errors, max(1.0, float(gone.sum())) / max(1, int(errors.sum())), np.where(gone, 1.0, 0.0))
         if not weights.any():
             weights = np.where(comparison.steady, np.maximum(0, -comparison.excess), 0)
@@ -80,7 +80,7 @@ class Crash(Kind):
             since = int(max(observed.times(number)[-1] for number in played)) if comparison.span[1] else 0
         return Finding(
             self.name,
-            f"{how} at {reached:.0%} of the way",
+            f"{how} at {reached:.0%} of the references' length",
             {
                 "end_reached_share": reached,
                 "missing_time": (1 - reached) * (comparison.span[0] or comparison.duration),
@@ -98,11 +98,11 @@ class Crash(Kind):
         )
 
     def visible(self, comparison: Comparison) -> tuple[Visible, ...]:
-        """Return the share of the way by which a run must end early to be found."""
+        """Return the share of the references' length by which a run must end early to be found."""
         if not comparison.endings.any():
             if not comparison.streams:
                 return ()
-            size, reason = 1 - _shortest_of_references(comparison), "references differ in length by half of it"
+            size, reason = 1 - _shortest_of_references(comparison), "twice the difference in the references' lengths"
         else:
             endings: list[int] = np.flatnonzero(comparison.endings).tolist()
             needed = math.ceil(self.endings_missing * len(endings))
@@ -110,13 +110,13 @@ class Crash(Kind):
             for one in comparison.references:
                 firsts = sorted(int(one.times(number)[0]) for number in endings)
                 shares.append(1 - firsts[-needed] / max(1, one.trace.duration))
-            size, reason = max(shares), "half of the event types that end every reference come there"
+            size, reason = max(shares), "half of the event types that end every reference occur in this part"
         return (Visible(self.name, "early end", size, _WAY, None, None, reason),)
 
     def _has_less_to_play(self, comparison: Comparison) -> bool:
         """Return whether nearly all recurring types are shortened alike, in number and in time.
 
-        Where events are lost, those of earlier elements stay complete.
+        If events are lost instead, those of earlier elements remain complete.
         """
         reached, (shortest, here) = comparison.furthest, comparison.span
         apart = abs(here / max(1.0, shortest) - reached)
@@ -138,24 +138,24 @@ class Crash(Kind):
 
 
 def played_by_all(comparison: Comparison) -> float:
-    """Return the share of the way that all streams played, where the run broke off; else 1."""
+    """Return the share that all streams played if the run broke off; else 1."""
     return min(comparison.played.values(), default=1.0) if Crash().find(comparison) is not None else 1.0
 
 
 def _reached(comparison: Comparison) -> float:
-    """Return the share of its way that the run got; of its time, where that is less or nothing recurs."""
+    """Return the share of the references' events that the run reached, or of their duration if nothing recurs."""
     in_time, share = min(1.0, comparison.observed.trace.duration / comparison.duration), comparison.furthest
     return min(share, in_time) if share == 1 else share or in_time
 
 
 def _shortest_of_references(comparison: Comparison) -> float:
-    """Return the share of its way below which a run is shorter than any reference, by twice what these differ by."""
+    """Return the share of the references' length below which a run is too short: 1 less twice their differences."""
     lengths = [one.trace.duration for one in comparison.references]
     noise = (max(lengths) - min(lengths)) / max(lengths) if len(lengths) > 1 else 0.05
     return 1 - 2 * noise - 0.01
 
 
 def _ended_early(comparison: Comparison) -> bool:
-    """Return whether a trace is shorter by a tenth than every reference, and by more than these differ."""
+    """Return whether a trace is shorter than every reference by a tenth, and by more than these differ."""
     lengths = [one.trace.duration for one in comparison.references]
     return comparison.observed.trace.duration < min(lengths) - max(_EARLY * min(lengths), max(lengths) - min(lengths))

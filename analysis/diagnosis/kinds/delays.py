@@ -1,4 +1,4 @@
-"""Kinds of anomaly that are a delay: of one stream against another, or of all streams together."""
+"""Kinds of anomaly that are delays: of one stream relative to another, or of all streams together."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from unperturbed.analysis.diagnosis.kinds import DistanceName, Kind, where_of
 from unperturbed.analysis.diagnosis.kinds.crash import played_by_all
 
 _GUESSED_SHARE = 0.25
-"""Of the run's time: by so much clean runs are guessed to differ in pace, where one reference does not tell."""
+"""Share of the run's time by which clean runs are assumed to differ in pace if there is only one reference."""
 
 
 class _Delay(Kind):
-    """A delay in ticks that exceeds a least delay, the references' noise and the uncertainty from lost events."""
+    """Delay in ticks that exceeds a minimum, the references' noise and the uncertainty from lost events."""
 
     _unit: ClassVar[str]
     _change: ClassVar[str]
@@ -33,13 +33,13 @@ class _Delay(Kind):
         """Return the largest delay of the trace, in ticks."""
 
     def visible(self, comparison: Comparison) -> tuple[Visible, ...]:
-        """Return the delay that would have been found in any stream."""
+        """Return the smallest delay that would have been found in any stream."""
         floor, least, limit = self._limits(comparison)
         size = self._threshold(comparison, limit, comparison.streams) + (floor or 0.0)
         return (Visible(self.name, self._change, size, self._unit, floor, self.strictness * least),)
 
     def _limits(self, comparison: Comparison) -> tuple[float | None, float, float]:
-        """Return the references' largest delay (None with one), the least that counts, and the threshold of both."""
+        """Return the noise floor (None with one reference), the minimum delay, and the threshold from both."""
         floor = comparison.noise_floor(self._largest)
         least = comparison.ticks(self.least_s, self.least_share)
         return floor, least, max(least, comparison.floor_factor * (floor or 0.0))
@@ -47,35 +47,36 @@ class _Delay(Kind):
     def _threshold(
         self, comparison: Comparison, limit: float, streams: Iterable[Stream], reached: float = 1.0
     ) -> float:
-        """Return the threshold of some streams, whose delays are less certain where events are lost."""
+        """Return the threshold for some streams; lost events make their delays uncertain and increase it."""
         unsure = max((comparison.uncertainty(stream, reached=reached) for stream in streams), default=0.0)
         return self.strictness * (limit + unsure)
 
 
 @dataclass(frozen=True)
 class Desynchronisation(_Delay):
-    """One stream comes later against another than in the references.
+    """Offset between two streams that differs from the references' offset.
 
-    The paper takes the occurrence distance: sinks log other events when they are late. That says neither which stream
-    nor by how much, and does not see an offset that no sink notices. Here two streams' delays are compared.
+    The paper uses the occurrence distance, because sinks log different events when they are late. That distance shows
+    neither the stream nor the size of the offset, and misses offsets that no sink notices. Here, the delays of two
+    streams are compared.
 
     Attributes
     ----------
     least_s, least_share : float
-        Offset that must be held; where the unit of time is unknown, as a share of the run.
+        Minimum offset in seconds; if the unit of time is unknown, as a share of the run.
     least_of_delay : float
-        Share of the delay that both have, which is not an offset between them.
+        Share of the two streams' common delay that does not count as an offset between them.
     held_s, held_share : float
-        For how long; the median over so long a stretch counts.
+        Duration of the offset: the median over a stretch of this length counts.
     strictness : float
-        By which the threshold is multiplied; `calibrate` fits it.
+        Factor of the threshold; `calibrate` fits it.
     """
 
     name: ClassVar[str] = "desynchronisation"
     distance: ClassVar[DistanceName] = "occurrence"
     rank: ClassVar[int] = 30
     _unit: ClassVar[str] = "ticks apart"
-    _change: ClassVar[str] = "lasting offset of a stream against another"
+    _change: ClassVar[str] = "lasting offset between two streams"
 
     least_s: float = 0.03
     least_share: float = 0.02
@@ -85,7 +86,7 @@ class Desynchronisation(_Delay):
     strictness: float = 1.0
 
     def find(self, comparison: Comparison) -> Finding | None:
-        """Return the two streams that are furthest apart."""
+        """Return the offset of the two streams that are furthest apart."""
         floor, least, limit = self._limits(comparison)
         measured, pair = self._worst(comparison)
         reached = played_by_all(comparison)
@@ -101,7 +102,7 @@ class Desynchronisation(_Delay):
         carriers = carriers_of(comparison, weights, np.where(weights > 0, measured, 0))
         return Finding(
             self.name,
-            f"{comparison.name_of(late)} is late against {comparison.name_of(early)}",
+            f"{comparison.name_of(late)} is late relative to {comparison.name_of(early)}",
             {"offset": measured, "offset_at_the_end": float(abs(offset[-1]))},
             round(since),
             *where_of(carrier.event for carrier in carriers),
@@ -115,14 +116,14 @@ class Desynchronisation(_Delay):
         )
 
     def cannot_tell(self, comparison: Comparison) -> str:
-        """Return whether a second stream is missing."""
-        return "" if len(comparison.streams) > 1 else "the logs have a single stream, and it takes two"
+        """Return a reason if the logs have fewer than two streams."""
+        return "" if len(comparison.streams) > 1 else "the logs have fewer than two streams to compare"
 
     def _largest(self, comparison: Comparison) -> float:
         return self._worst(comparison)[0]
 
     def _worst(self, comparison: Comparison) -> tuple[float, tuple[Stream, Stream] | None]:
-        """Return the largest offset between two streams, and these; 0 and None where there is none."""
+        """Return the largest offset between two streams, and these streams; 0 and None if there is no offset."""
         worst: tuple[float, tuple[Stream, Stream] | None] = (0.0, None)
         reached = played_by_all(comparison) if len(comparison.streams) > 1 else 1.0
         for pair in combinations(comparison.streams, 2):
@@ -132,12 +133,12 @@ class Desynchronisation(_Delay):
         return worst
 
     def _offset(self, comparison: Comparison, stream: Stream, other: Stream, reached: float) -> Floats:
-        """Return the lasting offset of one stream against the other beyond the references': shape (points,), ticks."""
+        """Return the lasting offset between two streams beyond the references' offset: shape (points,), ticks."""
         delays = [comparison.delays(each, reached=reached) for each in (stream, other)]
         apart = np.median(delays[0] - delays[1], axis=0)
         if np.isnan(apart).any():
             return np.zeros(len(comparison.grid))
-        # The same share of two ways need not be the same moment. A slower pace of all widens what lies between.
+        # The same share of two streams need not be the same moment; a slower run widens the time between these moments.
         usual = [comparison.usual(each, reached=reached) for each in (stream, other)]
         grown = [float(np.median(delay[:, -1] - delay[:, 0])) for delay in delays]
         slower = min(ticks / max(1.0, when[-1] - when[0]) for ticks, when in zip(grown, usual, strict=True))
@@ -152,20 +153,20 @@ class Desynchronisation(_Delay):
 
 @dataclass(frozen=True)
 class SlowStreaming(_Delay):
-    """All streams fall behind together: everything takes longer.
+    """Delay of all streams together: everything takes longer.
 
-    The paper takes the temporal distance, "the audio/video/subtitles are synchronized but take much more time". Here it
-    is how much the stream that is least late falls behind the references' pace, from the least late moment before: a
-    late start is none.
+    The paper uses the temporal distance: "the audio/video/subtitles are synchronized but take much more time". Here,
+    the measurement is how far the least late stream falls behind the references' pace, relative to its smallest delay
+    before that point; so a late start does not count.
 
     Attributes
     ----------
     least_s, least_share : float
-        Seconds that must be lost; where the unit of time is unknown, a share of the run.
+        Minimum delay in seconds; if the unit of time is unknown, as a share of the run.
     caught_up : float
-        Share of the largest delay: a run that is less late at its end caught up.
+        Share of the largest delay; a run whose delay at its end is smaller caught up.
     strictness : float
-        By which the threshold is multiplied; `calibrate` fits it.
+        Factor of the threshold; `calibrate` fits it.
     """
 
     name: ClassVar[str] = "slow streaming"
@@ -180,7 +181,7 @@ class SlowStreaming(_Delay):
     strictness: float = 1.0
 
     def find(self, comparison: Comparison) -> Finding | None:
-        """Return by how much the run falls behind."""
+        """Return the delay by which the run falls behind."""
         floor, _, limit = self._limits(comparison)
         threshold = self._threshold(comparison, limit, comparison.streams, played_by_all(comparison))
         guessed = self.strictness * _GUESSED_SHARE * comparison.duration
@@ -188,15 +189,15 @@ class SlowStreaming(_Delay):
         measured = float(late.max())
         if measured <= threshold:
             return None
-        # It was on time until the point before.
+        # The run was on time until the point before.
         at = max(0, int(np.argmax(late > threshold)) - 1)
         grown = _grown_gaps(comparison)
         carriers = carriers_of(comparison, grown, grown)
         share, last = measured / comparison.duration, float(late[-1])
         if last < self.caught_up * measured:
-            summary = f"it falls behind by {share:.0%} of the run's time, and catches up"
+            summary = f"the run falls behind by {share:.0%} of the references' duration, then catches up"
         else:
-            summary = f"{last / comparison.duration:.0%} of the run's time is added"
+            summary = f"the run falls behind by {last / comparison.duration:.0%} of the references' duration"
         return Finding(
             self.name,
             summary,
@@ -216,7 +217,7 @@ class SlowStreaming(_Delay):
         return float(self._late(comparison).max())
 
     def _late(self, comparison: Comparison) -> Floats:
-        """Return how late the least late stream is against each point's best before: shape (points,) [ticks]."""
+        """Return the least late stream's delay relative to its smallest one so far: shape (points,) [ticks]."""
         reached = played_by_all(comparison)
         late = []
         for stream in comparison.streams:
@@ -227,10 +228,10 @@ class SlowStreaming(_Delay):
 
 
 def _grown_gaps(comparison: Comparison) -> Floats:
-    """Return by how much the waits for the events of each type grew beyond all references: shape (types,) [ticks].
+    """Return by how much each type's waits exceed those of all references: shape (types,) [ticks].
 
-    Of steady types all waits together; of all that references have, single waits that are longer than the longest one
-    there, so that a stall is seen that is made up for.
+    For steady types, the excess of the total wait. For all types that every reference has, also single waits beyond the
+    longest one in the references; these show a stall after which the run catches up.
     """
     nothing = np.zeros(len(comparison.types))
     sums = np.max([one.waits_beyond(nothing) for one in comparison.references], axis=0)

@@ -1,4 +1,4 @@
-"""Recurring events are fewer than in any reference."""
+"""Kind of anomaly: the trace has fewer recurring events than any reference."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from unperturbed.analysis.diagnosis.kinds import DistanceName, Kind, unnumbered,
 from unperturbed.analysis.diagnosis.kinds.crash import Crash
 
 _USUAL_GAPS = 0.95
-"""Quantile of the references' gaps that is the usual one: events may come in bursts."""
+"""Quantile of a reference's gaps that is considered the usual gap; events may occur in bursts."""
 _HOLE = 1.6
-"""Times the usual gap, from which on something is missing in between."""
+"""Multiple of the usual gap from which an event is missing in between."""
 
 
 @dataclass(frozen=True)
 class LostEvents(Kind):
-    """Frames or other recurring events are fewer than in any reference, and the run went on to its end.
+    """Fewer frames or other recurring events than in any reference, in a run that continued to its end.
 
-    The paper has no such kind; occurrences show it, and the end distinguishes it from a crash. Where the run also broke
-    off, the counts are compared with the part that it played.
+    The paper has no such kind. Occurrences show it, and the end of the run distinguishes it from a crash. If the run
+    also broke off, the counts are compared with those of the part that was played.
 
     Attributes
     ----------
     least_share : float
-        Of a stream's events, that must be lost.
+        Minimum share of a stream's events that must be lost.
     agreeing : int
-        How many event types of the stream must say the same: a single type varies for many reasons.
+        Number of the stream's event types that must show the loss; a single type varies for many reasons.
     strictness : float
-        By which the threshold is multiplied; `calibrate` fits it.
+        Factor of the threshold; `calibrate` fits it.
     """
 
     name: ClassVar[str] = "lost events"
@@ -46,7 +46,7 @@ class LostEvents(Kind):
     strictness: float = 1.0
 
     def find(self, comparison: Comparison) -> Finding | None:
-        """Return what was lost in the stream that lost most; where none did, in the element that did."""
+        """Return the loss of the stream that lost most or, if no stream did, of the element that lost most."""
         if not comparison.streams:
             return None
         finding = self._among(comparison, lambda one: one.streams)
@@ -55,7 +55,7 @@ class LostEvents(Kind):
         return finding
 
     def _among(self, comparison: Comparison, streams_of: Callable[[Comparison], Sequence[Stream]]) -> Finding | None:
-        """Return what was lost in the stream of some that lost most."""
+        """Return the loss of the stream that lost most, among some streams; None if it is below the threshold."""
         streams = streams_of(comparison)
         floor, threshold = self._limits(comparison, streams_of)
         each = [(*self._lost(comparison, stream), stream) for stream in streams]
@@ -64,7 +64,7 @@ class LostEvents(Kind):
             return None
         carriers = carriers_of(comparison, self._carried(comparison, lost))
         certain_from = 0.0
-        if floor is None:  # one reference does not tell how much events vary: as if they came at random
+        if floor is None:  # one reference does not show how much counts vary: assume random events
             certain_from = self.strictness * max(CERTAIN_FACTOR * self.least_share, (share / lost) ** 0.5)
         return Finding(
             self.name,
@@ -82,17 +82,17 @@ class LostEvents(Kind):
         )
 
     def visible(self, comparison: Comparison) -> tuple[Visible, ...]:
-        """Return the share of a stream's events whose loss would have been found in any stream."""
+        """Return the smallest share of a stream's events whose loss would have been found in any stream."""
         floor, threshold = self._limits(comparison, lambda one: one.streams)
         shares = [self._seen(comparison, stream, threshold) for stream in comparison.streams]
         if not shares:
             return ()
         least = self.strictness * self.least_share
-        change = f"loss from {self.agreeing} event types of a stream (all if it has fewer)"
+        change = f"loss in {self.agreeing} event types of a stream (all if it has fewer)"
         return (Visible(self.name, change, max(shares), "of a stream's events", floor, least),)
 
     def _seen(self, comparison: Comparison, stream: Stream, threshold: float) -> float:
-        """Return the share that a stream must lose to be found: whole events, and more than references vary by."""
+        """Return the share of events that a stream must lose for the loss to be found, rounded up to whole events."""
         lowest, highest = (one[list(stream.numbers)] for one in (comparison.lowest, comparison.highest))
         vary = highest - lowest
         fewest = np.maximum(np.floor(vary) + 1, np.ceil(threshold * lowest))
@@ -102,14 +102,14 @@ class LostEvents(Kind):
     def _limits(
         self, comparison: Comparison, streams_of: Callable[[Comparison], Sequence[Stream]]
     ) -> tuple[float | None, float]:
-        """Return the share lost between references, None with one, and the share from which on it is an anomaly."""
+        """Return the largest share lost between references (None with one), and the threshold of the share."""
         floor = comparison.noise_floor(
             lambda one: max((self._lost(one, stream)[0] for stream in streams_of(one)), default=0.0)
         )
         return floor, self.strictness * max(self.least_share, comparison.floor_factor * (floor or 0.0))
 
     def _lost(self, comparison: Comparison, stream: Stream) -> tuple[float, float]:
-        """Return the share and the number of events that a stream lost, on which enough of its types agree."""
+        """Return the share and the number of events that a stream lost, as shown by enough of its types."""
         numbers = list(stream.numbers)
         broke_off = Crash().find(comparison) is not None
         expected = comparison.lowest[numbers] * (comparison.furthest if broke_off else 1.0)
@@ -120,9 +120,9 @@ class LostEvents(Kind):
         return share, share * float(np.median(expected))
 
     def _carried(self, comparison: Comparison, lost: float) -> Floats:
-        """Return how many occurrences of each type are missing, or new, where about as many were lost: shape (types,).
+        """Return each type's missing or new occurrences if they are about as many as were lost: shape (types,).
 
-        An element that a loss puts into another state has other words for what it does, hundreds of times.
+        Other numbers are left out: a loss can put an element into a different state, which it logs hundreds of times.
         """
         fewer = np.where(comparison.steady, np.maximum(0, -comparison.excess), 0)
         announced = np.zeros(len(comparison.types))
@@ -135,10 +135,10 @@ class LostEvents(Kind):
     def _announced(self, comparison: Comparison, lost: float) -> list[EventType]:
         """Return new types that occur about as often as events are lost: an element logs what it drops.
 
-        First those of elements that are not streams: what gets lost on its way is noticed where it should arrive, too.
+        Types of elements that are not streams come first, because sinks also notice losses that occur before them.
         """
         often: list[int] = np.flatnonzero(comparison.new & (comparison.observed.counts >= lost / 2)).tolist()
-        # The same of another pad or queue, whose number depends on which thread came first, is not new.
+        # A type that differs only in the number of a pad or queue, which depends on thread order, is not new.
         known = {unnumbered(comparison.types[number]) for number in np.flatnonzero(comparison.highest > 0).tolist()}
         often = [number for number in often if unnumbered(comparison.types[number]) not in known]
         ends = {stream.name for stream in comparison.streams}
@@ -149,7 +149,7 @@ class LostEvents(Kind):
         return [comparison.types[number] for number in sorted(often, key=place)]
 
     def _since(self, comparison: Comparison, stream: Stream) -> int | None:
-        """Return when fewer events had come than in any reference, and since then ever more."""
+        """Return the start of the first large gap in the events of the type that lost most; None without a gap."""
         number = max(stream.numbers, key=lambda one: comparison.lowest[one] - comparison.observed.counts[one])
         here = comparison.observed.times(number)
         if len(here) < 2:

@@ -1,4 +1,4 @@
-"""An event type that every reference has throughout is absent from the trace."""
+"""Kind of anomaly: an event type that occurs throughout every reference is missing from the trace."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from unperturbed.common.extras import LazyLibrary
 special = LazyLibrary("scipy.special")
 
 PARTS = 100
-"""Parts of equal time into which a run is divided: events of one part count as one, as they may have one cause."""
+"""Parts of equal time into which a run is divided; events in one part count once, because they may share a cause."""
 _REFERENCES = 2
 _DETAIL = frozenset({"MEMDUMP", "TRACE", "LOG", "VERBOSE", "DEBUG", "INFO"})
 """Levels that a recording with less detail leaves out."""
 _UNLIKELY = 0.05
-"""Probability that counts vary as little among references as they do, by which their dispersion is bounded."""
-_PARTS_UNIT = "of the hundredths of every reference's time have it"
+"""Probability that references' counts vary this little by chance; it gives an upper bound of their dispersion."""
+_PARTS_UNIT = "of the 1% time slices of every reference contain the type"
 
 
 @dataclass(frozen=True)
 class MissingType(Kind):
-    """An event type that occurs throughout every reference does not occur at all, in a run that got to its end.
+    """Event type that occurs throughout every reference but never in the trace, in a run that reached its end.
 
-    The paper's dropping distance counts such types and takes one for an anomaly, but clean runs lack some as well. Here
-    the type must have occurred in so many parts of the references' time that chance does not explain its absence. A
-    type that occurs in few parts may be due to a single choice, such as which thread came first, and is never told.
+    The paper's dropping distance counts missing types and considers any an anomaly, but clean runs lack some too. Here,
+    the type must occur in so many parts of the references' time that chance does not explain its absence. A type in few
+    parts may depend on a single choice, such as which thread came first, and is never reported.
 
     Attributes
     ----------
     alpha : float
-        Probability that chance takes away any type of a trace: of n references' counts, as a gamma distribution of the
-        rate tells.
+        Probability that any type is missing from a trace by chance, from a gamma distribution of each type's rate in
+        the references.
     strictness : float
-        By which the threshold is multiplied; `calibrate` fits it.
+        Factor of the threshold; `calibrate` fits it.
     """
 
     name: ClassVar[str] = "missing event type"
@@ -52,7 +52,7 @@ class MissingType(Kind):
     strictness: float = 1.0
 
     def find(self, comparison: Comparison) -> Finding | None:
-        """Return the types that are missing; where, of the one that occurs in most parts beyond its threshold."""
+        """Return the missing types, with plugin and element of the one that exceeds its threshold most."""
         if self.cannot_tell(comparison):
             return None
         floor, parts = self._floor(comparison), occupied(comparison)
@@ -65,10 +65,10 @@ class MissingType(Kind):
         weights[told] = [float(parts[number].min()) for number in told]
         firsts = [np.median([one.times(number)[0] for one in comparison.references]) for number in told]
         event = comparison.types[worst]
-        others = f" and {len(told) - 1} more" if len(told) > 1 else ""
+        others = f" (and {len(told) - 1} more)" if len(told) > 1 else ""
         return Finding(
             self.name,
-            f"{event.name}{others} never occurs, and {comparison.lowest[worst]:,} times or more in every reference",
+            f"{event.name}{others} never occurs, but {comparison.lowest[worst]:,} times or more in every reference",
             {"missing_types": float(len(told)), "fewest_occurrences": float(comparison.lowest[worst])},
             round(float(min(firsts))),
             *where_of([event]),
@@ -81,46 +81,47 @@ class MissingType(Kind):
         )
 
     def cannot_tell(self, comparison: Comparison) -> str:
-        """Return whether references are too few, or what explains that types are missing."""
+        """Return a reason if there are too few references, or what explains missing types."""
         if len(comparison.references) < _REFERENCES:
-            return f"{_REFERENCES} references or more show which event types every good run has"
+            return f"{_REFERENCES} or more references are needed to show which event types every good run has"
         if levels := _levels_left_out(comparison):
             return (
-                f"the trace has no event of the level {' and '.join(levels)}, as if recorded in less detail, which "
-                "explains event types that are missing"
+                f"the trace has no events of level {' and '.join(levels)}, as if recorded in less detail; this would "
+                "explain missing event types"
             )
         if Crash().find(comparison) is not None:
-            return "crash or truncation explains event types that are missing"
+            return "a crash or truncation would explain missing event types"
         return ""
 
     def visible(self, comparison: Comparison) -> tuple[Visible, ...]:
-        """Return in how many parts of the references a type must occur, about equally often, to be missed."""
+        """Return the share of parts in which an evenly frequent type must occur for its absence to be found."""
         floor = self._floor(comparison)
         size = self._threshold(comparison, np.full(len(comparison.references), PARTS), floor)
         if size >= PARTS:
-            return (Visible(self.name, "", None, "", None, None, "references differ too much in the types they have"),)
+            return (Visible(self.name, "", None, "", None, None, "references differ too much in their event types"),)
         return (
             Visible(
                 self.name,
-                "an event type that never occurs",
+                "absence of an event type",
                 (math.floor(size) + 1) / PARTS,
                 _PARTS_UNIT,
                 floor / PARTS,
                 self._threshold(comparison, np.full(len(comparison.references), PARTS), 0.0) / PARTS,
-                "types that vary from reference to reference must occur more often",
+                "types whose counts vary between references must occur in more slices",
             ),
         )
 
     def _floor(self, comparison: Comparison) -> float:
-        """Return in how many parts of all other references a type occurs that one of them lacks, at most."""
+        """Return the noise floor: the largest number of parts with a type that only one reference lacks."""
         return comparison.noise_floor(_most) or 0.0
 
     def _threshold(self, comparison: Comparison, parts: Floats, floor: float) -> float:
         """Return the number of parts in which a type must occur in every reference.
 
-        The rate of a Poisson process has a gamma distribution after n references (Jeffreys' prior), by which none
-        occurs in another run with probability (n / (n + 1)) ** (sum + 1/2). Where the variance may be φ times the mean,
-        rates differ between runs; a negative binomial's logarithm of no event is ln φ / (φ - 1) times a Poisson's.
+        After n references, the rate of a Poisson process has a gamma distribution (Jeffreys' prior). It gives a further
+        run without the type the probability (n / (n + 1)) ** (sum + 1/2). If the variance may be φ times the mean,
+        rates differ between runs: under a negative binomial, the logarithm of the probability of no event is
+        ln φ / (φ - 1) times that under a Poisson distribution.
         """
         references, types = len(comparison.references), int((comparison.lowest > 0).sum())
         needed = math.log(max(1, types) / self.alpha) / math.log1p(1 / references) - 0.5
@@ -131,12 +132,12 @@ class MissingType(Kind):
 
 
 def occupied(comparison: Comparison) -> dict[int, Floats]:
-    """Return in how many parts of each reference missing types occur, by type: shape (references,).
+    """Return, by missing type, the number of parts of each reference in which the type occurs: shape (references,).
 
-    Of each reference only as much counts as the trace has: by its time, and by the events of the types that it has.
+    Each reference counts only up to the trace's length, in time and in events of the types that the trace has.
     """
     new = {unnumbered(comparison.types[number]) for number in np.flatnonzero(comparison.new).tolist()}
-    # The same under another number, as threads and pads get them in any order, is not missing.
+    # A type that differs only in the number of a thread or pad, whose order is arbitrary, is not missing.
     numbers = [
         number
         for number in np.flatnonzero(comparison.missing).tolist()
@@ -167,7 +168,7 @@ def _most(comparison: Comparison) -> float:
 
 
 def _levels_left_out(comparison: Comparison) -> list[str]:
-    """Return levels of detail of which every reference has several types and the trace has none."""
+    """Return the levels of detail at which every reference has several event types and the trace has none."""
     levels: dict[str, list[int]] = {}
     for number in np.flatnonzero(comparison.lowest > 0).tolist():
         levels.setdefault(comparison.types[number].level, []).append(number)

@@ -1,4 +1,4 @@
-"""A stretch of the run is slower than its rest: how long what recurs takes in each stretch, against the others."""
+"""Kind of anomaly: a stretch of the run in which recurring operations are slower than in the rest of the run."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from unperturbed.analysis.diagnosis.findings import Finding, Visible, carriers_o
 from unperturbed.analysis.diagnosis.kinds import DistanceName, Kind, where_of
 
 BLOCKS = 20
-"""Parts of equally many events into which a run is divided."""
+"""Parts into which a run is divided, each with the same number of events."""
 _SHORTEST = 4
-"""Blocks of the shortest stretch, and of what is left beside the longest one: a fifth of the run."""
+"""Minimum number of blocks in a stretch, and in the rest of the run: a fifth of the run."""
 OFTEN = 3 * BLOCKS
-"""Occurrences from which on a type shows how long it takes in each block."""
+"""Minimum occurrences of a type that is measured in each block."""
 OF_TIME = 0.1
-"""Share of the run's time that the waits for a type take, from which on the type is measured by itself."""
+"""Minimum share of the run's time in waits for a type that is measured by itself."""
 _COMPLETE = 0.95
-"""Share of a type's occurrences that a run must have: where events are lost, those that are left come later."""
+"""Share of a type's occurrences that a run must have: if events are lost, the remaining ones are further apart."""
 _COMPLETE_VARYING = 0.5
-"""The same of types whose counts vary among the references: a loss of half is told from chance."""
+"""The same share for types whose counts vary between references; a loss of half is not chance."""
 _SOFTENED = 0.01
-"""Share of the mean that is added to each time, so that the logarithm of a time near 0 tells nothing."""
+"""Share of the mean that is added to each time; it limits the weight of times near 0 in logarithms."""
 _OF_REST = 0.75
 """Quantile of the rest's blocks that a stretch must exceed."""
 _LEAST_NOISE = 0.01
-"""Of a block's logarithm: timestamps are rounded."""
+"""Minimum noise of a block's mean logarithm, because timestamps are rounded."""
 _PEERS = 3
-"""Types from which on their median shows by how much all of a run is slower."""
+"""Minimum number of types whose median shows by how much a run as a whole is slower."""
 
 STRETCHES = tuple(
     (first, end)
@@ -41,25 +41,25 @@ STRETCHES = tuple(
     for end in range(first + _SHORTEST, BLOCKS + 1)
     if end - first <= BLOCKS - _SHORTEST
 )
-"""First block of each stretch, and the one behind its last."""
+"""First block of each stretch, and the block after its last."""
 
 
 @dataclass(frozen=True)
 class Measure:
-    """Operations that take time repeatedly."""
+    """Recurring operation whose times are measured."""
 
     name: str  # The stream, or the event type
     number: int  # The event type, as an index into the comparison's types
-    share: float  # Of the references' time; 1 for a stream
-    # Whether the time since the event before is measured, rather than that between two events of the type.
+    share: float  # Share of the references' time; 1 for a stream
+    # Whether the time since the preceding event of any type is measured, not the time between two events of the type.
     is_wait: bool
 
 
 @dataclass(frozen=True, eq=False)
 class Contrasts:
-    """By how much stretches of runs are slower than the rest of their run, as logarithms of ratios."""
+    """Slowdowns of stretches relative to the rest of their run, as logarithms of ratios."""
 
-    measures: tuple[Measure, ...]  # What is measured
+    measures: tuple[Measure, ...]  # The measured operations
     # (measures, references + 1, blocks): Mean logarithm of a block's times, less the run's median; the diagnosed
     # trace is the last run.
     blocks: Floats
@@ -71,34 +71,35 @@ class Contrasts:
 
     @cached_property
     def observed(self) -> Floats:
-        """Of the trace, beyond what the references' stretches share: shape (measures, stretches)."""
+        """Slowdowns of the trace beyond those that the references share: shape (measures, stretches)."""
         return _contrasts(self.blocks[:, -1] - np.median(self.blocks[:, :-1], axis=1))
 
     @cached_property
     def _left_out(self) -> Floats:
-        """Blocks of each reference less what the others share: shape (measures, references, blocks)."""
+        """Blocks of each reference less the median of the others: shape (measures, references, blocks)."""
         references = self.blocks[:, :-1]
         others = [np.median(np.delete(references, left, axis=1), axis=1) for left in range(self.references)]
         return references - np.stack(others, axis=1)
 
     @cached_property
     def noise(self) -> Floats:
-        """Standard deviation of a block of a reference, robust: shape (measures,)."""
+        """Robust standard deviation of a reference's blocks: shape (measures,)."""
         centred = self._left_out - np.median(self._left_out, axis=2, keepdims=True)
         spread: Floats = 1.4826 * np.median(np.abs(centred), axis=(1, 2))
         return np.maximum(_LEAST_NOISE, spread)
 
     @cached_property
     def floors(self) -> Floats:
-        """The slowest stretch of any reference against the others, as every measure can reach it: shape (measures,).
+        """Noise floor of each measure: shape (measures,).
 
-        In units of each measure's noise, the largest of all measures counts for each: a trace gets as many looks.
+        It is the largest slowdown of any reference's stretch in any measure, in units of the measure's noise; a trace
+        is searched in all measures as well.
         """
         largest = float((_contrasts(self._left_out).max(axis=2) / self.noise[:, None]).max())
         return largest * self.noise
 
     def best_stretch(self, measure: int, least: float) -> int:
-        """Return which stretch explains most of a measure's variance, of those slower than the rest by `least`."""
+        """Return the stretch, among those slower than the rest by `least`, that explains most of the variance."""
         blocks = self.blocks[measure, -1] - np.median(self.blocks[measure, :-1], axis=0)
         inside = np.array([(np.arange(BLOCKS) >= first) & (np.arange(BLOCKS) < end) for first, end in STRETCHES])
         sizes = inside.sum(axis=1)
@@ -109,10 +110,10 @@ class Contrasts:
 
 
 def paces(comparison: Comparison) -> Contrasts | None:
-    """Return how long streams, and types that take much of the time, take; None where nothing recurs often enough.
+    """Return slowdowns of streams and of types that take much of the time; None if no event recurs often enough.
 
-    Streams need types of steady counts, so that nothing but time lies between their events. The wait for an event is
-    its own time, however many there are: each run has blocks of its own.
+    Streams need types with steady counts: then only time separates their events. Waits for an event type need not be
+    equally many in all runs, because each run is divided into its own blocks.
     """
     if "paces" not in comparison.kept:
         measures = (*_streams(comparison), *_waits(comparison))
@@ -125,7 +126,7 @@ def paces(comparison: Comparison) -> Contrasts | None:
 
 
 def shares(all_paces: Contrasts) -> Contrasts | None:
-    """Return how long types take beside the others of their run, whose machine may be slow; None with few types."""
+    """Return slowdowns of types relative to the other types of their run, as its machine may be slow; None if few."""
     waits = [place for place, one in enumerate(all_paces.measures) if one.is_wait]
     if len(waits) < _PEERS:
         return None
@@ -135,7 +136,7 @@ def shares(all_paces: Contrasts) -> Contrasts | None:
 
 
 def interval(comparison: Comparison, measure: Measure, stretch: tuple[int, int]) -> tuple[int, int]:
-    """Return from when to when a stretch of the trace lasts, in ticks since its first event."""
+    """Return start and end of a stretch of the trace, in ticks since the trace's first event."""
     times = comparison.observed.times(measure.number)
     first, end = (_edges(len(times))[block] for block in stretch)
     return int(times[max(0, first - 1)] if measure.is_wait else times[first]), int(times[min(end, len(times)) - 1])
@@ -188,7 +189,7 @@ def _edges(events: int) -> NDArray[np.int64]:
 def _contrasts(blocks: Floats) -> Floats:
     """Return the median of each stretch less the upper quartile of the rest: shape (…, stretches).
 
-    Both leave short bursts out, the quartile also a fast half of the rest, which makes no stretch slow.
+    Both ignore short bursts. The quartile also ignores a fast half of the rest, which does not make a stretch slow.
     """
     contrasts = np.empty((*blocks.shape[:-1], len(STRETCHES)))
     for places, inside, outside in _by_length():
@@ -198,7 +199,7 @@ def _contrasts(blocks: Floats) -> Floats:
 
 @cache
 def _by_length() -> tuple[tuple[list[int], NDArray[np.intp], NDArray[np.intp]], ...]:
-    """Return the places of all stretches of a length, with the blocks in each and beside each: (stretches, blocks)."""
+    """Return, for each length, the indices of its stretches with the blocks inside and outside: (stretches, blocks)."""
     groups = []
     for length in sorted({end - first for first, end in STRETCHES}):
         places = [place for place, (first, end) in enumerate(STRETCHES) if end - first == length]
@@ -209,7 +210,7 @@ def _by_length() -> tuple[tuple[list[int], NDArray[np.intp], NDArray[np.intp]], 
 
 
 def _quantile(values: Floats, share: float) -> Floats:
-    """Return a quantile along the last axis, interpolated; numpy's takes ten times as long for so few values."""
+    """Return an interpolated quantile along the last axis, ten times as fast as numpy's for few values."""
     ordered = np.sort(values, axis=-1)
     place = share * (values.shape[-1] - 1)
     below, above = math.floor(place), math.ceil(place)
@@ -217,7 +218,7 @@ def _quantile(values: Floats, share: float) -> Floats:
 
 
 def added_time(comparison: Comparison, between: tuple[int, int]) -> Floats:
-    """Return the ticks that waits for each type take in a stretch beyond those of as many events outside: (types,)."""
+    """Return the ticks by which waits for each type in a stretch exceed as many average waits outside: (types,)."""
     counts, waited = comparison.observed.waits_between(*between)
     all_counts, all_waited = comparison.observed.waits_between(-1, comparison.observed.trace.duration)
     outside = (all_waited - waited) / np.maximum(1, all_counts - counts)
@@ -226,15 +227,15 @@ def added_time(comparison: Comparison, between: tuple[int, int]) -> Floats:
 
 
 _REFERENCES = 3
-"""References from which on the others show what the stretches of one have in common with them."""
-_LONGER = "of the rest's time is added"
+"""Minimum number of references: the others must show what a reference's stretches have in common with theirs."""
+_LONGER = "of the time in the rest of the run is added"
 _FALLS_SHORT = 2.5
-"""Noises of a block by which the median of four blocks falls short in one of twenty runs."""
+"""Multiple of a block's noise by which the median of four blocks is too low in one of twenty runs."""
 
 
 @dataclass(frozen=True)
 class _Slower:
-    """A stretch that is slower than the rest, in one measure."""
+    """Stretch that is slower than the rest of the run, in one measure."""
 
     measure: Measure
     stretch: int
@@ -246,20 +247,21 @@ class _Slower:
 
 @dataclass(frozen=True)
 class SlowPhase(Kind):
-    """A stretch of a fifth of the run or more is slower than its rest, as no stretch of a reference is.
+    """Stretch of a fifth of the run or more that is slower than the rest, by more than any stretch of a reference.
 
-    The paper has no such kind: its distances compare whole traces. Good runs may be fast or slow as a whole, so that a
-    run in which everything takes twice as long for a while is no longer than they are. Here a run is its own measure;
-    how much stretches of good runs differ, after what all references have in common, is the noise.
+    The paper has no such kind: its distances compare whole traces. Good runs may be fast or slow as a whole, so a run
+    in which everything takes twice as long for a while need not be longer than they are. Here, each stretch is compared
+    with the rest of its own run. The noise is how much stretches of good runs differ beyond what all references have in
+    common.
 
     Attributes
     ----------
     least : float
-        By which share of the rest's time a stretch must be slower: machines change their clock for a while.
+        Minimum slowdown of a stretch, as a share of the rest's time; machines change their clock rate for a while.
     least_beside_others : float
-        The same of one event type beside the others, which a slower machine slows as well.
+        The same for one event type relative to the others, which a slower machine slows as well.
     strictness : float
-        By which the threshold is multiplied; `calibrate` fits it.
+        Factor of the threshold; `calibrate` fits it.
     """
 
     name: ClassVar[str] = "slow phase"
@@ -292,7 +294,7 @@ class SlowPhase(Kind):
         name = worst.measure.name or comparison.types[worst.measure.number].name
         return Finding(
             self.name,
-            f"{name} takes {1 + worst.longer:.1f} times as long from {first:.0%} to {end:.0%} of the run as in its "
+            f"{name} takes {1 + worst.longer:.1f} times as long from {first:.0%} to {end:.0%} of the run as in the "
             "rest",
             {"ratio": 1 + worst.longer, "from_share": first, "to_share": end, "until": float(between[1])},
             between[0],
@@ -307,39 +309,39 @@ class SlowPhase(Kind):
         )
 
     def cannot_tell(self, comparison: Comparison) -> str:
-        """Return whether references or events are too few."""
+        """Return a reason if there are too few references or events."""
         if len(comparison.references) < _REFERENCES:
-            return f"{_REFERENCES} references or more show how much stretches of good runs differ"
+            return f"{_REFERENCES} or more references are needed to show how much stretches of good runs differ"
         if paces(comparison) is None:
             return (
-                f"no event type occurs {OFTEN} times or more, throughout and as often in the trace as in the references"
+                f"no event type occurs {OFTEN} times or more throughout the run, as often in the trace as in references"
             )
         return ""
 
     def visible(self, comparison: Comparison) -> tuple[Visible, ...]:
-        """Return the slowdown of everything, and of one event type beside the others, that would have been found."""
+        """Return the smallest slowdown of everything, and of one event type, that would have been found."""
         all_paces = paces(comparison)
         if all_paces is None:
             return ()
-        stretch = "all slower in a stretch of a fifth of the run or more"
-        one_type = f"one event type with {OF_TIME:.0%} or more of the time slower in such a stretch"
+        stretch = "slowdown of everything in a stretch of a fifth of the run or more"
+        one_type = f"slowdown, in such a stretch, of one event type that takes {OF_TIME:.0%} or more of the time"
         told = []
         for (contrasts, least), change in zip(self._looks(all_paces), (stretch, one_type), strict=False):
             thresholds = [self._threshold(floor, contrasts.references, least) for floor in contrasts.floors.tolist()]
             sizes = np.expm1(np.log1p(thresholds) + _FALLS_SHORT * contrasts.noise)
-            # What slows everything shows in the quietest measure.
+            # A slowdown of everything shows in the measure with the least noise.
             place = int(sizes.argmin() if contrasts is all_paces else sizes.argmax())
             floor = math.expm1(float(contrasts.floors[place]))
             told.append(Visible(self.name, change, float(sizes[place]), _LONGER, floor, self.strictness * least))
         return tuple(told)
 
     def _looks(self, all_paces: Contrasts) -> list[tuple[Contrasts, float]]:
-        """Return what is compared, with the share by which it must be slower."""
+        """Return the contrasts to search, each with its minimum slowdown."""
         beside = shares(all_paces)
         return [(all_paces, self.least), *([(beside, self.least_beside_others)] if beside is not None else [])]
 
     def _slower(self, contrasts: Contrasts, least: float) -> list[_Slower]:
-        """Return the stretch of each measure in which it exceeds its threshold."""
+        """Return the slowest stretch of each measure that exceeds its threshold."""
         slower = []
         for place, measure in enumerate(contrasts.measures):
             floor = float(contrasts.floors[place])
@@ -356,15 +358,15 @@ class SlowPhase(Kind):
 
 
 def _takes_longer(comparison: Comparison, all_paces: Contrasts, slower: _Slower) -> bool:
-    """Return whether a stream, or a slower event type itself, comes later by half of what that adds to the time.
+    """Return whether a stream, or the slower event type itself, is delayed by at least half of the type's added time.
 
-    In logs of several threads, other events may come between without anything being slower.
+    In logs of several threads, other events may occur in between without a slowdown.
     """
     if not slower.measure.is_wait:
         return True
     streams = [place for place, one in enumerate(all_paces.measures) if not one.is_wait]
     pace = all_paces.observed[streams, slower.stretch].max(initial=-math.inf)
-    # Means: what comes by chance only comes at a pace that is too uneven for quartiles.
+    # Use means: events that occur at random are too uneven for quartiles.
     between = _blocks(comparison, replace(slower.measure, is_wait=False))
     own = between[-1] - np.median(between[:-1] - between[:-1].mean(axis=1, keepdims=True), axis=0)
     inside = slice(*STRETCHES[slower.stretch])

@@ -1,4 +1,4 @@
-"""Reading of event logs; the first log loads the compiler, so that importing this package stays cheap."""
+"""Reading of event logs. The compiler is loaded with the first log, not when this package is imported."""
 
 from __future__ import annotations
 
@@ -41,70 +41,71 @@ def read_events(
     name: str | None = None,
     block_bytes: int = 1 << 24,
 ) -> EventTrace:
-    """Read a log of timestamped events, once, from beginning to end.
+    """Read a log of timestamped events in one pass.
 
     Parameters
     ----------
     path : path-like or binary stream
-        "-" is standard input. Plain, gzip or zstd: the first bytes show which.
+        "-" is standard input. The log can be plain, gzip or zstd; its first bytes show which.
     format : str, optional
-        The name of a format, of those that `log_formats` returns; "pattern" is an expression of yours. By default the
-        first lines decide.
+        Name of a format that `log_formats` returns; "pattern" is a regular expression of the caller. By default, the
+        format is detected from the first lines.
     unit : {"ns", "us", "ms", "s", "ticks"}, optional
-        Of the timestamps of a simple, csv or pattern log; needed where they have decimals, which then become
-        nanoseconds. GStreamer's and ftrace's are nanoseconds.
+        Unit of the timestamps of a simple, csv or pattern log. It is required if they have decimals, and they are then
+        converted to nanoseconds. GStreamer's and ftrace's timestamps are nanoseconds.
     identity : sequence of str, default ("level", "function", "word")
-        The fields by which two GStreamer events are the same: of "level", "category", "file", "function", "object" and
-        "word", the first word of the message. The paper keeps "Debug level, function and the first argument of the
-        message" (section IV-B).
+        Fields that two GStreamer events of the same type share: any of "level", "category", "file", "function",
+        "object" and "word", the first word of the message. The paper keeps "Debug level, function and the first
+        argument of the message" (section IV-B).
     by_plugin : bool, default True
-        Distinguish events of two categories although their identity is the same: each type has one plugin then. False
-        is the paper's literal identity; types have no plugin then.
+        Distinguish events of different categories even if their identity is the same; each type then has one plugin.
+        False is the paper's literal identity; types then have no plugin.
     keep_numbers : bool, default False
-        Addresses in a word or object always become 0x#. Other numbers of a word become # too (`size=21984`), unless
-        kept; those in names (`filesrc0`) stay.
+        Keep numbers in words (`size=21984`), which otherwise become #. Addresses in a word or object always become 0x#;
+        numbers in names (`filesrc0`) are always kept.
     keep_start_up : bool, default False
-        Keep what GStreamer logs while it loads plugins.
+        Keep the events that GStreamer logs while it loads plugins.
     process : int, optional
-        Which process of a GStreamer log to read, where several wrote into it.
+        The process to read from a GStreamer log that several processes wrote.
     columns : mapping of str to str, optional
         Columns of a csv log, for "time", "name", "plugin" and "level". By default the usual names (time, timestamp, ts;
         name, event; plugin, category; level).
     pattern : str, optional
-        A regular expression, searched in each line, with the groups `time` and `name`, and `plugin` and `level` if
-        wanted. A time is a number or hours:minutes:seconds. Ten times slower than the built-in formats, and more.
+        A regular expression, searched in each line, with the groups `time` and `name`, and optionally `plugin` and
+        `level`. A time is a number or hours:minutes:seconds. Patterns are at least ten times slower than the built-in
+        formats.
     most_late : int, optional
-        Events that are written after a later one are sorted (stably) and counted, where they are late by at most so
-        many ticks. By default in a GStreamer log: where their thread can have waited to write them; in other logs of a
-        known unit 1 ms; else 0.
+        Maximum delay, in ticks, of events that were written after later events; these are sorted (stably) and counted.
+        By default, in a GStreamer log, the time for which their thread can have waited to write them; in other logs
+        with a known unit 1 ms; else 0.
     most_bad : float, default 0.1
-        A log is refused if a larger share of its lines holds no event. Comments and empty lines do not count.
+        Maximum share of lines without an event; a log with more is refused. Comments and empty lines do not count.
     bad_lines_shown : int, default 5
-        How many are kept in `Reading.first_bad_lines`.
+        Maximum number of bad lines in `Reading.first_bad_lines`.
     name : str, optional
-        Of the trace; the source's by default.
+        Name of the trace; by default that of the source.
     block_bytes : int, default 16777216
-        Bytes read at a time. A longer line makes the buffer grow.
+        Bytes to read at a time. The buffer grows if a line is longer.
 
     Returns
     -------
     EventTrace
-        Its `reading` has what was left out. Lines that only continue a message are not in it.
+        The trace. Its `reading` counts the lines that were left out.
 
     Raises
     ------
     DataError
-        No such file, damaged compression, no format that fits, no event, too many bad lines, time that goes backwards
-        (with the line where), several processes or runs in one log, and arguments that contradict each other.
+        A missing file, damaged compression, an unknown format, no event, too many bad lines, time that goes backwards
+        (with its line), several processes or runs in one log, or arguments that contradict each other.
     HostError
-        A zstd log, and no package to unpack it; or the extension of another distribution cannot be loaded.
+        A zstd log without a package to unpack it; or an extension of another distribution that cannot be loaded.
 
     Notes
     -----
     Sections II-A and IV-B of Kamdem Kengne et al. A GStreamer thread takes the time of an event, then waits for the
-    log's lock; so an event can be written after later ones of other threads. But when a thread has written, everything
-    written before has an earlier time than the thread's next event. This is checked, without a tolerance. Memory is 12
-    bytes an event, a block and the texts of the event types.
+    log's lock; so an event can be written after later events of other threads. But all events in the log when a thread
+    writes are earlier than that thread's next event. This is checked without a tolerance. Memory is 12 bytes for each
+    event, plus a block and the texts of the event types.
     """
     options = ReadOptions(
         format="pattern" if format is None and pattern is not None else format,
@@ -134,7 +135,7 @@ def read_events(
 
 
 def _in_order(log: ScannedLog, chosen: LogFormat, name: str) -> EventTrace:
-    """Return a log's trace: its events in order of time, its types in order of first occurrence."""
+    """Return a log's trace, with events in order of time and types in order of first occurrence."""
     from unperturbed.analysis.diagnosis.reading.compiled_format import renumber  # noqa: PLC0415  loads the compiler
 
     times, events = log.times, log.events
@@ -154,7 +155,7 @@ def _in_order(log: ScannedLog, chosen: LogFormat, name: str) -> EventTrace:
 
 
 def _require_one_run(log: ScannedLog, chosen: LogFormat, options: ReadOptions) -> None:
-    """Raise DataError where a log is not that of one run."""
+    """Raise DataError if a log is not the log of a single run."""
     reading, source = log.reading, log.reading.source
     without_event = reading.bad_lines + (reading.further_lines if chosen.counts_continued_lines else 0)
     filled = max(1, reading.lines - log.blank_lines)
@@ -162,33 +163,32 @@ def _require_one_run(log: ScannedLog, chosen: LogFormat, options: ReadOptions) -
         first = reading.first_bad_lines[:3]
         shown = "; ".join(f"{source}:{bad.number}: {bad.fault} ({bad.text[:60]!r})" for bad in first)
         raise DataError(
-            f"{source}: {without_event:,} of {filled:,} lines hold no event, more than {options.most_bad:.0%}."
-            f" {shown or 'They continue messages'}. Is the format right? If such lines are expected, allow them"
-            " (most_bad)"
+            f"{source}: {without_event:,} of {filled:,} lines contain no event, more than {options.most_bad:.0%}."
+            f" {shown or 'They continue messages'}. Check the format, or allow more of these lines (most_bad)"
         )
     if not len(log.times):
-        left_out = "there are only comments, or a header"
+        left_out = "it contains only comments or a header"
         if reading.start_up_lines:
-            left_out = f"{reading.start_up_lines:,} lines of start-up are left out: was a pipeline run?"
+            left_out = f"{reading.start_up_lines:,} lines of start-up were left out; check that a pipeline was run"
         if reading.other_process_lines:
-            left_out = f"no line is of process {options.process}"
-        raise DataError(f"{source}: no event in {reading.lines:,} lines; {left_out}")
+            left_out = f"no line comes from process {options.process}"
+        raise DataError(f"{source}: the log has no event in {reading.lines:,} lines: {left_out}")
     if log.second_run_line:
         raise DataError(
-            f"{source}:{log.second_run_line}: a second run begins in this log, after a pipeline had run; give one log "
-            "per run, or, where the runs are different processes, choose one (process)"
+            f"{source}:{log.second_run_line}: a second run begins in this log, after a pipeline had run: give one log "
+            "for each run or, if the runs are different processes, choose one (process)"
         )
     if len(log.processes) > 1:
         listed = ", ".join(f"{number} from line {line:,} on" for number, line in log.processes)
         raise DataError(
-            f"{source}: several processes wrote into this log ({listed}), each with its own clock; choose one (process)"
+            f"{source}: several processes wrote this log ({listed}), each with its own clock: choose one (process)"
         )
     line, delay = log.backwards
     if line:
         why = ""
         if chosen.logs_threads and options.most_late is None:
-            why = "; its thread cannot have waited that long to write it"
+            why = "; a thread cannot have waited that long to write an event"
         raise DataError(
-            f"{source}:{line}: time goes backwards by {delay:,} {log.unit}{why}. Are these two logs in one, or was the"
-            f" clock set? To sort such events nevertheless, allow them (most_late: {reading.largest_delay})"
+            f"{source}:{line}: time goes backwards by {delay:,} {log.unit}{why}. Perhaps the file contains two logs, or"
+            f" the clock was set. To sort late events anyway, allow the delay (most_late: {reading.largest_delay})"
         )

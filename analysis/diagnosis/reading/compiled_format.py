@@ -1,4 +1,4 @@
-"""Formats whose lines are parsed by a compiled function: the built-in ones, 0.2 µs a line."""
+"""Base of formats whose lines are parsed by a compiled function in 0.2 µs each, such as most built-in formats."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ _UNTIL_ITS_NEXT_EVENT = -1
 
 @dataclass(frozen=True)
 class LogLayout:
-    """How one log of a compiled format is read."""
+    """Layout of one log of a compiled format: its unit, and the settings of its parser."""
 
-    unit: Unit  # {"ns", "us", "ms", "s", "ticks"}: Of the timestamps that result
-    settings: tuple[int, ...]  # What `parse` needs to know, at most 16 numbers
-    skipped_bytes: int  # Before the first event: a byte order mark, a header
-    skipped_lines: int = 0  # Lines in these
+    unit: Unit  # {"ns", "us", "ms", "s", "ticks"}: Unit of the resulting timestamps
+    settings: tuple[int, ...]  # Settings of `parse`, at most 16 numbers
+    skipped_bytes: int  # Bytes before the first event: a byte order mark, a header
+    skipped_lines: int = 0  # Number of lines in the skipped bytes
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompiledFormat(LogFormat):
-    """A format whose lines are parsed by a compiled function: its module has `scan = line_scanner(parse)`."""
+    """Format whose lines are parsed by a compiled function; its module has `scan = line_scanner(parse)`."""
 
-    faults: Mapping[int, str]  # What is wrong with a line, by the codes that `parse` returns
+    faults: Mapping[int, str]  # Descriptions of faults in a line, by the codes that `parse` returns
 
     @abstractmethod
     def layout(self, sample: LogSample, options: ReadOptions) -> LogLayout:
-        """Return how to read the log that begins with this sample."""
+        """Return the layout of the log that begins with this sample."""
 
     @abstractmethod
     def describe(self, head: bytes, tail: bytes, options: ReadOptions) -> EventType:
         """Return the type of the events with this head and tail."""
 
     def compile(self) -> None:
-        """Compile the loop over lines, or load what was compiled before."""
+        """Compile the loop over lines, or load it if it was compiled before."""
         self._scan_loop()
 
     def read(self, blocks: Blocks, sample: LogSample, options: ReadOptions) -> ScannedLog:
@@ -63,7 +63,7 @@ class CompiledFormat(LogFormat):
         return self._scanned(state, layout.unit, sample.source, options)
 
     def _scan_loop(self) -> Callable[..., Any]:
-        """Return the loop over lines, compiled now or as it was compiled before."""
+        """Return the compiled loop over lines; compile it if necessary."""
         integer, truth, text = numba.int64, numba.boolean, numba.uint8[::1]
         settings, state = numba.int64[::1], numba.typeof(_empty_state(0, 0))
         arguments = (text, integer, integer, truth, settings, integer, truth, integer, text, text, state)
@@ -94,7 +94,7 @@ class CompiledFormat(LogFormat):
 
 
 def renumber(events: NDArray[np.int32], type_of: NDArray[np.int32], types: int) -> NDArray[np.int32]:
-    """Number the types by first occurrence, in place of their numbers in the log; return the types in that order."""
+    """Renumber event types in place, by first occurrence; return the old numbers in that order."""
     order = np.empty(types, np.int32)
     loop = _compiled(scan.__name__, "renumber", (numba.int32[::1],) * 4)
     return order[: loop(events, type_of, np.full(types, -1, np.int32), order)]
@@ -112,7 +112,7 @@ def _compiled(module: str, function: str, arguments: tuple[Any, ...]) -> Callabl
 def _scan(
     loop: Callable[..., Any], blocks: Blocks, layout: LogLayout, options: ReadOptions, late: int
 ) -> scan.ScanState:
-    """Call the compiled loop on one block after the other, and enlarge arrays where it asks for that."""
+    """Run the compiled loop over all blocks, and enlarge arrays when the loop reports that they are full."""
     state = _empty_state(layout.skipped_lines, options.bad_lines_shown)
     settings = np.zeros(16, np.int64)
     settings[: len(layout.settings)] = layout.settings
@@ -159,7 +159,7 @@ def _empty_state(skipped_lines: int, bad_lines_shown: int) -> scan.ScanState:
 
 
 def _grown(state: scan.ScanState) -> scan.ScanState:
-    """Double the array that is full. Those of events grow in place: refcheck knows only Python's references to them."""
+    """Double the full array; arrays of events grow in place, without numpy's check for references."""
     lacks = state.counts[INDEX.lacks]
     if lacks == EVENTS:
         for of_events in (state.times, state.events):

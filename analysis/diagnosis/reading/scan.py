@@ -1,7 +1,7 @@
-"""The compiled loop over the lines of a block: parse a line, number its event type, check the order of time.
+"""Compiled loop over the lines of a block: parse a line, number its event type, check the order of time.
 
-Types are numbered by a hash table with open addressing, whose keys are the lines' own bytes, which a typed dictionary
-of numba cannot have.
+Types are numbered by a hash table with open addressing. Its keys are the lines' own bytes; numba's typed dictionary
+does not support such keys.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from unperturbed.analysis.diagnosis.reading.spans import (
 )
 
 BAD_TEXT = 120
-"""Bytes of a bad line that are kept for the user."""
+"""Maximum number of bytes of a bad line that are kept for the user."""
 
 _ESCAPE, _OPEN, _NEWLINE, _RETURN = 27, 91, 10, 13
 _SEED = np.uint64(0x2545F4914F6CDD1D)
 
 
 class ScanCounts(NamedTuple):
-    """Numbers that the loop counts, first those of `Reading` in its order, and its position."""
+    """Counts and positions of the loop; the first fields are those of `Reading`, in the same order."""
 
     lines: int
     bad_lines: int
@@ -58,26 +58,26 @@ class ScanCounts(NamedTuple):
     backwards_line: int  # the first line whose time no waiting thread explains
     backwards_by: int
     second_run_line: int
-    lacks: int  # the array that has to grow before the loop can go on
+    lacks: int  # the array that must grow before the loop can continue
 
 
 INDEX = ScanCounts(*range(21))
 """Index of each number in `ScanState.counts`."""
 
 NOTHING, EVENTS, TYPES, TYPE_BYTES, THREADS = range(5)
-"""Arrays that may have to grow before the loop can go on."""
+"""Values of `ScanCounts.lacks`: the array that must grow before the loop can continue."""
 
 
 class ScanState(NamedTuple):
-    """The scanner's state from block to block. Arrays of bytes have spare ones."""
+    """State of the scanner between blocks. Arrays of bytes have spare bytes at the end."""
 
     counts: Any  # int64, indices as in INDEX
     times: Any  # int64 (room,)
     events: Any  # int32 (room,): numbers of types
     slots: Any  # int32 (a power of two,): the hash table: number of a type, or -1
     type_hash: Any  # uint64 (room,)
-    type_range: Any  # int64 (room, 3): in type_bytes, where the head begins, where the tail does, where it ends
-    type_role: Any  # int64 (room,): role in starting up, -1 where not looked at yet
+    type_range: Any  # int64 (room, 3): in type_bytes, the start of the head, the start of the tail, the end of the tail
+    type_role: Any  # int64 (room,): role in start-up, -1 if unknown so far
     type_bytes: Any  # uint8 (room,)
     threads: Any  # int64 (room, 5): process, address, floor, whether it opens a plugin, index of the process
     processes: Any  # int64 (room, 5): process, kept events, whether it only loads plugins, whether a pipeline ran, line
@@ -91,7 +91,7 @@ _P_PROCESS, _P_EVENTS, _P_LOADS, _P_RAN, _P_LINE = range(5)
 
 @compiled
 def _without_colours(source: Any, start: Integer, stop: Integer, target: Any) -> Integer:
-    """Copy a line without escape sequences (ECMA-48: ESC [ parameters, intermediates, final); return its length."""
+    """Copy a line without its escape sequences (ECMA-48: ESC [ …); return the copy's length."""
     length = np.int64(0)
     at = start
     while at < stop:
@@ -152,7 +152,7 @@ def _type_number(
 
 @compiled
 def rehash(slots: Any, type_hash: Any, types: Integer) -> None:
-    """Fill the hash table after it has grown."""
+    """Fill the enlarged hash table with all types."""
     slots[:] = -1
     mask = len(slots) - 1
     for number in range(types):
@@ -164,7 +164,7 @@ def rehash(slots: Any, type_hash: Any, types: Integer) -> None:
 
 @compiled
 def _thread(state: ScanState, process: Integer, address: Integer) -> Integer:
-    """Return the index of a thread; a thread without an event so far gets the next one."""
+    """Return the index of a thread; assign the next index to a new thread."""
     counts, threads = state.counts, state.threads
     for number in range(counts[INDEX.threads]):
         if threads[number, _T_ADDRESS] == address and threads[number, _T_PROCESS] == process:
@@ -187,7 +187,7 @@ def _thread(state: ScanState, process: Integer, address: Integer) -> Integer:
 
 @compiled
 def _current_thread(state: ScanState, process: Integer, address: Integer) -> Integer:
-    """Return the index of the thread that wrote this event: most often the previous event's."""
+    """Return the index of the thread that wrote this event; it is usually the previous event's thread."""
     thread = state.counts[INDEX.thread]
     if (
         thread >= state.counts[INDEX.threads]
@@ -201,7 +201,7 @@ def _current_thread(state: ScanState, process: Integer, address: Integer) -> Int
 
 @compiled
 def _count_for(state: ScanState, thread: Integer) -> None:
-    """Count an event for its process; keep the line of the first."""
+    """Count an event for its process; record the line of the process's first event."""
     number = state.threads[thread, _T_NUMBER]
     if state.processes[number, _P_EVENTS] == 0:
         state.processes[number, _P_LINE] = state.counts[INDEX.lines]
@@ -210,7 +210,7 @@ def _count_for(state: ScanState, thread: Integer) -> None:
 
 @compiled
 def _lacks_room(state: ScanState, length: Integer) -> Integer:
-    """Return the array that has to grow before a line of this length can be read."""
+    """Return the array that must grow before a line of this length can be read, or `NOTHING`."""
     counts = state.counts
     if counts[INDEX.events] == len(state.times):
         return EVENTS
@@ -225,7 +225,7 @@ def _lacks_room(state: ScanState, length: Integer) -> Integer:
 
 @compiled
 def _discard_events_so_far(state: ScanState, number: Integer) -> None:
-    """Discard all events so far: process `number` is ready, and the others only helped it to load plugins."""
+    """Discard all events so far: process `number` is ready, and other processes only loaded plugins for it."""
     counts = state.counts
     counts[INDEX.start_up_lines] += counts[INDEX.events]
     counts[INDEX.events] = 0
@@ -240,7 +240,7 @@ def _discard_events_so_far(state: ScanState, number: Integer) -> None:
 
 @compiled
 def _is_start_up(state: ScanState, thread: Integer, role: Integer) -> Integer:
-    """Return whether an event comes from loading plugins, and note what it means for the events after it."""
+    """Return whether an event belongs to the start-up, and update the states of its thread and process."""
     counts, opening = state.counts, state.threads[thread, _T_OPENING]
     number = state.threads[thread, _T_NUMBER]
     if state.processes[number, _P_LOADS] and role != READY:
@@ -261,7 +261,7 @@ def _is_start_up(state: ScanState, thread: Integer, role: Integer) -> Integer:
 
 @compiled
 def _check_order(state: ScanState, time: Integer, floor: Integer, most_late: Integer) -> None:
-    """Count late events; keep the first that is later than it can be."""
+    """Count late events; record the first event that is later than allowed."""
     counts = state.counts
     delay = counts[INDEX.latest] - time
     if delay <= 0:
@@ -289,15 +289,15 @@ def _note_bad(state: ScanState, code: Integer, source: Any, start: Integer, stop
 
 
 def line_scanner(parse: Any, role_of: Any = None) -> Any:  # noqa: PLR0915  the loop is inside
-    """Return the loop over lines for one compiled format; its module keeps it under the name `scan`.
+    """Return the loop over lines for one compiled format; the format's module assigns it to `scan`.
 
-    `parse`: Compiled: (source, start, stop, settings, tail) to `Line`. `settings` is the layout's, tail a buffer.
-    `role_of`: Compiled: (source, head, message, stop) to a role in starting up. None: a format without threads.
+    `parse`: Compiled function (source, start, stop, settings, tail) → `Line`. `settings` are the layout's, `tail` is a
+    buffer. `role_of`: Compiled function (source, head, message, stop) → role in start-up; None without threads.
     """
     logs_threads = role_of is not None
     role = role_of if logs_threads else no_role
 
-    def scan(  # noqa: PLR0912, PLR0915 - one pass: what a line goes through, in order
+    def scan(  # noqa: PLR0912, PLR0915 - one pass: all steps of a line, in order
         block: Any,
         start: Integer,
         stop: Integer,
@@ -310,13 +310,12 @@ def line_scanner(parse: Any, role_of: Any = None) -> Any:  # noqa: PLR0915  the 
         tail: Any,
         state: ScanState,
     ) -> Integer:
-        """Read the lines of a block; return the index of the first byte that is not used up.
+        """Read the lines of a block; return the index of the first unused byte.
 
-        That is the end, the beginning of an incomplete last line, or of a line for which an array has to grow.
+        It is the end of the block, or the beginning of a line that is incomplete or needs a larger array.
 
-        `most_late`: Ticks that an event can be before the latest one. -1: a thread's event can be late only until its
-        next one.
-        `plain`, `tail`: Room for a line without colours, and for twice a line.
+        `most_late`: Maximum delay of an event, in ticks. -1: a thread's event can be late only until its next event.
+        `plain`, `tail`: Buffers for a line without colours, and for twice a line.
         """
         counts = state.counts
         counts[INDEX.lacks] = NOTHING
@@ -366,8 +365,8 @@ def line_scanner(parse: Any, role_of: Any = None) -> Any:  # noqa: PLR0915  the 
                     counts[INDEX.start_up_lines] += 1
                     continue
                 _count_for(state, thread)
-                # A thread takes the time, then waits to write: all that is in the log when it wrote this is earlier
-                # than its next event.
+                # A thread takes the time, then waits to write: all events in the log when it writes this event are
+                # earlier than its next event.
                 _check_order(state, read.time, state.threads[thread, _T_FLOOR], most_late)
                 state.threads[thread, _T_FLOOR] = counts[INDEX.latest]
             else:
@@ -383,10 +382,10 @@ def line_scanner(parse: Any, role_of: Any = None) -> Any:  # noqa: PLR0915  the 
 
 @compiled
 def renumber(events: Any, type_of: Any, number_of: Any, order: Any) -> Integer:
-    """Replace numbers in the log, in place, by numbers of types in order of first occurrence; return how many.
+    """Replace the type numbers of events, in place, with numbers in order of first occurrence; return how many types.
 
-    `type_of` has the type of each number in the log; two may be of one type. `number_of` has -1 for each type, and is
-    overwritten with its new number, and `order` with the type of each new number.
+    `type_of` has the type of each number in the log; two numbers may have the same type. `number_of` has -1 for each
+    type and is overwritten with its new number; `order` is overwritten with the type of each new number.
     """
     used = np.int64(0)
     for index in range(len(events)):

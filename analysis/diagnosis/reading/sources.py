@@ -1,4 +1,4 @@
-"""The source of a log: a file, standard input or an open stream, plain or compressed, read once and block by block."""
+"""Source of a log: a file, standard input or an open stream, plain or compressed, read once in blocks."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _SAMPLE_BYTES = 1 << 18
 
 PADDING = 8
-"""Spare bytes at the end of every array of bytes, as compiled functions load eight at a time."""
+"""Spare bytes at the end of every array of bytes; compiled functions load eight bytes at a time."""
 
 
 def source_name(path: str | Path | BinaryIO) -> str:
-    """Return the name of a source in messages."""
+    """Return a source's name for use in messages."""
     if isinstance(path, (str, Path)):
         return "standard input" if str(path) == "-" else str(path)
     return str(getattr(path, "name", "stream"))
@@ -32,7 +32,7 @@ def source_name(path: str | Path | BinaryIO) -> str:
 
 @contextmanager
 def open_source(path: str | Path | BinaryIO) -> Iterator[BinaryIO]:
-    """Open a plain or compressed source; DataError where it is missing, damaged or ends too early."""
+    """Open a plain or compressed source; raise DataError if it is missing, damaged or truncated."""
     source = source_name(path)
     with ExitStack() as closing:
         try:
@@ -48,7 +48,7 @@ def open_source(path: str | Path | BinaryIO) -> Iterator[BinaryIO]:
             yield closing.enter_context(_decompressed(stream))
         except _damage_errors() as error:
             raise DataError(
-                f"{source}: the compressed data is damaged or ends too early ({error}); record or copy it again"
+                f"{source}: the compressed data is damaged or ends too early ({error}): record or copy the log again"
             ) from error
         except OSError as error:
             raise DataError(f"{source}: {error.strerror or error}") from error
@@ -68,15 +68,15 @@ def _decompressed(stream: io.BufferedReader) -> Iterator[BinaryIO]:
 
 
 def _zstd() -> Any:
-    """Return the zstd module: of the standard library from Python 3.14 on, of backports.zstd before."""
+    """Return the zstd module: the standard library's from Python 3.14 on, else backports.zstd."""
     try:
         if sys.version_info >= (3, 14):
-            from compression import zstd  # noqa: PLC0415 - only where a log needs it
+            from compression import zstd  # noqa: PLC0415 - only if a log needs it
         else:
             from backports import zstd  # noqa: PLC0415 - the same
     except ImportError as error:
         raise HostError(
-            "reading zstd needs the package backports.zstd: pip install backports.zstd; or unpack the log first"
+            "reading zstd requires the package backports.zstd: run `pip install backports.zstd`, or unpack the log"
         ) from error
     return zstd
 
@@ -88,7 +88,7 @@ def _damage_errors() -> tuple[type[Exception], ...]:
 
 
 class Blocks:
-    """The bytes of a stream in one buffer, from 0 to `stop`, and spare ones; those not used up move to its front."""
+    """Blocks of a stream in one buffer: bytes 0 to `stop`, then spare bytes; unused bytes move to the front."""
 
     def __init__(self, stream: BinaryIO, block_bytes: int) -> None:
         self._stream = stream
@@ -101,7 +101,7 @@ class Blocks:
         self.is_last = False  # whether the stream ends at `stop`
 
     def advance(self, used: int) -> None:
-        """Drop the used bytes, and fill the buffer; it doubles where a line is longer than it."""
+        """Drop the used bytes and fill the buffer; double the buffer if a line is longer."""
         rest = self.stop - used
         room = len(self.buffer) - PADDING
         if rest == room:
@@ -125,7 +125,7 @@ class Blocks:
             self.stop += read
 
     def lines(self, skipped: int) -> Iterator[bytes]:
-        """Yield each line without its newline, from a number of bytes after the beginning on."""
+        """Yield each line without its newline, after skipping a number of bytes at the beginning."""
         self.advance(0)
         while True:
             at = min(skipped, self.stop)

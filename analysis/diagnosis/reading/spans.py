@@ -1,6 +1,6 @@
 """Compiled functions on byte ranges: find, compare, hash, parse a number, normalise a word.
 
-Two intrinsics give numba what it lacks: an unaligned load of eight bytes, and the index of the lowest set bit.
+Two intrinsics add operations that numba lacks: an unaligned load of eight bytes, and the index of the lowest set bit.
 Searching, comparing and hashing eight bytes at a time reads a GStreamer log in half the time of loops over single bytes
 (0.21 s against 0.42 s of CPU time for 1,000,000 lines).
 """
@@ -25,7 +25,7 @@ intrinsic = numba_extending.intrinsic
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 WITHOUT_REFERENCE_COUNTS = {"_nrt": False}
-"""Options of compiled functions that make no array: counting references to their arguments took half of the time."""
+"""Options of compiled functions that create no array; reference counts of their arguments took half of the time."""
 
 Integer = Any
 """An int64 in compiled functions; in Python an int or a numpy integer."""
@@ -41,7 +41,7 @@ _ZERO, _NINE, _COLON, _POINT, _MINUS, _UNDERSCORE, _HASH = 48, 57, 58, 46, 45, 9
 
 
 def compiled(function: _Function) -> _Function:
-    """Mark a function that other compiled functions call."""
+    """Mark a function for compilation, for use by other compiled functions."""
     marked: _Function = numba_extending.register_jitable(**WITHOUT_REFERENCE_COUNTS)(function)
     return marked
 
@@ -61,7 +61,7 @@ _load: Any = intrinsic(_loaded)
 
 
 def _lowest(_context: Any, bits: Any) -> Any:  # noqa: ARG001 - the compiled function's argument
-    """Return which of the eight bytes holds the lowest set bit."""
+    """Return the index of the byte, of eight, that contains the lowest set bit."""
 
     def build(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         zeros = builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
@@ -75,10 +75,10 @@ _first_byte: Any = intrinsic(_lowest)
 
 @compiled
 def find_near(source: Any, byte: Integer, start: Integer, stop: Integer) -> Integer:
-    """Return the index of the first such byte, or `stop`. Faster than `find_byte` over short distances.
+    """Return the index of the first occurrence of a byte, or `stop`; faster than `find_byte` over short distances.
 
-    A byte of `differs` is 0 where the byte is found. Subtracting 1 from every byte borrows into the high bit of a zero
-    byte, and no byte below the lowest zero one borrows, so the lowest high bit that is set marks the first match.
+    A byte of `differs` is 0 where the byte occurs. Subtracting 1 from every byte borrows into the high bit of a zero
+    byte, and no byte below the lowest zero byte borrows, so the lowest high bit that is set marks the first match.
     """
     wanted = np.uint64(byte) * _EACH
     at = start
@@ -105,7 +105,7 @@ def skip_spaces(source: Any, start: Integer, stop: Integer) -> Integer:
 
 @compiled
 def find_byte(source: Any, byte: Integer, start: Integer, stop: Integer) -> Integer:
-    """Return the index of the first such byte, or -1. Calls memchr(3), which is fastest over long distances."""
+    """Return the index of the first occurrence of a byte, or -1, by memchr(3), which is fastest over long distances."""
     if stop <= start:
         return -1
     base = source.ctypes.data
@@ -115,7 +115,7 @@ def find_byte(source: Any, byte: Integer, start: Integer, stop: Integer) -> Inte
 
 @compiled
 def hash_bytes(source: Any, start: Integer, stop: Integer, seed: Any) -> Any:
-    """Return a hash (uint64) of a range of bytes, continued from another hash."""
+    """Return a hash (uint64) of a range of bytes, continued from the hash `seed`."""
     value = seed ^ (np.uint64(stop - start) * _PRIME)
     at = start
     while at + 8 <= stop:
@@ -131,7 +131,7 @@ def hash_bytes(source: Any, start: Integer, stop: Integer, seed: Any) -> Any:
 
 @compiled
 def equal(first: Any, at: Integer, second: Any, start: Integer, stop: Integer) -> Any:
-    """Return whether the bytes from `at` on in one array equal those between `start` and `stop` in another."""
+    """Return whether `first`, from index `at`, has the same bytes as `second` between `start` and `stop`."""
     while start + 8 <= stop:
         if _load(first, at) != _load(second, start):
             return False
@@ -144,20 +144,20 @@ def equal(first: Any, at: Integer, second: Any, start: Integer, stop: Integer) -
 
 
 def padded(characters: str) -> NDArray[np.uint8]:
-    """Return a text as `starts_with` expects it, with padding after it."""
+    """Return the bytes of a text with padding at the end, as `starts_with` expects."""
     return np.frombuffer(characters.encode() + bytes(PADDING), np.uint8)
 
 
 @compiled
 def starts_with(source: Any, at: Integer, stop: Integer, wanted: Any) -> Any:
-    """Return whether the bytes at `at` start with a text made by `padded`."""
+    """Return whether the bytes from index `at` start with a text that `padded` returned."""
     length = len(wanted) - PADDING
     return stop - at >= length and equal(source, at, wanted, 0, length)
 
 
 @compiled
 def copy(source: Any, start: Integer, stop: Integer, target: Any, at: Integer) -> Integer:
-    """Write a range of bytes, and return the index after them."""
+    """Copy a range of bytes to `target` at index `at`; return the index after them."""
     for index in range(start, stop):
         target[at] = source[index]
         at += 1
@@ -166,7 +166,7 @@ def copy(source: Any, start: Integer, stop: Integer, target: Any, at: Integer) -
 
 @compiled
 def append(target: Any, at: Integer, byte: Integer) -> Integer:
-    """Write a byte, and return the index after it."""
+    """Write a byte to `target` at index `at`; return the index after it."""
     target[at] = byte
     return at + 1
 
@@ -191,9 +191,9 @@ def end_of_word(source: Any, start: Integer, stop: Integer) -> Integer:
 def read_number(  # noqa: PLR0911  a return for each fault
     source: Any, start: Integer, stop: Integer, decimals: Integer
 ) -> tuple[Integer, Integer]:
-    """Parse a non-negative number, scaled by 10^decimals, the rest cut off, and return it with the index after it.
+    """Parse a non-negative number; return it scaled by 10^decimals and truncated, with the index after it.
 
-    The index is -1 where there is no number, or where it has decimals and `decimals` is 0; -2 where it exceeds 2^63.
+    The index is -1 if there is no number, or if it has decimals and `decimals` is 0; -2 if the number exceeds 2^63.
     """
     value = np.uint64(0)
     at = start
@@ -240,10 +240,10 @@ def _is_digit(byte: Integer) -> Any:
 
 @compiled
 def append_normalised(source: Any, start: Integer, stop: Integer, target: Any, at: Integer, numbers: bool) -> Integer:
-    """Write a word without the parts that vary from run to run, and return the index after it.
+    """Write a word without the parts that vary between runs; return the index after it.
 
-    An address, `(?<![0-9])0[xX][0-9a-fA-F]+`, becomes 0x#. With `numbers`, one that is not part of a name becomes #,
-    `(?<![A-Za-z0-9_.-])-?[0-9][0-9.:]*+(?![A-Za-z_])`, as `-1`; those of `filesrc0` and `640x480` are kept.
+    An address, `(?<![0-9])0[xX][0-9a-fA-F]+`, becomes 0x#. With `numbers`, a number that is not part of a name becomes
+    #, `(?<![A-Za-z0-9_.-])-?[0-9][0-9.:]*+(?![A-Za-z_])`: `-1` does; the numbers in `filesrc0` and `640x480` are kept.
     """
     index = start
     while index < stop:
@@ -283,26 +283,26 @@ def append_normalised(source: Any, start: Integer, stop: Integer, target: Any, a
 
 
 EVENT, CONTINUED, LOST, BAD = 0, 1, 2, 3
-"""Codes of a line: an event; a comment, or more of the message before; a number of events that the tracer lost; from
-`BAD` on the format's own faults."""
+"""Codes of a line: an event; a comment or continued message; a number of events that the tracer lost; codes from `BAD`
+on are the format's own faults."""
 
 ORDINARY, LOADING, OPENING, READY, RUNNING = range(5)
-"""Roles of an event in starting up: none; a plugin loads; its file is opened; the library is ready; a pipeline runs."""
+"""Roles of an event in start-up: none; a plugin loads; its file is opened; the library is ready; a pipeline runs."""
 
 
 class Line(NamedTuple):
-    """One parsed line; two events are of the same type if their heads are equal, and their tails."""
+    """Parsed line of a log; two events have the same type if their heads and their tails are equal."""
 
     code: Integer  # `EVENT`, `CONTINUED`, `LOST`, or `BAD` and above
-    time: Integer  # Timestamp in ticks of the layout's unit; of `LOST`, how many events
+    time: Integer  # Timestamp in ticks of the layout's unit; for `LOST`, the number of lost events
     # head_start, head_end: The head's byte range in the line's buffer.
     head_start: Integer
     head_end: Integer
     tail_end: Integer  # Bytes that were written to the tail
-    # process, thread: Who wrote the event, in a format that logs this; else 0.
+    # process, thread: Writers of the event if the format logs them; else 0.
     process: Integer
     thread: Integer
-    message: Integer  # Index of the message in the line's buffer; 0 where `role_of` does not need it
+    message: Integer  # Index of the message in the line's buffer; 0 if `role_of` does not need it
 
 
 @compiled
@@ -321,5 +321,5 @@ def event(time: Integer, head_start: Integer, head_end: Integer, tail_end: Integ
 
 @compiled
 def no_role(source: Any, head: Integer, message: Integer, stop: Integer) -> Integer:  # noqa: ARG001  as a format's own
-    """Return `ORDINARY`: the format logs nothing about starting up."""
+    """Return `ORDINARY`, for formats that do not log the start-up."""
     return np.int64(ORDINARY)

@@ -1,1 +1,1 @@
-"""The report of a campaign: its content, sections, figures and page."""
+"""Report of a campaign: its content, sections, figures and page."""

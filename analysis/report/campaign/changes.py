@@ -1,4 +1,4 @@
-"""The changes: a matrix of pairs and configurations, and the table of everything, with details on a click."""
+"""The section on changes: a matrix of pairs and configurations, a table of all changes, and details of each change."""
 
 from __future__ import annotations
 
@@ -25,26 +25,27 @@ if TYPE_CHECKING:
 
 _ROWS_SHOWN = 12
 _ROWS_MOST = 90
-"""Rows of a matrix; the pairs that changed least are left out beyond."""
+"""Maximum number of rows in a matrix; pairs that changed less are omitted."""
 
 _TABLE_ROWS = 100
-"""Rows of the table of all changes; the others are added when they are wanted."""
+"""Rows of the table of all changes that are shown at first; a button adds the others."""
 
 _REST = "changes-rest"
 
 _STEPS = (0.25, 0.5, 1.0, 2.0)
-"""Bounds of the matrix's shades, in tolerances."""
+"""Lower bounds of the matrix's shades, in multiples of the tolerance."""
 
 Listed = Sequence[tuple["ConfigurationResult", "Change"]]
 
 
 def changes_section(view: ReportView, every: Listed, blocks: Blocks) -> Html:
-    """Return the section: matrices, forest plot, table; the changes that begin `every` have a number, and details."""
+    """Return the section: matrices, forest plot and table; only the first changes of `every` have details."""
     listed = len(view.listed)
     if not every:
-        return section("changes", "What changed", tag("p", "Nothing could be checked.", class_="empty"), shown(blocks))
+        said = "No correlation could be checked."
+        return section("changes", "What changed", tag("p", said, class_="empty"), shown(blocks))
     rest = (
-        f" The page has the numbers of the {listed} most serious of {len(every)} changes; the JSON report has all."
+        f" This page has details of the {listed} most serious of {len(every)} changes; verdicts.json has all."
         if listed < len(every)
         else ""
     )
@@ -54,8 +55,8 @@ def changes_section(view: ReportView, every: Listed, blocks: Blocks) -> Html:
         tag(
             "p",
             "ρ shows how closely two signals rise and fall together: 1 in step, 0 unrelated, −1 in opposition. Each "
-            "cell shows the change of ρ in a configuration, with its verdict: ✓ ✗ ~ ?. The shade shows the size of the "
-            f"change: blue fell, orange rose. Click a cell for its numbers, run by run.{rest}",
+            "cell shows the change of ρ in one configuration, with its verdict: ✓ ✗ ~ ?. The shade shows the size of "
+            f"the change: blue if ρ fell, orange if it rose. Click a cell for the values of each run.{rest}",
         ),
         _shades(),
         tag("h3", "Within a run: pairs of hardware metrics (inner)"),
@@ -63,17 +64,17 @@ def changes_section(view: ReportView, every: Listed, blocks: Blocks) -> Html:
         tag("h3", "Across aligned runs: each metric with itself (outer)"),
         _matrix(view, "outer"),
         _further(view, "software", "Within a run: pairs with a software metric", _SOFTWARE_WORDS),
-        _further(view, "across", "Across aligned runs: each metric with another", _ACROSS_WORDS),
+        _further(view, "across", "Across aligned runs: pairs of different metrics", _ACROSS_WORDS),
         shown(blocks),
         _full_table(every, listed),
     )
 
 
 _SOFTWARE_WORDS = (
-    "The baseline counts no software metric, so these pairs are compared with a configuration that counts the "
-    "metric among fewer others. They can show perturbation that no pair of hardware metrics shows."
+    "The baseline does not count software metrics, so these pairs are compared with a configuration that counts the "
+    "same software metric and fewer others. They can show a perturbation that pairs of hardware metrics do not show."
 )
-_ACROSS_WORDS = "A metric of one run is correlated with another metric of another run; both directions are averaged."
+_ACROSS_WORDS = "These are correlations between different metrics of two runs, averaged over both directions."
 
 
 def _further(view: ReportView, check: CheckName, title: str, words: str) -> list[Html]:
@@ -83,7 +84,7 @@ def _further(view: ReportView, check: CheckName, title: str, words: str) -> list
 
 
 def shade(effect: float, tolerance: float) -> str:
-    """Return the class of a cell: direction and size of the change in tolerances, `fell-3`."""
+    """Return a cell's CSS class: the direction and size of its change, such as `fell-3`."""
     size = abs(effect) / tolerance if tolerance > 0 else float("inf")
     return f"{'fell' if effect < 0 else 'rose'}-{sum(size >= bound for bound in _STEPS)}"
 
@@ -95,7 +96,7 @@ def _shades() -> Html:
     return tag(
         "div",
         tag("span", "ρ fell"),
-        tag("ul", steps, aria_label="Shades: size of the change in tolerances"),
+        tag("ul", steps, aria_label="Shades: size of the change, in multiples of the tolerance"),
         tag("span", "ρ rose (× the tolerance)"),
         class_="shades",
     )
@@ -106,7 +107,7 @@ def _matrix(view: ReportView, check: CheckName) -> Html:
     every = changed_pairs(checked, check)
     pairs = every[:_ROWS_MOST]
     if not pairs:
-        return tag("p", "Nothing was checked.", class_="empty")
+        return tag("p", "No correlation was checked.", class_="empty")
     by_pair = {
         result.configuration: {(change.first, change.second): change for change in result.of(check)}
         for result in checked
@@ -126,7 +127,7 @@ def _matrix(view: ReportView, check: CheckName) -> Html:
     ]
     more = [{"class_": "more"} if place >= _ROWS_SHOWN else {} for place in range(len(pairs))]
     whole = table(
-        f"Change of ρ of each {noun} in each configuration, the {noun} that changed most first",
+        f"Change of ρ of each {noun} in each configuration, the most serious changes first",
         heads,
         rows,
         row_attributes=more,
@@ -160,9 +161,9 @@ def _matrix_cell(view: ReportView, result: ConfigurationResult, change: Change |
 
 
 def _full_table(every: Listed, listed: int) -> Html:
-    """Return the table of every change: those that weigh most, and the rest compressed until they are wanted."""
+    """Return the table of all changes: the most serious as HTML, the rest compressed until a reader asks for them."""
     plain = change_table(
-        [(result.configuration, change) for result, change in every], "All changes, sortable by each column"
+        [(result.configuration, change) for result, change in every], "All changes (click a heading to sort)"
     )
     rows = [
         [_opening_cell(change, place) if place < listed else cells[0], *cells[1:]]
@@ -198,31 +199,31 @@ def _full_table(every: Listed, listed: int) -> Html:
 
 
 def _opening_cell(change: Change, place: int) -> TableCell:
-    """Return the metrics of a change as a button that opens its details."""
+    """Return a change's metrics as a button that opens its details."""
     name, codes = pair_name(change.first, change.second), " / ".join(dict.fromkeys((change.first, change.second)))
     button = tag("button", name, type="button", data_change=place, class_="link", title=codes)
     return TableCell(name, markup=button)
 
 
 def _filter(name: str, column: int, values: Sequence[str]) -> Html:
-    options = [tag("option", f"every {name}", value=""), *(tag("option", value, value=value) for value in values)]
+    options = [tag("option", f"any {name}", value=""), *(tag("option", value, value=value) for value in values)]
     return tag("label", f"{name} ", tag("select", options, data_filter="changes-table", data_column=column))
 
 
 _ORIGIN: Mapping[OriginName | None, str] = {
-    None: "unknown: no sham runs",
+    None: "unknown, because there are no sham runs",
     "layout": (
-        "the layout of the code, or the no-ops that replace the increments: the sham build, which counts nothing, "
+        "the layout of the code, or the no-ops that replace the increments: the sham build, which does not count, "
         "shows the change too"
     ),
-    "counting": "the counting: runs that count differ from those of the sham build",
-    "both": "the counting, and layout or no-ops: the sham build shows a change too",
-    "unclear": "counting, layout or no-ops: the sham runs do not decide",
+    "counting": "the counting: runs that count differ from runs of the sham build",
+    "both": "the counting, and the layout or the no-ops: the sham build shows a change too",
+    "unclear": "counting, layout or no-ops: the sham runs do not show which",
 }
 
 
 def details(listed: Listed) -> dict[str, Any]:
-    """Return what the page's script shows of a change that is clicked: JSON types, one entry a listed change."""
+    """Return the details that the page's script shows when a change is clicked, as JSON types."""
     runs: dict[tuple[str, ...], int] = {}
     entries = []
     for result, change in listed:
@@ -245,7 +246,7 @@ def details(listed: Listed) -> dict[str, Any]:
 
 
 def _runs_needed(_: ConfigurationResult, change: Change) -> str:
-    return "–" if change.runs_to_decide is None else f"about {change.runs_to_decide} a configuration"
+    return "–" if change.runs_to_decide is None else f"about {change.runs_to_decide} per configuration"
 
 
 def _note(_: ConfigurationResult, change: Change) -> str:
@@ -266,21 +267,21 @@ _FACTS: tuple[tuple[str, Callable[[ConfigurationResult, Change], str]], ...] = (
     ("p, beyond the tolerance, corrected", lambda _, change: p_value(change.p_beyond_corrected)),
     ("p, false discoveries", lambda _, change: p_value(change.p_discovery)),
     ("smallest visible change", lambda _, change: correlation(change.smallest_visible)),
-    ("runs that would decide", _runs_needed),
-    ("comes from", lambda _, change: _ORIGIN[change.origin]),
+    ("runs needed to decide", _runs_needed),
+    ("cause", lambda _, change: _ORIGIN[change.origin]),
     ("note", _note),
 )
 
 
 def opening(number: int | None, shown: Content, spoken: str, style: str | None = None) -> Html:
-    """Return the button that opens the details of the change with this number; plain where the page has none."""
+    """Return a button that opens the details of a change, or plain text if the page has no details of the change."""
     if number is None:
         return tag("span", shown, title=spoken, class_=style)
     return tag("button", shown, type="button", data_change=number, aria_label=spoken, class_=style)
 
 
 def details_dialog() -> Html:
-    """Return the empty window that a click on a change fills."""
+    """Return the empty dialog that shows the details of a clicked change."""
     return tag(
         "dialog",
         tag("button", "Close", type="button", class_="close"),

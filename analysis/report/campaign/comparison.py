@@ -1,4 +1,4 @@
-"""The page of two campaigns side by side: yesterday's compiler and today's, this host and another."""
+"""The page that compares two campaigns, for example with different compilers or on different hosts."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ _PLACES = (
 
 
 def render_comparison(first: ReportContent, second: ReportContent, names: tuple[str, str]) -> str:
-    """Return two campaigns side by side as one HTML document.
+    """Return the comparison of two campaigns as one HTML document.
 
     Parameters
     ----------
     first, second : ReportContent
-        As for the report of each.
+        The content of each campaign's report.
     names : tuple of str
-        What the page calls them: their own names are often the same.
+        Names of the campaigns on the page; their own names are often the same.
 
     Returns
     -------
@@ -86,7 +86,7 @@ def render_comparison(first: ReportContent, second: ReportContent, names: tuple[
 def verdict_pairs(
     first: Sequence[ConfigurationResult], second: Sequence[ConfigurationResult]
 ) -> Mapping[tuple[str, str], tuple[VerdictName | None, VerdictName | None]]:
-    """Return both verdicts on a metric in a configuration, by (configuration, metric); None where it has none."""
+    """Return the verdicts of both campaigns by (configuration, metric); None if a campaign has no such verdict."""
     one, other = (
         {
             (result.configuration, name): one.verdict
@@ -102,22 +102,22 @@ def verdict_pairs(
 def comparison_sentence(
     first: Sequence[ConfigurationResult], second: Sequence[ConfigurationResult], names: tuple[str, str]
 ) -> str:
-    """Return one sentence on which verdicts differ."""
+    """Return one sentence on the verdicts that differ between two campaigns."""
     both = [
         (_MILDEST_FIRST.index(one), _MILDEST_FIRST.index(other))
         for one, other in verdict_pairs(first, second).values()
         if one is not None and other is not None
     ]
     if not both:
-        return "No metric was checked in a configuration of the same name in both campaigns."
+        return "No metric was checked in both campaigns in configurations with the same name."
     worse, better = (sum(other > one for one, other in both), sum(other < one for one, other in both))
     whole = counted(len(both), "verdict")
     if not worse + better:
         return f"Both campaigns agree on all {whole} (one per metric and configuration)."
     parts = [f"{worse} more serious" if worse else "", f"{better} less serious" if better else ""]
     return (
-        f"{worse + better} of {whole} (one per metric and configuration) differ: in {names[1]} "
-        f"{' and '.join(filter(None, parts))} than in {names[0]}."
+        f"{worse + better} of {whole} (one per metric and configuration) differ: "
+        f"{' and '.join(filter(None, parts))} in {names[1]} than in {names[0]}."
     )
 
 
@@ -131,7 +131,7 @@ def _trust_section(views: _Views, names: tuple[str, str]) -> Html | None:
     )
     rows = list(dict.fromkeys(row.name for view in views for row in metric_rows(view.results, described)))
     rows = [name for name in rows if any((column, name) in pairs for column in columns)]
-    # What differs stands first.
+    # Rows with differences come first.
     rows.sort(key=lambda name: -sum(_differs(pairs.get((column, name))) for column in columns))
     body: list[list[Cell | Content]] = []
     for name in rows:
@@ -142,7 +142,7 @@ def _trust_section(views: _Views, names: tuple[str, str]) -> Html | None:
     whole = table(f"Verdicts on each metric in {names[0]} and {names[1]}", ["metric", *columns], body)
     return section(
         "trust",
-        "Metrics you may trust, in both",
+        "Metrics you may trust in each campaign",
         tag(
             "p",
             f"In each cell, the left sign is for {names[0]} and the right sign for {names[1]}. A frame marks a "
@@ -182,10 +182,10 @@ def _differences_section(contents: Sequence[ReportContent], names: tuple[str, st
         tag("div", table("Facts that differ", ["fact", *names], differing), class_="wordy")
         if differing
         else tag("p", "All recorded facts are the same."),
-        tag("details", tag("summary", "The spec, line by line"), tag("pre", spec)) if spec else None,
+        tag("details", tag("summary", "Differences between the specs"), tag("pre", spec)) if spec else None,
         tag(
             "details",
-            tag("summary", f"{counted(len(same), 'fact')} that are the same"),
+            tag("summary", f"{counted(len(same), 'fact')} in common"),
             tag("div", table("Facts that are the same", ["fact", "in both"], same), class_="wordy"),
         )
         if same
@@ -194,7 +194,7 @@ def _differences_section(contents: Sequence[ReportContent], names: tuple[str, st
 
 
 def _facts(content: ReportContent) -> dict[str, Content]:
-    """Return what was recorded of a campaign, name to value."""
+    """Return the recorded facts of a campaign: name → value."""
     head, settings = content.headline, asdict(content.settings)
     runs = sum(row.state == "done" for row in content.runs)
     facts: dict[str, Content] = {
@@ -217,14 +217,14 @@ def _words(value: Any) -> str:
 
 
 def _spec_difference(contents: Sequence[ReportContent]) -> str:
-    from difflib import unified_diff  # noqa: PLC0415  seldom needed
+    from difflib import unified_diff  # noqa: PLC0415  rarely needed
 
     one, other = (content.spec_text.splitlines() for content in contents)
     return "\n".join(list(unified_diff(one, other, "first", "second", lineterm="", n=1))[2:])
 
 
 def baseline_totals(contents: Sequence[ReportContent], baselines: Sequence[str]) -> list[TotalChange]:
-    """Return the totals (of a gauge, means) that both baselines count, the one that changed most first."""
+    """Return the totals (for gauges: means) that both baselines have, the largest change first."""
     sides = [content.traces.get(name, ()) for content, name in zip(contents, baselines, strict=True)]
     if not all(sides):
         return []
@@ -234,7 +234,7 @@ def baseline_totals(contents: Sequence[ReportContent], baselines: Sequence[str])
 
 
 def _total(name: str, metric: Metric, sides: Sequence[Sequence[Trace]]) -> TotalChange | None:
-    """Compare two campaigns' runs as independent: their rounds were made at different times."""
+    """Compare a total between two campaigns, whose runs are independent: their rounds ran at different times."""
     one, other = (np.array([_of_run(trace, name, metric) for trace in side if name in trace.metrics]) for side in sides)
     if min(one.size, other.size) < 1 or min(one.min(), other.min()) <= 0:
         return None
@@ -261,7 +261,7 @@ def _totals_section(views: _Views, names: tuple[str, str]) -> Html | None:
         simulated = is_simulated(views[0].described[total.metric])
         return f"{plain_name(total.metric)}{' (simulated)' if simulated else ''}"
 
-    of_change = ("interval", "of the change, 95 % confidence, from the variation between runs")
+    of_change = ("interval", "95 % confidence interval of the change, from the variation between runs")
     columns: TableColumns[TotalChange] = (
         ("metric", named),
         (names[0], lambda total: Cell(number(total.before, 5), total.before)),
@@ -272,7 +272,7 @@ def _totals_section(views: _Views, names: tuple[str, str]) -> Html | None:
     return section(
         "totals",
         "Totals of a run",
-        table_of("The baseline: mean of a run's total, or of a gauge's mean", columns, totals, sortable=True)
+        table_of("Baseline: mean total of a run, or mean value of a gauge", columns, totals, sortable=True)
         if totals
         else None,
         [
@@ -295,7 +295,7 @@ def _overheads(views: _Views) -> list[list[Cell | Content]]:
 
 
 def baseline_rhos(view: ReportView) -> Mapping[tuple[str, str, str], float]:
-    """Return ρ of each pair within the runs of the baseline, and of each metric across them, by (check, metrics)."""
+    """Return the baseline's mean ρ by (check, metrics): of pairs within a run, and of metrics across runs."""
     rhos: dict[tuple[str, str, str], float] = {}
     for result in view.results:
         for change in result.changes:
@@ -318,8 +318,8 @@ def _baselines_section(views: _Views, names: tuple[str, str]) -> Html | None:
     )
     whole = table_of("ρ in both baselines, largest difference first", columns, common, sortable=True)
     said = (
-        "Correlations of the undisturbed program's metrics in each campaign. Points on the diagonal are the same in "
-        "both."
+        "Correlations of metrics in the baseline of each campaign. Points on the diagonal are the same in both "
+        "campaigns."
     )
     return section(
         "baselines",
@@ -333,7 +333,7 @@ def _baselines_section(views: _Views, names: tuple[str, str]) -> Html | None:
 def baselines_figure(
     one: Mapping[tuple[str, str, str], float], other: Mapping[tuple[str, str, str], float], names: tuple[str, str]
 ) -> Figure:
-    """Draw ρ of the second baseline over that of the first."""
+    """Draw ρ in the second baseline against ρ in the first baseline."""
     dashes = {"color": "@muted-line", "width": 1.5, "dash": "dash"}
     data = [scatter("lines", [-1, 1], [-1, 1], line=dashes, hoverinfo="skip", showlegend=False)]
     for check, said, symbol, colour in (
@@ -355,5 +355,5 @@ def baselines_figure(
     figure = layout(460, margin={"l": 64, "r": 16, "t": 40, "b": 54})
     figure["xaxis"] = axis(plot_text(f"ρ in {names[0]}"), range=[-1.05, 1.05])
     figure["yaxis"] = axis(plot_text(f"ρ in {names[1]}"), range=[-1.05, 1.05])
-    said = f"Correlations of the baseline of {names[1]} over those of {names[0]}; the table holds the same numbers."
+    said = f"Correlations in the baseline of {names[1]} against those of {names[0]}; the table has the same numbers."
     return Figure("baselines-rho", data, figure, said)

@@ -1,6 +1,6 @@
-"""Content of the report, as plain frozen data, and its verdicts joined by configuration, counted and ranked.
+"""Content of the report as frozen data classes, and its verdicts grouped by configuration.
 
-The harness fills it, `page.render` draws it, `to_json` exports it.
+The harness fills in the content, `page.render` renders it, and `to_json` exports it.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ if TYPE_CHECKING:
 
 
 _SCHEMA_VERSION = 1
-"""Of verdicts.json; its JSON Schema is harness/results/json_schemas/verdicts.json."""
+"""Version of verdicts.json; the JSON Schema is harness/results/json_schemas/verdicts.json."""
 
 
 @dataclass(frozen=True)
 class Headline:
-    """The few facts that a reader wants before all others. Empty ones are not shown.
+    """The most important facts about a campaign. Empty facts are not shown.
 
     Attributes
     ----------
     program : str
-        The measured program, as a reader would call it (`bzip2 1.0.8`).
+        Name of the measured program for readers (`bzip2 1.0.8`).
     command : str
-        How it was run.
+        The command line of the program.
     started : str
-        When the campaign began, ISO 8601.
+        Start time of the campaign, ISO 8601.
     seconds : float or None
         Time spent measuring.
     host : str
         The machine.
     version : str
-        Of this tool.
+        Version of this tool.
     """
 
     program: str = ""
@@ -57,16 +57,16 @@ class Headline:
 
 @dataclass(frozen=True)
 class CounterSource:
-    """Where the hardware metrics come from.
+    """Source of the hardware metrics.
 
     Attributes
     ----------
     name : str
         `simulated by callgrind`, `papi`, `perf_event`.
     sentence : str
-        One sentence for people: what was counted, by what, and why this source was taken.
+        One sentence for readers: what was counted, by which source, and why this source was chosen.
     simulated : bool
-        The counts were computed by a model of a processor. The page then says so everywhere.
+        Whether a model of a processor computed the counts. The page then marks them as simulated.
     """
 
     name: str
@@ -83,15 +83,15 @@ class ReportSettings:
     alpha : float
         Error probability of each decision.
     tolerance : float
-        |Δρ| that counts as no perturbation.
+        The largest |Δρ| that is considered harmless.
     interval : str
         Length of an interval, with its unit (`20 ms`).
     clock : str
-        The clock that the interval is taken from.
+        The clock that measures intervals.
     align_on : tuple of str
-        Metrics that runs are aligned by.
+        Metrics that runs are aligned on.
     anchor : str or None
-        The software metric that every configuration but the baseline holds.
+        The software metric that every configuration except the baseline collects.
     baseline_runs, runs : int or None
         Planned runs of the baseline and of each other configuration.
     """
@@ -108,37 +108,36 @@ class ReportSettings:
 
 @dataclass(frozen=True)
 class RunRow:
-    """One attempt at one run, as the manifest has it.
+    """One attempt at a run, as recorded in the manifest.
 
     Attributes
     ----------
     run : str
-        Its id.
+        The run's id.
     configuration : str
-        The configuration that it was a run of.
+        The run's configuration.
     repetition : int
-        Which run of the configuration, counted from 1.
+        Number of the run within its configuration, counted from 1.
     attempt : int
-        Which attempt at this run, counted from 1.
+        Number of the attempt at this run, counted from 1.
     state : str
         `done`, `failed`, `planned`, `running`, ….
     seconds : float or None
-        Duration of the run; None when it has none.
+        Duration of the run; None if unknown.
     intervals : int or None
-        Number of its intervals; None when it has none.
+        Number of intervals; None if unknown.
     environment_pad_bytes : int or None
         Bytes added to the environment to vary the memory layout.
     load_before, load_after : float or None
         The host's one-minute load average.
     host : str
-        What else the host did during the run, in words.
+        Other activity on the host during the run, as text.
     host_before, host_after : mapping of str to object
-        All that was read of its state, for programs.
+        The full state of the host before and after the run, for programs.
     error : str
-        Why it failed; empty when it did not.
+        Reason for a failure; empty if the run succeeded.
     layout : int or None
-        Number of the layout of the program's code; 0 is the program as its build made it, None where nothing is known
-        of it.
+        Number of the program's code layout; 0 is the layout of the original build, None is unknown.
     """
 
     run: str
@@ -160,50 +159,49 @@ class RunRow:
 
 @dataclass(frozen=True)
 class ReportContent:
-    """All that the report shows.
+    """Content of a report.
 
     Attributes
     ----------
     campaign : str
-        Its name.
+        Name of the campaign.
     verdicts : tuple of Verdict
-        One or more for each checked configuration (the anchor, each subset); several for one are joined.
+        One or more verdicts for each checked configuration (the anchor, each subset); the report joins several.
     source : CounterSource
-        Where the hardware metrics come from.
+        Source of the hardware metrics.
     settings : ReportSettings
-        What the spec chose.
+        Settings of the spec.
     headline : Headline
         The facts at the top.
     traces : mapping of str to tuple of Trace
-        Configuration to its traces, the pure baseline first. Attributes `run` and `clock` are read; without `run`, a
-        trace is named by its place. Further traces cost nothing: the page shows a few of each configuration and says
-        so.
+        Traces by configuration, the pure baseline first. Attributes `run` and `clock` are read; without `run`, a trace
+        is named by its position. The page draws only a few traces of each configuration, and states how many.
     software_by_configuration : mapping of str to tuple of str
-        Which software metrics each configuration collected, the anchor among them.
+        Software metrics that each configuration collected, including the anchor.
     alignment : AlignmentExample or None
-        An example; None when nothing was aligned.
+        An example of two aligned runs; None if no runs were aligned.
     runs : tuple of RunRow
-        Every attempt.
+        All attempts at runs.
     failures : tuple of str
-        One sentence for each run that stayed without a result.
+        One sentence for each run without a result.
     provenance : mapping of str to mapping of str to str
-        Group (`host`, `kernel`, `compiler`, …) to name and value, in the order to show.
+        Names and values by group (`host`, `kernel`, `compiler`, …), in display order.
     spec_text : str
         The spec as the user wrote it.
     notes : tuple of str
-        Remarks on the whole campaign, one sentence each.
+        Notes on the whole campaign, one sentence each.
     method : tuple of str
         Exact statements on the statistics, one sentence each.
     steadiness : tuple of str
-        How steady the baseline is itself, one sentence each.
+        Statements on the steadiness of the baseline, one sentence each.
     doubts : tuple of str
-        Those of them that speak against the baseline: everything else is held against it.
+        Reasons to distrust the baseline, with which all configurations are compared; one sentence each.
     setups : mapping of str to str
-        Configurations that are other set-ups of the program, and what is otherwise in each.
+        Configurations that are different set-ups of the program → how each differs from the baseline.
     totals : mapping of str to tuple of TotalChange
-        How totals of metrics changed in each configuration.
+        Changes of totals, by configuration.
     floor : NoiseFloor or None
-        What runs can show; None where nothing was compared.
+        Smallest changes that runs can show; None if nothing was compared.
     """
 
     campaign: str
@@ -228,9 +226,9 @@ class ReportContent:
 
 
 def to_json(content: ReportContent) -> dict[str, Any]:
-    """Return the report as JSON types: verdicts, runs, settings, provenance.
+    """Return the report as JSON types: verdicts, runs, settings and provenance, without traces.
 
-    Numbers stay exact; one that JSON cannot hold (NaN, ∞) becomes null. Traces are left to their own files.
+    Numbers stay exact; numbers that JSON does not support (NaN, ∞) become null.
     """
     return {
         "schema_version": _SCHEMA_VERSION,
@@ -255,7 +253,7 @@ def to_json(content: ReportContent) -> dict[str, Any]:
 
 
 def _levels(changes: Sequence[TotalChange]) -> list[dict[str, Any]]:
-    """Return changes of totals as they were written before they had verdicts, for readers of that key."""
+    """Return changes of totals in the format from before totals had verdicts, for programs that read `levels`."""
     return [
         {
             "metric": change.metric,
@@ -271,7 +269,7 @@ def _levels(changes: Sequence[TotalChange]) -> list[dict[str, Any]]:
 
 
 def described_metrics(content: ReportContent) -> Mapping[str, Metric]:
-    """Return the description of every metric in any trace, in the order of first appearance."""
+    """Return the descriptions of all metrics in the traces, in order of first appearance."""
     found: dict[str, Metric] = {}
     for traces in content.traces.values():
         for trace in traces:
@@ -283,12 +281,12 @@ def described_metrics(content: ReportContent) -> Mapping[str, Metric]:
 
 
 ChangeKey = tuple[str, str, str, str]
-"""Configuration, check, first and second metric: what a change is found by."""
+"""Key of a change: configuration, check, first metric and second metric."""
 
 
 @dataclass(frozen=True)
 class ConfigurationResult:
-    """All that was found about one configuration."""
+    """Verdict, changes and overhead of one configuration."""
 
     configuration: str
     references: tuple[str, ...]
@@ -300,11 +298,11 @@ class ConfigurationResult:
     alpha: float
     tolerance: float
     setup: str = ""
-    """The difference from the baseline, for another set-up of the program that counts the same metrics."""
+    """Difference from the baseline, if this is a different set-up of the program that counts the same metrics."""
 
     @property
     def is_sham(self) -> bool:
-        """Tell whether nothing was measured in it: it shows what the rewritten code does without the counting."""
+        """Return whether the configuration is a sham: rewritten code that does not count."""
         return self.configuration.startswith("sham-")
 
     def of(self, check: CheckName) -> tuple[Change, ...]:
@@ -316,31 +314,31 @@ class ConfigurationResult:
         return tuple(change for change in self.changes if change.verdict == verdict)
 
     def check_verdict(self, check: CheckName) -> VerdictName | None:
-        """Return the verdict on one check alone; None when it was not made."""
+        """Return the verdict on one check; None if the check was not made."""
         found = self.of(check)
         return combine([change.verdict for change in found]) if found else None
 
     def worst(self, check: CheckName | None = None) -> Change | None:
-        """Return the change that weighs most; see `change_weight`."""
+        """Return the most serious change, by `change_weight`."""
         ranked = ranked_changes(self.changes if check is None else self.of(check))
         return ranked[0] if ranked else None
 
 
 def change_key(result: ConfigurationResult, change: Change) -> ChangeKey:
-    """Return what a change is found by."""
+    """Return the key of a change."""
     return result.configuration, change.check, change.first, change.second
 
 
 def listed_changes(
     found: Iterable[ConfigurationResult], most: int | None = None
 ) -> list[tuple[ConfigurationResult, Change]]:
-    """Return the `most` changes that weigh most, in that order."""
+    """Return the `most` most serious changes (None: all), the most serious first."""
     pairs = [(result, change) for result in found for change in result.changes]
     return sorted(pairs, key=lambda pair: change_weight(pair[1]), reverse=True)[:most]
 
 
 def configuration_results(content: ReportContent) -> tuple[ConfigurationResult, ...]:
-    """Join the verdicts by configuration, in the order of the content."""
+    """Join the verdicts on each configuration, in the order of the content."""
     by_configuration: dict[str, list[Verdict]] = {}
     for verdict in content.verdicts:
         by_configuration.setdefault(verdict.configuration, []).append(verdict)
@@ -371,30 +369,30 @@ def _joined_overhead(group: list[Verdict]) -> Overhead:
 
 @dataclass(frozen=True)
 class ReportView:
-    """Everything that a section or a figure of the report may show."""
+    """Data for the report's sections and figures."""
 
     content: ReportContent  # The content of the report: traces, runs, settings
     results: Sequence[ConfigurationResult]  # The verdicts, joined by configuration
-    # The changes that the page has details of, the one that weighs most first.
+    # Changes with details on the page, the most serious first.
     listed: Sequence[tuple[ConfigurationResult, Change]] = ()
 
     @property
     def baseline(self) -> str:
-        """Return the name of the configuration that all others are compared with; empty where there is no verdict."""
+        """Return the name of the configuration that all others are compared with; empty if there is no verdict."""
         return self.results[0].references[0] if self.results and self.results[0].references else ""
 
     @cached_property
     def described(self) -> Mapping[str, Metric]:
-        """Return the description of every metric in any trace, in the order of first appearance."""
+        """Return the descriptions of all metrics in the traces, in order of first appearance."""
         return described_metrics(self.content)
 
     @cached_property
     def change_numbers(self) -> Mapping[ChangeKey, int]:
-        """Return the number of each listed change, by which a click on it opens its details."""
+        """Return the number of each listed change, which a click uses to open the change's details."""
         return {change_key(result, change): number for number, (result, change) in enumerate(self.listed)}
 
 
 def changed_pairs(found: Iterable[ConfigurationResult], check: CheckName) -> list[tuple[str, str]]:
-    """Return every pair of metrics that any configuration was checked for, the one that weighs most anywhere first."""
+    """Return all pairs of metrics with a change in this check, the pair with the most serious change first."""
     changes = [change for result in found for change in result.of(check)]
     return list(dict.fromkeys((change.first, change.second) for change in ranked_changes(changes)))

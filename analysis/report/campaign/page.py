@@ -1,4 +1,4 @@
-"""The report's page: its sections in order, cut to a size that opens at once."""
+"""The report's page: all sections in order, limited to a size that loads quickly."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 
 _LISTED = 1000
 _VALUES = 100_000
-"""Most changes, and most coefficients of runs, that the page has details of; the JSON twin has all."""
+"""Limits of the details on the page: number of changes, and of their runs' coefficients; verdicts.json has all."""
 
 _TWIN = "verdicts-json"
 _TWIN_MOST = 20_000
-"""Coefficients of a JSON twin that a page takes along; a larger one lies beside it only."""
+"""Maximum number of coefficients in a verdicts.json that is embedded in the page; a larger file is only beside it."""
 
 _PLACES = {
     "trust": "Metrics",
@@ -69,22 +69,21 @@ def render(content: ReportContent) -> str:
     Parameters
     ----------
     content : ReportContent
-        What to show. Any text in it may hold anything: it is shown, never run.
+        The content to show. Its texts are untrusted: they are shown, never executed.
 
     Returns
     -------
     str
-        A document that needs no network and no other file; about 1 MB, half of it plotly.js, and a few for a campaign
-        of thousands of runs.
-        Everything but the figures is there without scripts. The root element's `data-state` becomes `drawn` when the
-        last figure stands.
+        A document that needs neither the network nor other files. Its size is about 1 MB, half of it plotly.js, and a
+        few MB for a campaign of thousands of runs. Without scripts, only the figures are missing. The root element's
+        `data-state` becomes `drawn` when the last figure is drawn.
     """
     found = configuration_results(content)
     every = listed_changes(found)
     sizes = np.cumsum([len(change.reference) + len(change.observed) for _, change in every])
     view = ReportView(content, found, every[: min(_LISTED, int(np.searchsorted(sizes, _VALUES, side="right")))])
     blocks = drawn_blocks(view)
-    # A section that the page has without figures is followed by another one for them.
+    # Sections of the page that have no figures of their own get a second section for added figures.
     further = {
         f"{place}-figures" if place in _PLACES else place: drawn
         for place, drawn in blocks.items()
@@ -94,9 +93,9 @@ def render(content: ReportContent) -> str:
     data = (
         tag("button", "verdicts.json", type="button", class_="save", data_packed=_TWIN, data_name="verdicts.json")
         if small
-        else Html("verdicts.json is in the folder of this page")
+        else Html("verdicts.json is in the same folder as this page")
     )
-    # The worst pair before and after, then every configuration.
+    # The worst pair before and after comes first, then every configuration.
     signals = blocks.get("signals", {})
     no_traces = None if "traces" in signals else tag("p", "No traces are available.", class_="empty")
     sections = {
@@ -108,7 +107,7 @@ def render(content: ReportContent) -> str:
         "signals": section("signals", "The signals over time", shown(signals), no_traces),
         "correlations": _correlation_section(blocks.get("correlations", {})),
         "alignment": _alignment_section(content.alignment, blocks.get("alignment", {})),
-        # Sections that only figures of other distributions have.
+        # Sections that figures of other distributions add.
         **{place: section(place, _section_title(place), shown(drawn)) for place, drawn in further.items()},
         "floor": floor_section(content, blocks.get("floor", {})),
         "runs": runs_section(content.runs),
@@ -131,60 +130,62 @@ def render(content: ReportContent) -> str:
 
 
 def render_verdict(verdict: Verdict) -> str:
-    """Return one verdict as an HTML document: what is not known of its campaign is left out."""
+    """Return one verdict as an HTML document, without the facts of its campaign."""
     settings = ReportSettings(alpha=verdict.alpha, tolerance=verdict.tolerance)
     return render(ReportContent(verdict.configuration, (verdict,), CounterSource("not recorded"), settings))
 
 
 def write_report(path: str | os.PathLike[str], content: ReportContent) -> None:
-    """Write the report. It appears whole or not at all.
+    """Write the report's page atomically.
 
     Parameters
     ----------
     path : str or PathLike of str
-        The file to write; one that is there is replaced.
+        The file to write; an existing file is replaced.
     content : ReportContent
-        What to show.
+        The content to show.
     """
     write_page(path, render(content))
 
 
 def _correlation_section(blocks: Blocks) -> Html | None:
-    """Return the correlations by run and against what was added (figures 3, 4, 6, 7, 8 of the paper)."""
+    """Return the section on correlations, by run and against overhead (figures 3, 4, 6, 7 and 8 of the paper)."""
     if not blocks:
         return None
     return folded(
         "correlations",
         "Correlations",
-        "of the baseline run by run, and of each configuration against its overhead",
+        "in the baseline, run by run, and in each configuration, against its overhead",
         choice("scale", "Scale", list(SCALES.items()), "signed"),
         shown(blocks),
     )
 
 
 def _alignment_section(example: AlignmentExample | None, blocks: Blocks) -> Html | None:
-    """Return the alignment of two runs."""
+    """Return the section on the alignment of two runs."""
     if not blocks:
         return None
     introduced = _introduction(example) if example is not None else None
-    return folded("alignment", "Two runs, aligned", "an example of how runs are compared", introduced, shown(blocks))
+    return folded(
+        "alignment", "Alignment of two runs", "an example of how runs are compared", introduced, shown(blocks)
+    )
 
 
 def _introduction(example: AlignmentExample) -> Html:
     scores = np.asarray(example.milestone_scores)
     judged = (
-        f"{number(100 * float(np.mean(scores == 0)), 2)} % of the {counted(scores.size, 'aligned step')} with a "
-        f"milestone meet it in the same interval, and {number(100 * float(np.mean(scores <= 1)), 2)} % within one."
+        f"{number(100 * float(np.mean(scores == 0)), 2)} % of the {counted(scores.size, 'path step')} with a milestone "
+        f"match it exactly, and {number(100 * float(np.mean(scores <= 1)), 2)} % within one interval."
         if scores.size
-        else "The runs share no milestone, so this alignment cannot be checked independently."
+        else "The runs have no milestone in common, so this alignment cannot be checked independently."
     )
     return tag(
         "p",
-        "Two runs are never equally fast. Dynamic time warping finds the intervals that show the same work, so "
-        f"metrics can be compared across runs. {example.description} {judged}",
+        "Two runs never have exactly the same speed. Dynamic time warping finds the intervals that show the same work, "
+        f"so metrics can be compared across runs. {example.description} {judged}",
     )
 
 
 def _section_title(identity: str) -> str:
-    """Return the heading of a section that the page does not know: `cache-lines` is `Cache lines`."""
+    """Return the heading of a section that another distribution adds: `Cache lines` for `cache-lines`."""
     return identity.replace("-", " ").capitalize()

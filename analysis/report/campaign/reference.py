@@ -1,4 +1,4 @@
-"""The end of the page: runs, provenance, how to read it, what its words mean, how it was computed."""
+"""The last sections of the report: runs, provenance, how to read the page, glossary and method."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CHECKS: dict[CheckName, str] = {
     "inner": "pairs",
     "outer": "metrics",
     "software": "software pairs",
-    "across": "pairs across",
+    "across": "pairs across runs",
 }
 
 _RUNS_LISTED = 400
@@ -30,22 +30,22 @@ _SPEC_LENGTH = 40_000
 
 
 def runs_section(runs: Sequence[RunRow]) -> Html | None:
-    """Return the table of every attempt, failures marked."""
+    """Return the section with the table of all attempts at runs, failures marked."""
     if not runs:
         return None
     shown = sorted(runs, key=lambda row: row.state == "done")[:_RUNS_LISTED] if len(runs) > _RUNS_LISTED else runs
     rest = (
-        f" Only {len(shown)} of {len(runs)} are listed, failures first; the JSON report has all."
+        f" Only {len(shown)} of {len(runs)} are listed, failures first; verdicts.json has all."
         if len(shown) < len(runs)
         else ""
     )
-    whole = table_of("Every attempt at a run", _RUN_COLUMNS, shown, identity="runs-table", sortable=True)
+    whole = table_of("All attempts at runs", _RUN_COLUMNS, shown, identity="runs-table", sortable=True)
     return section(
         "runs",
         "Runs",
         tag(
             "p",
-            f"{_run_counts(runs)}{rest} Doubt a run with a load well above the others'.",
+            f"{_run_counts(runs)}{rest} Distrust a run whose load is much higher than that of the others.",
         ),
         tag("div", whole, class_="tall"),
     )
@@ -76,29 +76,29 @@ def _count(value: int | None) -> Cell:
 
 
 _ENVIRONMENT = "bytes added to the environment, to vary the memory layout from run to run"
-_MEANWHILE = "activity of the host during the run; verdicts.json has its whole state before and after"
+_MEANWHILE = "activity of the host during the run; verdicts.json has the host's full state before and after"
 _RUN_COLUMNS: TableColumns[RunRow] = (
     ("run", lambda row: row.run),
     ("configuration", lambda row: row.configuration),
-    (("repetition", "which of the configuration's runs"), lambda row: str(row.repetition)),
-    (("attempt", "a failed run is repeated"), lambda row: str(row.attempt)),
+    (("repetition", "number of the run within its configuration"), lambda row: str(row.repetition)),
+    (("attempt", "number of the attempt; failed runs are repeated"), lambda row: str(row.attempt)),
     ("state", _state),
     ("time", lambda row: Cell(duration(row.seconds), row.seconds)),
     ("intervals", lambda row: _count(row.intervals)),
     (
-        ("layout", "number of the layout of the program's code; 0 is the program as its build made it"),
+        ("layout", "number of the program's code layout; 0 is the layout of the original build"),
         lambda row: _count(row.layout),
     ),
-    (("environment +", _ENVIRONMENT), lambda row: _count(row.environment_pad_bytes)),
+    (("environment padding", _ENVIRONMENT), lambda row: _count(row.environment_pad_bytes)),
     (("load before", "the host's one-minute load average"), lambda row: _load(row.load_before)),
     ("load after", lambda row: _load(row.load_after)),
-    (("host meanwhile", _MEANWHILE), lambda row: row.host),
+    (("host activity", _MEANWHILE), lambda row: row.host),
     ("error", _error),
 )
 
 
 def provenance_section(view: ReportView) -> Html:
-    """Return where every number comes from: runs behind each verdict, metrics, host and tools, spec."""
+    """Return the section on the origin of the numbers: runs behind each verdict, metrics, host, tools and spec."""
     content, spec = view.content, view.content.spec_text
     groups = [
         tag(
@@ -118,7 +118,7 @@ def provenance_section(view: ReportView) -> Html:
         _rests_on(view.results),
         _metrics(view.described),
         tag("div", groups, class_="groups"),
-        tag("details", tag("summary", "The spec, as it was run"), tag("pre", spec[:_SPEC_LENGTH], cut))
+        tag("details", tag("summary", "The spec as it was run"), tag("pre", spec[:_SPEC_LENGTH], cut))
         if spec
         else None,
     )
@@ -166,7 +166,7 @@ def _kind(metric: Metric) -> str:
     return f"{metric.kind}{' (simulated)' if is_simulated(metric) and metric.kind != 'simulated' else ''}"
 
 
-_SHARED = "metrics that share a part are correlated by construction and never form a pair"
+_SHARED = "metrics that share a component are correlated by construction, so they are never checked as a pair"
 _METRIC_COLUMNS: TableColumns[Metric] = (
     ("metric", lambda metric: tag("code", metric.name)),
     ("in plain words", lambda metric: plain_name(metric.name) if plain_name(metric.name) != metric.name else ""),
@@ -175,14 +175,14 @@ _METRIC_COLUMNS: TableColumns[Metric] = (
     ("read by", lambda metric: metric.source),
     ("unit", lambda metric: metric.unit),
     (("computed from", _SHARED), lambda metric: ", ".join(metric.components)),
-    (("extrapolated", "counted only part of the time, and scaled up"), lambda metric: "yes" if metric.scaled else ""),
+    (("extrapolated", "counted during part of the run, and scaled up"), lambda metric: "yes" if metric.scaled else ""),
 )
 
 
 _QUESTION = (
-    "Some runs of the program counted only hardware metrics (the baseline). Others also counted events in its own "
-    "code (the configurations). If a configuration changes how hardware metrics rise and fall together, its runs "
-    "show a program that measuring has changed, not the original one."
+    "Some runs of the program counted only hardware metrics (the baseline). Others also counted events in the "
+    "program's code (the configurations). If a configuration changes how hardware metrics rise and fall together, its "
+    "runs show a program that was changed by the measurement, not the original program."
 )
 
 _READING = (
@@ -191,24 +191,30 @@ _READING = (
         "Start with the first table. You can use every number with a ✓. The list below the table has advice on the "
         "others.",
     ),
-    ("Verdicts", "Each card shows what its configuration added, and its most serious change."),
-    ("What changed", "For a ✗ or ?, find its column in the matrix. The rows on top changed most. Click a cell."),
+    ("Verdicts", "Each card shows the overhead of its configuration, and the most serious change."),
+    (
+        "What changed",
+        "For a ✗ or ?, find its column in the matrix. The top rows changed most. Click a cell for details.",
+    ),
     (
         "Forest plot",
-        "Below the matrix, check whether the bar touches the edge of the band. Short bars decide; long bars need "
-        "more runs.",
+        "Below the matrix, check whether the bar touches an edge of the band. Short bars decide; long bars need more "
+        "runs.",
     ),
-    ("Signals", "Look at the worst pair before and after: a cause is often visible where the software metric is busy."),
+    (
+        "Signals",
+        "Look at the worst pair before and after: the cause often shows where the software metric is high.",
+    ),
     (
         "Correlations",
-        "The baseline by run shows your noise; the other two show at which overhead in instructions a line breaks.",
+        "The first figure shows the baseline's noise; the others show the overhead at which correlations change.",
     ),
     ("Runs", "Before you trust the verdicts, check whether a run failed or the host was busy."),
 )
 
 
 def reading_section() -> Html:
-    """Return how to read the page, and its words in plain language."""
+    """Return the section on how to read the page, with a glossary."""
     return folded(
         "reading",
         "How to read this page",
@@ -221,27 +227,27 @@ def reading_section() -> Html:
 
 
 def method_section(view: ReportView) -> Html:
-    """Return the exact statement of the method, with the papers' sections and what deviates from them."""
+    """Return the section on the method: exact statements, references to the papers, and deviations from them."""
     settings = view.content.settings
     decided = view.results[0] if view.results else settings
     alpha, tolerance = decided.alpha, decided.tolerance
     aligned = listing([plain_name(name) for name in settings.align_on])
     statements = (
-        "Baseline, inner and outer perturbation are those of Mytkowicz, Diwan, Hauswirth and Sweeney, “Understanding "
-        "Measurement Perturbation in Trace-based Data”, sections 2.1, 2.2 and 2.3: Spearman's ρ of every pair of "
-        "hardware metrics within a run, and of every hardware metric between aligned runs.",
+        "Baseline, inner and outer perturbation are defined as by Mytkowicz, Diwan, Hauswirth and Sweeney in "
+        "“Understanding Measurement Perturbation in Trace-based Data”, sections 2.1, 2.2 and 2.3: Spearman's ρ of "
+        "every pair of hardware metrics within a run, and of every hardware metric between aligned runs.",
         f"Runs are aligned by dynamic time warping{f' on {aligned}' if aligned else ''} (Mytkowicz, Diwan, Hauswirth "
-        "and Sweeney, “Aligning Traces for Performance Evaluation”, section 2), judged by milestone scores (section 4 "
-        "there). An outer correlation of a metric that runs were aligned by is marked †.",
-        "Section 3.3 calls a deviation significant when it exceeds what baseline runs show among themselves. Here the "
-        "run is the unit: each run gives one ρ, on Fisher's scale, and the confidence interval of the change comes "
-        "from the variation between runs. Sampling intervals of one run follow one another and are not independent, "
-        "so their number proves nothing.",
-        f"A change is unperturbed when its confidence interval at level {number(100 * (1 - 2 * alpha))} % (each side "
-        f"at α = {number(alpha)}) lies within ±{correlation(tolerance)} (an equivalence test); perturbed when it is "
-        f"shown to lie beyond ±{correlation(tolerance)} (a minimum-effect test), shifted when only a change from zero "
-        f"is shown, each at α = {number(alpha)} after correction for all changes of the configuration; else undecided. "
-        "“Not significant” alone is never “unperturbed”.",
+        "and Sweeney, “Aligning Traces for Performance Evaluation”, section 2). Milestone scores check the alignment "
+        "(section 4 there). † marks the outer correlation of a metric that the runs were aligned on.",
+        "Section 3.3 of the first paper calls a deviation significant if it exceeds the deviations among baseline "
+        "runs. Here the run is the unit: each run gives one ρ, on Fisher's scale, and the confidence interval of the "
+        "change comes from the variation between runs. Successive sampling intervals of one run are not independent, "
+        "so their number is not a sample size.",
+        f"A change is unperturbed if its confidence interval at level {number(100 * (1 - 2 * alpha))} % (each side "
+        f"at α = {number(alpha)}) lies within ±{correlation(tolerance)} (an equivalence test); perturbed if it is "
+        f"shown to lie beyond ±{correlation(tolerance)} (a minimum-effect test); shifted if only a change from zero "
+        f"is shown, each at α = {number(alpha)} after correction for all changes of the configuration; otherwise "
+        "undecided. “Not significant” alone is never “unperturbed”.",
         "A configuration is unperturbed only if all its changes are; otherwise its most serious change decides.",
         "Pairs in which one metric is computed from the other, and metrics without variation, are left out and "
         "listed above.",

@@ -1,6 +1,6 @@
-"""Set-ups that are compared with the baseline: what differs, by how much, and what to do about it.
+"""Texts on set-ups that are compared with the baseline: what differs, by how much, and what to do.
 
-Nothing is counted in one that is not counted in the other, so nothing here speaks of what measuring changed.
+Both sides count the same metrics, so a difference is not a perturbation by measuring.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     from unperturbed.analysis.report.campaign.content import ConfigurationResult, ReportContent
 
 SECOND = "B"
-"""The configuration of the second command of `unperturbed compare`; the first is A, the baseline."""
+"""Name of the configuration of `unperturbed compare`'s second command; the first command is A, the baseline."""
 
 
 def all_setups(found: Sequence[ConfigurationResult]) -> bool:
-    """Return whether set-ups are compared, and nothing else."""
+    """Return whether all configurations are set-ups, as in `unperturbed compare`."""
     return bool(found) and all(result.setup for result in found)
 
 
 def first_name(result: ConfigurationResult) -> str:
-    """Return how the set-up is called that a configuration is compared with."""
+    """Return the displayed name of the set-up that a configuration is compared with."""
     return "A" if result.configuration == SECOND else "the baseline"
 
 
 def setups_sentence(found: Sequence[ConfigurationResult], content: ReportContent | None = None) -> str:
-    """Return a sentence a set-up: whether it and the baseline leave each other's numbers alone; how totals differ."""
+    """Return sentences on each set-up: whether its metrics correlate as in the baseline, and how totals differ."""
     said = []
     for result in found:
         first, name = first_name(result), result.configuration
@@ -67,33 +67,33 @@ def _how_many(result: ConfigurationResult) -> str:
 
 
 def setup_meaning(result: ConfigurationResult) -> str:
-    """Return what the verdict on a set-up means for its user."""
+    """Return one sentence on what the verdict on a set-up means for the user."""
     first, name = first_name(result), result.configuration
     inner, outer = result.check_verdict("inner") == "perturbed", result.check_verdict("outer") == "perturbed"
     if result.verdict == "unperturbed":
-        return f"The counters show the same for {name} and {first}: findings on one hold for the other."
+        return f"{name} and {first} behave alike in these metrics: findings about one are valid for the other."
     if result.verdict == "shifted":
         return "There is a difference, but these runs do not show whether it exceeds the tolerance."
     if result.verdict == "undecided":
         return "No difference was shown, but these runs cannot exclude one larger than the tolerance."
     if inner and outer:
         return (
-            f"Its metrics correlate differently from {first}'s, and its runs cannot be compared with {first}'s "
+            f"Its metrics correlate differently from {first}'s, and its runs cannot be compared with {first}'s runs "
             "interval by interval."
         )
     if outer:
-        return f"Its runs cannot be compared with {first}'s interval by interval."
-    return f"Within its runs, metrics correlate differently than in {first}'s."
+        return f"Its runs cannot be compared with {first}'s runs interval by interval."
+    return f"Within its runs, metrics correlate differently than in {first}'s runs."
 
 
 def setup_advice(result: ConfigurationResult) -> tuple[str, ...]:
-    """Return what to do about a set-up that differs, one sentence each."""
+    """Return advice on a set-up that differs, one text for each case."""
     first, name = first_name(result), result.configuration
     said = [
-        f"Two builds or inputs: {name} behaves differently, so read its profile separately; a bottleneck of {first} "
-        f"need not be one of {name}. The totals show what increased or decreased.",
-        f"A tool attached in {name}: the tool changes what it observes; do not take correlations from runs under it.",
+        f"If you compared builds or inputs: {name} behaves differently, so profile it separately; a bottleneck of "
+        f"{first} need not be a bottleneck of {name}. The totals show what increased or decreased.",
+        f"If a tool is attached in {name}: the tool changes what it observes, so do not use correlations of its runs.",
     ]
     if result.check_verdict("inner") == "unperturbed":
-        said.append("Within a run both agree; only the comparison of their aligned runs fails.")
+        said.append("Within a run, both agree; only the correlations across aligned runs differ.")
     return tuple(said)

@@ -1,4 +1,4 @@
-"""The section on totals: what a whole run cost in each configuration, beside the verdicts on correlations."""
+"""The section on totals: how totals of whole runs changed in each configuration."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def totals_section(content: ReportContent, blocks: Blocks) -> Html | None:
-    """Return the section on totals; None where none was compared."""
+    """Return the section on totals; None if no totals were compared."""
     if not content.totals:
         return None
     first = "A" if set(content.totals) == {SECOND} else "the baseline"
@@ -25,8 +25,9 @@ def totals_section(content: ReportContent, blocks: Blocks) -> Html | None:
         "Totals of a run",
         tag(
             "p",
-            "Instructions, misses and time of whole runs, each against a relative tolerance. They have verdicts of "
-            "their own: correlations can stay the same if a total halves, and totals if a correlation changes.",
+            "Instructions, misses and time of whole runs, each compared with a relative tolerance. Totals have their "
+            "own verdicts: a total can halve without a change of correlations, and a correlation can change without a "
+            "change of totals.",
         ),
         tag("ul", said),
         shown(blocks),

@@ -1,4 +1,4 @@
-"""The metrics that can be trusted: a row a metric, a column a configuration, and what to do about the others."""
+"""The table of metrics that can be trusted, by metric and configuration, with advice on the others."""
 
 from __future__ import annotations
 
@@ -23,42 +23,42 @@ if TYPE_CHECKING:
     from unperturbed.collectors.data import Metric
 
 _SERIOUSNESS: Mapping[VerdictName, int] = {verdict: place for place, verdict in enumerate(reversed(SEVERITY))}
-"""0 for the verdict that needs nothing done, the highest for the most serious."""
+"""Verdict → seriousness; 0 is unperturbed, the highest number is the most serious verdict."""
 
 _WIDE = 8
-"""Of more configurations cells show the sign alone, so that all fit the window."""
+"""With more configurations, cells show only the sign, so that the table fits into the window."""
 
 _NAMED = 4
-"""Metrics that a sentence names."""
+"""Maximum number of metrics that a sentence lists."""
 
 
 @dataclass(frozen=True)
 class MetricVerdict:
-    """The verdict of one configuration's checks on one metric."""
+    """Verdict on one metric in one configuration."""
 
-    verdict: VerdictName  # The most serious verdict of the changes that hold the metric
-    worst: Change  # The one of them that weighs most
-    serious: int  # How many of them have this verdict
-    changes: int  # How many changes hold the metric
+    verdict: VerdictName  # The most serious verdict on a change of the metric
+    worst: Change  # The most serious change of the metric
+    serious: int  # Number of the metric's changes with this verdict
+    changes: int  # Number of the metric's changes
 
 
 @dataclass(frozen=True)
 class MetricRow:
-    """One metric in all configurations; None in one that did not check it."""
+    """Verdicts on one metric in all configurations."""
 
     name: str
     software: bool
-    verdicts: tuple[MetricVerdict | None, ...]
+    verdicts: tuple[MetricVerdict | None, ...]  # None in a configuration that did not check the metric
 
     @property
     def trusted(self) -> bool:
-        """Tell whether it was checked, and found unperturbed wherever it was."""
+        """Return whether the metric was checked and is unperturbed in all configurations that checked it."""
         found = [one.verdict for one in self.verdicts if one is not None]
         return bool(found) and all(_SERIOUSNESS[verdict] == 0 for verdict in found)
 
 
 def metric_verdicts(result: ConfigurationResult) -> Mapping[str, MetricVerdict]:
-    """Return what is known of each metric that a change of the configuration holds."""
+    """Return the verdict on each metric that a configuration checked."""
     holding: dict[str, list[Change]] = {}
     for change in result.changes:
         for name in dict.fromkeys((change.first, change.second)):
@@ -72,13 +72,13 @@ def metric_verdicts(result: ConfigurationResult) -> Mapping[str, MetricVerdict]:
 
 
 def ordered_configurations(found: Sequence[ConfigurationResult]) -> list[ConfigurationResult]:
-    """Return the configurations that count something, those without any fault first."""
+    """Return the configurations without shams, the least serious verdicts first."""
     counting = [result for result in found if not result.is_sham]
     return sorted(counting, key=lambda result: _SERIOUSNESS[result.verdict])
 
 
 def metric_rows(found: Sequence[ConfigurationResult], described: Mapping[str, Metric]) -> list[MetricRow]:
-    """Return a row a metric, columns as given: hardware first, and among each those without any fault first."""
+    """Return one row per metric: hardware before software metrics; in each group, the least serious verdicts first."""
     columns = [metric_verdicts(result) for result in found]
     collected = {name for result in found for name in result.software}
     names = dict.fromkeys((*described, *(name for column in columns for name in column), *sorted(collected)))
@@ -90,14 +90,14 @@ def metric_rows(found: Sequence[ConfigurationResult], described: Mapping[str, Me
 
 
 def _row_order(row: MetricRow) -> tuple[bool, bool, list[float]]:
-    """Return what a row is sorted by: its cells by seriousness, the worst first, each with its share of changes."""
+    """Return a row's sort key: software or not, checked or not, and the seriousness of its cells, the worst first."""
     cells = [_SERIOUSNESS[one.verdict] + one.serious / (one.changes + 1) for one in row.verdicts if one is not None]
-    # What is fine is equally fine, however many changes say so.
+    # Unperturbed cells rank equally, whatever their number of changes.
     return row.software, not cells, sorted((max(0.0, cell) if cell >= 1 else 0.0 for cell in cells), reverse=True)
 
 
 def trust_sentence(rows: Sequence[MetricRow], configurations: int) -> str:
-    """Return one sentence on which metrics can be trusted everywhere."""
+    """Return one sentence on the metrics that can be trusted in all configurations."""
     checked, trusted, named = _trusted(rows)
     everywhere = "" if configurations == 1 else f" in all {configurations} configurations"
     if not checked:
@@ -107,14 +107,15 @@ def trust_sentence(rows: Sequence[MetricRow], configurations: int) -> str:
     if not trusted:
         if configurations == 1:
             return (
-                "No metric is shown to be unperturbed; the cells show how many checks of each failed or are undecided."
+                "No metric is shown to be unperturbed; each cell shows how many checks of the metric failed or are "
+                "undecided."
             )
-        return f"No metric can be trusted{everywhere}; the columns show where each can."
+        return f"No metric can be trusted{everywhere}; the columns show in which configurations each metric can."
     return f"{len(trusted)} of {counted(len(checked), 'metric')} can be trusted{everywhere}{named}."
 
 
 def agreement_sentence(rows: Sequence[MetricRow]) -> str:
-    """Return one sentence on which metrics go together in set-ups as they do in the baseline."""
+    """Return one sentence on the metrics that correlate in all set-ups as in the baseline."""
     checked, alike, named = _trusted(rows)
     if not checked:
         return "No metric was checked."
@@ -125,7 +126,7 @@ def agreement_sentence(rows: Sequence[MetricRow]) -> str:
 
 
 def _trusted(rows: Sequence[MetricRow]) -> tuple[list[MetricRow], list[MetricRow], str]:
-    """Return the rows that were checked, those found unperturbed everywhere, and a few of these by name."""
+    """Return the rows that were checked, the rows that can be trusted, and the names of the latter if they are few."""
     checked = [row for row in rows if any(row.verdicts)]
     trusted = [row for row in checked if row.trusted]
     few = 0 < len(trusted) <= _NAMED
@@ -133,7 +134,7 @@ def _trusted(rows: Sequence[MetricRow]) -> tuple[list[MetricRow], list[MetricRow
 
 
 def trust_section(view: ReportView) -> Html | None:
-    """Return the first picture of the page, and below it what to do."""
+    """Return the first section of the report: the table of metrics, and advice below."""
     columns = ordered_configurations(view.results)
     rows = metric_rows(columns, view.described)
     if not columns or not rows:
@@ -170,12 +171,12 @@ def trust_section(view: ReportView) -> Html | None:
         tag(
             "p",
             tag("b", agreement_sentence(rows) if comparing else trust_sentence(rows, len(columns))),
-            " A cell shows the most serious verdict of all checks of the metric, and how many checks have it. Click "
-            "a cell for the worst change.",
+            " Each cell shows the most serious verdict on the metric, and how many of its checks have this verdict. "
+            "Click a cell for the worst change.",
         ),
         verdict_legend(
             reversed(tuple(VERDICT_SIGNS)),
-            tag("li", tag("span", "–", class_="sign"), " collected, not checked; point at it for the reason"),
+            tag("li", tag("span", "–", class_="sign"), " collected but not checked; point at the cell for the reason"),
         ),
         tag("div", whole, class_="trust compact" if len(columns) > _WIDE else "trust"),
         tag("h3", "What to do"),
@@ -193,9 +194,9 @@ def _row_head(row: MetricRow, described: Mapping[str, Metric]) -> Cell:
 def _cell(view: ReportView, row: MetricRow, result: ConfigurationResult, found: MetricVerdict | None) -> Cell:
     if found is None:
         if row.software and row.name not in result.software:
-            return Cell("", title=f"{result.configuration} does not collect it", class_="none")
+            return Cell("", title=f"{result.configuration} does not collect this metric", class_="none")
         reason = next((why for name, why in result.excluded if row.name in name.split(" – ")), "")
-        unheld = "no configuration with fewer metrics counts it, so there is nothing to compare it with"
+        unheld = "no configuration with fewer metrics counts this metric, so there is no reference"
         return Cell("–", title=reason or (unheld if row.software else "not checked"), class_="none")
     share = f"{found.serious} of {found.changes}"
     shown: list[Content] = [
@@ -208,7 +209,7 @@ def _cell(view: ReportView, row: MetricRow, result: ConfigurationResult, found: 
 
 
 def _what_to_do(columns: Sequence[ConfigurationResult], content: ReportContent) -> Html:
-    """Return the advice, configurations with the same together; the most serious first."""
+    """Return the advice, grouped by configurations with the same advice, the most serious first."""
     advised: dict[tuple[str, ...], list[ConfigurationResult]] = {}
     for result in sorted(columns, key=lambda one: -_SERIOUSNESS[one.verdict]):
         advised.setdefault(advice(result, content), []).append(result)

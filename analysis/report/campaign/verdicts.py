@@ -1,4 +1,4 @@
-"""The top of the page: what the campaign showed, in one sentence; a card and advice for each configuration."""
+"""Top of the report: the campaign's result in one sentence, and a card and advice for each configuration."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from unperturbed.analysis.report.campaign.content import ConfigurationResult, ReportContent
 
 _NAMED = 6
-"""A sentence with more names is not read."""
+"""Maximum number of names that a sentence lists."""
 _FURTHER: tuple[tuple[CheckName, str], ...] = (
     ("software", "With software metrics"),
-    ("across", "Across runs, other metrics"),
+    ("across", "Across runs, pairs of different metrics"),
 )
 
 
@@ -47,11 +47,11 @@ def badge(verdict: VerdictName) -> Html:
 
 
 def top(content: ReportContent, found: Sequence[ConfigurationResult]) -> Html:
-    """Return the page's head: name, answer, what speaks against it, what counted."""
+    """Return the page's header: name, answer, doubts, failures, source of the counters."""
     return page_header(
         "Unperturbed: do the metrics of these set-ups correlate alike?"
         if all_setups(found)
-        else "Unperturbed: which numbers has measuring changed?",
+        else "Unperturbed: which numbers did measuring change?",
         content.campaign,
         tag("p", campaign_sentence([result for result in found if not result.is_sham], content), class_="answer"),
         doubts(content),
@@ -61,26 +61,26 @@ def top(content: ReportContent, found: Sequence[ConfigurationResult]) -> Html:
 
 
 def doubts(content: ReportContent) -> Html | None:
-    """Return what speaks against the baseline, with which everything else is compared."""
+    """Return a banner with reasons to distrust the baseline, with which all configurations are compared."""
     if not content.doubts:
         return None
     return tag(
         "aside",
-        tag("strong", f"{VERDICT_SIGNS['undecided']} Against the baseline: "),
+        tag("strong", f"{VERDICT_SIGNS['undecided']} Doubts about the baseline: "),
         content.doubts[0] if len(content.doubts) == 1 else tag("ul", [tag("li", said) for said in content.doubts]),
         class_="banner doubts",
-        aria_label="Against the baseline",
+        aria_label="Doubts about the baseline",
     )
 
 
 def facts_section(content: ReportContent, data: Html | None) -> Html:
-    """Return what was run, when and where, notes on it, and a button that saves all numbers."""
+    """Return the section on the campaign: facts, notes, and a button that saves all numbers."""
     notes = [tag("p", note, class_="note") for note in content.notes]
     return section("campaign", "The campaign", headline_facts(content, data), notes)
 
 
 def headline_facts(content: ReportContent, data: Html | None = None) -> Html:
-    """Return the few facts that a reader wants before all others, and a button to save `data`."""
+    """Return the most important facts about a campaign, and the button `data`."""
     head, settings = content.headline, content.settings
     failed = sum(row.state == "failed" for row in content.runs)
     runs = counted(sum(row.state == "done" for row in content.runs), "run")
@@ -106,7 +106,7 @@ def headline_facts(content: ReportContent, data: Html | None = None) -> Html:
 
 
 def simulated_banner(content: ReportContent) -> Html:
-    """Return what counted, in one line; why it was taken, and what each other source said, unfold below it."""
+    """Return the source of the counters in one line; the reason for its choice is folded below."""
     simulated = [name for name, metric in described_metrics(content).items() if is_simulated(metric)]
     if not (content.source.simulated or simulated):
         said = tag("strong", f"Counters: {content.source.name}.")
@@ -118,7 +118,7 @@ def simulated_banner(content: ReportContent) -> Html:
         tag(
             "summary",
             tag("strong", "⚠ Simulated counters: "),
-            "a model of a processor computed these numbers; no hardware counted them.",
+            "a model of a processor computed these numbers; they are not hardware counts.",
         ),
         tag("p", content.source.sentence),
         class_="banner source",
@@ -127,13 +127,13 @@ def simulated_banner(content: ReportContent) -> Html:
 
 
 def failures(content: ReportContent) -> Html | None:
-    """Return the runs that stayed without a result."""
+    """Return a banner with the runs that have no result."""
     if not content.failures:
         return None
     return tag(
         "aside",
         tag("strong", f"✗ {counted(len(content.failures), 'failure')}: "),
-        "their results are missing from the verdicts.",
+        "the verdicts do not include these runs.",
         tag("ul", [tag("li", failure) for failure in content.failures]),
         class_="banner failures",
         aria_label="Failures",
@@ -141,11 +141,11 @@ def failures(content: ReportContent) -> Html | None:
 
 
 def result_section(content: ReportContent, found: Sequence[ConfigurationResult]) -> Html:
-    """Return one card for each configuration, below the meaning of the four verdicts."""
+    """Return the section with a legend of the four verdicts and a card for each configuration."""
     if not found:
         said = (
-            "There was nothing to check, or no configuration has enough finished runs; see the notes, the failures "
-            "and the runs below."
+            "There was nothing to check, or no configuration has enough finished runs. See the notes, the failures "
+            "and the table of runs."
         )
         return section("verdicts", "Verdicts", tag("p", said, class_="empty"))
     most_serious_first = sorted(enumerate(found), key=lambda pair: SEVERITY.index(pair[1].verdict))
@@ -155,7 +155,7 @@ def result_section(content: ReportContent, found: Sequence[ConfigurationResult])
 
 
 def verdict_legend(verdicts: Iterable[VerdictName], *more: Html) -> Html:
-    """Return the meaning of the verdicts, an entry each in this order, and further entries."""
+    """Return a legend with the meaning of each verdict, in this order, and further entries."""
     entries = [tag("li", badge(verdict), f" {VERDICT_MEANINGS[verdict]}") for verdict in verdicts]
     return tag("ul", entries, *more, class_="legend")
 
@@ -166,10 +166,10 @@ def _card(place: int, result: ConfigurationResult, content: ReportContent) -> Ht
         "article",
         tag("h3", result.configuration, " ", badge(result.verdict)),
         tag("p", result_sentence(result), class_="means"),
-        None if result.setup else tag("p", tag("b", "Software metrics in it: "), _software(result, content)),
+        None if result.setup else tag("p", tag("b", "Software metrics: "), _software(result, content)),
         tag(
             "div",
-            tag("b", f"{'More or less than' if result.setup else 'Added to'} {added_to}:"),
+            tag("b", f"{'Difference from' if result.setup else 'Added to'} {added_to}:"),
             definitions(overhead_words(result.overhead), "added"),
             class_="overhead",
         ),
@@ -200,7 +200,7 @@ def _check(check: CheckName, name: str, result: ConfigurationResult) -> Html:
     rank = {
         "perturbed": "Worst",
         "shifted": "Largest shift",
-        "undecided": "Widest open",
+        "undecided": "Largest undecided",
         "unperturbed": "Nearest to the tolerance",
     }[worst.verdict]
     return tag(
@@ -217,13 +217,13 @@ def _check(check: CheckName, name: str, result: ConfigurationResult) -> Html:
 
 
 def campaign_sentence(found: Sequence[ConfigurationResult], content: ReportContent | None = None) -> str:
-    """Return one sentence on what the campaign showed; of set-ups that are compared, one each."""
+    """Return the campaign's result in one sentence; for compared set-ups, sentences on each."""
     if all_setups(found):
         return setups_sentence(found, content)
     if not found:
         return (
-            "No verdict: nothing to check, or no configuration has enough finished runs. The "
-            "notes and the failures show which."
+            "No verdict: there was nothing to check, or no configuration has enough finished runs. The "
+            "notes and the failures show the reason."
         )
     names = {
         verdict: [result.configuration for result in found if result.verdict == verdict] for verdict in VERDICT_SIGNS
@@ -241,11 +241,11 @@ def campaign_sentence(found: Sequence[ConfigurationResult], content: ReportConte
         )
     elif names["shifted"]:
         lead = (
-            f"No change beyond the tolerance was shown, but {_are(names.pop('shifted'), 'shifted')}: something "
-            "changed, and more runs would show whether it exceeds the tolerance"
+            f"No change beyond the tolerance was shown, but {_are(names.pop('shifted'), 'shifted')}: correlations "
+            "changed, and more runs would show whether by more than the tolerance"
         )
     else:
-        lead = f"No perturbation was shown, but {listing(names.pop('undecided'))} stayed undecided"
+        lead = f"No perturbation was shown, but {listing(names.pop('undecided'))} remained undecided"
     rest = [_are(names[verdict], verdict) for verdict in reversed(SEVERITY) if names.get(verdict)]
     return f"{lead}; {listing(rest)}." if rest else f"{lead}."
 
@@ -257,7 +257,7 @@ def _are(names: Sequence[str], verdict: str) -> str:
 
 
 def check_sentence(result: ConfigurationResult, check: str) -> str:
-    """Return how one check of a configuration ended: `36 pairs: 2 perturbed, 5 undecided and 29 unperturbed`."""
+    """Return the result of one check of a configuration: `36 pairs: 2 perturbed, 5 undecided and 29 unperturbed`."""
     changes = [change for change in result.changes if change.check == check]
     if not changes:
         return "not checked"
@@ -270,32 +270,32 @@ def check_sentence(result: ConfigurationResult, check: str) -> str:
 
 
 _MEANS: Mapping[VerdictName, str] = {
-    "unperturbed": "Its metrics can be collected together, and its runs compared with the others.",
+    "unperturbed": "Its metrics can be collected together, and its runs can be compared with other runs.",
     "shifted": "A change was shown, but these runs do not show whether it exceeds the tolerance.",
     "undecided": "No change was shown, but these runs cannot exclude one larger than the tolerance.",
 }
 
 
 def result_sentence(result: ConfigurationResult) -> str:
-    """Return what the verdict on a configuration means for its user."""
+    """Return one sentence on what the verdict on a configuration means for the user."""
     if result.setup:
         return setup_meaning(result)
     inner, outer = result.check_verdict("inner"), result.check_verdict("outer")
     if result.verdict != "perturbed":
         return _MEANS[result.verdict]
     if inner == "perturbed" and outer == "perturbed":
-        return "Its hardware numbers no longer describe the untouched program, either within a run or across runs."
+        return "Its hardware metrics do not describe the original program, either within a run or across runs."
     if outer == "perturbed":
-        return "Its runs can no longer be compared with runs of the reference interval by interval."
+        return "Its runs cannot be compared with the reference runs interval by interval."
     if inner != "perturbed":
-        return "Its software metrics no longer correlate with the others as they do when fewer are collected."
-    return "Inside its runs, hardware metrics no longer move together as they do in the untouched program."
+        return "Its software metrics do not correlate with other metrics as they do if fewer metrics are collected."
+    return "Within its runs, hardware metrics do not move together as they do in the original program."
 
 
 def advice(result: ConfigurationResult, content: ReportContent) -> tuple[str, ...]:
-    """Return what to do about the verdict, one sentence each."""
+    """Return advice on a verdict, one sentence each."""
     if result.verdict == "unperturbed":
-        said = f"Nothing: measurements of {result.configuration} hold for {first_name(result)} too."
+        said = f"Nothing: measurements of {result.configuration} are valid for {first_name(result)} too."
         return (said if result.setup else "Nothing: use the numbers of these runs.",)
     if result.setup and result.verdict == "perturbed":
         return setup_advice(result)
@@ -305,17 +305,17 @@ def advice(result: ConfigurationResult, content: ReportContent) -> tuple[str, ..
 def _advice_perturbed(result: ConfigurationResult, content: ReportContent) -> tuple[str, ...]:
     if result.is_sham:
         return (
-            "A sham counts nothing, so the change comes from the rewritten code. `layouts: varied` includes the "
-            "effect of layout in the variation between runs.",
+            "A sham does not count, so the change comes from the rewritten code. With `layouts: varied`, the effect of "
+            "the layout becomes part of the variation between runs.",
         )
     anchor = content.settings.anchor
     origins = {change.origin for change in result.having("perturbed")}
     own = [name for name in result.software if name != anchor]
-    said = [f"Take the hardware numbers from the {listing(result.references)} runs, not from these."]
+    said = [f"Take the hardware metrics from the {listing(result.references)} runs, not from these runs."]
     if anchor is not None and not own:
         said.append(f"Choose a cheaper anchor than {anchor}: every other configuration contains it too.")
     elif len(own) > 1:
-        said.append(f"Collect {listing(own)} in runs of their own (one subset each in the spec) and check again.")
+        said.append(f"Collect {listing(own)} in separate runs (one subset each in the spec), and check again.")
     elif own:
         said.append(
             f"{own[0]} perturbs by itself: count a rarer event instead, or do not combine it with hardware metrics."
@@ -323,11 +323,11 @@ def _advice_perturbed(result: ConfigurationResult, content: ReportContent) -> tu
     if "layout" in origins and origins <= {"layout", "unclear", None}:
         said.append(
             "The sham build shows the same change: it comes from the layout of the code or the no-ops that replace "
-            "the increments, not from the counting. `layouts: varied` includes the effect of layout in the "
-            "variation between runs."
+            "the increments, not from the counting. With `layouts: varied`, the effect of the layout becomes part of "
+            "the variation between runs."
         )
     if result.check_verdict("inner") == "unperturbed":
-        said.append("Within a run nothing is perturbed: use the runs one by one, but do not merge them with others.")
+        said.append("Within a run, nothing is perturbed: use each run by itself, but do not merge it with other runs.")
     return tuple(said)
 
 

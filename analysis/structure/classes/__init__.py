@@ -1,1 +1,1 @@
-"""Classes of a run's elements: given, by bands of one metric, or found by clustering; and each element's class."""
+"""Classes of a run's elements: given classes, bands of one metric, or clusters; and the class of each element."""

@@ -1,6 +1,6 @@
-"""Classifiers by a map and by bands of one metric, the base that all share, and the short names of classes.
+"""Base of classifiers, classifiers by a map and by bands of one metric, and the names of classes.
 
-Section 1 of "Structural analysis of measurement paths": a fixed set of elements is decomposed into a small number of
+Section 1 of "Structural analysis of measurement paths": a fixed set of elements is divided into a small number of
 classes, so that a long path becomes a short sequence of class indexes. The paper's elements are pages, modules or disk
 blocks; `metric_classes` classifies intervals of a trace.
 """
@@ -22,10 +22,10 @@ from unperturbed.analysis.structure.classes.scaling import RESOLUTION, FloatArra
 from unperturbed.errors import DataError
 
 _GAP = 0.2
-"""Share of a metric's range over the classes that must lie between two levels."""
+"""Minimum gap between two levels of a metric, as a share of the metric's range over the classes."""
 
 _LEAST_GAP = 3 * RESOLUTION
-"""A smaller one, on the scale, is not a difference worth a name."""
+"""Minimum gap between two levels, on the scale; smaller differences are not named."""
 
 _LEVELS = {1: ("",), 2: ("low", "high"), 3: ("low", "medium", "high")}
 _MOST_METRICS = 3
@@ -34,13 +34,13 @@ _MOST_METRICS = 3
 def class_names(centres: FloatArray, metrics: Sequence[str]) -> tuple[str, ...]:
     """Name classes by the fewest metrics that distinguish each from all others: `PAPI_L2_TCM high, PAPI_BR_MSP low`.
 
-    `centres`: array of float64, shape (k, metrics). On one scale.
-    Result: All different. Classes that have the same levels in every three metrics are numbered.
+    `centres`: array of float64, shape (k, metrics). Centres of the classes on one scale.
+    Result: Different names. Classes that no set of three metrics distinguishes are numbered.
     """
     if len(centres) == 1:
         return ("all alike",)
     levels = [_levels(column) for column in centres.T]
-    # Metrics in which classes differ most come first.
+    # The metrics in which classes differ most come first.
     order = sorted(range(len(metrics)), key=lambda column: -float(np.ptp(centres[:, column])))
     names = [_name(one, levels, order, metrics) for one in range(len(centres))]
     return tuple(
@@ -50,7 +50,7 @@ def class_names(centres: FloatArray, metrics: Sequence[str]) -> tuple[str, ...]:
 
 
 def _levels(column: FloatArray) -> tuple[str, ...]:
-    """Return the level of each class in one metric: at most two gaps divide them, the widest ones."""
+    """Return the level of each class in one metric; levels are separated by the widest gaps, at most two."""
     ordered = np.sort(column)
     gaps = np.diff(ordered)
     wide = np.flatnonzero(gaps > max(_GAP * (ordered[-1] - ordered[0]), _LEAST_GAP))
@@ -60,7 +60,7 @@ def _levels(column: FloatArray) -> tuple[str, ...]:
 
 
 def _name(one: int, levels: Sequence[tuple[str, ...]], order: Sequence[int], metrics: Sequence[str]) -> str:
-    """Name one class by the smallest set of metrics that the fewest others share with it."""
+    """Name one class by the smallest set of metrics whose levels the fewest other classes share."""
     others = [other for other in range(len(levels[0])) if other != one]
     distinguishing = [column for column in order if levels[column][one]]
     best: tuple[int, ...] = ()
@@ -85,15 +85,15 @@ def band_names(edges: FloatArray, metric: str) -> tuple[str, ...]:
 
 
 def location_names(centres: FloatArray, metric: str) -> tuple[str, ...]:
-    """Name classes of one value by where they lie, such as `x near 4100`; of addresses `low` would mean little."""
+    """Name classes of a single value by their position (`x near 4100`); "low" would mean little for addresses."""
     if len(centres) == 1:
         return ("all alike",)
     return tuple(f"{metric} near {text}" for text in _distinct(centres, 3))
 
 
 def _distinct(values: FloatArray, digits: int) -> list[str]:
-    """Format numbers with these digits, or with as many more as make them differ."""
-    for count in range(digits, 18):  # 17 distinguish any two
+    """Format numbers with the given number of digits, or with more if necessary to make them differ."""
+    for count in range(digits, 18):  # 17 digits distinguish any two numbers
         texts = [_format(value, count) for value in values.tolist()]
         if len(set(texts)) == len(values):
             break
@@ -108,28 +108,28 @@ def _format(value: float, digits: int) -> str:
 ClassMap: TypeAlias = Mapping[Any, Hashable] | Callable[[Any], Hashable]
 
 MOST_NUMBER = 255
-"""Greatest class number that a map may give."""
+"""Largest class number in a map."""
 
 _LARGEST = 1e150
-"""Largest value that can be classified: squares of larger ones overflow."""
+"""Largest value that can be classified; squares of larger values overflow."""
 
 _LETTERS = string.ascii_uppercase + string.ascii_lowercase + string.digits
 _OTHERS = "others"
 
 
 def class_letter(number: int) -> str:
-    """Return the letter of a class in figures and texts: A to Z, a to z, 0 to 9, then further letters of Unicode."""
+    """Return the letter of a class in figures and texts: A to Z, a to z, 0 to 9, then other Unicode letters."""
     return _LETTERS[number] if number < len(_LETTERS) else chr(0x100 + number - len(_LETTERS))
 
 
 @dataclass(frozen=True)
 class Quantiles:
-    """Request bands of one metric that have equally many elements.
+    """Request for bands of one metric with equal numbers of elements.
 
     Attributes
     ----------
     count : int
-        Bands; fewer come out where many elements have the same value.
+        Number of bands; the result has fewer if many elements have the same value.
     """
 
     count: int
@@ -137,14 +137,14 @@ class Quantiles:
 
 @dataclass(frozen=True)
 class Ranges:
-    """Request bands of one metric, or of addresses, that are equally wide, as cylinders of a disk are.
+    """Request for equally wide bands of one metric, or of addresses (such as a disk's cylinders).
 
     Attributes
     ----------
     count : int
-        Bands.
+        Number of bands.
     low, high : float, optional
-        Bounds of all bands together, the smallest and the largest value by default. What lies outside belongs to the
+        Bounds of the range that is divided; by default the smallest and the largest value. Values outside belong to the
         first or the last band.
     """
 
@@ -155,28 +155,28 @@ class Ranges:
 
 @dataclass(frozen=True)
 class MostUsed:
-    """Request a class for each of the most used elements, and one for all others.
+    """Request for a class for each of the most used elements, and one class for all others.
 
     Attributes
     ----------
     count : int
-        Classes, that of the others included.
+        Number of classes, including that of all other elements.
     """
 
     count: int
 
 
 class Classes(ABC):
-    """A classifier of elements. Classes are numbered from 0."""
+    """Classifier of elements; classes are numbered from 0."""
 
     @property
     @abstractmethod
     def names(self) -> tuple[str, ...]:
-        """Name of each class."""
+        """The name of each class."""
 
     @abstractmethod
     def assign(self, values: Any) -> NDArray[np.int32]:
-        """Return the class of each element on its own: shape (n,)."""
+        """Return the class of each element, independently of the others: shape (n,)."""
 
     def describe(self) -> tuple[str, ...]:
         """Return a line of text for each class: its letter and its name."""
@@ -188,11 +188,11 @@ class Classes(ABC):
 
 @dataclass(frozen=True, eq=False)
 class GivenClasses(Classes):
-    """Classes by a map from element to class."""
+    """Classes given by a map from element to class."""
 
-    class_map: ClassMap  # From an element to the label of its class
-    numbers: Mapping[Hashable, int]  # From a label to the class's number
-    others: int | None = None  # Class of elements that the mapping does not have; None refuses them
+    class_map: ClassMap  # Map from an element to the label of its class
+    numbers: Mapping[Hashable, int]  # Map from a label to the class's number
+    others: int | None = None  # Class of elements that are not in the mapping; None refuses them
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -205,8 +205,8 @@ class GivenClasses(Classes):
         missing = next((place for place, label in enumerate(labels) if label not in self.numbers), None)
         if missing is not None:
             raise DataError(
-                f"the class of element {missing} is {labels[missing]!r}, not one of "
-                f"{', '.join(map(str, self.numbers)) or 'no classes'}"
+                f"the class of element {missing} is {labels[missing]!r}: "
+                f"use {', '.join(map(str, self.numbers)) or 'a map with classes'}"
             )
         return np.array([self.numbers[label] for label in labels], np.int32)
 
@@ -222,12 +222,12 @@ class GivenClasses(Classes):
             ) from error
         if self.others is None:
             raise DataError(
-                f"element {position}, {element!r}, has no class in the given map: add it, or give a function"
+                f"element {position}, {element!r}, has no class in the given map: add the element, or give a function"
             )
         return tuple(self.numbers)[self.others]
 
     def describe(self) -> tuple[str, ...]:
-        """Return a line for each class: its letter, its name, and how many different elements a mapping has of it."""
+        """Return a line for each class: its letter, its name, and its number of different elements in a mapping."""
         lines = super().describe()
         if not isinstance(self.class_map, Mapping):
             return lines
@@ -238,21 +238,21 @@ class GivenClasses(Classes):
 def classes_of_map(class_map: ClassMap, elements: Iterable[Any]) -> GivenClasses:
     """Number the classes of a map.
 
-    `class_map`: From an element to its class. Whole numbers from 0 to 255 are the classes' numbers; other classes are
-    numbered in the order of the mapping, or in which a function returns them for these elements.
+    `class_map`: Map from an element to its class. Integers from 0 to 255 are the classes' numbers; other classes are
+    numbered in the order of the mapping, or of a function's results for these elements.
     """
     given: Iterable[Any] = class_map.values() if isinstance(class_map, Mapping) else map(class_map, elements)
     labels = [_plain_label(label, place) for place, label in enumerate(given)]
     if labels and all(isinstance(label, int) for label in labels):
         wrong = next((label for label in labels if not 0 <= label <= MOST_NUMBER), None)
         if wrong is not None:
-            raise DataError(f"class {wrong} is not from 0 to {MOST_NUMBER}: give classes small numbers, or names")
+            raise DataError(f"class {wrong} is not between 0 and {MOST_NUMBER}: use smaller numbers, or names")
         labels = list(range(max(labels) + 1))
     return GivenClasses(class_map, {label: number for number, label in enumerate(dict.fromkeys(labels))})
 
 
 def _plain_label(label: Any, position: int) -> Any:
-    """Return a label, numpy's whole numbers as Python's."""
+    """Return a label, with numpy's integers converted to Python's."""
     plain = int(label) if isinstance(label, (np.integer, bool, np.bool_)) else label
     if not isinstance(plain, Hashable):
         raise DataError(f"the class of element {position} is {label!r}: give a number, a text or a tuple")
@@ -260,7 +260,7 @@ def _plain_label(label: Any, position: int) -> Any:
 
 
 def identity_classes(elements: Sequence[Hashable]) -> GivenClasses:
-    """Give each different element a class of its own, numbers in ascending order, others as they appear."""
+    """Give each different element its own class; numbers are sorted, other elements are in order of occurrence."""
     different: list[Any] = list(dict.fromkeys(elements))
     if all(isinstance(element, (int, float)) for element in different):
         different.sort()
@@ -269,7 +269,7 @@ def identity_classes(elements: Sequence[Hashable]) -> GivenClasses:
 
 
 def most_used_classes(elements: Sequence[Hashable], count: int) -> GivenClasses:
-    """Give the most used elements a class each, the most used first, and all others one."""
+    """Give each of the most used elements its own class, the most used first, and all others a common class."""
     check_count(count, "classes of the most used elements")
     kept = [element for element, _ in Counter(elements).most_common(count - 1)]
     others = next(label for label in (_OTHERS, f"all {_OTHERS}", f"{_OTHERS} than these") if label not in kept)
@@ -279,20 +279,20 @@ def most_used_classes(elements: Sequence[Hashable], count: int) -> GivenClasses:
 
 @dataclass(frozen=True, eq=False)
 class BandClasses(Classes):
-    """Bands of one metric, or of addresses."""
+    """Classes that are bands of one metric, or of addresses."""
 
     edges: FloatArray  # (k − 1,): Ascending. An element on an edge belongs to the band above.
     metric: str
-    per: str | None = None  # Divisor of rates, where the metric is of a trace
+    per: str | None = None  # Divisor of rates, if the metric is a trace's
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The one metric."""
+        """The metric, as a tuple of one name."""
         return (self.metric,)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The bands, such as `x < 3`."""
+        """The names of the bands, such as `x < 3`."""
         return band_names(self.edges, self.metric)
 
     def assign(self, values: ArrayLike) -> NDArray[np.int32]:
@@ -302,29 +302,29 @@ class BandClasses(Classes):
 
 
 def quantile_bands(values: FloatArray, count: int, metric: str, per: str | None = None) -> BandClasses:
-    """Return bands that have equally many of the values, shape (n,)."""
+    """Return bands that contain equal numbers of the values, shape (n,)."""
     check_count(count, "quantiles")
     edges = np.quantile(values, np.arange(1, count) / count)
     below, first = np.unique(np.searchsorted(np.sort(values), edges), return_index=True)
-    return BandClasses(edges[first[below > 0]], metric, per)  # equal values lie in one band, which leaves others empty
+    return BandClasses(edges[first[below > 0]], metric, per)  # equal values are in one band, so others may be empty
 
 
 def range_bands(values: FloatArray, request: Ranges, metric: str, per: str | None = None) -> BandClasses:
-    """Return bands that are equally wide."""
+    """Return bands of equal width."""
     check_count(request.count, "ranges")
     low = float(values.min()) if request.low is None else request.low
     high = float(values.max()) if request.high is None else request.high
     if low == high and request.low is None and request.high is None:
         return BandClasses(np.zeros(0), metric, per)
     if not low < high:
-        raise DataError(f"ranges from {low:g} to {high:g}: give a lower bound that lies below the upper one")
+        raise DataError(f"ranges from {low:g} to {high:g} are empty: give a lower bound below the upper bound")
     return BandClasses(np.linspace(low, high, request.count + 1)[1:-1], metric, per)
 
 
 def check_count(count: int, what: str) -> None:
-    """Refuse a number of classes out of range."""
+    """Raise ValueError if a number of classes is out of range."""
     if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or not 1 <= count <= MOST_NUMBER + 1:
-        raise ValueError(f"{count!r} {what}: give a whole number from 1 to {MOST_NUMBER + 1}")
+        raise ValueError(f"the number of {what} is {count!r}: use a whole number from 1 to {MOST_NUMBER + 1}")
 
 
 def metric_rows(values: ArrayLike, metrics: Sequence[str]) -> FloatArray:
@@ -334,7 +334,7 @@ def metric_rows(values: ArrayLike, metrics: Sequence[str]) -> FloatArray:
     except (TypeError, ValueError) as error:
         raise DataError(f"values are not numbers ({error}): give float values of shape (n,) or (n, metrics)") from error
     if rows.ndim not in (1, 2):
-        raise DataError(f"values have shape {rows.shape}: give (n,) or (n, metrics)")
+        raise DataError(f"values have the shape {rows.shape}: give the shape (n,) or (n, metrics)")
     rows = rows.reshape(len(rows), -1 if rows.size else len(metrics))
     if rows.shape[1] != len(metrics):
         raise DataError(
@@ -344,8 +344,8 @@ def metric_rows(values: ArrayLike, metrics: Sequence[str]) -> FloatArray:
     wrong = np.argwhere(~(np.abs(rows) <= _LARGEST))
     if len(wrong):
         row, column = (int(index) for index in wrong[0])
-        more = f", and {len(wrong) - 1} more are not finite numbers" if len(wrong) > 1 else ""
+        more = f" (further unusable values: {len(wrong) - 1})" if len(wrong) > 1 else ""
         raise DataError(
-            f"{metrics[column]} of element {row} is {rows[row, column]}{more}: drop or fill it before classifying"
+            f"{metrics[column]} of element {row} is {rows[row, column]}{more}: drop or replace it before classification"
         )
     return rows

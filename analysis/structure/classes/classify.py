@@ -1,7 +1,7 @@
-"""Read a run's elements, and classify them: by given classes, bands, the most used elements, or clustering.
+"""Reading of a run's elements, and classification: by given classes, bands, the most used elements, or clustering.
 
 Elements are intervals of a trace, rows of numbers, or accesses. Metrics of intervals are rates, so that intervals of
-different length compare.
+different lengths are comparable.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ from unperturbed.errors import DataError
 TIME = "time"
 
 _WORK = ("PAPI_TOT_INS", "perf::instructions", "callgrind::Ir")
-"""Counters of instructions."""
+"""Counters of instructions, in order of preference."""
 
 _SHORT = 0.05
-"""An interval with a smaller share of the median interval's work, as the last of a run, is too short to classify."""
+"""Minimum work of a classified interval, as a share of the median; a run's last interval is often shorter."""
 
 _WAITING = 0.05
-"""Share of intervals without work above which waiting is part of what a program does."""
+"""Share of intervals without work above which waiting is considered part of the program's work."""
 
 
 def default_per(trace: Trace) -> str:
-    """Return the default divisor of rates: instructions where nearly all intervals have some, else `time`.
+    """Return the default divisor of rates: instructions if nearly all intervals have some, else `time`.
 
-    Rates of instructions stay constant where the program loses its processor for a while; where it waits as part of its
-    work, they would hide that.
+    Rates per instruction remain constant while the program loses its processor; but they would hide waiting that is
+    part of the program's work.
     """
     for name in _WORK:
         if name in trace.metrics and len(trace):
@@ -63,20 +63,21 @@ def default_per(trace: Trace) -> str:
 
 
 def default_metrics(trace: Trace, per: str | None) -> tuple[str, ...]:
-    """Return hardware metrics, simulated ones included; without any, those of the operating system; else all.
+    """Return hardware metrics, including simulated ones; if there are none, those of the operating system, else all.
 
-    Software metrics mark places in the program, which phases are compared with. The divisor of rates is left out.
+    Software metrics come last, because they mark places in the program, with which phases are compared. The divisor of
+    rates is left out.
     """
     preferred: tuple[tuple[Kind, ...], ...] = (("hardware", "simulated"), ("os",), ())
     for kinds in preferred:
         names = tuple(name for name in trace.names(*kinds) if name != per)
         if names:
             return names
-    raise DataError(f"the trace has no metric{f' but {per}' if per else ''}: there is nothing to classify intervals by")
+    raise DataError(f"the trace has no metric{f' except {per}' if per else ''}: record metrics to classify intervals")
 
 
 def rates_of(trace: Trace, metrics: Sequence[str], per: str | None) -> Rates:
-    """Return counters divided by what `per` counted (`time`: in ns), and gauges and derived metrics as they are."""
+    """Return counters divided by the counter `per` (`time`: in ns), and gauges and derived metrics unchanged."""
     values = trace.values(metrics)
     _refuse_missing(values, metrics)
     counters = np.array([_is_counter(trace, name) for name in metrics])
@@ -87,7 +88,7 @@ def rates_of(trace: Trace, metrics: Sequence[str], per: str | None) -> Rates:
     usual = float(np.median(work))
     if usual <= 0:
         raise DataError(f"`per` is {per!r}, which is 0 in most intervals: give another counter, or None for no rates")
-    # An interval without an instruction, in which the program waited, has no events either, and rates of 0.
+    # An interval without instructions, in which the program waited, has no events either, and gets rates of 0.
     rates = np.where(counters, values / np.maximum(work, 1)[:, None], values)
     return Rates(tuple(metrics), per, rates, work >= _SHORT * usual, np.where(whole, 1 / usual, 0.0))
 
@@ -111,7 +112,7 @@ def _refuse_missing(values: FloatArray, metrics: Sequence[str]) -> None:
     wrong = np.argwhere(~np.isfinite(values))
     if len(wrong):
         row, column = (int(index) for index in wrong[0])
-        more = f", and in {len(wrong) - 1} more places" if len(wrong) > 1 else ""
+        more = f" (further missing values: {len(wrong) - 1})" if len(wrong) > 1 else ""
         raise DataError(
             f"metric {metrics[column]!r} is {values[row, column]} in interval {row}{more}: use metrics that have a "
             "value in every interval"
@@ -125,11 +126,11 @@ AUTO = "auto"
 
 @dataclass(frozen=True, eq=False)
 class Elements:
-    """A run's elements."""
+    """Elements of a run, as given and as rates."""
 
-    items: Sequence[Any]  # As they were given: numbers, tuples of numbers, or anything hashable
-    rates: Rates | None  # The same as rows of numbers; None where they are not numbers
-    # Whether they are whole numbers or no numbers at all, each exact, rather than what an interval counted.
+    items: Sequence[Any]  # Elements as given: numbers, tuples of numbers, or anything hashable
+    rates: Rates | None  # Elements as rows of numbers; None if they are not numbers
+    # Whether elements are accesses (integers, or not numbers), which are exact, instead of an interval's counts.
     are_accesses: bool
 
     def __len__(self) -> int:
@@ -145,8 +146,8 @@ def read_elements(source: Source, *, metrics: Sequence[str] | None, per: str | N
     array = _as_array(source)
     if not isinstance(array, np.ndarray):
         if metrics is not None:
-            such = f", such as {array[0]!r}" if array else ""
-            raise DataError(f"the elements are not numbers{such}: they cannot be classified by {', '.join(metrics)}")
+            such = f" ({array[0]!r})" if array else ""
+            raise DataError(f"elements that are not numbers{such} cannot be classified by {', '.join(metrics)}")
         return Elements(array, None, are_accesses=True)
     columns = ["value"] if array.ndim < 2 else [f"metric {column}" for column in range(array.shape[-1])]
     names = tuple(columns if metrics is None else metrics)
@@ -160,7 +161,7 @@ def _of_trace(trace: Trace, metrics: Sequence[str] | None, per: str | None) -> E
     divisor = default_per(trace) if per == AUTO else per
     names = tuple(metrics) if metrics is not None else default_metrics(trace, divisor)
     if not names:
-        raise DataError("`metrics` is empty: name at least one, or leave it out")
+        raise DataError("`metrics` is empty: name at least one metric, or omit `metrics`")
     columns = [trace[name].tolist() for name in names]
     items = columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
     return Elements(items, rates_of(trace, names, divisor), are_accesses=False)
@@ -174,7 +175,7 @@ def _as_array(source: ArrayLike | Iterable[Any]) -> NDArray[Any] | list[Any]:
             return array
         if array.ndim != 1 or array.dtype.kind not in "OUS":
             raise DataError(
-                f"the elements are an array of {array.dtype} of shape {array.shape}: give numbers, or a "
+                f"the elements are an array of {array.dtype} with the shape {array.shape}: give numbers, or a "
                 "one-dimensional array of hashable elements"
             )
         return _as_array(array.tolist())
@@ -187,7 +188,7 @@ def _as_array(source: ArrayLike | Iterable[Any]) -> NDArray[Any] | list[Any]:
     if all(isinstance(item, (list, np.ndarray)) for item in items):
         widths = sorted({len(item) for item in items})
         if len(widths) > 1:
-            raise DataError(f"rows have {widths[0]} to {widths[-1]} values: give the same number in each")
+            raise DataError(f"rows have {widths[0]} to {widths[-1]} values: give the same number in each row")
         return np.array(items, dtype=np.float64)
     return items
 
@@ -197,16 +198,16 @@ ClassesRequest: TypeAlias = int | Quantiles | Ranges | MostUsed | ClassMap | Cla
 
 @dataclass(frozen=True, eq=False)
 class Classification:
-    """The class of each element."""
+    """Result of classification: the class of each element."""
 
     classes: Classes  # The classifier
     labels: NDArray[np.int64]  # (n,)
-    mixed: NDArray[np.bool_]  # (n,): Intervals in which one class gives way to the next
-    outliers: NDArray[np.bool_]  # (n,): Elements that are far from all classes
+    mixed: NDArray[np.bool_]  # (n,): Whether an interval is one in which one class changes to the next
+    outliers: NDArray[np.bool_]  # (n,): Whether an element is far from all classes
 
 
 def classify(elements: Elements, request: ClassesRequest, *, smooth: bool | None, seed: int) -> Classification:
-    """Classify elements as requested; `smooth` makes changes of class pay, None for intervals alone."""
+    """Classify elements as requested; `smooth` gives changes of class a cost, by default for intervals only."""
     smoothed = not elements.are_accesses if smooth is None else smooth
     classes = request if isinstance(request, Classes) else _find_classes(elements, request, smoothed, seed)
     if isinstance(classes, MetricClasses):
@@ -223,13 +224,13 @@ def classify(elements: Elements, request: ClassesRequest, *, smooth: bool | None
 
 
 def _classify_by_known_elements(classes: GivenClasses, known: Mapping[Any, Any], elements: Elements) -> Classification:
-    """Classify by another run's map; elements that it lacks have the number behind its classes."""
+    """Classify elements by another run's map; elements that it lacks get the number after its classes."""
     _check_hashable(elements)
     met = np.array([item in known for item in elements.items], bool)
     if len(met) and not met.any():
         raise DataError(
-            f"none of these {len(met):,} elements, such as {elements.items[0]!r}, is among those of the classes: "
-            "classify elements of the same kind"
+            f"none of the {len(met):,} elements (for example {elements.items[0]!r}) has a class: classify elements of "
+            "the same kind as in the first run"
         )
     labels = np.full(len(elements), len(classes), np.int64)
     labels[met] = classes.assign(item for item, is_known in zip(elements.items, met.tolist(), strict=True) if is_known)
@@ -237,7 +238,7 @@ def _classify_by_known_elements(classes: GivenClasses, known: Mapping[Any, Any],
 
 
 def _find_classes(elements: Elements, request: ClassesRequest, smooth: bool, seed: int) -> Classes:
-    """Derive classes from the elements themselves."""
+    """Find the requested classes from the elements themselves."""
     if isinstance(request, Mapping):
         return classes_of_map(request, ())
     if callable(request):
@@ -256,7 +257,7 @@ def _find_classes(elements: Elements, request: ClassesRequest, smooth: bool, see
 
 
 def _find_classes_of_accesses(elements: Elements, request: ClassesRequest) -> Classes | None:
-    """Return classes of the most used elements, or of all where they are few; None where these are many numbers."""
+    """Return classes of the most used elements, or of all if there are few; None if they are many different numbers."""
     _check_hashable(elements)
     if isinstance(request, MostUsed):
         return most_used_classes(elements.items, request.count)
@@ -272,7 +273,7 @@ def _requested_count(request: ClassesRequest) -> int | None:
         return None
     if not isinstance(request, (int, np.integer)):
         raise TypeError(
-            f"classes is {request!r}: give a number, Quantiles, Ranges, MostUsed, a map, or the classes of another "
+            f"classes is {request!r}: use a number, Quantiles, Ranges, MostUsed, a map, or the classes of another "
             "sequence"
         )
     check_count(int(request), "classes")
@@ -284,7 +285,7 @@ def _find_bands(elements: Elements, request: Quantiles | Ranges) -> BandClasses:
     rates = _require_numbers(elements, kind.lower())
     if len(rates.metrics) != 1:
         raise DataError(
-            f"{kind} divide one metric, but there are {len(rates.metrics)}: name one, or ask for a number of classes"
+            f"{kind} classify by one metric, not {len(rates.metrics)}: name one metric, or give a number of classes"
         )
     if isinstance(request, Quantiles):
         return quantile_bands(rates.values[:, 0], request.count, rates.metrics[0], rates.per)
@@ -294,7 +295,7 @@ def _find_bands(elements: Elements, request: Quantiles | Ranges) -> BandClasses:
 def _require_numbers(elements: Elements, what: str) -> Rates:
     if elements.rates is None:
         raise DataError(
-            f"{what} need numbers, but elements such as {elements.items[0]!r} are not: give a map, or MostUsed"
+            f"{what} need numbers, but elements such as {elements.items[0]!r} are not numbers: use a map or MostUsed"
         )
     return elements.rates
 

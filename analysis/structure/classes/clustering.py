@@ -1,10 +1,10 @@
-"""k-means in which a distance is the bits of a value, and k is the number of classes with the shortest description.
+"""Clustering by k-means: distances are the bits of values, and k is the number of classes that takes the fewest bits.
 
-A class is a cloud of values, a Student's t distribution, whose tails are heavy on purpose: an outlying interval costs
-its class some more bits, but not enough to pay for a class of its own. All classes share their axes, along which
-each has variances of its own. A partition costs its values, which class each is of, and the classes' centres and
-variances. The search starts with k-means of many classes and merges the two that are least separated until a valley of
-density lies between any two. ARCHITECTURE.md compares it with scikit-learn's mixtures.
+A class is a Student's t distribution of values. Its heavy tails are intended: an outlying interval adds some bits to
+its class, but not enough to justify a class of its own. All classes share their axes; each class has its own variances
+along them. The bits of a partition are those of its values, of each value's class, and of the classes' centres and
+variances. The search starts with k-means of many classes and repeatedly merges the two least separated classes, until a
+valley of density separates any two. ARCHITECTURE.md compares this with scikit-learn's mixtures.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ _FIT = ("const float64[:,::1]" + 3 * ", const float64[::1]" + ", float64, const 
 _DISTANCES = ("const float64[:,::1]" + 2 * ", const float64[:,::1]",)
 
 DEGREES_OF_FREEDOM = 4.0
-"""An interval 10 standard deviations off costs 12 bits; under a normal distribution it would cost 72."""
+"""Degrees of freedom of the t distributions: 10 standard deviations cost 12 bits, under a normal distribution 72."""
 
 _FIT_ROUNDS = 6
-"""Of reweighting: further ones hardly move a class."""
+"""Rounds of reweighting; further rounds barely move a class."""
 
 
 def student_t_bits(values: FloatArray, centres: FloatArray, variances: FloatArray) -> FloatArray:
     """Return −log2 of the density of values (n, metrics) under multivariate t distributions: shape (n, k).
 
     Centres and variances have the shape (k, metrics); variances are scale parameters along the axes. Differences
-    between classes are bits; the level depends on the unit, and may be negative.
+    between classes are in bits; absolute values depend on the unit and may be negative.
     """
     measure = compiled(_MODULE, "class_distances", _DISTANCES)
     distances = measure(*map(np.ascontiguousarray, (values, centres, variances)))
@@ -47,7 +47,7 @@ def student_t_bits(values: FloatArray, centres: FloatArray, variances: FloatArra
 
 
 def student_t_peak_bits(variances: FloatArray) -> float:
-    """Return the bits of a value at the centre: the least it can take."""
+    """Return the bits of a value at the centre of a distribution, which are the minimum."""
     metrics, freedom = len(variances), DEGREES_OF_FREEDOM
     normaliser = (
         math.lgamma(freedom / 2) - math.lgamma((freedom + metrics) / 2) + metrics / 2 * math.log(freedom * math.pi)
@@ -58,10 +58,10 @@ def student_t_peak_bits(variances: FloatArray) -> float:
 def fit_student_t(
     values: FloatArray, floor: FloatArray, prior: FloatArray, prior_weight: float, rounds: int = _FIT_ROUNDS
 ) -> tuple[FloatArray, FloatArray]:
-    """Return centre and variances along the axes of values, shape (n, metrics), by expectation and maximisation.
+    """Fit centre and variances along the axes to values, shape (n, metrics), by expectation maximisation.
 
-    `floor`: shape (metrics,). Variance that is always added: what the metrics do not resolve.
-    `prior`: shape (metrics,). Variances to which the fit is shrunk.
+    `floor`: shape (metrics,). Variance that is always added, from the metrics' resolution.
+    `prior`: shape (metrics,). Variances towards which the fit is shrunk.
     """
     centre = median_of_rows(values)
     start = (((values - centre) ** 2).sum(axis=0) + prior_weight * prior) / (len(values) + prior_weight) + floor
@@ -74,7 +74,7 @@ def fit_student_t(
 
 
 def median_of_rows(values: FloatArray) -> FloatArray:
-    """Return `np.median(values, axis=0)` of a row or more without NaN, of few rows in a third of its time."""
+    """Return `np.median(values, axis=0)` of one or more rows without NaN; for few rows, in a third of its time."""
     middle = len(values) // 2
     lower = (len(values) - 1) // 2
     parted = np.partition(values, (lower, middle), axis=0)
@@ -84,42 +84,42 @@ def median_of_rows(values: FloatArray) -> FloatArray:
 Labels: TypeAlias = NDArray[np.int64]
 
 Floor: TypeAlias = Callable[[FloatArray], FloatArray]
-"""From a point on the scale, shape (metrics,), to the least variance of each metric there, of the same shape."""
+"""Function from a point on the scale, shape (metrics,), to the minimum variance of each metric there, same shape."""
 
 MOST_CLASSES = 10
 
 _STARTS = 4
 _PRIOR = 4.0
-"""Values that the shared variances count as, in the variances of one class."""
+"""Weight of the shared variances in the variances of one class, in number of values."""
 _MEANS_ROUNDS, _ROUNDS, _LAST_ROUNDS = 20, 4, 30
 _OUTLIER_SHARE = 0.01
 """Share of values that may be outliers."""
 
 _LEAST_RANGE = 4 * RESOLUTION
-"""Of a metric that is all but constant."""
+"""Range that is used for a nearly constant metric."""
 
 _SEARCHED, _FITTED = 1500, 20_000
-"""Values of the sample that is searched, and of the one for the last rounds: more hardly move a centre."""
+"""Sizes of the samples for the search and for the last rounds; larger samples barely move a centre."""
 
 VALLEY_BITS = 4.0
-"""Bits that a valley must save. Six values in the smaller class and none between are enough."""
+"""Minimum bits that a valley must save; six values in the smaller class and none in between are enough."""
 
 _WINDOWS = 9
-"""Where the valley is looked for, evenly over the middle half of the way."""
+"""Number of windows searched for a valley, evenly spread over the middle half of the line between two medians."""
 
 
 @dataclass(frozen=True, eq=False)
 class Clusters:
-    """Classes of values on one scale."""
+    """Clusters of values on one scale, which are the classes."""
 
-    centres: FloatArray  # (k, metrics): One row a class
-    axes: FloatArray  # (metrics, metrics): A column an axis; the same for all classes
-    variances: FloatArray  # (k, metrics): Along the axes
-    counts: NDArray[np.int64]  # (k,): Values of each class, of those that it was fitted to
-    # Bits of a value that is far from its class, whichever it is: it can lie anywhere. Only values of which several
-    # lie near each other, and far from all others, are worth a class.
+    centres: FloatArray  # (k, metrics): One row for each class
+    axes: FloatArray  # (metrics, metrics): One column for each axis; the same for all classes
+    variances: FloatArray  # (k, metrics): Variances along the axes
+    counts: NDArray[np.int64]  # (k,): Number of values to which each class was fitted
+    # Bits of a value that is far from any class: it can be anywhere. Only several values that are near each other, and
+    # far from all others, justify a class.
     outlier_bits: float
-    # Description length of these values, their classes and the classes themselves, but for a constant that is the
+    # Description length of these values, their classes and the classes themselves, except for a constant that is the
     # same for all partitions.
     bits: float
 
@@ -131,33 +131,33 @@ class Clusters:
         return student_t_bits(scaled @ self.axes, self.centres @ self.axes, self.variances)
 
     def class_bits(self) -> FloatArray:
-        """Return the bits that name each class, by its frequency: shape (k,)."""
+        """Return the bits that identify each class, from its frequency: shape (k,)."""
         bits: FloatArray = -np.log2(self.counts / self.counts.sum())
         return bits
 
     def parameter_bits(self) -> float:
         """Return the bits of centres and variances.
 
-        A centre is given to its standard error; a variance takes half a bit for each doubling of its values.
+        A centre is encoded to its standard error; a variance takes half a bit for each doubling of the values' number.
         """
         centres = np.maximum(np.log2(np.sqrt(self.counts)[:, None] / np.sqrt(self.variances)), 0).sum()
         return float(centres + self.variances.shape[1] / 2 * np.log2(self.counts).sum())
 
     def nearest(self, scaled: FloatArray) -> Labels:
-        """Return the class in which each value, with the class's name, has the fewest bits: shape (n,)."""
+        """Return the class in which each value takes the fewest bits, including the class's own: shape (n,)."""
         labels: Labels = np.argmin(self.value_bits(scaled) + self.class_bits(), axis=1)
         return labels
 
     def take(self, order: Labels) -> Clusters:
-        """Return some of the classes, in this order."""
+        """Return the classes with the given numbers, in this order."""
         return replace(self, centres=self.centres[order], variances=self.variances[order], counts=self.counts[order])
 
 
 def cluster(scaled: FloatArray, floor: Floor, *, classes: int | None, rng: np.random.Generator) -> Clusters:
-    """Find classes of values on one scale, shape (n, metrics), a row or more.
+    """Find classes of values on one scale, shape (n, metrics), with at least one row.
 
-    `classes`: Fewer are found where there are fewer different values. None finds the 1 to 10 separated classes with the
-    fewest bits.
+    `classes`: Number of classes; the result has fewer if there are fewer different values. None finds the 1 to 10
+    separated classes that take the fewest bits.
     """
     part = _sample(scaled, _SEARCHED, rng)
     whole = [_refine(part, np.zeros(len(part), np.int64), floor, _ROUNDS)] if classes in (None, 1) else []
@@ -167,12 +167,12 @@ def cluster(scaled: FloatArray, floor: Floor, *, classes: int | None, rng: np.ra
     more = _sample(scaled, _FITTED, rng)
     fitted, _ = _refine(more, best.nearest(more), floor, _LAST_ROUNDS, keep=classes is not None)
     if classes is not None and len(fitted) < len(best):
-        fitted = best  # a class to which no further value is nearest is a class all the same
+        fitted = best  # a class remains a class even if no further value is nearest to it
     return fitted
 
 
 def refit(values: FloatArray, labels: Labels, floor: Floor) -> Clusters:
-    """Fit classes to values whose class is known; classes without a value are left out."""
+    """Fit classes to values with known classes; classes without values are left out."""
     _, used = np.unique(labels, return_inverse=True)
     return _fit(values, used.astype(np.int64), floor)[0]
 
@@ -184,12 +184,12 @@ def _sample(values: FloatArray, most: int, rng: np.random.Generator) -> FloatArr
 
 
 def _search(values: FloatArray, floor: Floor, classes: int | None, rng: np.random.Generator) -> tuple[Clusters, Labels]:
-    """Return the classes that one start leads to: all separated, or as many as requested."""
+    """Return the classes found from one start: all separated classes, or the requested number."""
     most = MOST_CLASSES if classes is None else max(MOST_CLASSES, min(2 * classes, classes + MOST_CLASSES))
     labels = _k_means(values, most, rng)
     keep = classes is not None
     found, labels = _refine(values, labels, floor, _ROUNDS, keep=keep)
-    # Merge the least separated pair until all are separated, or as many are left as requested.
+    # Merge the least separated pair until all are separated, or the requested number remains.
     while len(found) > (classes or 1):
         least, pair = _least_separated(values, labels, found)
         if classes is None and least > VALLEY_BITS:
@@ -205,7 +205,7 @@ def _search(values: FloatArray, floor: Floor, classes: int | None, rng: np.rando
 def _split_one(
     values: FloatArray, labels: Labels, clusters: Clusters, floor: Floor, rng: np.random.Generator
 ) -> tuple[Clusters, Labels] | None:
-    """Split the class whose two halves are separated and save the most bits; None where no split saves any."""
+    """Split the class whose two halves are separated and save the most bits; return None if no split saves bits."""
     if len(clusters) >= MOST_CLASSES:
         return None
     best = None
@@ -226,17 +226,17 @@ def _split_one(
 
 def _k_means(values: FloatArray, k: int, rng: np.random.Generator) -> Labels:
     """Return the labels of k-means with at most k classes."""
-    kmeans2 = load_library("scipy.cluster.vq").kmeans2  # half a second, which not every use of this package needs
+    kmeans2 = load_library("scipy.cluster.vq").kmeans2  # takes half a second, which not every use of this package needs
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of classes that became empty: fewer are as good a start
+        warnings.simplefilter("ignore", UserWarning)  # about classes that became empty: the start is equally good
         _, nearest = kmeans2(values, _spread_points(values, k, rng), minit="matrix", iter=_MEANS_ROUNDS)
     labels: Labels = nearest.astype(np.int64)
     return labels
 
 
 def _spread_points(values: FloatArray, most: int, rng: np.random.Generator) -> FloatArray:
-    """Return starting points that are far apart (k-means++), fewer where there are fewer different values."""
+    """Return starting points that are far apart (k-means++); there are fewer if there are fewer different values."""
     points = [values[rng.integers(len(values))]]
     nearest = np.square(values - points[0]).sum(axis=1)
     while len(points) < most and nearest.any():
@@ -246,7 +246,7 @@ def _spread_points(values: FloatArray, most: int, rng: np.random.Generator) -> F
 
 
 def _least_separated(values: FloatArray, labels: Labels, clusters: Clusters) -> tuple[float, tuple[int, int]]:
-    """Return the bits of the shallowest valley between two classes, and these; without a valley, the nearest two."""
+    """Return the bits of the shallowest valley between two classes, and the two; without a valley, the nearest two."""
     turned, centres = values @ clusters.axes, clusters.centres @ clusters.axes
     members = [turned[labels == one] for one in range(len(clusters))]
     medians = [median_of_rows(values) for values in members]
@@ -262,17 +262,17 @@ def _least_separated(values: FloatArray, labels: Labels, clusters: Clusters) -> 
 
 
 def valley_bits(one: FloatArray, other: FloatArray, variances: FloatArray, way: FloatArray) -> float:
-    """Return how many bits a valley of density between two classes saves; −1 without a valley.
+    """Return the number of bits that a valley of density between two classes saves; −1 without a valley.
 
-    `one`, `other`: shape (n, metrics) and (m, metrics). Values of the classes, none of them empty.
-    `variances`, `way`: shape (metrics,). Of both classes, and from the first one's median to the other's.
+    `one`, `other`: shape (n, metrics) and (m, metrics). Values of the classes, which must not be empty.
+    `variances`, `way`: shape (metrics,). Variances of both classes, and the vector between the classes' medians.
     Result: With a values in the emptiest window between the medians and b in a window around the emptier median, a < b:
-    (a + b)·(1 − H(a / (a + b))) − log₂(a + b) / 2, what a code with a frequency of its own saves over one without.
+    (a + b)·(1 − H(a / (a + b))) − log₂(a + b) / 2, the saving of a code with its own frequency.
 
-    A skewed or flat-topped cloud of values takes fewer bits as two classes than as one, though nothing divides it; so
-    classes have to be divided. Values are projected on Fisher's line through both medians; a window is a quarter of the
-    way. With one class in truth, the density between two points is never below that of both, so nothing is saved but by
-    chance.
+    A skewed or flat-topped cloud of values takes fewer bits as two classes than as one, although nothing separates it;
+    so a valley is required. Values are projected on Fisher's line through both medians; a window is a quarter of their
+    distance. Within a single class, the density between two points is never below that at both points, so a valley
+    saves bits only by chance.
     """
     direction = way / variances
     projected = [np.sort(values @ direction) for values in (one, other)]
@@ -299,7 +299,7 @@ def valley_bits(one: FloatArray, other: FloatArray, variances: FloatArray, way: 
 def _refine(
     values: FloatArray, labels: Labels, floor: Floor, rounds: int, *, keep: bool = False
 ) -> tuple[Clusters, Labels]:
-    """Fit classes and reassign values alternately; return the best partition. `keep` ends before a class is empty."""
+    """Alternately fit classes and reassign values; return the best partition. `keep` stops before a class is empty."""
     best: tuple[Clusters, Labels] | None = None
     for _ in range(rounds):
         _, labels = np.unique(labels, return_inverse=True)  # a class may have become empty
@@ -315,7 +315,7 @@ def _refine(
 
 
 def _fit(values: FloatArray, labels: Labels, floor: Floor) -> tuple[Clusters, FloatArray]:
-    """Return the classes of a partition, and the bits of each value in each."""
+    """Return the fitted classes of a partition, and the bits of each value in each class."""
     k = int(labels.max()) + 1
     members = [values[labels == one] for one in range(k)]
     medians = [median_of_rows(rows) for rows in members]
@@ -326,7 +326,7 @@ def _fit(values: FloatArray, labels: Labels, floor: Floor) -> tuple[Clusters, Fl
         fits.append(fit_student_t(rows @ axes, least, shared, _PRIOR))
     turned, variances = (np.array(parts) for parts in zip(*fits, strict=True))
     counts = np.bincount(labels, minlength=k)
-    # An outlier takes the bits that say it is one, and where it lies within the range of all values.
+    # The bits of an outlier encode that it is an outlier, and its position within the range of all values.
     ranges = np.maximum(np.ptp(values, axis=0), _LEAST_RANGE)
     outlier_bits = float(np.log2(ranges).sum() - np.log2(_OUTLIER_SHARE))
     clusters = Clusters(turned @ axes.T, axes, variances, counts, outlier_bits, 0.0)
@@ -337,14 +337,14 @@ def _fit(values: FloatArray, labels: Labels, floor: Floor) -> tuple[Clusters, Fl
 
 
 def _shared_axes(members: list[FloatArray], medians: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
-    """Return the principal variances within classes, and their axes: shapes (metrics,), (metrics, metrics)."""
+    """Return the principal variances within classes and their axes: shapes (metrics,) and (metrics, metrics)."""
     metrics = members[0].shape[1]
     within = np.zeros((metrics, metrics))
     for rows, median in zip(members, medians, strict=True):
         away = rows - median
         spread = np.square(away).mean(axis=0) + RESOLUTION**2
         distances = (away**2 / spread).sum(axis=1)
-        weights = (DEGREES_OF_FREEDOM + metrics) / (DEGREES_OF_FREEDOM + distances)  # outlying values weigh little
+        weights = (DEGREES_OF_FREEDOM + metrics) / (DEGREES_OF_FREEDOM + distances)  # outliers have small weights
         within += (weights[:, None] * away).T @ away
     variances, axes = np.linalg.eigh(within / sum(map(len, members)))
     return np.maximum(variances, 0), axes

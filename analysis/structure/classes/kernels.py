@@ -1,4 +1,4 @@
-"""Compiled loops of classes: the fit of a centre, distances to classes, and the cheapest labels."""
+"""Compiled loops of classification: fit of a class's centre, distances to classes, and the cheapest labels."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def fit_rounds(
     rounds: int,
     freedom: float,
 ) -> tuple[Any, Any]:
-    """Return centre and variances after some rounds of reweighting, from those of the start (see `fit_student_t`).
+    """Return centre and variances after some rounds of reweighting, starting from the given ones (`fit_student_t`).
 
-    `least` are the prior variances; all arrays but the values, shape (n, metrics), have the shape (metrics,).
+    `least` are the prior variances. `values` has the shape (n, metrics), all other arrays (metrics,).
     """
     n, metrics = values.shape
     centre, variances = centre.copy(), variances.copy()
@@ -47,7 +47,7 @@ def fit_rounds(
 
 
 def class_distances(values: Any, centres: Any, variances: Any) -> Any:
-    """Return squared distances in standard deviations: shape (n, k), of arrays (n, metrics) and twice (k, metrics)."""
+    """Return squared distances from values (n, metrics) to centres (k, metrics) in standard deviations: (n, k)."""
     distances = np.empty((len(values), len(centres)))
     for row in range(len(values)):
         for one in range(len(centres)):
@@ -78,32 +78,32 @@ def cheapest_labels(
     """Return the classes of all elements that cost the fewest bits together.
 
     `values`: array of float64, shape (n, axes). Elements along the classes' axes.
-    `informative`: array of bool, shape (n,). False where an element is too short to have a class of its own.
+    `informative`: array of bool, shape (n,). False for an element that is too short to have a class of its own.
     `costs`: array of float64, shape (n, k). Bits of each element in each class.
-    `transitions`: array of float64, shape (k, k). Bits of going from one class to another, or staying.
+    `transitions`: array of float64, shape (k, k). Bits of a change from one class to another, or of staying.
     `between`: array of float64, shape (k, k, points, axes). Mixtures of two classes, from the first to the second.
-    `variances`: array of float64, shape (k, k, axes). Of mixtures.
-    `peaks`: array of float64, shape (k, k). Bits of an element that lies on a mixture; infinite where elements are not
-    taken for mixtures.
-    Result `labels`: array of int64, shape (n,). A mixture has the class that it has more of.
-    Result `mixed`: array of bool, shape (n,). Which elements are mixtures.
+    `variances`: array of float64, shape (k, k, axes). Variances of mixtures.
+    `peaks`: array of float64, shape (k, k). Bits of an element exactly at a mixture; infinite if elements cannot be
+    mixtures.
+    Result `labels`: array of int64, shape (n,). A mixture has the class with the larger share in it.
+    Result `mixed`: array of bool, shape (n,). Whether each element is a mixture.
     Result `bits`: array of float64, shape (n,). Bits of each element in its class, or as a mixture.
-    Result `total`: Bits of all elements and of all transitions. No element counts more than an outlier.
+    Result `total`: Bits of all elements and transitions. No element counts more than an outlier.
 
     Notes
     -----
-    Viterbi's recursion with one step more: the first i elements that end in class b cost
+    Viterbi's recursion with an additional step: the cost of the first i elements, ending in class b, is
 
         c(i, b) = min(costs(i, b), outlier)
                   + min over a of transitions(a, b) + min(c(i − 1, a), c(i − 2, a) + mixture(i − 1, a, b)).
 
-    Ties go to the class of the lower number, and to no mixture. O(n k² points axes).
+    On ties, the class with the lower number is chosen, and no mixture. O(n k² points axes).
     """
     n, classes = costs.shape
     previous = np.zeros((n, classes), np.int16)
     point = np.full((n, classes), -1, np.int16)
-    # The rows c(i − 2, ·), c(i − 1, ·) and c(i, ·) of the recursion; three are enough, as `previous` and `point` hold
-    # the choices.
+    # The rows c(i − 2, ·), c(i − 1, ·) and c(i, ·) of the recursion; three are enough, because `previous` and `point`
+    # record the choices.
     earlier, before, now = np.full(classes, np.inf), np.minimum(costs[0], outlier), np.empty(classes)
     for i in range(1, n):
         for b in range(classes):
@@ -112,7 +112,7 @@ def cheapest_labels(
                 spent = before[a] + transitions[a, b]
                 if spent < least:
                     least, previous[i, b], point[i, b] = spent, a, -1
-                # A mixture's own bits are computed only where they could still pay: its peak bounds them from below.
+                # A mixture's own bits are computed only if they could still save bits: its peak is their lower bound.
                 if a == b or not informative[i - 1] or earlier[a] + transitions[a, b] + peaks[a, b] >= least:
                     continue
                 where, taken = _mixture(values[i - 1], between[a, b], variances[a, b], peaks[a, b], freedom)
@@ -141,7 +141,7 @@ def cheapest_labels(
 
 @compilable
 def _mixture(value: Any, points: Any, variances: Any, peak: float, freedom: float) -> tuple[int, float]:
-    """Return the mixture of two classes that an element is nearest to, and the element's bits there."""
+    """Return the mixture of two classes that is nearest to an element, and the element's bits as this mixture."""
     nearest, where = np.inf, 0
     for at in range(len(points)):
         distance = 0.0

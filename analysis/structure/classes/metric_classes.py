@@ -1,9 +1,9 @@
-"""Classes of intervals by several metrics: find them by clustering, prune them, name them, label a run with them.
+"""Classes of intervals by several metrics: find classes by clustering, prune and name them, label a run.
 
-On its own, each element would have the class in which it takes the fewest bits. Two things then break phases up: values
-that happen to lie nearer to another class, and intervals in which one phase ends and another begins, whose rates lie
-between and often near a third class. So the classes of all elements are chosen together, such that values, changes of
-class and mixtures of two classes take the fewest bits (`label_jointly`).
+Classified independently, each element would have the class in which it takes the fewest bits. But phases would be
+interrupted, by values that happen to be nearer to a different class, and by intervals in which one phase changes to the
+next, whose rates are in between and often near a third class. So the classes of all elements are chosen together, such
+that values, changes of class and mixtures of two classes take the fewest bits (`label_jointly`).
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from unperturbed.analysis.structure.classes.clustering import (
 from unperturbed.analysis.structure.classes.scaling import RESOLUTION, FloatArray, Scaling, choose_scaling
 
 _ROUNDS = 4
-"""Of labelling and counting the transitions again: most runs stay as they are after two."""
+"""Maximum rounds of labelling and counting transitions; most runs do not change after two rounds."""
 
 _POINTS = 16
-"""Mixtures between two classes that are distinguished."""
+"""Number of different mixtures between two classes."""
 
 _MIXTURE_BITS = 1.0
-"""At a change of class, whether the interval before it is a mixture."""
+"""Bits that encode, at a change of class, whether the interval before it is a mixture."""
 
 _MODULE = "unperturbed.analysis.structure.classes.kernels"
 _ROWS = "const float64[:, ::1]"
@@ -54,27 +54,27 @@ class Rates:
     """Elements as numbers; metrics of intervals are rates."""
 
     metrics: tuple[str, ...]
-    per: str | None  # Divisor of rates; None where values were taken as they are
-    values: FloatArray  # (n, metrics): Finite
-    informative: NDArray[np.bool_]  # (n,): False where an interval is too short to classify
-    # (metrics,): What one event adds to a value in the median interval; 0 for what is not a count. Counts of a few
-    # events are as uncertain as counts are, their variance being no less than their mean.
+    per: str | None  # Divisor of rates; None if values were not divided
+    values: FloatArray  # (n, metrics): Finite values
+    informative: NDArray[np.bool_]  # (n,): False for an interval that is too short to classify
+    # (metrics,): Increase of a value by one event, in the median interval; 0 if the metric is not a count. Counts of
+    # few events are uncertain: their variance is at least their mean.
     quantum: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
 class Labelling:
-    """The class of each element."""
+    """Labelling of a run: the class of each element."""
 
     labels: Labels  # (n,)
-    # (n,): Elements in which one class gives way to the next; they are labelled as the one that they have more of.
+    # (n,): Whether one class changes to the next in an element; its label is the class with the larger share.
     mixed: NDArray[np.bool_]
-    bits: FloatArray  # (n,): Of each element in its class, or as a mixture
-    total: float  # Bits of all elements, outliers counted as such, and of the changes of class
+    bits: FloatArray  # (n,): Bits of each element in its class, or as a mixture
+    total: float  # Bits of all elements, with outliers at an outlier's bits, and of all changes of class
 
 
 def transition_bits(labels: Labels, classes: int) -> FloatArray:
-    """Return the bits of going from each class to each, by how often that happened: shape (classes, classes)."""
+    """Return the bits of changes between classes (or none), from their frequencies: shape (classes, classes)."""
     seen = np.full((classes, classes), 0.5)  # Krichevsky and Trofimov's estimate
     np.add.at(seen, (labels[:-1], labels[1:]), 1)
     bits: FloatArray = -np.log2(seen / seen.sum(axis=1, keepdims=True))
@@ -82,7 +82,7 @@ def transition_bits(labels: Labels, classes: int) -> FloatArray:
 
 
 def label_independently(clusters: Clusters, scaled: FloatArray, informative: NDArray[np.bool_]) -> Labelling:
-    """Give each element the class of its fewest bits; one that is too short has the class of the one before it."""
+    """Give each element the class in which it takes the fewest bits; too short elements get the preceding class."""
     costs = _costs(clusters, scaled, informative)
     labels = np.argmin(costs + clusters.class_bits(), axis=1)
     known = np.flatnonzero(informative)
@@ -104,12 +104,12 @@ def label_jointly(
     *,
     mixtures: bool,
 ) -> tuple[Labelling, FloatArray]:
-    """Give all elements the classes that take the fewest bits together; return the transitions, too.
+    """Give all elements the classes that take the fewest bits together; also return the bits of transitions.
 
     `scaled`: shape (n, metrics). The elements on this scale.
-    `transitions`: shape (k, k). See `transition_bits`. None counts them in this run itself, starting with elements
-    classified independently.
-    `mixtures`: Whether an element can be the one in which one class gives way to the next.
+    `transitions`: shape (k, k). See `transition_bits`. By default they are counted in this run, starting with
+    independently classified elements.
+    `mixtures`: Whether one class can change to the next within an element.
     """
     found = label_independently(clusters, scaled, informative)
     if not len(scaled):
@@ -142,16 +142,16 @@ def _costs(clusters: Clusters, scaled: FloatArray, informative: NDArray[np.bool_
 
 
 def _mixtures(clusters: Clusters, scaling: Scaling) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return where mixtures of two classes lie, their variances, and the bits there, for `cheapest_labels`.
+    """Return the positions of mixtures of two classes, their variances, and their bits, for `cheapest_labels`.
 
-    Rates of an interval that has parts of two phases are the mean of both phases' rates, weighted by how much of each
-    it has: a straight line before scaling.
+    An interval with parts of two phases has rates that are the weighted mean of both phases' rates: a straight line
+    before scaling.
     """
     values = scaling.revert(clusters.centres)
     shares = ((np.arange(_POINTS) + 0.5) / _POINTS)[:, None]
     mixed = (1 - shares) * values[:, None, None] + shares * values[None, :, None]
     between = np.ascontiguousarray(scaling.apply(mixed) @ clusters.axes)
-    # Half the way to the next point is not resolved.
+    # Half the distance to the next point is not resolved.
     steps = np.abs(np.diff(between, axis=2)).mean(axis=2) / 2
     variances = np.ascontiguousarray(np.maximum(clusters.variances[:, None], clusters.variances[None]) + steps**2)
     peaks = np.array([[student_t_peak_bits(one) for one in row] for row in variances])
@@ -166,16 +166,16 @@ def run_starts(labels: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def join_short_runs(labels: NDArray[np.int64], least: int) -> NDArray[np.int64]:
-    """Join runs of fewer than `least` elements to a neighbour, until none is left or all are one.
+    """Join runs of fewer than `least` elements to a neighbour, until no such run or only one run is left.
 
-    The shortest run, of equal ones the first, takes the label of its longer neighbour, of equal ones the one before it,
-    and both become one. O(n log n).
+    The shortest run (the first of several) takes the label of its longer neighbour (the earlier if both are equal) and
+    is joined with it. O(n log n).
     """
     starts = run_starts(labels)
     lengths = np.diff(np.append(starts, len(labels))).tolist()
     symbols = labels[starts].tolist()
-    # Runs are a doubly linked list in these two; the heap holds runs that were too short when they were pushed, and an
-    # entry whose run is gone or has grown since is skipped.
+    # `before` and `after` are a doubly linked list of runs. The heap contains runs that were too short when they were
+    # pushed; entries of runs that were joined or have grown since are skipped.
     before = list(range(-1, len(starts) - 1))
     after = [*range(1, len(starts)), -1]
     waiting = [(length, run) for run, length in enumerate(lengths) if length < least]
@@ -206,48 +206,48 @@ def join_short_runs(labels: NDArray[np.int64], least: int) -> NDArray[np.int64]:
 
 
 _REFITS = 2
-"""Of classes without the mixtures that k-means could not distinguish from them."""
+"""Number of refits of classes, without the mixtures that k-means could not distinguish from them."""
 
 _OUTLIER_BITS, _OUTLIER_SHARE = 5.0, 0.99
-"""Bits that an outlier takes beyond those of this share of the elements that the classes were found in: some six
-standard deviations."""
+"""Bits by which an outlier exceeds this quantile of the elements in which the classes were found: about six standard
+deviations."""
 
 _DWELL = 2.0
-"""Classes whose runs have this many elements on average, or more, are not mixtures."""
+"""Minimum mean length of a class's runs, in elements, from which the class is not considered a mixture."""
 
 _STRETCHES, _STRETCH = 8, 500
-"""Pruning looks at 8 stretches of 500 elements, evenly spread, of a longer run."""
+"""Number and length of the evenly spread stretches of a long run that pruning uses."""
 
 
 @dataclass(frozen=True, eq=False)
 class MetricClasses(Classes):
-    """Classes of values."""
+    """Classes of elements by the values of metrics."""
 
     metrics: tuple[str, ...]
-    per: str | None  # Divisor of rates; None where values were taken as they are
-    scaling: Scaling  # From values to one scale
+    per: str | None  # Divisor of rates; None if values were not divided
+    scaling: Scaling  # Scaling from values to one scale
     clusters: Clusters  # The classes on that scale
-    transitions: FloatArray  # (k, k): Bits of going from one class to another, or staying
-    outlier_threshold: float  # Bits from which an element is an outlier: far from all classes
+    transitions: FloatArray  # (k, k): Bits of a change from one class to another, or of staying
+    outlier_threshold: float  # Bits above which an element is an outlier: far from all classes
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Which rates are high and low in each class; of a single value that is not a rate, where the classes lie."""
+        """The names of classes, by high and low rates; for a single value that is not a rate, by its position."""
         if self.per is None and len(self.metrics) == 1:
             return location_names(self.centres[:, 0], self.metrics[0])
         return class_names(self.clusters.centres, self.metrics)
 
     @cached_property
     def centres(self) -> FloatArray:
-        """Value of each metric in the middle of each class: shape (k, metrics)."""
+        """Value of each metric at the centre of each class: shape (k, metrics)."""
         return self.scaling.revert(self.clusters.centres)
 
     def assign(self, values: ArrayLike) -> NDArray[np.int32]:
-        """Return the class of each value on its own, of shape (n, metrics), or (n,) for one metric."""
+        """Return each value's class, independently of the others; values have the shape (n, metrics) or (n,)."""
         return self.clusters.nearest(self.scaling.apply(metric_rows(values, self.metrics))).astype(np.int32)
 
     def label(self, rates: Rates, *, smooth: bool, mixtures: bool) -> Labelling:
-        """Return the class of each element of a run; `smooth` and `mixtures` as for `metric_classes`."""
+        """Return the class of each element of a run; for `smooth` and `mixtures`, see `metric_classes`."""
         scaled = self.scaling.apply(rates.values)
         if not smooth:
             return label_independently(self.clusters, scaled, rates.informative)
@@ -255,7 +255,7 @@ class MetricClasses(Classes):
         return label_jointly(*given, mixtures=mixtures)[0]
 
     def describe(self) -> tuple[str, ...]:
-        """Return a line for each class: letter, name, and the metrics in its middle."""
+        """Return a line for each class: its letter, its name, and the metrics at its centre."""
         unit = f" (per {'ns' if self.per == 'time' else self.per})" if self.per else ""
         middles = [
             ", ".join(f"{metric} {value:.4g}" for metric, value in zip(self.metrics, centre, strict=True))
@@ -265,11 +265,11 @@ class MetricClasses(Classes):
 
 
 def metric_classes(rates: Rates, *, count: int | None, smooth: bool, mixtures: bool, seed: int) -> MetricClasses:
-    """Find classes of the elements of a run, one or more of which are informative.
+    """Find classes of a run's elements, at least one of which must be informative.
 
-    `count`: Classes; None for as many as take the fewest bits.
-    `smooth`: Whether a change of class has to pay (`label_jointly`); otherwise each element is classified on its own.
-    `mixtures`: Whether an element can be one in which one class gives way to the next.
+    `count`: Number of classes; None for the number that takes the fewest bits.
+    `smooth`: Whether a change of class has a cost (`label_jointly`); otherwise elements are classified independently.
+    `mixtures`: Whether one class can change to the next within an element.
     """
     informative, quantum = rates.informative, rates.quantum
     scaling = choose_scaling(rates.values[informative])
@@ -303,7 +303,7 @@ def metric_classes(rates: Rates, *, count: int | None, smooth: bool, mixtures: b
 
 
 def _by_appearance(labels: NDArray[np.int64], classes: int) -> NDArray[np.int64]:
-    """Return the classes in the order in which they first appear; those that never do come last."""
+    """Return the classes in the order of their first occurrence; classes that never occur are last."""
     first = np.full(classes, len(labels))
     np.minimum.at(first, labels, np.arange(len(labels)))
     order: NDArray[np.int64] = np.argsort(first, kind="stable")
@@ -313,17 +313,17 @@ def _by_appearance(labels: NDArray[np.int64], classes: int) -> NDArray[np.int64]
 def prune_classes(
     clusters: Clusters, scaling: Scaling, scaled: FloatArray, informative: NDArray[np.bool_], *, mixtures: bool
 ) -> Clusters:
-    """Drop classes, one after the other, while the run takes fewer bits without.
+    """Drop classes one at a time while this reduces the bits of the run.
 
-    Intervals in which one phase gives way to another lie scattered between the classes, and k-means may gather them in
-    a class of their own. As mixtures of the class before and the class behind they often take fewer bits.
+    Intervals in which one phase changes to another are scattered between the classes, and k-means may collect them in a
+    class of their own. They often take fewer bits as mixtures of the preceding and the following class.
     """
     sampled = _sample_stretches(len(scaled))
     values, known = scaled[sampled], informative[sampled]
 
     def description(classes: Clusters) -> tuple[float, Labelling]:
         labelling, _ = label_jointly(classes, scaling, values, known, mixtures=mixtures)
-        # How often each class gives way to each has to be described, too.
+        # The frequencies of transitions between classes must be described, too.
         transitions = len(classes) * (len(classes) - 1) / 2 * float(np.log2(len(values)))
         return labelling.total + classes.parameter_bits() + transitions, labelling
 
@@ -348,7 +348,7 @@ def _sample_stretches(count: int) -> NDArray[np.int64]:
 
 
 def _short_lived(labels: NDArray[np.int64], clusters: Clusters, independent: NDArray[np.int64]) -> list[int]:
-    """Return classes that occur in these elements, and whose runs are short."""
+    """Return the classes that occur in these elements and have short runs."""
     starts = run_starts(labels)
     runs = np.bincount(labels[starts], minlength=len(clusters))
     elements = np.bincount(labels, minlength=len(clusters))

@@ -1,1 +1,1 @@
-"""Dictionaries of phase words: search for the shortest description, the paper's own search, adequacy of the result."""
+"""Dictionaries of phase words: search for the shortest description, the paper's own search, adequacy of the words."""

@@ -1,9 +1,9 @@
-"""Adequacy of a model: J ≤ a(L), equation (9) of "Structural analysis of measurement paths", with a(L) from chance.
+"""Adequacy of a model: J ≤ a(L), equation (9) of "Structural analysis of measurement paths"; a(L) from shuffles.
 
-The paper leaves a(L) open. Any words describe any sequence somehow, and words that were learned from a sequence
-describe it better than others do. So the bound is the cost of as many words of the same lengths that were learned, for
-the least J, from the same symbols in a random order. A sequence without structure is one of these orders: with s of
-them its J is below all with a chance of 1 / (s + 1), and so on.
+The paper does not define a(L). Any words describe any sequence to some extent, and words learned from a sequence
+describe it better than others. So the bound is the cost with words of the same number and lengths, learned for minimum
+J from the same symbols in a random order. A sequence without structure is one of these orders: with s shuffled
+sequences, its J is below all of theirs with probability 1 / (s + 1).
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from unperturbed.analysis.structure.symbols import AnySequence, Encoded, encode
 _ARRANGE, _SWAP = ("const int64[::1], const float64[::1]",), ("int32[::1], const int64[:,::1]",)
 
 _SWAPS = 20
-"""Tried for each symbol."""
+"""Number of swaps to try for each symbol."""
 
 
 def shuffle_symbols(codes: NDArray[np.int32], rng: np.random.Generator) -> NDArray[np.int32]:
-    """Return a sequence's symbols in a random order; where it has no equal neighbours, in one that has none either.
+    """Return a sequence's symbols in a random order; if the sequence has no equal neighbours, neither has the result.
 
-    Where runs are collapsed, symbols are drawn one after another of those that are left and differ from the one before,
-    as far as the rest can still be arranged so. Such orders are not all equally likely; so symbols are then swapped at
-    random while no neighbours become equal, a Markov chain whose stationary orders are.
+    If runs are collapsed, symbols are drawn one after another from the remaining ones that differ from the preceding
+    symbol, if the rest can still be arranged in this way. These orders are not equally likely. So symbols are then
+    swapped at random if no neighbours become equal: a Markov chain in whose stationary distribution they are.
     """
     if has_equal_neighbours(codes):
         return rng.permutation(codes)
@@ -53,15 +53,15 @@ def shuffle_symbols(codes: NDArray[np.int32], rng: np.random.Generator) -> NDArr
 
 
 def arrange(counts: Any, chances: Any) -> Any:
-    """Draw these counts of symbols in an order without equal neighbours, by uniform numbers from 0 to 1; compiled.
+    """Arrange the given counts of symbols at random without equal neighbours, from uniform random numbers; compiled.
 
-    Such an order has to exist.
+    Such an order must exist.
     """
     left, rest, before = counts.copy(), counts.sum(), -1
     arranged = np.empty(rest, np.int32)
     for position in range(len(arranged)):
         most = left.argmax()
-        # With one more of a symbol than of all others together it has to be every second one from here on.
+        # If one symbol remains once more than all others together, it must be every second symbol from here on.
         if 2 * left[most] > rest and most != before:
             symbol = most
         else:
@@ -81,7 +81,7 @@ def arrange(counts: Any, chances: Any) -> Any:
 
 
 def swap(codes: Any, positions: Any) -> None:
-    """Swap the symbols of each pair of positions, shape (2, swaps), where no neighbours become equal; compiled."""
+    """Swap the symbols at each pair of positions, shape (2, swaps), unless neighbours become equal; compiled."""
     last = len(codes) - 1
     for number in range(positions.shape[1]):
         one, other = positions[0, number], positions[1, number]
@@ -94,17 +94,17 @@ def swap(codes: Any, positions: Any) -> None:
 
 
 Bound: TypeAlias = float | Callable[[int], float]
-"""a of (9), or a(L), a function of the sequence's length."""
+"""Bound a(L) of (9): a number, or a function of the sequence's length."""
 
 _LEAST_SAMPLE, _SAMPLE_FOR_WORDS = 1500, 6
-"""Symbols of a shuffled sequence: at least, and for each symbol of the words. Longer ones are extrapolated."""
+"""Minimum number of symbols in a shuffled sequence, and number per symbol of the words; J of longer ones is scaled."""
 _WORK, _FEWEST, _MOST = 2_500_000, 24, 96
-"""Work for one shuffled sequence, in symbols times candidates; fewest and most candidates for a word."""
+"""Work for one shuffled sequence, in symbols times candidates; minimum and maximum number of candidates for a word."""
 
 
 @dataclass(frozen=True, eq=False)
 class Adequacy:
-    """The judgement whether words describe a sequence.
+    """Verdict on whether words describe a sequence.
 
     Attributes
     ----------
@@ -113,11 +113,11 @@ class Adequacy:
     bound : float
         a(L) of (9), in the same unit.
     is_adequate : bool
-        J ≤ a(L), and there are words at all.
+        Whether J ≤ a(L) and there is at least one word.
     level : float
-        Chance that a sequence without structure is called adequate; NaN for a bound that was given.
+        Probability that a sequence without structure is called adequate; NaN if the user set the bound.
     null_costs : array of float64, shape (shuffles,)
-        J of shuffled sequences, in order; empty for a bound that was given.
+        J of shuffled sequences, sorted; empty if the user set the bound.
     """
 
     cost: float
@@ -127,26 +127,26 @@ class Adequacy:
     null_costs: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain data, ready for JSON; a bound that was given has no level."""
+        """Return the verdict as plain data, ready for JSON; there is no level if the user set the bound."""
         level = None if math.isnan(self.level) else self.level
         return {"cost": self.cost, "bound": self.bound, "level": level, "is_adequate": self.is_adequate}
 
 
 @dataclass(frozen=True)
 class Null:
-    """The null model: how the bound is drawn from shuffled sequences.
+    """Null model: how the bound is computed from shuffled sequences.
 
     Attributes
     ----------
     shuffles : int, default 19
-        Shuffled sequences; at least 1 / level − 1.
+        Number of shuffled sequences; at least 1 / level − 1.
     level : float, default 0.05
-        Chance that a sequence without structure is called adequate, from 0 to 1.
+        Probability, from 0 to 1, that a sequence without structure is called adequate.
     relearn : bool, default True
-        Words are learned from each shuffled sequence, as they were from this one; otherwise they are the same, for
-        words that came from elsewhere.
+        Whether words are learned from each shuffled sequence, as they were from the original. Otherwise the same words
+        are used; choose this for words that were not learned from the sequence.
     seed : int, default 0
-        Of the shuffles.
+        Seed of the shuffles.
 
     Raises
     ------
@@ -161,21 +161,21 @@ class Null:
 
     def __post_init__(self) -> None:
         if not 0 < self.level < 1:
-            raise ValueError(f"level is {self.level}; give a probability between 0 and 1")
+            raise ValueError(f"level is {self.level}: use a probability between 0 and 1")
         if self.rank < 1:
             needed = math.ceil(1 / self.level - 1 - 1e-9)
-            raise ValueError(f"{self.shuffles} shuffles are too few for the level {self.level}; give {needed} or more")
+            raise ValueError(f"{self.shuffles} shuffles are too few for level {self.level}: use {needed} or more")
 
     @property
     def rank(self) -> int:
-        """Rank of the null cost that a cost has to be below; 1 is the least."""
+        """Rank of the null cost above the bound; 1 is the smallest."""
         return math.floor(self.level * (self.shuffles + 1) + 1e-9)
 
 
 def adequacy_of(
     sequence: AnySequence, words: Sequence[AnySequence], *, bound: Bound | None = None, null: Null | None = None
 ) -> Adequacy:
-    """Judge whether words describe a sequence, equation (9).
+    """Test whether words describe a sequence, equation (9).
 
     Parameters
     ----------
@@ -184,9 +184,9 @@ def adequacy_of(
     words : sequence of str, iterable of hashable, array of shape (length,) or StructuralSequence
         The model.
     bound : float or callable, optional
-        a(L); a function takes the sequence's length. By default from shuffled sequences.
+        a(L); a function takes the sequence's length. By default, it is computed from shuffled sequences.
     null : Null, optional
-        How many of these, and whether words are learned from them.
+        Number of shuffled sequences, and whether words are learned from them.
 
     Returns
     -------
@@ -202,21 +202,22 @@ def adequacy_of(
 
     Notes
     -----
-    The bound from shuffled sequences lies an edit below the least of their costs (of 19; else below the one whose rank
-    follows from the level), since J is a whole number. Of a long sequence only a part is shuffled and the cost
-    extrapolated, which makes the bound stricter: words fit a short part better.
+    The bound from 19 shuffled sequences is one edit below the smallest of their costs, because J is an integer (for
+    other numbers and levels, below the cost with the rank that follows from the level). For a long sequence, only part
+    of the shuffled sequence is used and its cost extrapolated; this makes the bound stricter, because words fit a short
+    part better.
     """
     return judge_encoded(encode(sequence, words), bound, null or Null())
 
 
 def judge_encoded(encoded: Encoded, bound: Bound | None, null: Null) -> Adequacy:
-    """Judge an encoded sequence and its words, as `adequacy_of`."""
+    """Test whether an encoded sequence's words describe it; see `adequacy_of`."""
     size, cost = len(encoded.codes), cheapest_decomposition(encoded).cost
     if bound is not None:
         given = float(bound(size) if callable(bound) else bound)
         if math.isnan(given):
             raise ValueError(
-                f"the bound for a sequence of {size} symbols is NaN; give a number of insertions and deletions"
+                f"the bound for a sequence of {size} symbols is NaN: give a number of insertions and deletions"
             )
         return Adequacy(cost, given, bool(encoded.words) and cost <= given)
     costs = null_costs(encoded, null)
@@ -231,12 +232,12 @@ def cheapest_decomposition(encoded: Encoded) -> Decomposition:
 
 
 def null_costs(encoded: Encoded, null: Null) -> NDArray[np.float64]:
-    """Return J of shuffled sequences, in order: shape (shuffles,). One thread a processor."""
+    """Return J of shuffled sequences, sorted: shape (shuffles,); uses one thread per processor."""
     generators = np.random.default_rng(null.seed).spawn(null.shuffles)
     pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)))
     try:
         costs = list(pool.map(lambda rng: _null_cost(encoded, null, rng), generators))
-    finally:  # when a user interrupts, no further one is started
+    finally:  # after a user's interrupt, start no further search
         pool.shutdown(cancel_futures=True)
     return np.sort(np.array(costs, np.float64))
 
@@ -251,10 +252,11 @@ def _null_cost(encoded: Encoded, null: Null, rng: np.random.Generator) -> float:
 
 
 def _relearned_cost(encoded: Encoded, rng: np.random.Generator) -> float:
-    """Return the least J that a search finds over words of the lengths of an encoded sequence's.
+    """Return the smallest J that a search finds with words of the same lengths as an encoded sequence's own words.
 
-    Words are windows of the sequence: chosen one after another, or side by side all over the sequence, which is hard to
-    beat when they are nearly as long as it; the better of both is then improved, each word beside all others.
+    Words are windows of the sequence. They are chosen one after another, or side by side all over the sequence, which
+    is hard to beat if their total length is nearly that of the sequence. The better choice is then improved, one word
+    at a time.
     """
     lengths = sorted((min(len(word), len(encoded.codes)) for word in encoded.words), reverse=True)
     if not lengths or not len(encoded.codes):
@@ -265,7 +267,7 @@ def _relearned_cost(encoded: Encoded, rng: np.random.Generator) -> float:
 
 
 class _NullSearch:
-    """Search windows of a sequence for words of a small J."""
+    """Search for windows of a sequence that give a small J as words."""
 
     def __init__(self, encoded: Encoded, rng: np.random.Generator, candidates: int) -> None:
         self.encoded, self.rng, self.candidates = encoded, rng, candidates
@@ -273,11 +275,11 @@ class _NullSearch:
         self.prices = IntegerPrices(1, None, None, np.zeros(len(self.codes), np.int32))
 
     def cost(self, words: Sequence[Codes]) -> float:
-        """Return J over these words."""
+        """Return J with these words."""
         return cheapest_decomposition(self.encoded.with_words(words)).cost
 
     def one_by_one(self, lengths: Sequence[int]) -> list[Codes]:
-        """Choose each word, the longest first, beside those before it."""
+        """Choose one word after another, the longest first, each given the words before it."""
         words: list[Codes] = []
         known = self._costs(words)
         for length in lengths:
@@ -286,7 +288,7 @@ class _NullSearch:
         return words
 
     def side_by_side(self, lengths: Sequence[int]) -> list[Codes]:
-        """Take windows in a random order from all over the sequence, with random gaps."""
+        """Choose windows side by side all over the sequence, in a random order and with random gaps."""
         ordered = self.rng.permutation(np.array(lengths))
         room = max(len(self.codes) - int(ordered.sum()), 0)
         gaps = np.diff(np.sort(self.rng.integers(0, room + 1, len(ordered))), prepend=0)
@@ -295,7 +297,7 @@ class _NullSearch:
         return [self._window(start, length) for start, length in zip(np.minimum(starts, latest), ordered, strict=True)]
 
     def improve(self, words: Sequence[Codes]) -> list[Codes]:
-        """Choose each word anew beside all others as they were."""
+        """Choose each word again, given all other words unchanged."""
         known = self._costs(words)
         return [self._best([word, *self._windows(len(word))], known, number) for number, word in enumerate(words)]
 
@@ -309,12 +311,12 @@ class _NullSearch:
         return [self._window(start, length) for start in starts.tolist()]
 
     def _costs(self, words: Sequence[Codes]) -> SegmentCosts:
-        tried = [word[:LONGEST] for word in words]  # the beginning of longer ones: a lane has no more bits
+        tried = [word[:LONGEST] for word in words]  # only the beginning of longer words: a lane has no more bits
         free = np.zeros(len(words), np.int32)
         return SegmentCosts.of(self.codes, tried, len(self.encoded.alphabet), free, self.prices)
 
     def _best(self, tried: list[Codes], known: SegmentCosts, without: int) -> Codes:
-        """Return the candidate with the least J; of those too long for a lane, the first."""
+        """Return the candidate with the smallest J, or the first if candidates are too long for a lane."""
         if len(tried[0]) > LONGEST:
             return tried[0]
         lanes = Lanes.of(tried, len(self.encoded.alphabet))

@@ -1,7 +1,7 @@
-"""Candidate words, and about how many bits each would save beside the words of a dictionary.
+"""Candidate words, and estimates of the bits that each would save in addition to a dictionary's words.
 
-Candidates are windows of the sequence and variants of words. Many are evaluated at once: a lane of vectors each, with a
-bit-parallel edit distance (`kernels`). ARCHITECTURE.md compares it with rapidfuzz.
+Candidates are windows of the sequence and variants of words. Many are evaluated at once, each in a vector lane, with a
+bit-parallel edit distance (`kernels`). ARCHITECTURE.md compares this with rapidfuzz.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from unperturbed.analysis.structure.segmentation import Decomposition
 from unperturbed.analysis.structure.symbols import Encoded
 
 Codes: TypeAlias = tuple[int, ...]
-"""A word as numbers of symbols."""
+"""Word as numbers of symbols."""
 
 LONGEST = 64
-"""Symbols of a candidate: bits of a lane."""
+"""Maximum number of symbols in a candidate: the bits of a lane."""
 NONE = 1 << 29
-"""No cost: more than any, and twice this still fits 32 bits."""
+"""Marks a missing cost: it exceeds any cost, and twice this value still fits 32 bits."""
 
 _MODULE = "unperturbed.analysis.structure.dictionary.kernels"
 _PRICES = "int64, boolean, int64, int64"
@@ -49,13 +49,13 @@ _MARKS = tuple(f"{bits}[:,::1], const int64[::1], const int64[::1]" for bits in 
 
 @dataclass(frozen=True, eq=False)
 class IntegerPrices:
-    """Prices as whole numbers of any unit, but for those of words."""
+    """Prices, except those of words, as integers in any unit."""
 
-    edit: int  # Of an insertion or deletion
-    # Added to a word's price where it has lost its first symbol to the run before it; None where words never do.
+    edit: int  # Price of an insertion or deletion
+    # Added to a word's price if the word has lost its first symbol to the run before it; None if words cannot.
     merged: int | None
-    stretch: int | None  # Of a stretch without a word; None for no stretches
-    symbols: NDArray[np.int32]  # (n,): Of the symbols of a stretch
+    stretch: int | None  # Price of a stretch without a word; None for no stretches
+    symbols: NDArray[np.int32]  # (n,): Price of each symbol in a stretch
 
     @property
     def arguments(self) -> tuple[int, bool, int, int]:
@@ -64,15 +64,15 @@ class IntegerPrices:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether a stretch bounds the costs of words: each of its symbols costs something, at most an insertion."""
+        """Whether stretches bound the costs of words: no symbol has a negative price or costs more than an edit."""
         return self.stretch is not None and bool(((self.symbols >= 0) & (self.symbols <= self.edit)).all())
 
     def reaches(self, lengths: NDArray[np.int64], prices: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Return the longest segments for which words may cost less than a stretch."""
+        """Return, for each word, the length of the longest segment that may cost less with it than as a stretch."""
         most = 2 * lengths
         symbol = int(self.symbols.max(initial=0))
         if self.is_bounded and self.stretch is not None and symbol < self.edit:
-            # A segment with x insertions costs x of them at least, and as a stretch x symbols more.
+            # A segment with x insertions costs at least x insertions with the word; as a stretch, x symbols more.
             insertions = np.maximum(self.stretch + symbol * lengths - prices, 0) // (self.edit - symbol) + 1
             most = np.minimum(lengths + insertions, most)
         return most.astype(np.int32)
@@ -80,19 +80,19 @@ class IntegerPrices:
 
 @dataclass(frozen=True, eq=False)
 class Lanes:
-    """Candidates in order of length, a lane of vectors for each."""
+    """Candidates in order of length, each in a vector lane."""
 
-    order: NDArray[np.int64]  # (candidates,): Index of each as it was given
+    order: NDArray[np.int64]  # (candidates,): Index of each in the given order
     numbers: NDArray[np.int64]  # (all symbols,): Symbols of the candidates, concatenated
-    # lengths, firsts: (candidates,): Of each, and its first symbol.
+    # lengths, firsts: (candidates,): Length and first symbol of each.
     lengths: NDArray[np.int64]
     firsts: NDArray[np.int32]
-    # (letters, candidates): Bits where a candidate has a symbol, its end at the highest one.
+    # (letters, candidates): Bits at the positions of each symbol in each candidate, its end at the highest bit.
     masks: NDArray[np.uint32] | NDArray[np.uint64]
 
     @classmethod
     def of(cls, candidates: Sequence[Codes], letters: int) -> Lanes:
-        """Return one candidate or more as lanes; each has 1 to `LONGEST` symbols."""
+        """Return one or more candidates of 1 to `LONGEST` symbols as lanes."""
         sizes = np.array([len(candidate) for candidate in candidates], np.int64)
         order = np.argsort(sizes, kind="stable")
         lengths = sizes[order]
@@ -112,10 +112,10 @@ class Lanes:
         *,
         without: int = -1,
     ) -> NDArray[np.int32]:
-        """Return the least cost over a dictionary and each candidate, at these prices: shape (candidates,).
+        """Return the minimum cost over a dictionary and each candidate, at these prices: shape (candidates,).
 
-        `known` are the dictionary's costs, `without` is the word that candidates replace, or −1. Each is evaluated for
-        segments of up to twice its length at least; beside longer ones, for longer segments too.
+        `known` are the dictionary's costs, `without` is the word that candidates replace, or −1. Each candidate is
+        evaluated for segments of up to at least twice its length; next to longer candidates, for longer segments too.
         """
         of_words = known.least, known.which, known.second, without
         of_lanes = self.lengths.astype(np.int32), self.firsts, prices.reaches(self.lengths, word_prices), word_prices
@@ -126,13 +126,13 @@ class Lanes:
 
 @dataclass(frozen=True, eq=False)
 class SegmentCosts:
-    """Costs of a dictionary's words for each segment, by its start and length; also those without any one word."""
+    """Costs of a dictionary's words for each segment, by its start and length, also without any one of the words."""
 
-    # least, which: (n, symbols of a segment): The least cost, `NONE` where no word is better than a stretch, and its
+    # least, which: (n, symbols of a segment): The minimum cost, `NONE` if no word is better than a stretch, and its
     # word, −1 for none.
     least: NDArray[np.int32]
     which: NDArray[np.int32]
-    second: NDArray[np.int32]  # (n, symbols of a segment): The least cost of all other words
+    second: NDArray[np.int32]  # (n, symbols of a segment): The minimum cost of all other words
 
     @classmethod
     def of(
@@ -157,20 +157,20 @@ class SegmentCosts:
         of_words = (lanes.lengths.astype(np.int32), lanes.firsts, reaches, of_lanes)
         given = np.ascontiguousarray(lanes.masks[:, order]), *(values[order] for values in of_words)
         least, which, second = compiled(_MODULE, "cheapest_words", _WORDS)(codes, *given, *prices.arguments, before)
-        # Leave out columns that no word reaches: each costs a pass of the loops.
+        # Leave out columns that no word reaches, because each costs a pass of the loops.
         reached = int(np.flatnonzero((least < NONE).any(axis=0)).max(initial=-1)) + 1
         numbers = np.append(lanes.order[order], -1).astype(np.int32)
         return cls(*(np.ascontiguousarray(costs[:, :reached]) for costs in (least, numbers[which], second)))
 
     def beside(self, other: SegmentCosts) -> SegmentCosts:
-        """Return the lesser of both costs of each segment, without which word it is of."""
+        """Return the minimum of both costs for each segment, without the words."""
         narrow, wide = sorted((self.least, other.least), key=lambda costs: costs.shape[1])
         costs = wide.copy()
         np.minimum(costs[:, : narrow.shape[1]], narrow, out=costs[:, : narrow.shape[1]])
         return SegmentCosts(costs, np.full_like(costs, -1), costs)
 
     def without_word(self, word: int, positions: NDArray[np.int64]) -> SegmentCosts:
-        """Return the costs of the other words at some positions, in order; no segment spans a gap between them."""
+        """Return the costs of all other words at increasing positions; no segment spans a gap between positions."""
         costs = np.where(self.which[positions] == word, self.second[positions], self.least[positions])
         last = np.append(np.flatnonzero(np.diff(positions) > 1), len(positions) - 1)
         left = last[np.searchsorted(last, np.arange(len(positions)))] - np.arange(len(positions))
@@ -179,23 +179,23 @@ class SegmentCosts:
 
 
 _FINEST = 256.0
-"""Units of a bit, unless the sequence is so long that its bits would not fit."""
+"""Units per bit, unless the sequence is so long that its bits would not fit."""
 
 _LENGTHS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 20, 24, 32, 40, 48, 64)
-"""Of windows: variants by a symbol more or less reach those in between."""
+"""Lengths of windows; variants with one symbol more or less reach the lengths in between."""
 
 
 @dataclass(frozen=True, eq=False)
 class CandidateEvaluator:
-    """Evaluates a dictionary to which one word is added, or in which one is replaced, at fixed prices."""
+    """Evaluator of a dictionary with one word added or replaced, at fixed prices."""
 
     encoded: Encoded  # The sequence and the dictionary
-    code: SymbolCode  # Of literal symbols
+    code: SymbolCode  # Code of literal symbols
     counts: Counts  # Choices of a decomposition, from which the prices follow
 
     @cached_property
     def prices(self) -> Prices:
-        """Prices of choices."""
+        """Prices that follow from the counts."""
         lengths = np.array([len(word) for word in self.encoded.words], np.int64)
         return Prices.of(self.counts, lengths, self.code.literal_bits(self.encoded.codes), self.code.insertion)
 
@@ -217,10 +217,10 @@ class CandidateEvaluator:
     def bits(
         self, candidates: Sequence[Codes], *, without: int = -1, found: Decomposition | None = None
     ) -> NDArray[np.float64]:
-        """Return about how many bits the sequence and its dictionary take with each candidate: shape (candidates,).
+        """Estimate the bits of the sequence and its dictionary with each candidate: shape (candidates,).
 
-        Prices are not adapted to the best decomposition. `without` is the word that candidates replace; with `found`
-        only the surroundings of its segments are evaluated, and only differences of bits mean something.
+        Prices are not adapted to the best decomposition. `without` is the word that candidates replace. With `found`,
+        only the surroundings of its segments are evaluated, and only differences of bits are meaningful.
         """
         lanes = Lanes.of(candidates, len(self.encoded.alphabet))
         codes, known, prices = self.encoded.codes, self._known, self._integer_prices
@@ -242,7 +242,7 @@ class CandidateEvaluator:
         return SegmentCosts.of(self.encoded.codes, words, len(self.encoded.alphabet), prices, self._integer_prices)
 
     def _index_bits(self, without: int) -> float:
-        """Return the bits of the new word's index: those of the word it replaces, or of one used as often as others."""
+        """Return the bits of the new word's index, from the uses of the replaced word or the mean uses of all words."""
         total = float(self.counts.segments.sum()) + len(self.counts.segments) / 2
         if without >= 0:
             return float(-np.log2((self.counts.segments[without] + 0.5) / total))
@@ -251,7 +251,7 @@ class CandidateEvaluator:
 
 
 def _surroundings(found: Decomposition, word: int) -> NDArray[np.int64]:
-    """Return the positions of a word's segments, and of those before and after them."""
+    """Return the positions of a word's segments, and of the segments before and after them."""
     own = found.words == word
     near = own.copy()
     near[1:] |= own[:-1]
@@ -260,7 +260,7 @@ def _surroundings(found: Decomposition, word: int) -> NDArray[np.int64]:
 
 
 class Windows:
-    """Windows of a sequence as candidates: all where they are few, else what recurs and what takes many bits."""
+    """Windows of a sequence as candidates: all if there are few, else those that recur or take many bits."""
 
     def __init__(self, codes: NDArray[np.int32], longest: int) -> None:
         self._codes = codes
@@ -269,7 +269,7 @@ class Windows:
         length = 1
         for wanted in (length for length in _LENGTHS if length <= min(longest, len(codes))):
             while length < wanted:
-                # Equal windows have equal numbers: that of the window without its last symbol, and this symbol.
+                # Equal windows have equal numbers, which combine the shorter window's number and the last symbol.
                 numbers = numbers[:-1] * (int(codes.max()) + 1) + codes[length:]
                 _, numbers = np.unique(numbers, return_inverse=True)
                 length += 1
@@ -277,7 +277,7 @@ class Windows:
             self._found.append((wanted, first, numbers))
 
     def best(self, symbol_bits: NDArray[np.float64], price: float, most: int, rng: np.random.Generator) -> list[Codes]:
-        """Return the windows that would save most of the symbols' bits, shape (n,), and some that take many."""
+        """Return the windows that would save most of the symbols' bits, shape (n,), and some random expensive ones."""
         before = np.concatenate(([0.0], np.cumsum(symbol_bits)))
         starts, lengths, saved = [], [], []
         for length, first, numbers in self._found:
@@ -302,12 +302,12 @@ class Windows:
 
 
 def word_variants(word: Codes, symbols: Iterable[int], longest: int, *, is_collapsed: bool) -> list[Codes]:
-    """Return a word's variants: a symbol inserted, deleted or replaced anywhere, and its beginnings and ends.
+    """Return a word's variants: a symbol inserted, deleted or replaced anywhere, and its prefixes and suffixes.
 
-    Words with equal neighbours are left out where the sequence has none. The word itself comes first.
+    Words with equal neighbours are left out if the sequence has none. The word itself comes first.
     """
     listed = list(symbols)
-    # In a word without equal neighbours only those where it is changed can be equal, and looking there is faster.
+    # In a word without equal neighbours, only neighbours at the change can become equal; checking these is faster.
     looks_there = is_collapsed and not _has_equal_neighbours(word)
     padded = (None, *word, None)
     found = {word: None}
@@ -334,7 +334,7 @@ def _has_equal_neighbours(word: Codes) -> bool:
 
 
 def bits_per_symbol(found: Decomposition, prices: Prices, literal_bits: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return about the bits of each symbol in a decomposition: a segment's are spread over its symbols."""
+    """Estimate the bits of each symbol in a decomposition; a segment's bits are spread evenly over its symbols."""
     if not len(found):
         return literal_bits
     with_word = np.concatenate((prices.words, [0.0]))[found.words] + prices.edit * found.distances
@@ -343,7 +343,7 @@ def bits_per_symbol(found: Decomposition, prices: Prices, literal_bits: NDArray[
 
 
 def extended_ends(words: tuple[Codes, ...], letters: int) -> Iterator[tuple[Codes, ...]]:
-    """Yield words with a symbol more where several begin, or end, with the same."""
+    """Yield dictionaries in which all words with the same first (or last) symbol have a further symbol at that end."""
     for end in (0, -1):
         shared = Counter(word[end] for word in words)
         for border in sorted(symbol for symbol, count in shared.items() if count > 1):

@@ -1,24 +1,23 @@
-"""The description length of a sequence under a dictionary, in bits: the score by which dictionaries are compared.
+"""Description length of a sequence under a dictionary, in bits: the score by which dictionaries are compared.
 
-The paper's J counts insertions and deletions alone, so that every segment its own word costs nothing. Here the words
-are encoded as well, and which one each segment has: Rissanen's two-part description length. Both sides know the
-sequence's length, how often each symbol occurs, and whether neighbours can be equal. Then are encoded, in this order,
+The paper's J counts only insertions and deletions, so it is 0 if every segment is its own word. Here, the words and the
+choice of a word for each segment are encoded as well: Rissanen's two-part description length. Encoder and decoder know
+the sequence's length, the frequency of each symbol, and whether neighbours can be equal. The description has two parts.
 
-*the dictionary*: the number of words and each word's length, by Elias's γ code; its symbols by `SymbolCode` (one bit
-for whether words have equal neighbours, where the sequence has none);
+*Dictionary*: the number of words and each word's length, in Elias's γ code; the words' symbols by `SymbolCode` (with
+one bit for whether words have equal neighbours, if the sequence has none).
 
-and for each segment until the sequence is complete
+*Segments*, until the sequence is complete. For each: its word, or that it is a stretch without a word. (In a sequence
+without equal neighbours, a word that begins with the symbol before the segment has lost its first symbol to that
+symbol's run; the rest of the word follows.) Then the edits: before each symbol of the word, and at its end, whether a
+symbol is inserted, repeated for each insertion, and which symbol (all with equal probability, except the preceding one
+if neighbours differ; at the start, all except the last of the alphabet, which is in order of first occurrence); and for
+each symbol of the word, whether it is left out. For a stretch: its symbols by `SymbolCode`, and after each whether
+another follows.
 
-*its word*, or that it is a stretch without one (in a sequence without equal neighbours, a word that begins with the
-symbol before the segment has lost it to that symbol's run, and the rest of it is what follows); *its edits*: before
-each symbol of the word, and at its end, whether a symbol is inserted, as often as one is, and which one (all alike but
-the one before it where neighbours differ; at the start all but the last of the alphabet, which is in order of
-appearance); for each symbol of the word whether it is left out; *or the stretch*: its symbols by `SymbolCode`, and
-after each whether another follows.
-
-A choice costs what came before makes it cost: −log₂ of (times it was made + ½) / (choices so far + ½ · possibilities),
-after Krichevsky and Trofimov. So no rate of errors has to be given or encoded. Without words the sequence is literal,
-and none of this is encoded.
+The cost of a choice depends on the preceding choices: −log₂ of (times it was made + ½) / (choices so far + ½ ·
+possibilities), as proposed by Krichevsky and Trofimov. So no error rate has to be given or encoded. Without words, the
+sequence is literal, and none of this is encoded.
 """
 
 from __future__ import annotations
@@ -36,22 +35,22 @@ from unperturbed.analysis.structure.symbols import AnySequence, Encoded, encode
 
 _HALVINGS = 100
 _MOST = 0.4999
-"""Largest share of a symbol: where a symbol is every second one, no chain has its share, but one comes this near."""
+"""Maximum share of a symbol: no chain has a symbol with a share of exactly one half, but one comes this near."""
 _LEAST = 1e-300
 _ONE_TEXT = np.zeros(1, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
 class SymbolCode:
-    """Bits of literal symbols."""
+    """Code of literal symbols: the bits of each symbol."""
 
-    # (symbols,): They add up to 1. Where runs are collapsed, c comes after another, b, with the chance w_c / (1 − w_b).
+    # (symbols,): Sum is 1. If runs are collapsed, c follows a different symbol b with probability w_c / (1 − w_b).
     weights: NDArray[np.float64]
-    is_collapsed: bool  # No two neighbours of the sequence are equal
+    is_collapsed: bool  # Whether no two neighbours of the sequence are equal
 
     @classmethod
     def of(cls, encoded: Encoded) -> SymbolCode:
-        """Return the code by the counts of a sequence's symbols; symbols that only words have count half."""
+        """Return the code for the counts of a sequence's symbols; symbols that occur only in words count ½."""
         counts = np.bincount(encoded.codes, minlength=len(encoded.alphabet)).astype(np.float64)
         counts[counts == 0] = 0.5
         shares = counts / max(float(counts.sum()), 1.0)
@@ -60,12 +59,12 @@ class SymbolCode:
 
     @property
     def insertion(self) -> float:
-        """Bits of an inserted symbol: one of all, or of those that differ from the one before it."""
+        """Bits of an inserted symbol, among all symbols or among those that differ from the preceding one."""
         return float(np.log2(max(len(self.weights) - self.is_collapsed, 1)))
 
     @cached_property
     def _bits(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Bits of each symbol where it may follow itself, and what the one after it takes more, being another one."""
+        """Bits of each symbol if it may follow itself, and the correction for its successor, which must differ."""
         return -np.log2(self.weights), np.log2(np.maximum(1 - self.weights, _LEAST))
 
     def literal_bits(
@@ -73,7 +72,7 @@ class SymbolCode:
     ) -> NDArray[np.float64]:
         """Return the bits of each symbol of texts that begin at `starts`: shape (n,).
 
-        The decoder relies on neighbours that differ where they do in the sequence and in all of these texts.
+        The decoder uses that neighbours differ, if they do in the sequence and in all of these texts.
         """
         alone, after = self._bits
         bits: NDArray[np.float64] = alone[codes]
@@ -85,16 +84,16 @@ class SymbolCode:
 
 
 def has_equal_neighbours(codes: NDArray[np.int32]) -> bool:
-    """Tell whether a symbol is followed by itself."""
+    """Return whether any symbol is followed by itself."""
     return bool((codes[1:] == codes[:-1]).any())
 
 
 def _weights(shares: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return w with w_c (1 − w_c) in the proportion of the shares: the chain above visits symbols as often.
+    """Return weights w with w_c (1 − w_c) proportional to the shares, with which `SymbolCode`'s chain visits symbols.
 
-    The chain is reversible, w_b (1 − w_b) · w_c / (1 − w_b) = w_b · w_c, so that its stationary shares are w (1 − w).
-    Each w solves w (1 − w) = s · share, the smaller root, or for the most frequent symbol the larger one where that is
-    needed; s is such that they add up to 1.
+    The chain is reversible, w_b (1 − w_b) · w_c / (1 − w_b) = w_b · w_c, so its stationary shares are w (1 − w). Each w
+    solves w (1 − w) = s · share: it is the smaller root or, for the most frequent symbol if necessary, the larger root.
+    s is chosen to make the sum of all w equal 1.
     """
     if len(shares) < 3:
         return np.full(len(shares), 1 / max(len(shares), 1))
@@ -104,8 +103,8 @@ def _weights(shares: NDArray[np.float64]) -> NDArray[np.float64]:
         shares[most] = _MOST
     highest = 1 / (4 * float(shares[most]))
     larger = float(_roots(shares, highest, most, larger=False).sum()) < 1
-    # With the smaller roots alone the sum grows with s; with one larger root it is above 1 for a small s and below for
-    # the highest.
+    # With smaller roots only, the sum grows with s; with one larger root, it is above 1 for a small s and below 1 for
+    # the highest s.
     low, high = 0.0, highest
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
@@ -127,23 +126,23 @@ def _roots(shares: NDArray[np.float64], scale: float, most: int, *, larger: bool
 
 ROUNDS = 20
 _FIRST_RATES = 0.05, 0.001
-"""Of insertions and of deletions, before any were counted."""
+"""Rates of insertions and deletions at which the search starts, before any are counted."""
 
 
 @dataclass(frozen=True)
 class DescriptionLength:
-    """Bits of each part of a description.
+    """Description length: the bits of each part of a description.
 
     Attributes
     ----------
     dictionary : float
-        Of the words.
+        Bits of the words.
     indices : float
-        Of the choice of a word for each segment.
+        Bits of each segment's choice of a word.
     edits : float
-        Of insertions and deletions.
+        Bits of insertions and deletions.
     stretches : float
-        Of what no word describes.
+        Bits of stretches that no word describes.
     """
 
     dictionary: float
@@ -153,22 +152,22 @@ class DescriptionLength:
 
     @property
     def total(self) -> float:
-        """All bits."""
+        """Total bits."""
         return self.dictionary + self.indices + self.edits + self.stretches
 
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """How often each choice of a description is made."""
+    """Counts of each choice in a description."""
 
-    segments: NDArray[np.int64]  # (words + 1,): Segments with each word, and last stretches without one
-    # insertions, gaps: Times a symbol is inserted, and is not.
+    segments: NDArray[np.int64]  # (words + 1,): Segments with each word, then stretches without a word
+    # insertions, gaps: Decisions to insert a symbol, and not to insert one.
     insertions: int
     gaps: int
-    # deletions, kept: Of the words' symbols.
+    # deletions, kept: Symbols of words that are left out, and that are kept.
     deletions: int
     kept: int
-    stretch_symbols: int  # Symbols of stretches
+    stretch_symbols: int  # Symbols in stretches
 
     @classmethod
     def of(cls, found: Decomposition, *, merging: bool) -> Counts:
@@ -177,7 +176,7 @@ class Counts:
         distances, merged = masks.distances(found.cuts, found.words, merging=merging)
         with_word = found.words >= 0
         words, lengths, distances = found.words[with_word], found.lengths[with_word], distances[with_word]
-        # Of ρ = i + d edits and l − n = i − d symbols more than the word's follow the insertions i and deletions d.
+        # Insertions i and deletions d follow from ρ = i + d edits and a difference in length of l − n = i − d.
         expected = masks.lengths[words] - merged[with_word]
         insertions = int(((distances + lengths - expected) // 2).sum())
         deletions = int(((distances - lengths + expected) // 2).sum())
@@ -189,7 +188,7 @@ class Counts:
 
     @classmethod
     def expected(cls, words: NDArray[np.int64], size: int, rate: float) -> Counts:
-        """Return the choices of a sequence of this size at this rate of edits, for words of these lengths."""
+        """Return the expected choices of a sequence of this size at this rate of edits, for words of these lengths."""
         mean = max(float(words.mean()), 1.0) if len(words) else 1.0
         each = max(round(size / mean / max(len(words), 1)), 1)
         segments = np.append(np.full(len(words), each), 1).astype(np.int64)
@@ -202,24 +201,24 @@ class Counts:
         return float(self.segments.sum()) / len(self.segments)
 
     def scaled(self, factor: float) -> Counts:
-        """Return the choices of a sequence that is `factor` times as long."""
+        """Return the counts of a sequence that is `factor` times as long."""
         segments = np.rint(self.segments * factor).astype(np.int64)
         others = (self.insertions, self.gaps, self.deletions, self.kept, self.stretch_symbols)
         return Counts(segments, *(round(count * factor) for count in others))
 
     def with_word(self) -> Counts:
-        """Return these choices with a further word, used as often as words are on average."""
+        """Return the counts with a further word that has an average number of segments."""
         uses = max(round(self.mean_uses), 1)
         return replace(self, segments=np.insert(self.segments, len(self.segments) - 1, uses))
 
     def without_word(self, word: int) -> Counts:
-        """Return these choices without a word; its segments become stretches."""
+        """Return the counts without a word, whose segments become stretches."""
         segments = np.delete(self.segments, word)
         segments[-1] += self.segments[word]
         return replace(self, segments=segments, stretch_symbols=self.stretch_symbols + 4 * int(self.segments[word]))
 
     def bits(self, insertion: float) -> tuple[float, float, float]:
-        """Return the bits of indices, edits and stretches but for their symbols, given those of an inserted symbol."""
+        """Return the bits of indices, of edits, and of stretches without their symbols; `insertion` is one symbol's."""
         if len(self.segments) == 1:
             return 0.0, 0.0, 0.0
         edits = _adaptive((self.insertions, self.gaps)) + _adaptive((self.deletions, self.kept))
@@ -230,20 +229,20 @@ class Counts:
 
 @dataclass(frozen=True, eq=False)
 class Prices:
-    """Prices for `decompose` at which the cheapest decomposition is the one with the shortest description.
+    """Prices for `decompose` at which the cheapest decomposition has the shortest description.
 
-    Insertions cost i and deletions d. A segment of l symbols with a word of n has (ρ + l − n) / 2 of the former and (ρ
-    − l + n) / 2 of the latter, together ρ (i + d) / 2 + (l − n) (i − d) / 2: a price for each edit, and one for each
-    word; what depends on l is left out for segments and so taken off stretches, since all l add up to the sequence.
+    An insertion costs i and a deletion d. A segment of l symbols with a word of n has (ρ + l − n) / 2 insertions and (ρ
+    − l + n) / 2 deletions, which cost ρ (i + d) / 2 + (l − n) (i − d) / 2: a price for each edit, and one for each
+    word. The term in l is omitted for segments and subtracted for stretches, because all l add up to the sequence.
     """
 
-    words: NDArray[np.float64]  # (words,): Of a segment with each word
-    # edit, stretch: Of an insertion or deletion, and of a stretch without a word.
+    words: NDArray[np.float64]  # (words,): Price of a segment with each word
+    # edit, stretch: Price of an insertion or deletion, and of a stretch without a word.
     edit: float
     stretch: float
-    symbols: NDArray[np.float64]  # (n,): Of each symbol of the sequence in a stretch
+    symbols: NDArray[np.float64]  # (n,): Price of each symbol of the sequence in a stretch
     constant: float  # Difference between a decomposition's bits and its cost
-    # each, end: Of each symbol of a word, and of its end: parts of `words`.
+    # each, end: Prices of each symbol of a word, and of its end; parts of `words`.
     each: float
     end: float
 
@@ -251,7 +250,7 @@ class Prices:
     def of(
         cls, counts: Counts, lengths: NDArray[np.int64], literal_bits: NDArray[np.float64], insertion: float
     ) -> Prices:
-        """Return prices by the choices of a former decomposition, for words of these lengths."""
+        """Return the prices that follow from the choices of an earlier decomposition, for words of these lengths."""
         indices = -np.log2((counts.segments + 0.5) / (counts.segments.sum() + len(counts.segments) / 2))
         inserted, not_inserted = _choice(counts.insertions, counts.gaps)
         deleted, kept = _choice(counts.deletions, counts.kept)
@@ -274,8 +273,8 @@ def description_length(sequence: AnySequence, model: Decomposition | Iterable[An
     sequence : str, iterable of hashable, array of shape (n,) or StructuralSequence
         Symbols are compared by value.
     model : Decomposition, or iterable of str, iterable of hashable or array
-        A decomposition of this sequence is encoded as it is; over words the shortest one is searched. No words: the
-        sequence symbol by symbol.
+        A decomposition of this sequence is encoded as given; for words, the decomposition with the shortest description
+        is searched. Without words, the sequence is encoded symbol by symbol.
 
     Returns
     -------
@@ -287,18 +286,18 @@ def description_length(sequence: AnySequence, model: Decomposition | Iterable[An
     DataError
         An empty word, or symbols that cannot be compared.
     ValueError
-        A decomposition of another sequence.
+        A decomposition of a different sequence.
     """
     if not isinstance(model, Decomposition):
         return shortest_decomposition(encode(sequence, model))[1]
     given = encode(sequence)
     if given.decode(given.codes) != model.sequence.decode(model.sequence.codes):
-        raise ValueError("the decomposition belongs to another sequence; decompose this one")
+        raise ValueError("the decomposition belongs to a different sequence: decompose this sequence")
     return encoded_length(model, SymbolCode.of(model.sequence))
 
 
 def encoded_length(found: Decomposition, code: SymbolCode, counts: Counts | None = None) -> DescriptionLength:
-    """Return the description length of a decomposition, with its choices where they are counted already."""
+    """Return the description length of a decomposition; `counts` are its choices if they are already counted."""
     encoded = found.sequence
     literal_bits = code.literal_bits(encoded.codes)
     in_stretch = np.repeat(found.words < 0, found.lengths)
@@ -310,7 +309,7 @@ def encoded_length(found: Decomposition, code: SymbolCode, counts: Counts | None
 
 
 def dictionary_bits(words: Iterable[NDArray[np.int32]], code: SymbolCode, *, more: int = 0) -> float:
-    """Return the bits of encoded words; `more` of them are counted, but encoded elsewhere (`words_bits`)."""
+    """Return the bits of encoded words; `more` further words are counted but encoded elsewhere (`words_bits`)."""
     listed = list(words)
     count = len(listed) + more
     bits = float(2 * (count + 1).bit_length() - 1)  # Elias's γ
@@ -324,7 +323,7 @@ def dictionary_bits(words: Iterable[NDArray[np.int32]], code: SymbolCode, *, mor
 def words_bits(
     codes: NDArray[np.integer], lengths: NDArray[np.int64], code: SymbolCode, *, neighbours_differ: bool = True
 ) -> NDArray[np.float64]:
-    """Return the bits of each of several words, concatenated; `neighbours_differ` in them as in the sequence."""
+    """Return the bits of each of several concatenated words; `neighbours_differ` tells whether neighbours differ."""
     starts = np.cumsum(lengths) - lengths
     literal_bits = code.literal_bits(codes, starts, neighbours_differ=neighbours_differ)
     _, digits = np.frexp(lengths)
@@ -335,11 +334,12 @@ def words_bits(
 def shortest_decomposition(
     encoded: Encoded, *, code: SymbolCode | None = None
 ) -> tuple[Decomposition, DescriptionLength]:
-    """Return the decomposition over an encoded sequence's words with the shortest description, and its bits.
+    """Return the decomposition with the shortest description over an encoded sequence's words, and its bits.
 
-    What a choice costs depends on how often it is made; so the decomposition that is cheapest at the prices of the one
-    before is searched until none is shorter. That is a local minimum. The search has three starts: some edits, hardly
-    any (words only where they match exactly), and the paper's decomposition, which is never better than the result.
+    The cost of a choice depends on its frequency; so the cheapest decomposition at the prices of the preceding one is
+    computed repeatedly until the description becomes no shorter. The result is a local minimum. The search has three
+    starts: some edits, almost none (only exact matches of words), and the paper's decomposition, which is never better
+    than the result.
     """
     code = code or SymbolCode.of(encoded)
     size, count = len(encoded.codes), len(encoded.words)
@@ -355,7 +355,7 @@ def shortest_decomposition(
 def decomposition_from(
     encoded: Encoded, code: SymbolCode, counts: Counts, *, rounds: int = ROUNDS
 ) -> tuple[Decomposition, DescriptionLength]:
-    """Decompose at the prices of these choices, and count again, until the description becomes no shorter."""
+    """Decompose at the prices of the counts, and count again, until the description becomes no shorter."""
     lengths = np.array([len(word) for word in encoded.words], np.int64)
     literal_bits = code.literal_bits(encoded.codes)
     best: tuple[Decomposition, DescriptionLength] | None = None
@@ -375,7 +375,7 @@ def decomposition_from(
 
 
 def _adaptive(counts: Iterable[int] | NDArray[np.int64]) -> float:
-    """Return the bits of choices among some possibilities, made so often each, in any order."""
+    """Return the bits of a series of choices, from the count of each possibility; their order does not matter."""
     listed = [int(count) for count in counts]
     half = len(listed) / 2
     nats = math.lgamma(sum(listed) + half) - math.lgamma(half)
@@ -384,5 +384,5 @@ def _adaptive(counts: Iterable[int] | NDArray[np.int64]) -> float:
 
 
 def _choice(yes: int, no: int) -> tuple[float, float]:
-    """Return the bits of either side of a choice that has been made so often."""
+    """Return the bits of yes and of no in a choice, from the counts of both."""
     return -math.log2((yes + 0.5) / (yes + no + 1)), -math.log2((no + 0.5) / (yes + no + 1))

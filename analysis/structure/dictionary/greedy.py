@@ -1,8 +1,8 @@
 """Greedy dictionary search: add, refine, replace and drop words while the description length falls.
 
-Changed by a symbol at a time, a word stays where it is when its neighbours would have to change with it; so symbols are
-put to all words of a shared end together. Without that, one description of 58 planted sequences takes 3 % more bits.
-Splitting words, merging them into all their neighbours and stripping shared ends shortened none of these. Of 48 other
+Changes by one symbol at a time cannot improve a word if its neighbours must change too; so words with a shared end are
+extended together. Without these moves, one description of 58 planted sequences takes 3 % more bits. Splitting words,
+merging words into all their neighbours and stripping shared ends shortened none of the 58 descriptions. Of 48 other
 planted sequences, two descriptions are longer without these moves (by 0.5 and 3.8 %) and one is shorter: 0.1 % in all.
 """
 
@@ -36,43 +36,43 @@ from unperturbed.analysis.structure.segmentation import Decomposition
 from unperturbed.analysis.structure.symbols import Encoded
 
 _WHOLE, _SAMPLE, _BLOCKS = 5000, 2500, 5
-"""Symbols of sequences that are searched as a whole; of a sample, and its blocks."""
+"""Maximum symbols of a sequence that is searched as a whole; symbols of a sample, and number of its blocks."""
 _FEW_SYMBOLS, _SHORT = 1000, 8
-"""Symbols of a sequence that is searched twice, and of the windows with which the second search starts."""
+"""Maximum symbols of a sequence that is searched twice, and of the windows from which the second search starts."""
 _WORTH_IT = 1.05
 """Run the thorough steps of the second search only if its cover is within 5 % of the best one."""
 _WORK, _WINDOWS, _FEWEST_WINDOWS, _TRIED = 1_500_000, 3000, 200, 3
-"""Windows that are evaluated when a word is added, and how many of the best are refined before one is chosen."""
+"""Work, maximum and minimum number of windows to evaluate when adding a word; number of the best that are refined."""
 _SYMBOLS = 8
-"""Symbols of a word's variants: the most frequent ones of its segments and beside them."""
+"""Number of symbols tried in a word's variants: the most frequent ones in and next to its segments."""
 _FEW = 12
-"""Words up to which all of them are extended and replaced: that takes the square of their number."""
+"""Maximum number of words that are all extended and replaced; the time is quadratic in this number."""
 _NEAR = 100.0
-"""Bits that a dictionary may take more before its words are refined."""
+"""Bits that a dictionary may take in addition before its words are refined."""
 _TOGETHER = 3
-"""Words that may have to be there before any of them pays."""
+"""Maximum number of words added together if no single word saves bits."""
 _ROUNDING, _MARGIN = 1e-9, 20.0
-"""Bits: of rounding, and of what prices that adapt to the words may make up for."""
+"""Bits of rounding error, and bits that adapted prices may still save."""
 
 
 @dataclass(frozen=True, eq=False)
 class Cover:
-    """Words, and the shortest description with them that was found."""
+    """Words, and the shortest description found with them."""
 
-    words: tuple[Codes, ...]  # As numbers of symbols
+    words: tuple[Codes, ...]  # Words as numbers of symbols
     decomposition: Decomposition  # The sequence over these words
-    bits: DescriptionLength  # Of this decomposition
-    counts: Counts  # Its choices
-    evaluator: CandidateEvaluator  # Of further words beside these, at the prices of these counts
+    bits: DescriptionLength  # Description length of the decomposition
+    counts: Counts  # Choices of the decomposition
+    evaluator: CandidateEvaluator  # Evaluator of further words, at the prices of these counts
 
     @property
     def total(self) -> float:
-        """Bits in all."""
+        """Total bits."""
         return self.bits.total
 
 
 class _Search:
-    """The steps of a search over one sequence; each takes a cover and returns a shorter one, or the same."""
+    """Steps of a search over one sequence; each step takes a cover and returns a shorter one, or the same."""
 
     def __init__(self, encoded: Encoded, longest: int, rng: np.random.Generator) -> None:
         self.encoded, self.longest, self.rng = encoded, longest, rng
@@ -82,7 +82,7 @@ class _Search:
         self.best_variants: dict[tuple[object, ...], Codes] = {}
 
     def cover(self, words: tuple[Codes, ...], counts: Counts | None = None) -> Cover:
-        """Describe the sequence with some words; `counts` of similar choices set the first prices."""
+        """Describe the sequence with the given words; `counts` of similar choices set the initial prices."""
         encoded = self.encoded.with_words(words)
         if not words or counts is None:
             found, bits = shortest_decomposition(encoded, code=self.code)
@@ -90,22 +90,22 @@ class _Search:
             found, bits = decomposition_from(encoded, self.code, counts, rounds=1 if self.is_long else ROUNDS)
         if words:
             counts = Counts.of(found, merging=self.code.is_collapsed)
-        else:  # for a first word: half of the symbols in segments, with an edit in thirty symbols
+        else:  # for a first word: half of the symbols in segments, with one edit per thirty symbols
             size = len(self.encoded.codes)
             counts = Counts(np.array([1], np.int64), size // 30, size, size // 30, size, max(size // 2, 1))
         return Cover(words, found, bits, counts, CandidateEvaluator(encoded, self.code, counts))
 
     @property
     def is_long(self) -> bool:
-        """Whether the sequence is so long that a sample was searched before, and only the likeliest steps are tried."""
+        """Whether the sequence is so long that a sample is searched first and only the likeliest steps are tried."""
         return len(self.encoded.codes) > _WHOLE
 
     def bits(self, cover: Cover, tried: Sequence[Codes], word: int) -> NDArray[np.float64]:
-        """Return about the bits with others in a word's place; only their differences mean something."""
+        """Estimate the bits with other words instead of `word`; only differences between them are meaningful."""
         return cover.evaluator.bits(tried, without=word, found=cover.decomposition if self.is_long else None)
 
     def symbols_for(self, cover: Cover, word: int) -> list[int]:
-        """Return the most frequent symbols of a word's segments and of what is beside them."""
+        """Return the most frequent symbols in a word's segments and next to them."""
         codes, cuts = self.encoded.codes, cover.decomposition.cuts
         segments = np.flatnonzero(cover.decomposition.words == word)
         wider = np.zeros(len(codes) + 1, np.int64)
@@ -116,7 +116,7 @@ class _Search:
         return [int(symbol) for symbol in frequent if counts[symbol]]
 
     def refine_word(self, cover: Cover, word: int) -> Cover:
-        """Change a word by a symbol at a time while that shortens the description."""
+        """Change a word one symbol at a time while this shortens the description."""
         while True:
             best = self.best_variant(cover, word)
             if best == cover.words[word]:
@@ -127,8 +127,8 @@ class _Search:
             cover = found
 
     def best_variant(self, cover: Cover, word: int) -> Codes:
-        """Change a word by a symbol at a time while that saves bits at a cover's prices."""
-        # Prices and symbols follow from words and decomposition; a cover that is met again has the same best variants.
+        """Change a word one symbol at a time while this saves bits at a cover's prices."""
+        # Prices and symbols follow from words and decomposition, so a repeated cover has the same best variants.
         decomposition = cover.decomposition.cuts.tobytes() + cover.decomposition.words.tobytes()
         key = cover.words, sha256(decomposition).digest(), word
         if key not in self.best_variants:
@@ -143,7 +143,7 @@ class _Search:
         return self.best_variants[key]
 
     def refine_words(self, cover: Cover, since: Cover | None) -> Cover:
-        """Refine words until none changes; of many, only those with other numbers of segments than in `since`."""
+        """Refine words until none changes; if there are many, only words whose number of segments changed."""
         known = _uses(since) if since is not None and len(cover.words) > _FEW else {}
         while True:
             changed = [word for word in cover.words if known.get(word) != _uses(cover)[word]]
@@ -155,7 +155,7 @@ class _Search:
                     cover = self.refine_word(cover, cover.words.index(word))
 
     def add_word(self, cover: Cover) -> Cover:
-        """Add the word that shortens the description most, and to many words others that do too."""
+        """Add the word that shortens the description most; if there are many words, add further ones that help."""
         likely = [word for word, total in self.rank_additions(cover) if total < cover.total + _MARGIN]
         many = len(cover.words) >= _FEW
         chosen = _dissimilar(likely, max(_TRIED, len(cover.words) // 4)) if many else likely[:_TRIED]
@@ -166,7 +166,7 @@ class _Search:
         return best
 
     def add_words_jointly(self, cover: Cover) -> Cover:
-        """Add words that do not pay alone as long as there are few: together they may."""
+        """Add a few words that save no bits alone but may save bits together."""
         found = cover
         for _ in range(_TOGETHER):
             ranked = self.rank_additions(found)
@@ -179,7 +179,7 @@ class _Search:
         return cover
 
     def rank_additions(self, cover: Cover) -> list[tuple[Codes, float]]:
-        """Return windows that are not words yet, and about the bits with each in addition, the fewest first."""
+        """Return windows that are not yet words, with the estimated bits after adding each, the fewest first."""
         symbol_bits = self.literal_bits
         if cover.words:
             symbol_bits = bits_per_symbol(cover.decomposition, cover.evaluator.prices, symbol_bits)
@@ -198,7 +198,7 @@ class _Search:
         return self.cover(cover.words[:word] + cover.words[word + 1 :], cover.counts.without_word(word))
 
     def drop_words(self, cover: Cover) -> Cover:
-        """Drop words that do not pay."""
+        """Drop words that do not save bits."""
         for word in reversed(range(len(cover.words))):
             if self.may_be_dropped(cover, word):
                 fewer = self.without_word(cover, word)
@@ -207,18 +207,18 @@ class _Search:
         return cover
 
     def may_be_dropped(self, cover: Cover, word: int) -> bool:
-        """Test whether a word's absence would cost little at the present prices."""
+        """Return whether removing a word would cost few bits at the current prices."""
         if len(cover.words) < 3:
             return True
-        twin = cover.words[word - 1]  # in the word's place it is of no use
+        twin = cover.words[word - 1]  # a duplicate instead of the word is useless
         here, there = self.bits(cover, [cover.words[word], twin], word)
         return bool(there - here < _MARGIN)
 
     def join_frequent_pair(self, cover: Cover) -> Cover:
-        """Make one word of two that often follow each other."""
+        """Join two words that often follow each other into one word."""
         for first, second in self.frequent_pairs(cover):
             one, other = cover.words[first], cover.words[second]
-            # Where runs are collapsed, equal symbols at the boundary are one.
+            # If runs are collapsed, equal symbols at the boundary become one.
             whole = one + other[self.code.is_collapsed and one[-1] == other[0] :]
             if len(whole) > self.longest or whole in cover.words:
                 continue
@@ -228,7 +228,7 @@ class _Search:
         return cover
 
     def frequent_pairs(self, cover: Cover) -> list[tuple[int, int]]:
-        """Return the pairs of words that follow each other in more than half of the rarer one's segments."""
+        """Return the pairs of words that follow each other in more than half of the rarer word's segments."""
         words = cover.decomposition.words
         known = (words[:-1] >= 0) & (words[1:] >= 0)
         pairs, counts = np.unique(np.stack((words[:-1], words[1:]))[:, known], axis=1, return_counts=True)
@@ -238,7 +238,7 @@ class _Search:
         return [(int(first), int(second)) for first, second in pairs[:, most_often].T]
 
     def extend_shared_ends(self, cover: Cover) -> Cover:
-        """Put a symbol more before, or behind, all words that begin, or end, with the same one."""
+        """Add a symbol before all words with the same first symbol, or after all words with the same last symbol."""
         for words in extended_ends(cover.words, len(self.encoded.alphabet)):
             if max(map(len, words)) > self.longest:
                 continue
@@ -250,7 +250,7 @@ class _Search:
         return cover
 
     def replace_word(self, cover: Cover) -> Cover:
-        """Drop a word, refine the others without it, and add what helps most then."""
+        """Drop a word, refine the others, and add the word that helps most."""
         for word in range(len(cover.words)):
             fewer = self.refine_words(self.without_word(cover, word), cover)
             found = self.refine_words(self.add_word(fewer), fewer)
@@ -264,7 +264,7 @@ def _uses(cover: Cover) -> dict[Codes, int]:
 
 
 def _dissimilar(words: Sequence[Codes], most: int) -> list[Codes]:
-    """Return at most `most` words, each with little in common with those before it."""
+    """Return at most `most` words, each of which has little in common with the words before it."""
     chosen: list[Codes] = []
     for word in words[: 50 * most]:
         if all(2 * LCSseq.similarity(word, other) < min(len(word), len(other)) + 1 for other in chosen):
@@ -275,10 +275,10 @@ def _dissimilar(words: Sequence[Codes], most: int) -> list[Codes]:
 
 
 def learn_words(encoded: Encoded, *, longest: int, seed: int, observe: Callable[[Cover], None]) -> Cover:
-    """Search words with a short description of an encoded sequence; its own words are not used.
+    """Search words that give an encoded sequence a short description; its own words are not used.
 
-    Those of a long sequence are searched in a sample first, and in all of it from there on. `observe` is called with
-    each cover on the way.
+    In a long sequence, words are searched first in a sample and then, starting from these, in the whole sequence.
+    `observe` is called with each intermediate cover.
     """
     rng = np.random.default_rng(seed)
     words: tuple[Codes, ...] = ()
@@ -287,7 +287,7 @@ def learn_words(encoded: Encoded, *, longest: int, seed: int, observe: Callable[
         search = _Search(replace(encoded, codes=part, words=()), longest, rng)
         cover = _improve(search, search.cover(words, counts), observe)
         if 0 < len(part) <= _FEW_SYMBOLS and longest > _SHORT:
-            # A long window that recurs by chance is a bad start; from short ones words grow more slowly.
+            # A long window that recurs by chance is a bad start; words that start from short windows grow more slowly.
             search.windows = Windows(part, _SHORT)
             other = _improve(search, search.cover(()), thorough=False)
             if other.total < _WORTH_IT * cover.total and set(other.words) != set(cover.words):
@@ -300,7 +300,7 @@ def learn_words(encoded: Encoded, *, longest: int, seed: int, observe: Callable[
 
 
 def _samples(encoded: Encoded) -> Iterator[NDArray[np.int32]]:
-    """Yield a sample of a long sequence, blocks from all over it; last, the sequence."""
+    """Yield a sample of a long sequence (blocks spread over it), then the whole sequence."""
     codes = encoded.codes
     if len(codes) > _WHOLE:
         starts = np.linspace(0, len(codes) - _SAMPLE // _BLOCKS, _BLOCKS).astype(np.int64)
@@ -315,7 +315,7 @@ def _samples(encoded: Encoded) -> Iterator[NDArray[np.int32]]:
 def _improve(
     search: _Search, cover: Cover, observe: Callable[[Cover], None] = lambda _: None, *, thorough: bool = True
 ) -> Cover:
-    """Add, refine and drop words until nothing helps; only a thorough search takes the steps of quadratic time."""
+    """Add, refine and drop words until nothing helps; only a thorough search uses steps that take quadratic time."""
     if not len(search.encoded.codes):
         return cover
     since: Cover | None = None

@@ -1,8 +1,8 @@
-"""Compiled loops that evaluate many words at once, each beside those that a dictionary has already.
+"""Compiled loops that evaluate many candidate words at once, each in addition to the words of a dictionary.
 
-A lane of vectors for each candidate: all go through the sequence together, with the bits of their LCS (see
-`decomposition.kernels`) and their least costs so far. Costs are whole numbers of a small unit, and only the last ones
-are kept, so that the loops over lanes have no branch and are vectorised.
+Each candidate has a vector lane. All lanes pass through the sequence together, with the bits of their LCS (see
+`decomposition.kernels`) and their minimum costs so far. Costs are integers in a small unit, and only the latest are
+kept; so the loops over lanes have no branch and are vectorised.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import numpy as np
 from unperturbed.analysis.compiling import compilable
 
 _NONE = 1 << 29
-"""No cost: more than any, and twice this still fits 32 bits."""
+"""Marks a missing cost: it exceeds any cost, and twice this value still fits 32 bits."""
 _LANES, _FULL = 256, 32
-"""Candidates that are evaluated together: the costs of the last positions stay in the near caches, and the variants of
-most words go through the sequence once. Half as many make 150 candidates or more take 1.2 to 1.5 times as long. Loops
-over lanes take a multiple of the second."""
+"""Number of candidates that are evaluated together: the costs of the last positions remain in the nearest caches, and
+the variants of most words need only one pass through the sequence. With half as many, 150 or more candidates take 1.2
+to 1.5 times as long. Loops over lanes process a multiple of the second number."""
 
 
 def mark_symbols(masks: Any, numbers: Any, lengths: Any) -> Any:
-    """Set the bits of masks (see `Lanes`) for words of these lengths, one after another; return their first symbols."""
+    """Set the bits of masks (see `Lanes`) for concatenated words of these lengths; return the words' first symbols."""
     bits = masks.dtype.type
     firsts = np.empty(len(lengths), np.int32)
     begin = 0
@@ -48,9 +48,9 @@ def _start_segment(
     edit_price: Any,
     merged_price: int,
 ) -> None:
-    """Start a segment behind the symbol `before` (−1 for none): the state of whole words, `full` and `whole`.
+    """Start a segment after the symbol `before` (−1 for none), with the state `full` and `whole` of whole words.
 
-    Where a word begins with that symbol, merging starts it without its first one.
+    With `merging`, a word that begins with `before` starts without its first symbol.
     """
     bits, number = ones.dtype.type, distances.dtype.type
     ones[:] = full
@@ -64,7 +64,7 @@ def _start_segment(
 
 @compilable
 def _whole_words(full: Any, whole: Any, lengths: Any, prices: Any, edit_price: Any) -> None:
-    """Set the state of empty segments: ones at the upper end, and all symbols of the word deleted."""
+    """Set the state of empty segments: ones at the upper end, with all symbols of the word deleted."""
     bits, number = full.dtype.type, whole.dtype.type
     for lane in range(len(full)):
         full[lane] = bits(bits(0) - bits(1)) << bits(8 * full.itemsize - lengths[lane])
@@ -73,7 +73,7 @@ def _whole_words(full: Any, whole: Any, lengths: Any, prices: Any, edit_price: A
 
 @compilable
 def _extend(ones: Any, masks: Any, symbol: int, distances: Any, lanes: int, edit_price: Any) -> Any:
-    """Append a symbol to the segments of the first lanes; return the least of their costs."""
+    """Append a symbol to the segments of the first lanes; return the minimum of their costs."""
     bits, number = ones.dtype.type, distances.dtype.type
     least = number(_NONE)
     for lane in range(lanes):
@@ -100,17 +100,17 @@ def cheapest_words(
     stretch_price: int,
     before: Any,
 ) -> Any:
-    """Return the least cost of a word, its lane, and the least of all others, for each start and length of a segment.
+    """Return the cheapest word's cost and lane, and the second-lowest cost, for each start and length of a segment.
 
-    `_NONE` and −1 where a stretch costs no more. Lanes are words, those of the longest reach first; otherwise they are
-    as for `costs_with`. `before` are the costs of the symbols before each position as stretches: int64, shape (n + 1,),
-    or empty if a stretch bounds nothing.
+    They are `_NONE` and −1 if a stretch costs no more. Lanes are words, the longest reach first; other arguments are
+    those of `costs_with`. `before` are the costs of the symbols before each position as stretches: int64, shape
+    (n + 1,), or empty if a stretch gives no bound.
     """
     count = len(lengths)
     widest = min(reaches[0], len(codes)) if count else 0
     least, second = np.full((len(codes), widest), _NONE, np.int32), np.full((len(codes), widest), _NONE, np.int32)
     which = np.full((len(codes), widest), -1, np.int32)
-    # Words that reach a length are the first lanes, so each step of a segment goes over as few as possible.
+    # Words that reach a length are the first lanes, so each step of a segment visits as few lanes as possible.
     active = np.zeros(widest, np.int64)
     for at in range(widest):
         active[at] = (reaches > at).sum()
@@ -127,8 +127,8 @@ def cheapest_words(
             best = _extend(ones, masks, codes[start + at], distances, lanes, edit)
             if len(before) and best >= stretch_price + before[start + at + 1] - before[start]:
                 continue
-            # The search for the cheapest lane and the second minimum run only where a word beats a stretch, which is
-            # rare; the loop over all lanes in `_extend` stays without a branch.
+            # The searches for the cheapest lane and the second minimum run only if a word costs less than a stretch,
+            # which is rare; the loop over all lanes in `_extend` has no branch.
             cheapest = 0
             while cheapest < lanes - 1 and distances[cheapest] != best:
                 cheapest += 1
@@ -145,9 +145,9 @@ def cheapest_words(
 def _step(
     ones: Any, masks: Any, symbol: int, distances: Any, ahead: Any, here: int, there: int, edit_price: Any, price: Any
 ) -> None:
-    """Append a symbol to all lanes' segments; lower the costs of the row ahead by theirs or those of the dictionary.
+    """Append a symbol to all lanes' segments; update the minimum costs of row `there` with lanes and dictionary.
 
-    Rows of arrays are given by their number: a view of each would take longer than the loop.
+    Rows of arrays are given by index, because creating views would take longer than the loop.
     """
     bits, number = ones.dtype.type, ahead.dtype.type
     for lane in range(len(ones)):
@@ -155,7 +155,7 @@ def _step(
         kept = bits(before & masks[symbol, lane])
         total = bits(before + kept)
         ones[lane] = bits(total | (before ^ kept))
-        # The price is in the distance, and the symbol's own edit is taken back twice where the LCS has grown.
+        # The distance includes the price; if the LCS has grown, the symbol adds no edit and saves one.
         distance = number(distances[lane] + (number(-edit_price) if total < before else edit_price))
         distances[lane] = distance
         ahead[there, lane] = min(ahead[there, lane], number(ahead[here, lane] + min(distance, price)))
@@ -163,7 +163,7 @@ def _step(
 
 @compilable
 def _relax(ahead: Any, here: int, there: int, price: Any) -> None:
-    """Lower the costs of the row ahead by those of the dictionary's words."""
+    """Update the minimum costs of row `there` with the dictionary's words."""
     number = ahead.dtype.type
     for lane in range(ahead.shape[1]):
         ahead[there, lane] = min(ahead[there, lane], number(ahead[here, lane] + price))
@@ -186,16 +186,16 @@ def costs_with(
     stretch_price: int,
     symbol_prices: Any,
 ) -> Any:
-    """Return the least cost of a decomposition over the dictionary and each candidate.
+    """Return the minimum cost of a decomposition over the dictionary and each candidate.
 
     `codes`: array of int32, shape (n,). The sequence.
     `least`, `which`, `second`: array of int32, shape (n, widest). Costs of the dictionary's own words, see
-    `SegmentCosts`; the word `without` is not among them.
-    `masks`: array of uint32 or uint64, shape (symbols, candidates). Bits where a candidate has a symbol, the word's end
-    at the highest one. It has no more symbols than there are bits.
-    `lengths`, `firsts`, `reaches`, `prices`: array of int32, shape (candidates,). Of each candidate; its first symbol;
-    symbols of its longest segment. Neighbours of like reach are evaluated together, which is faster.
-    Result: array of int32, shape (candidates,). The least cost with each.
+    `SegmentCosts`; the word `without` is excluded.
+    `masks`: array of uint32 or uint64, shape (symbols, candidates). Bits at the positions of each symbol in each
+    candidate, the word's end at the highest bit. A candidate has at most as many symbols as bits.
+    `lengths`, `firsts`, `reaches`, `prices`: array of int32, shape (candidates,). Each candidate's length, first
+    symbol, maximum segment length, and price. Evaluation is faster if neighbours have similar reaches.
+    Result: array of int32, shape (candidates,). The minimum cost with each candidate.
     """
     size, widest = least.shape
     costs = np.empty(len(lengths), np.int32)
@@ -204,10 +204,10 @@ def costs_with(
         part = slice(first, min(first + _LANES, len(lengths)))
         lanes = part.stop - first
         reach = reaches[part].max()
-        # `ahead` is a ring of the least costs up to the next positions, `here` the row of the present one; `opened` are
-        # the least costs with an open stretch.
+        # `ahead` is a ring of the minimum costs up to the next positions, and `here` is the row of the current
+        # position; `opened` are the minimum costs with an open stretch.
         rows = max(widest, reach) + 1
-        width = -(-lanes // _FULL) * _FULL  # lanes behind the last candidate are empty words
+        width = -(-lanes // _FULL) * _FULL  # lanes after the last candidate are empty words
         ahead = np.full((rows, width), nothing, np.int32)
         ahead[0] = 0
         opened = np.full(width, nothing, np.int32)

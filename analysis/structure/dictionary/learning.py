@@ -1,4 +1,4 @@
-"""Learn a dictionary of words of a sequence, by description length or by the paper's method, and judge its adequacy."""
+"""Learning of a sequence's dictionary, by description length or by the paper's method, and test of its adequacy."""
 
 from __future__ import annotations
 
@@ -32,26 +32,27 @@ Method: TypeAlias = Literal["description_length", "monotone"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dictionary(Result):
-    """A dictionary of words, learned from a sequence.
+    """Dictionary of words, learned from a sequence.
 
     Attributes
     ----------
     words : tuple of Word
-        Empty where no word shortens the description.
+        The words; empty if no word shortens the description.
     decomposition : Decomposition
-        The sequence over these words, as these bits encode it.
+        The sequence over these words, as encoded in `bits`.
     bits : DescriptionLength
-        Of the sequence by these words.
+        Description length of the sequence with these words.
     baseline_bits : float
-        Of the sequence symbol by symbol, without any words.
+        Bits of the sequence symbol by symbol, without words.
     method : str
         "description_length" or "monotone".
     adequacy : Adequacy
-        Whether the words describe the sequence better than such words describe a shuffled one.
+        Whether the words describe the sequence better than similar words describe a shuffled sequence.
     rounds : tuple of Round
-        The dictionaries on the way, in order. Those of a sample, for a long sequence, come first and have its bits.
+        Intermediate dictionaries, in order. For a long sequence, the dictionaries of a sample come first, with the
+        sample's bits.
     stopped : str
-        Why no further round was made.
+        Why the search ended.
     """
 
     words: tuple[Word, ...]
@@ -65,18 +66,18 @@ class Dictionary(Result):
 
     @property
     def is_adequate(self) -> bool:
-        """Equation (9)."""
+        """Whether the words describe the sequence, equation (9)."""
         return self.adequacy.is_adequate
 
     @property
     def saved_share(self) -> float:
-        """Share of the bits that the words save, from 0 on; below 0 where they cost more than they save."""
+        """Share of the bits that the words save; negative if they cost more than they save."""
         return 1 - self.bits.total / self.baseline_bits if self.baseline_bits else 0.0
 
     def headline(self) -> str:
-        """Return the number of words, the bits that they save, and the verdict."""
+        """Return one line with the number of words, the bits that they save, and the verdict."""
         if not self.words:
-            return "No words: nothing in the sequence recurs beyond what chance gives."
+            return "No words: nothing in the sequence recurs more often than by chance."
         words = counted(len(self.words), "word describes", "words describe")
         verdict = "adequate" if self.is_adequate else "inadequate"
         return (
@@ -85,11 +86,11 @@ class Dictionary(Result):
         )
 
     def tables(self) -> Sequence[Table]:
-        """Return the words: segments of each, and their insertions and deletions."""
+        """Return a table of the words: their numbers of segments, insertions and deletions."""
         return self.decomposition.tables()
 
     def to_frame(self) -> pl.DataFrame:
-        """Return the segments of the decomposition, a row each."""
+        """Return a data frame with one row for each segment of the decomposition."""
         return self.decomposition.to_frame()
 
     def to_dict(self) -> dict[str, Any]:
@@ -113,29 +114,29 @@ def learn_dictionary(
     null: Null | None = None,
     seed: int = 0,
 ) -> Dictionary:
-    """Learn the words that recur in a sequence, with its decomposition, and judge whether they are adequate.
+    """Learn the words that recur in a sequence, decompose it, and test whether the words are adequate.
 
     Parameters
     ----------
     sequence : str, iterable of hashable, array of shape (n,) or StructuralSequence
         Symbols are compared by value.
     method : {"description_length", "monotone"}, default "description_length"
-        "description_length": words with the shortest description of the sequence. "monotone": the paper's alternation
+        "description_length": words that give the sequence the shortest description. "monotone": the paper's alternation
         of kernel and decomposition, with the default options of `learn_monotone`.
     adequate : float or callable, optional
-        a(L) of (9), in insertions and deletions; a function takes the sequence's length. By default from shuffled
-        sequences.
+        a(L) of (9), in insertions and deletions; a function takes the sequence's length. By default, the bound is
+        computed from shuffled sequences.
     longest : int, default 32
-        Symbols of a word, from 2 to 64.
+        Maximum number of symbols in a word, from 2 to 64.
     null : Null, optional
-        How many shuffled sequences there are, and at which level.
+        Number of shuffled sequences, and level of the test.
     seed : int, default 0
-        Of all that is drawn at random.
+        Seed of all random draws.
 
     Returns
     -------
     Dictionary
-        Without words where none makes the description shorter: then there is no model, and it is not adequate.
+        The words. If no word shortens the description, there are none, and the model is not adequate.
 
     Raises
     ------
@@ -146,15 +147,15 @@ def learn_dictionary(
 
     Notes
     -----
-    By description length: the stretch that saves most bits becomes a word, is changed by a symbol at a time while that
-    saves more, and words that save nothing any more are dropped, again and again (`greedy`). Every step makes the
-    description shorter, so that there is no cycle; the end is a local minimum. Sequences of more than 5,000 symbols are
-    sampled first. Time grows with the sequence's length and with the square of the number of words.
+    By description length: the stretch that saves most bits becomes a word and is changed one symbol at a time while
+    this saves more; then words that no longer save bits are dropped. These steps are repeated (`greedy`). Each step
+    shortens the description, so there are no cycles; the result is a local minimum. Sequences of more than 5,000
+    symbols are sampled first. Time grows with the sequence's length and with the square of the number of words.
     """
     if method not in ("description_length", "monotone"):
-        raise ValueError(f'unknown method {method!r}; use "description_length" or "monotone"')
+        raise ValueError(f'unknown method {method!r}: use "description_length" or "monotone"')
     if not 2 <= longest <= LONGEST:
-        raise ValueError(f"longest is {longest}; give 2 to {LONGEST} symbols")
+        raise ValueError(f"longest is {longest}: use 2 to {LONGEST} symbols")
     chosen = null or Null(seed=seed)
     if method == "monotone":
         return learn_monotone(
@@ -176,7 +177,7 @@ def learn_dictionary(
         method=method,
         adequacy=judge_encoded(found.sequence, adequate, chosen),
         rounds=tuple(rounds),
-        stopped="no word more, less or other makes the description shorter",
+        stopped="no added, dropped or changed word shortens the description",
     )
 
 
@@ -193,56 +194,56 @@ def learn_monotone(
     literal: bool = False,
     seed: int = 0,
 ) -> Dictionary:
-    """Learn words by the paper's method (`monotone`), from one start after another until a model is adequate.
+    """Learn words by the paper's method (`monotone`), from one start after another until the words are adequate.
 
     Parameters
     ----------
     sequence : str, iterable of hashable, array of shape (n,) or StructuralSequence
         Symbols are compared by value.
     judge : callable
-        From a decomposition to its adequacy, (9).
+        Function from a decomposition to its adequacy, (9).
     words : iterable of str, iterable of hashable, array of shape (length,) or StructuralSequence, optional
         A starting vocabulary, tried before all other starts.
     powers : sequence of float
-        p of the kernel, each tried from each start.
+        Values of the kernel's p, each tried from each start.
     thetas : sequence of float
-        θ of `first_decomposition`, one start each.
+        Values of θ for `first_decomposition`, each of which gives one start.
     random_starts : int, default 3
-        Starts by random cuts, after these.
+        Number of starts by random cuts, tried last.
     longest : int, default 32
-        Symbols of a word.
+        Maximum number of symbols in a word.
     most_rounds : int, default 30
-        Of one alternation.
+        Maximum number of rounds in one alternation.
     literal : bool, default False
-        Whether equal segments take part in the kernel each by itself. The paper does not say; a frequent phase then has
-        a small sum of distances and is the first to be removed.
+        Whether equal segments enter the kernel separately, which the paper leaves open. A frequent phase then has a
+        small sum of distances and is removed first.
     seed : int, default 0
-        Of the random cuts.
+        Seed of the random cuts.
 
     Returns
     -------
     Dictionary
-        The shortest description of the first start with an adequate model, or of all if there is none. Without words
-        where none makes the description shorter.
+        The shortest description from the first start with an adequate model, or from all starts if there is none. It
+        has no words if no word shortens the description.
 
     Raises
     ------
     DataError
         An empty word, symbols that cannot be compared, or more than 5,000 different segments.
     ValueError
-        No start, no power, less than 1 round or symbol, or a power or θ out of range.
+        No start, no power, fewer than 1 round or symbol, or a power or θ out of range.
 
     Notes
     -----
-    For sequences of some hundred or thousand symbols, as the paper says: a round takes all distances of d segments,
-    O(d²), and a decomposition over as many words as the kernel keeps.
+    The method is for sequences of some hundreds or thousands of symbols, as in the paper: a round computes all
+    distances between d segments, O(d²), and a decomposition over all words in the kernel.
     """
     encoded = encode(sequence)
     best: tuple[Alternation, Adequacy] | None = None
     limits: dict[str, Any] = {"longest": longest, "most_rounds": most_rounds, "literal": literal}
     for start in starts(encoded, words=words, thetas=thetas, random_starts=random_starts, longest=longest, seed=seed):
         if not len(powers):
-            raise ValueError("powers is empty; give one or more")
+            raise ValueError("powers is empty: give one or more")
         found = min((alternate(encoded, start, power, **limits) for power in powers), key=lambda one: one.bits.total)
         adequacy = judge(found.decomposition)
         if best is None or adequacy.is_adequate or found.bits.total < best[0].bits.total:
@@ -250,7 +251,7 @@ def learn_monotone(
         if adequacy.is_adequate or not len(encoded.codes):
             break
     if best is None:
-        raise ValueError("no starting point; give words, thetas or random_starts")
+        raise ValueError("no starting point: give `words`, `thetas` or `random_starts`")
     found, adequacy = best
     return Dictionary(
         words=found.decomposition.dictionary,

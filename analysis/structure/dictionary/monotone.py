@@ -1,18 +1,18 @@
-"""The paper's own search: kernel of the segments and decomposition over the kernel's words, alternately.
+"""The paper's own search for words: alternate between a kernel of segments and a decomposition over its words.
 
 "Structural analysis of measurement paths", sections 2 and 3. The kernel of a set of segments is the subset of
-"maximally distant" ones, which the paper takes as words: eqs. (2), (3) and (5), Kuznetsov's method of monotonic
-functions. One pass that removes the segment of least weight again and again finds the maximum over all subsets.
+"maximally distant" segments, which become words: eqs. (2), (3) and (5), Kuznetsov's method of monotonic functions. One
+pass that repeatedly removes the segment with the smallest weight finds the maximum over all subsets.
 
-No quantity is made smaller by both steps: the kernel is the exact solution of (3), within the bounds that `kernel`
-states, the decomposition that of (7) among segments of limited length, and what one gains the other may lose. So every
-dictionary on the way is scored by its description length and the shortest one is kept.
+The two steps have no common objective: the kernel is the exact solution of (3), within the bounds that `kernel` states;
+the decomposition is that of (7) among segments of limited length. One step may lose what the other gains. So each
+dictionary is scored by its description length, and the shortest description is kept.
 
-What the paper leaves open: its kernel takes one power p, here several are tried. It ends when the dictionary does not
-change, here also in a cycle or at a limit of rounds. "With a new starting vocabulary" it runs again where the model is
-inadequate: here by other thresholds of the window that makes the first decomposition, then by random cuts. And segments
-of twice the longest word become words, so that words may double until two of them are the whole sequence, with J = 0:
-here they have a greatest length.
+Choices beyond the paper: its kernel uses one power p; here, several are tried. It ends when the dictionary does not
+change; here, also in a cycle or at a limit of rounds. If the model is inadequate, it runs again "with a new starting
+vocabulary"; here, with different thresholds of the window that gives the first decomposition, then with random cuts.
+Segments of up to twice the longest word become words, which could double in length until two of them are the whole
+sequence, with J = 0; here, their length is limited.
 """
 
 from __future__ import annotations
@@ -43,26 +43,26 @@ from unperturbed.errors import DataError
 
 _LARGEST_EXACT = 2**53
 _LARGEST_SUM = 2**61
-"""Of weights in whole numbers: half the range of int64 stays free, for the mark of what is removed."""
+"""Maximum sum of integer weights; it leaves half the range of int64 free for the mark of removed rows."""
 _REMOVED = np.iinfo(np.int64).max
 _ROUNDING = 2.0**-52
-"""Of a power, relative to the largest one."""
+"""Rounding error of a power, relative to the largest power."""
 
 
 @dataclass(frozen=True, eq=False)
 class Kernel:
-    """The subset H* of eq. (3), and how it was found.
+    """Kernel of a set of segments: the subset H* of eq. (3), with the order of removals that leads to it.
 
     Attributes
     ----------
     members : array of int64, shape (size,)
-        Rows of the matrix that belong to H*, in order.
+        Rows of the matrix that belong to H*, in increasing order.
     value : float
-        F(H*): the least sum, over a member's distances to all members, of their powers.
+        F(H*): the minimum over members of the sum of powers of the distances to all members.
     defining_sequence : array of int64, shape (d,)
-        All rows in the order in which they were removed. H* is what was left at the last threshold step.
+        All rows in the order of their removal. H* is the set that remained at the last threshold step.
     weights : array of float64, shape (d,)
-        π of each at that moment: F of what was left, itself included.
+        π of each row at its removal: F of the remaining set, including this row.
     threshold_steps : array of int64, shape (steps,)
         Positions in the defining sequence at which the threshold u changes; the first is 0.
     """
@@ -75,44 +75,43 @@ class Kernel:
 
 
 def kernel(distances: ArrayLike, power: float = 1.0, *, smallest: bool = False) -> Kernel:
-    """Find the subset whose least connected member is connected best: exactly, within the bounds in the notes.
+    """Find the subset of segments whose least distant member is most distant, exactly within the bounds in the notes.
 
     Parameters
     ----------
     distances : array of float, shape (d, d)
-        Symmetric, 0 or more, finite, with a zero diagonal; see `indel_distances`.
+        Distances: symmetric, 0 or more, finite, with a zero diagonal; see `indel_distances`.
     power : float, default 1.0
-        p, above 0: distances are raised to it. Large ones set segments apart that are far from all others
+        Exponent p of the distances, above 0. Large exponents emphasise segments that are far from all others
         ("sufficiently high power", section 2).
     smallest : bool, default False
-        Whether the threshold also changes at an equal weight. Off, the paper's way, gives the largest of all subsets
-        that reach the maximum; on, the smallest where no two rows are at distance 0. Among duplicates it is one of
-        those that cannot be made smaller, and in a matrix in which rows at distance 0 are not the same, any of those
-        that reach the maximum.
+        Whether the threshold also changes at an equal weight. False, as in the paper, gives the largest subset that
+        reaches the maximum; True gives the smallest if no two rows are at distance 0. With duplicates, the result is a
+        subset that cannot be made smaller; if rows at distance 0 differ, it is any subset that reaches the maximum.
 
     Returns
     -------
     Kernel
-        No rows: no members, with value 0. One row, or all at distance 0: value 0.
+        The kernel. Without rows, it has no members and value 0; for one row, or if all distances are 0, the value is 0.
 
     Raises
     ------
     ValueError
-        A power that is not above 0, or so large that the powers are.
+        A power that is not above 0, or so large that the powers of distances overflow.
     DataError
-        A matrix that is not one of distances.
+        A matrix that does not contain distances.
 
     Notes
     -----
-    Of rows with the same weight the lowest is removed first. O(d²) time and one copy of the matrix. Sums are whole
-    numbers, so that they do not drift as columns are subtracted. They are exact for whole distances of at most 2⁵³ and
-    a whole power, while d times the largest power is at most 2⁶¹: of 100 segments with distances up to 64, to power 9.
-    Else they have a resolution that lies below the rounding of the powers, and weights that differ by no more than that
-    rounding, 2⁻⁵² of d times the largest power, are equal.
+    Among rows with the same weight, the lowest is removed first. O(d²) time and one copy of the matrix. Sums are
+    integers, so they do not drift when columns are subtracted. They are exact for integer distances of at most 2⁵³ and
+    an integer power if d times the largest power is at most 2⁶¹, as for 100 segments with distances up to 64 and power
+    9. Otherwise their resolution is finer than the rounding of the powers, and weights are considered equal if they
+    differ by at most that rounding, 2⁻⁵² of d times the largest power.
     """
     matrix = _checked(distances)
     if not (power > 0 and math.isfinite(power)):
-        raise ValueError(f"power is {power}; give a number above 0")
+        raise ValueError(f"power is {power}: use a finite number above 0")
     if not len(matrix):
         return Kernel(np.empty(0, np.int64), 0.0, np.empty(0, np.int64), np.empty(0), np.empty(0, np.int64))
     powers, exponent, rounding = _whole_powers(matrix, power)
@@ -126,26 +125,26 @@ def kernel(distances: ArrayLike, power: float = 1.0, *, smallest: bool = False) 
 def _checked(distances: ArrayLike) -> NDArray[np.float64]:
     matrix = square(distances)
     for wrong, what in (
-        (~np.isfinite(matrix), "not finite"),
-        (matrix < 0, "below 0"),
-        (np.diag(np.diag(matrix) != 0), "not 0, of a segment to itself"),
-        (matrix != matrix.T, "not that of the opposite direction"),
+        (~np.isfinite(matrix), "it must be finite"),
+        (matrix < 0, "it must not be negative"),
+        (np.diag(np.diag(matrix) != 0), "it must be 0 from a segment to itself"),
+        (matrix != matrix.T, "it must be the same in both directions"),
     ):
         if wrong.any():
             row, column = (int(index) for index in np.argwhere(wrong)[0])
-            raise DataError(f"the distance of {row} to {column} is {matrix[row, column]}, {what}")
+            raise DataError(f"the distance from {row} to {column} is {matrix[row, column]}: {what}")
     return matrix
 
 
 def _whole_powers(matrix: NDArray[np.float64], power: float) -> tuple[NDArray[np.int64], int, int]:
-    """Return the powers as whole multiples of 2 to an exponent, the exponent, and the rounding error of their sums."""
+    """Return the powers as integer multiples of a power of 2, its exponent, and the rounding error of their sums."""
     furthest, rows = float(matrix.max()), len(matrix)
     try:
         largest = furthest**power
     except OverflowError:
         largest = math.inf
     if math.isinf(largest * rows) or (furthest and not largest):
-        raise ValueError(f"the power {power:g} of the distance {furthest:g} overflows; give one that is nearer to 1")
+        raise ValueError(f"power {power:g} of the distance {furthest:g} is out of range: use a power nearer to 1")
     if (
         float(power).is_integer()
         and furthest <= _LARGEST_EXACT
@@ -153,15 +152,15 @@ def _whole_powers(matrix: NDArray[np.float64], power: float) -> tuple[NDArray[np
         and (matrix % 1 == 0).all()
     ):
         return matrix.astype(np.int64) ** int(power), 0, 0
-    # The maximum of F is at least the largest power, that of the furthest pair, so the resolution is chosen relative to
-    # it; as a power of two, so that powers are rounded at most once.
+    # The maximum of F is at least the largest power, that of the most distant pair, so the resolution is relative to
+    # it. It is a power of two, so powers are rounded at most once.
     exponent = math.frexp(largest * rows)[1] - _LARGEST_SUM.bit_length() + 1
     whole = np.rint(np.ldexp(matrix**power, -exponent)).astype(np.int64)
     return whole, exponent, math.ceil(math.ldexp(rows * largest * _ROUNDING, -exponent))
 
 
 def _defining_sequence(powers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return rows in the order in which they are removed, and their weights then (the algorithm of section 2)."""
+    """Return rows in the order of their removal, and their weights at that time (the algorithm of section 2)."""
     remaining = powers.sum(axis=0)
     order, weights = np.empty(len(powers), np.int64), np.empty(len(powers), np.int64)
     for step in range(len(powers)):
@@ -183,13 +182,13 @@ def _threshold_steps(weights: NDArray[np.int64], rounding: int, smallest: bool) 
 
 
 POWERS = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
-"""1 keeps nearly every segment as a word and 16 nearly none; beyond, nothing changes."""
+"""Powers to try: 1 keeps nearly every segment as a word, 16 nearly none; larger powers change nothing."""
 THETAS = (0.3, 0.15, 0.5)
 
 _SHORTEST, _LONGEST = 3, 12
-"""Symbols between random cuts."""
+"""Minimum and maximum number of symbols between random cuts."""
 _MOST_SEGMENTS = 5000
-"""Different ones whose pairs are compared: 200 MB for each matrix of them."""
+"""Maximum number of different segments; a matrix of their distances takes 200 MB."""
 
 _Codes: TypeAlias = tuple[int, ...]
 _Description: TypeAlias = tuple[Decomposition, DescriptionLength]
@@ -197,16 +196,16 @@ _Description: TypeAlias = tuple[Decomposition, DescriptionLength]
 
 @dataclass(frozen=True)
 class Round:
-    """A dictionary on the way to the one that is learned.
+    """Intermediate dictionary of a search.
 
     Attributes
     ----------
     words : tuple of Word
-        In no order of importance.
+        The words, in no particular order.
     bits : float
-        Its description length in all.
+        Total description length.
     cost : float
-        J of the paper's (6): insertions and deletions of the decomposition that these bits are of.
+        J of the paper's (6): insertions and deletions of the decomposition that takes these bits.
     """
 
     words: tuple[Word, ...]
@@ -215,20 +214,20 @@ class Round:
 
 
 class Start(NamedTuple):
-    """A first decomposition from which an alternation starts."""
+    """First decomposition, from which an alternation starts."""
 
-    name: str  # How it was made
-    cuts: NDArray[np.int64]  # (segments + 1,): Where segments begin, and the sequence's length
+    name: str  # Description of its origin
+    cuts: NDArray[np.int64]  # (segments + 1,): Start of each segment, and the sequence's length
 
 
 class Alternation(NamedTuple):
-    """One alternation of kernel and decomposition."""
+    """Result of an alternation of kernels and decompositions."""
 
-    # The one with the shortest description over words of the best round; without those that no segment has, and
-    # without any where that is shorter.
+    # The decomposition with the shortest description over the words of the best round, without unused words; without
+    # any words if that is shorter.
     decomposition: Decomposition
     bits: DescriptionLength
-    # Each with the words that segments of its decomposition (7) have, the bits of that decomposition, and its J.
+    # Each round with the words that its decomposition (7) uses, the bits of that decomposition, and its J.
     rounds: tuple[Round, ...]
     stopped: str  # "fixed point", "cycle of n rounds" or "limit of n rounds", the power, and the start
 
@@ -242,7 +241,7 @@ def starts(
     longest: int = 32,
     seed: int = 0,
 ) -> Iterator[Start]:
-    """Yield first decompositions: over given words if there are any, by the window at each θ, then by random cuts."""
+    """Yield first decompositions: over given words (if any), then by the window at each θ, then by random cuts."""
     given = list(words)
     if given:
         found = decompose(encoded.decode(encoded.codes), given)
@@ -260,14 +259,14 @@ def starts(
 def alternate(
     encoded: Encoded, start: Start, power: float, *, longest: int = 32, most_rounds: int = 30, literal: bool = False
 ) -> Alternation:
-    """Alternate kernels and decompositions until the dictionary is one that has been seen (section 3).
+    """Alternate kernels and decompositions until a dictionary recurs (section 3).
 
-    A dictionary is a set, so that each follows from the one before it alone: one that comes back closes a cycle.
+    A dictionary is a set and depends only on the dictionary before it, so a recurring dictionary closes a cycle.
     """
     if most_rounds < 1:
-        raise ValueError(f"most_rounds is {most_rounds}; give 1 or more")
+        raise ValueError(f"most_rounds is {most_rounds}: use 1 or more")
     if longest < 1:
-        raise ValueError(f"longest is {longest}; give 1 symbol or more")
+        raise ValueError(f"longest is {longest}: use 1 symbol or more")
     code = SymbolCode.of(encoded)
     segments, seen, described = _segments(encoded, start.cuts), list[tuple[_Codes, ...]](), list[_Description]()
     stopped = f"limit of {most_rounds} rounds"
@@ -296,25 +295,25 @@ def _segments(encoded: Encoded, cuts: NDArray[np.int64]) -> list[_Codes]:
 
 
 def _kernel_words(segments: list[_Codes], power: float, *, literal: bool) -> tuple[_Codes, ...]:
-    """Return the kernel's segments, each once and in order of their symbols."""
+    """Return the kernel's segments, without duplicates and sorted by their symbols."""
     compared = segments if literal else list(dict.fromkeys(segments))
     if len(compared) > _MOST_SEGMENTS:
         raise DataError(
-            f"the kernel compares all pairs of segments, and {len(compared):,} different ones exceed the limit of "
-            f"{_MOST_SEGMENTS:,}; use the method by description length, or a shorter sequence"
+            f"{len(compared):,} different segments exceed the limit of {_MOST_SEGMENTS:,} for comparing all pairs: use "
+            "the method by description length, or a shorter sequence"
         )
     members = kernel(indel_distances(compared), power).members
     return tuple(sorted({compared[member] for member in members.tolist()}))
 
 
 def _limit_lengths(cuts: NDArray[np.int64], longest: int) -> NDArray[np.int64]:
-    """Return cuts with more of them where segments are too long."""
+    """Return cuts, with further ones in segments that are too long."""
     parts = [np.arange(first, last, max(longest, 1)) for first, last in pairwise(cuts.tolist())]
     return np.concatenate([*parts, cuts[-1:]])
 
 
 def _drop_unused_words(found: Decomposition) -> Decomposition:
-    """Return the same decomposition without the words that no segment has."""
+    """Return the same decomposition without the words that no segment uses."""
     used = np.unique(found.words[found.words >= 0])
     numbers = np.where(found.words < 0, -1, np.searchsorted(used, found.words)).astype(np.int64)
     kept = replace(found.sequence, words=tuple(found.sequence.words[word] for word in used.tolist()))
@@ -322,7 +321,7 @@ def _drop_unused_words(found: Decomposition) -> Decomposition:
 
 
 def _shortest_description(found: Decomposition, code: SymbolCode) -> _Description:
-    """Return the shortest description over words of a decomposition, or without any."""
+    """Return the shortest description over words of a decomposition, or without words."""
     without_words = shortest_decomposition(replace(found.sequence, words=()), code=code)
     best = found, encoded_length(found, code)
     while True:

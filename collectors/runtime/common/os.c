@@ -1,5 +1,5 @@
-/* The operating system's counters of a process: getrusage(2) for itself, /proc for another; scheduler and I/O counters
- * from /proc for both. */
+/* Operating-system counters of a process: from getrusage(2) for the calling process, from /proc for another process;
+ * scheduler and I/O counters always from /proc. */
 #define _GNU_SOURCE
 #include "runtime.h"
 
@@ -34,8 +34,8 @@ int unperturbed_os_open(struct unperturbed_os_files *files, uint32_t groups, int
     return 0;
 }
 
-/* No library function that might allocate or lock, and no point at which a thread may be cancelled: this runs in a
- * signal handler too. */
+/* Uses no library function that might allocate or lock, and no cancellation point: this also runs in a signal
+ * handler. */
 static const char *number(const char *text, int64_t *value)
 {
     while (*text && (*text < '0' || *text > '9'))
@@ -69,14 +69,14 @@ static void own_usage(int64_t *value)
     value[7] = usage.ru_oublock;
 }
 
-/* The same of another process, as far as /proc tells: times in clock ticks of 10 ms, switches of its main thread, no
- * blocks. Not inlined: its text would take 4 KiB of the handler's stack. */
+/* The same counters of another process, as far as /proc has them: times in clock ticks of 10 ms, context switches of
+ * its main thread only, no blocks. Not inlined: its buffer would take 4 KiB of the handler's stack. */
 __attribute__((noinline)) static int others_usage(const struct unperturbed_os_files *files, int64_t *value)
 {
     char text[4096];
     if (read_text(files->stat, text, sizeof text) != 0)
         return -1;
-    const char *rest = strrchr(text, ')'); /* the name may hold anything */
+    const char *rest = strrchr(text, ')'); /* the name may contain any character */
     int64_t field[12]; /* ppid pgrp session tty tpgid flags minflt cminflt majflt cmajflt utime stime */
     for (int i = 0; rest && i < 12; i++)
         rest = number(rest, &field[i]);

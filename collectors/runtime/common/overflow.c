@@ -1,4 +1,4 @@
-/* Intervals by work: an event that overflows after so many counts sends the signal that ends an interval. */
+/* Intervals by work: an event that overflows after a number of counts sends the signal that ends an interval. */
 #define _GNU_SOURCE
 #include "sources.h"
 
@@ -29,7 +29,7 @@ int unperturbed_overflow_throttled(const struct unperturbed_counters *counters)
     uint64_t head = __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE);
     int throttled = 0;
     while (tail < head) {
-        struct perf_event_header record; /* never cut in two: records are multiples of its size */
+        struct perf_event_header record; /* never split at the buffer's end: record sizes are multiples of its size */
         memcpy(&record, data + (tail & last), sizeof record);
         throttled |= record.type == PERF_RECORD_THROTTLE;
         if (record.size == 0)

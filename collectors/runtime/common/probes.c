@@ -1,4 +1,4 @@
-/* Probes of the kernel, which counts their hits for the process that opens them: beside the events of any source. */
+/* Kernel probes: the kernel counts their hits for the process that opens them, in addition to a source's events. */
 #define _GNU_SOURCE
 #include "sources.h"
 
@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define REFUSED_INSTRUCTION 524 /* the kernel's ENOTSUPP, which the C library does not know */
+#define REFUSED_INSTRUCTION 524 /* the kernel's ENOTSUPP, which the C library does not define */
 #define PROBE_TRIES 20
 
 static int failed(struct unperturbed_header *header, const char *what)
@@ -21,8 +21,8 @@ static int failed(struct unperturbed_header *header, const char *what)
     return -1;
 }
 
-/* Not by the kernel's `uprobe` PMU: what is opened by it and inherited reads the path again, in the memory of the
- * thread that makes a thread. There it is not, and pthread_create(3) fails. A tracepoint is a number. */
+/* Opened as tracepoints, not through the kernel's `uprobe` PMU: an inherited event of that PMU reads the path again
+ * from the memory of the thread that creates a thread. The path is not there, and pthread_create(3) fails. */
 static int open_probe(const struct unperturbed_header *header, const struct unperturbed_probe *probe, pid_t pid,
                       int leader)
 {
@@ -32,7 +32,7 @@ static int open_probe(const struct unperturbed_header *header, const struct unpe
     attr.type = PERF_TYPE_TRACEPOINT;
     attr.config = probe->tracepoint;
     attr.disabled = leader < 0;
-    /* A breakpoint in user space counts all the same, and more users may ask for it. */
+    /* A breakpoint in user space is counted anyway, and more users are allowed to open it. */
     attr.exclude_kernel = attr.exclude_hv = 1;
     attr.read_format = PERF_FORMAT_GROUP;
     attr.inherit = 1;
@@ -43,9 +43,9 @@ static int open_probe(const struct unperturbed_header *header, const struct unpe
     return (int)syscall(SYS_perf_event_open, &attr, pid, -1, leader, PERF_FLAG_FD_CLOEXEC);
 }
 
-/* An event that no child inherits. Without one the kernel takes the events of parent and child for each other's when it
- * switches between them. A probe is bound to the memory of the process that its event was opened on: once one process
- * ends with the other's events, the other counts no more. */
+/* An event that no child inherits. Without such an event, the kernel exchanges the events of parent and child when it
+ * switches between them. A probe is bound to the memory of the process on which its event was opened: if one process
+ * ended with the other's events, the other process would stop counting. */
 static int open_unshared(pid_t pid)
 {
     struct perf_event_attr attr;
@@ -97,14 +97,14 @@ int unperturbed_probes_open(struct unperturbed_probes *probes, struct unperturbe
 int unperturbed_probes_read(const struct unperturbed_probes *probes, const struct unperturbed_header *header,
                             int64_t *software)
 {
-    int64_t reading[1 + UNPERTURBED_PROBES]; /* how many, and the hits of each */
+    int64_t reading[1 + UNPERTURBED_PROBES]; /* number of probes, and the hits of each */
     long bytes = (long)((1 + probes->count) * sizeof *reading);
     if (probes->count == 0)
         return 0;
     long got = -1;
     for (int tries = 0; tries < PROBE_TRIES && got != bytes; tries++) {
         got = syscall(SYS_read, probes->fd[0], reading, bytes);
-        /* That is: a thread is just beginning or ending, and has a part of the group only. */
+        /* A thread is just starting or ending, and has only a part of the group. */
         if (got < 0 && errno != ECHILD)
             break;
     }

@@ -1,4 +1,4 @@
-/* The record file from the writer's side: mapped, claimed by one process, filled record by record without a lock. */
+/* Writing of the record file: mapped, claimed by one process, and filled record by record without a lock. */
 #define _GNU_SOURCE
 #include "runtime.h"
 
@@ -18,8 +18,8 @@
 struct unperturbed_header *unperturbed_header;
 static size_t mapped_bytes;
 
-/* Tell whether a header describes the file that it stands in: nothing may be written beyond it, by a file of another
- * version or a damaged one as little as by a right one. */
+/* Returns whether a header matches its file: nothing may be written beyond the file's end, even if the file is damaged
+ * or from a different version. */
 static int is_sound(const struct unperturbed_header *header, size_t size)
 {
     uint64_t times = header->options & OPTION_MULTIPLEX ? 2 * (uint64_t)header->events : 0;
@@ -68,9 +68,9 @@ static const char *record_path(char **environment)
     return NULL;
 }
 
-/* Maps the record file that the environment names and claims it for this process. A second program of the same run (`sh
- * -c 'a; b'`) finds it claimed and leaves it alone; so does a set-uid program, which must open nothing that its
- * caller's environment names. Works before the C library is set up. */
+/* Maps the record file that the environment names, and claims it for this process. A second program of the same run
+ * (`sh -c 'a; b'`) finds the file claimed and does not use it; nor does a set-uid program, which must not open files
+ * named by its caller's environment. Works before the C library is initialised. */
 int unperturbed_claim(char **environment)
 {
     if (unperturbed_header)
@@ -90,8 +90,8 @@ int unperturbed_claim(char **environment)
         leave();
         return -1;
     }
-    /* About 1 ms now, and no page fault of the sampler's among the program's. Linux before 5.14 has no such call: then
-     * the faults come. */
+    /* Takes about 1 ms now, and prevents page faults by the sampler during the run. Linux before 5.14 does not have
+     * this call, so the page faults occur. */
     if (!(header->options & OPTION_OUTSIDE))
         madvise(header, mapped_bytes, MADV_POPULATE_WRITE);
     return 0;

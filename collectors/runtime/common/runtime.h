@@ -1,5 +1,5 @@
-/* What the runtime's own files share. All of it runs in the measured program, but for what os.c and record.c do for the
- * observer. */
+/* Declarations shared by the runtime's files. Everything runs in the measured program, except the parts of os.c and
+ * record.c that the observer uses. */
 #ifndef UNPERTURBED_RUNTIME_H
 #define UNPERTURBED_RUNTIME_H
 
@@ -8,14 +8,14 @@
 #include <stddef.h>
 #include <time.h>
 
-/* record.c: the record file of this process, NULL while it has none. */
+/* record.c: the record file of this process, or NULL. */
 extern struct unperturbed_header *unperturbed_header;
 int unperturbed_map(const char *path);
 int unperturbed_claim(char **environment);
 void unperturbed_mark(uint64_t mark);
-int unperturbed_fail(const char *what); /* errno and what failed, into the header */
+int unperturbed_fail(const char *what); /* writes errno and what failed to the header */
 
-/* The next free record and its number, or NULL when the file is full. */
+/* Returns the next free record, and sets its number; NULL if the file is full. */
 static inline struct unperturbed_record *unperturbed_take(struct unperturbed_header *header, uint64_t *position)
 {
     *position = __atomic_fetch_add(&header->taken, 1, __ATOMIC_RELAXED);
@@ -31,7 +31,7 @@ static inline void unperturbed_commit(struct unperturbed_record *record, uint64_
     __atomic_store_n(&record->whole, position + 1, __ATOMIC_RELEASE);
 }
 
-/* Rare in the handler: kept out of its common path, whose instructions every record costs. */
+/* For code that the handler rarely runs: keeps it out of the common path, which every record executes. */
 #define APART __attribute__((noinline, cold))
 
 static inline int64_t unperturbed_nanoseconds(clockid_t clock)
@@ -41,7 +41,7 @@ static inline int64_t unperturbed_nanoseconds(clockid_t clock)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* What a gauge's bytes say, whether they are aligned or not. */
+/* Returns the value of a gauge, aligned or not. */
 static inline int64_t unperturbed_gauge_value(const volatile void *at, uint32_t bytes, uint32_t is_signed)
 {
     typedef uint16_t loose16 __attribute__((aligned(1), may_alias));
@@ -63,20 +63,20 @@ static inline int64_t unperturbed_gauge_value(const volatile void *at, uint32_t 
 void unperturbed_read_software(int64_t *value, uint32_t software);
 uint64_t unperturbed_tables(void);
 void unperturbed_watch_forks(void);
-int unperturbed_counts_elsewhere(void); /* a forked child that still counts into its parent's shared pages */
+int unperturbed_counts_elsewhere(void); /* whether this is a forked child that still uses its parent's shared pages */
 
-/* os.c: counters of the operating system, of this process (0) or another. Opening costs; reading is one system call a
- * group, and fails rather than tell zeros. */
+/* os.c: operating-system counters of this process (pid 0) or another. Opening is expensive; reading takes one system
+ * call per group, and fails instead of returning zeros. */
 struct unperturbed_os_files {
     int stat, status, scheduler, io;
 };
 int unperturbed_os_open(struct unperturbed_os_files *files, uint32_t groups, int pid);
 int unperturbed_os_read(const struct unperturbed_os_files *files, uint32_t groups, int pid, int64_t *value);
 
-/* inside.c: the sampler of one thread, made and ended by that thread. */
+/* sampler.c: the sampler of one thread, created and ended by that thread. */
 struct unperturbed_sampler;
-int unperturbed_samples_threads(void);                       /* whether a thread that is made now gets a sampler */
-struct unperturbed_sampler *unperturbed_sampler_start(void); /* NULL when it cannot be had: the header says why */
+int unperturbed_samples_threads(void);                       /* whether a thread created now gets a sampler */
+struct unperturbed_sampler *unperturbed_sampler_start(void); /* NULL on failure: the header has the reason */
 void unperturbed_sampler_stop(struct unperturbed_sampler *sampler);
 
 #endif

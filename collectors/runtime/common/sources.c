@@ -1,4 +1,4 @@
-/* Opens the source that a record file names. Runs once a thread, before its first record. */
+/* Opens the source that a record file names. Runs once per thread, before its first record. */
 #include "sources.h"
 
 #include <errno.h>

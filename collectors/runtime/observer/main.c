@@ -1,9 +1,9 @@
 /* The outside sampler: observer RECORD PROGRAM ARGUMENTS…
  *
- * Starts the program and reads, at each interval, one group of events that the program and its threads inherit,
- * together with the software counters in memory that the program's start-up code shares with it. The program gets no
- * signal and executes no instruction for a record; reading a counter of a task that runs on another processor
- * interrupts that processor (about 10 us), which is counted. Ends as the program ends: same exit code, or same signal.
+ * Starts the program and reads, in each interval, a group of events that the program and its threads inherit, together
+ * with the software counters in memory that the program's start-up code shares with the observer. The program receives
+ * no signal and executes no instruction for a record. Reading a counter of a task on a different processor interrupts
+ * that processor (about 10 us); these interrupts are counted. Ends like the program: same exit code, or same signal.
  */
 #define _GNU_SOURCE
 #include "../common/runtime.h"
@@ -45,8 +45,7 @@ struct observed {
     char image[256];
 };
 
-/* PAPI's library in Python's wheel refers to this one object of Python, which PAPI itself never touches: it has to be
- * there, no more. */
+/* PAPI's library in the Python wheel refers to this Python object, but PAPI never uses it: it only has to exist. */
 __attribute__((visibility("default"))) char _Py_NoneStruct[64];
 
 int unperturbed_refuse(const char *what)
@@ -56,7 +55,7 @@ int unperturbed_refuse(const char *what)
     return -1;
 }
 
-/* A processor for the observer and the others for the program, where there are two at least. */
+/* Assigns one processor to the observer and the others to the program, if there are at least two. */
 static int share_processors(cpu_set_t *program)
 {
     cpu_set_t all, own;
@@ -83,7 +82,7 @@ static int share_processors(cpu_set_t *program)
     return 0;
 }
 
-/* What is preloaded into the program alone: here it would share this process's own symbols. */
+/* Adds the library to preload into the program only: here, it would share this process's symbols. */
 static void preload(void)
 {
     const char *ours = getenv("UNPERTURBED_PRELOAD"), *own = getenv("LD_PRELOAD");
@@ -93,7 +92,7 @@ static void preload(void)
     unsetenv("UNPERTURBED_PRELOAD");
 }
 
-/* Forks a child that waits for a word on `go`, then becomes the program; when it cannot, the reason comes by
+/* Forks a child that waits for a message on `go`, then executes the program; on failure, it writes the reason to
  * `trouble`. */
 static pid_t start_waiting(char **arguments, const cpu_set_t *processors, int go[2], int trouble[2])
 {
@@ -123,21 +122,22 @@ static pid_t start_waiting(char **arguments, const cpu_set_t *processors, int go
     return pid;
 }
 
-/* The kernel's own clock of the program's threads: CPU time goes on where counters stop silently. */
+/* Opens the task clock of the program's threads: CPU time that increases while it stands still reveals stopped
+ * counters. */
 static void open_task_clock(struct observed *observed)
 {
     static struct unperturbed_header clock;
     clock.source = SOURCE_PERF;
     clock.events = 1;
-    clock.options = OPTION_CHILDREN; /* as the CPU time that wait4(2) tells */
+    clock.options = OPTION_CHILDREN; /* like the CPU time that wait4(2) returns */
     clock.event[0].type = PERF_TYPE_SOFTWARE;
     clock.event[0].config = PERF_COUNT_SW_TASK_CLOCK;
     if (unperturbed_open(&observed->task_clock, &clock, observed->pid) != 0)
-        observed->task_clock.events = 0; /* then the comparison is not made */
+        observed->task_clock.events = 0; /* no comparison then */
 }
 
-/* The kernel refuses a group by `Invalid argument` alone. PAPI says why, asked for this process: attached to another,
- * it takes what cannot run together. */
+/* The kernel refuses a group only with `Invalid argument`. PAPI reports the reason if it opens the events on this
+ * process; attached to another process, PAPI accepts events that cannot be counted together. */
 static void let_papi_explain(void)
 {
     struct unperturbed_header *header = unperturbed_header;
@@ -155,8 +155,8 @@ static int open_counters(struct observed *observed)
 {
     struct unperturbed_header *header = unperturbed_header;
     uint32_t source = header->source;
-    /* PAPI names the events, perf_event reads them as one group; what PAPI computes from several it must read
-     * itself. */
+    /* PAPI encodes the events, and perf_event reads them as one group; presets computed from several events must be
+     * read by PAPI. */
     int encoded = unperturbed_encode(header);
     if (encoded < 0)
         return -1;
@@ -166,7 +166,7 @@ static int open_counters(struct observed *observed)
         let_papi_explain();
     open_task_clock(observed);
     if (result == 0 && header->probes && source == SOURCE_CALLGRIND) {
-        /* Valgrind would take the kernel's breakpoint for the program's own instruction, and end the program. */
+        /* Valgrind would treat the kernel's breakpoint as an instruction of the program, and end the program. */
         errno = ENOTSUP;
         return unperturbed_refuse(
             "kernel probes do not work under valgrind; use hardware or kernel counters, or leave them out");
@@ -176,7 +176,7 @@ static int open_counters(struct observed *observed)
     return result == 0 ? unperturbed_os_open(&observed->os_files, header->os, observed->pid) : -1;
 }
 
-/* Another image than the one that attached has counters of its own, which nobody reads. */
+/* An image other than the one that attached has its own counters, which nobody reads. */
 static void check_image(struct observed *observed, int64_t now_ns)
 {
     char path[64], image[sizeof observed->image] = "";
@@ -212,18 +212,18 @@ static void observe(struct observed *observed, uint64_t overruns, int has_ended)
     int unread = read_counts(observed, record, value + header->os_values);
     const struct timespec pause = {0, ENDING_PAUSE_NS};
     for (int tries = 0; unread && errno == ECHILD && tries < ENDING_TRIES; tries++) {
-        nanosleep(&pause, NULL); /* a thread of the program is just ending, and has closed its part of the group */
+        nanosleep(&pause, NULL); /* a thread is just ending, and has closed its part of the group */
         unread = read_counts(observed, record, value + header->os_values);
     }
     unread |= unperturbed_read_shared(value + header->os_values) != 0;
     if (header->os) {
-        /* Of a process that has ended not all is told any more: then the last values stand. */
+        /* Some values of a process that has ended cannot be read: the last values remain. */
         unread |=
             unperturbed_os_read(&observed->os_files, header->os, observed->pid, observed->os_value) != 0 && !has_ended;
         memcpy(value, observed->os_value, header->os_values * sizeof *value);
     }
     record->read_ns = unperturbed_nanoseconds(CLOCK_MONOTONIC) - record->monotonic_ns;
-    if (unread) { /* a record of zeros would be worse than none */
+    if (unread) { /* a record of zeros would be worse than no record */
         header->unread++;
         return;
     }
@@ -231,8 +231,8 @@ static void observe(struct observed *observed, uint64_t overruns, int has_ended)
     check_image(observed, record->monotonic_ns);
 }
 
-/* Function call interrupts that other processors took since boot: reading a counter there is one, and so are the
- * kernel's own errands. */
+/* Returns the function call interrupts on other processors since boot: from reading counters there, and from the
+ * kernel's own purposes. */
 static uint64_t interrupts_elsewhere(void)
 {
     FILE *file = fopen("/proc/interrupts", "re");
@@ -269,9 +269,9 @@ static int start_ticking(void)
                : unperturbed_refuse("cannot set the observer's timer");
 }
 
-/* Signals of the event that ends intervals, by a descriptor: poll(2) says nothing of an inherited event without a ring
- * buffer, and the kernel gives it none. One signal waits at a time; how many overflows it stands for shows in the
- * event's count. The child, which was made before, has this process's old mask. */
+/* Receives the signals of the event that ends intervals through a descriptor: poll(2) does not report an inherited
+ * event without a ring buffer, and the kernel gives it none. At most one signal is pending; the event's count shows how
+ * many overflows it represents. The child, created before, has this process's old signal mask. */
 static int start_listening(const struct observed *observed)
 {
     sigset_t overflow;
@@ -284,7 +284,7 @@ static int start_listening(const struct observed *observed)
                : unperturbed_refuse("cannot receive the overflow's signal");
 }
 
-/* What the kernel throttles events by. */
+/* Records the kernel's throttling parameters. */
 static void note_limits(void)
 {
     FILE *file = fopen("/proc/sys/kernel/perf_event_max_sample_rate", "re");
@@ -333,7 +333,7 @@ static void end_as(int status)
 {
     if (WIFSIGNALED(status)) {
         struct rlimit none = {0, 0};
-        setrlimit(RLIMIT_CORE, &none); /* the program's own core is the one to look at */
+        setrlimit(RLIMIT_CORE, &none); /* only the program's core dump is of interest */
         signal(WTERMSIG(status), SIG_DFL);
         raise(WTERMSIG(status));
     }
@@ -369,7 +369,7 @@ int main(int count, char **argument)
         unperturbed_mark(MARK_REAL_TIME);
     uint64_t interrupts = interrupts_elsewhere();
     int64_t began_ns = unperturbed_nanoseconds(CLOCK_MONOTONIC);
-    observe(&observed, 0, 0); /* before the program runs: an observer of ordinary priority might come late */
+    observe(&observed, 0, 0); /* before the program runs: an observer with normal priority might be late */
     int is_event = unperturbed_header->clock == CLOCK_IS_EVENT;
     int ticks = is_event ? start_listening(&observed) : start_ticking();
     if (ticks < 0) {

@@ -1,5 +1,4 @@
-/* What an observer sees of the measured program: counters in memory that both share, and gauges in the program's
- * own. */
+/* The observer's access to the measured program: counters in shared memory, and gauges in the program's memory. */
 #define _GNU_SOURCE
 #include "shared.h"
 #include "../common/runtime.h"
@@ -10,7 +9,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define GAUGES_A_CALL 1000 /* process_vm_readv(2) takes 1024 places */
+#define GAUGES_A_CALL 1000 /* process_vm_readv(2) accepts 1024 ranges */
 
 static struct unperturbed_counters_area *area;
 
@@ -38,12 +37,11 @@ static void read_counters(int64_t *value)
     }
 }
 
-/* The gauges' values as they were last read; the program's image that they were read from is gone. */
+/* The gauges' values at the last reading; and whether the program's image that they were read from is gone. */
 static int64_t gauge_value[UNPERTURBED_GAUGES];
 static int gauges_are_gone;
 
-/* Reads gauges from the program's memory by one system call, together with the word that tells its image from
- * another. */
+/* Reads gauges from the program's memory with one system call, together with the word that identifies its image. */
 static int read_gauges_from(uint64_t first, uint64_t count)
 {
     static unsigned char copy[sizeof(uint64_t) * (GAUGES_A_CALL + 1)];
@@ -63,7 +61,7 @@ static int read_gauges_from(uint64_t first, uint64_t count)
     if (length >= (ssize_t)sizeof token)
         memcpy(&token, copy, sizeof token);
     if (token != UNPERTURBED_TOKEN) {
-        gauges_are_gone = 1; /* it has ended, or is another program now */
+        gauges_are_gone = 1; /* the program has ended or replaced itself */
         return 0;
     }
     if (length != (ssize_t)local.iov_len) {
@@ -76,12 +74,13 @@ static int read_gauges_from(uint64_t first, uint64_t count)
     return 0;
 }
 
-/* Before the program has attached there are none, and the sum is 0; after it has ended the last values stand. */
+/* Before the program has attached, there are no gauges, and the sum is 0; after it has ended, the last values
+ * remain. */
 static int read_gauges(int64_t *value)
 {
     uint64_t count = __atomic_load_n(&area->gauges, __ATOMIC_ACQUIRE), told = 0;
     while (told < count && told < UNPERTURBED_GAUGES && __atomic_load_n(&area->gauge[told].metric, __ATOMIC_ACQUIRE))
-        told++; /* one that is just being told comes with the next record */
+        told++; /* a gauge that is just being registered is read from the next record on */
     for (uint64_t first = 0; first < told && !gauges_are_gone; first += GAUGES_A_CALL)
         if (read_gauges_from(first, told - first < GAUGES_A_CALL ? told - first : GAUGES_A_CALL) != 0)
             return -1;

@@ -1,12 +1,12 @@
-/* First in the link of an executable or a library: its counters begin here, on a page of their own, and it makes them
- * known before they are used. */
+/* Linked first into an executable or library: its counters begin here, on a new page, and this file registers them
+ * before they are used. */
 #include "../common/unperturbed.h"
 
 __attribute__((section("unperturbed_sites"), aligned(UNPERTURBED_PAGE), used,
                visibility("hidden"))) char unperturbed_sites_first[0];
 extern char unperturbed_sites_last[] __attribute__((visibility("hidden")));
 
-/* The linker makes these where there are gauges. */
+/* The linker defines these symbols if there are gauges. */
 extern struct unperturbed_gauge __start_unperturbed_gauges[] __attribute__((weak, visibility("hidden")));
 extern struct unperturbed_gauge __stop_unperturbed_gauges[] __attribute__((weak, visibility("hidden")));
 
@@ -27,8 +27,8 @@ static void make_known(int argc, char **argv, char **environment)
     }
 }
 
-/* Before any library of the program is set up, and before it can have a thread. A library has no such place: its first
- * constructor serves. */
+/* Runs before any of the program's libraries is initialised, and before there can be threads. A library has no such
+ * array: its first constructor is used. */
 #ifdef UNPERTURBED_EXECUTABLE
 __attribute__((section(".preinit_array"), used)) static void (*const before_all)(int, char **, char **) = make_known;
 #else

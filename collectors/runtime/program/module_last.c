@@ -1,4 +1,5 @@
-/* Last in the link of an executable or a library: what the linker puts behind its counters shares no page with them. */
+/* Linked last into an executable or library: nothing that the linker places after its counters shares a page with
+ * them. */
 #include "../common/unperturbed.h"
 
 __attribute__((section("unperturbed_sites"), aligned(UNPERTURBED_PAGE), used,

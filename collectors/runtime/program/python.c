@@ -1,10 +1,10 @@
 /* Counters for programs written in Python: objects that count one event each time they are negated. The import hook of
  * `instrument` loads it.
  *
- * One file serves every CPython from 3.9 on, free-threaded ones too: it is compiled without Python's headers and uses
- * functions of its stable interface alone. `-hit` is one instruction of CPython's that goes straight to the function
- * below. A call would be dearer, an event for profilers, and checked against the limit of recursion: a program that
- * recurses to the limit would not get as deep as without us.
+ * One file works with every CPython from 3.9 on, including free-threaded builds: it is compiled without Python's
+ * headers and uses only functions of the stable ABI. `-hit` is one bytecode instruction, which directly calls the
+ * function below. A call would be more expensive, an event for profilers, and subject to the recursion limit: a program
+ * that recurses to the limit would get less deep.
  */
 #include "../common/unperturbed.h"
 
@@ -60,7 +60,7 @@ static uint32_t metric[METRICS];
 static struct unperturbed_table table = {NULL, counts, metric, 0, 1};
 
 static object *none;
-static int64_t *references; /* of None; NULL where it is immortal and needs no count of them (3.12) */
+static int64_t *references; /* reference count of None; NULL if None is immortal (3.12) */
 
 static inline object *give_none(void)
 {
@@ -69,7 +69,7 @@ static inline object *give_none(void)
     return none;
 }
 
-static long head; /* bytes of every object before its own content; here, the address of its counter */
+static long head; /* size of the object header; after it, the address of the object's counter */
 #define COUNTER(hit) (*(uint64_t **)((char *)(hit) + head))
 
 static object *count_plainly(object *hit)
@@ -96,7 +96,7 @@ static object *make_type(object *(*negative)(object *))
     return PyType_FromSpec(&spec);
 }
 
-/* start(numbers, exact): gives the metrics, uint32 each, their counters; returns an object for each that counts one
+/* start(numbers, exact): creates counters for the metrics (uint32 each); returns for each an object that counts one
  * event when it is negated. */
 static object *start(object *self, object *arguments)
 {
@@ -118,7 +118,7 @@ static object *start(object *self, object *arguments)
         object *hit = type && hits ? PyType_GenericAlloc(type, 0) : NULL;
         if (!hit)
             return NULL;
-        Py_IncRef(hit); /* there as long as anybody may count */
+        Py_IncRef(hit); /* never freed: it may be used until the program ends */
         COUNTER(hit) = &counts[site];
         PyTuple_SetItem(hits, site, hit);
     }
@@ -128,8 +128,9 @@ static object *start(object *self, object *arguments)
     return hits;
 }
 
-/* put(tuple, offset, value): a constant of a code object that is about to run. Nobody else holds the tuple: CPython's
- * own main program is compiled where no hook can come between, and its functions are exchanged before they are made. */
+/* put(tuple, offset, value): replaces a constant of a code object that is about to run. Nothing else refers to the
+ * tuple. CPython compiles the main program where no hook can intervene; its functions' code is replaced before they
+ * exist. */
 static object *put(object *self, object *arguments)
 {
     (void)self;
@@ -148,8 +149,8 @@ static struct method methods[] = {{"start", start, METH_VARARGS, NULL},
                                   {"put", put, METH_VARARGS, NULL},
                                   {NULL, NULL, 0, NULL}};
 
-/* A PyModuleDef: the head of every object, whose size depends on the build; three words of CPython's own; then
- * these. */
+/* A PyModuleDef: the object header, whose size depends on the build; three words that CPython uses; then these
+ * fields. */
 struct definition {
     const char *name;
     const char *documentation;
@@ -166,7 +167,7 @@ static union {
 
 __attribute__((visibility("default"))) object *PyInit_unperturbed_python(void)
 {
-    static struct slot slots[3]; /* empty ones end the list: older versions know none */
+    static struct slot slots[3]; /* empty slots end the list: older versions support none */
     object *size = PyObject_GetAttrString((object *)&PyBaseObject_Type, "__basicsize__");
     head = size ? PyLong_AsLong(size) : 0;
     if (head <= 0 || head > LARGEST_HEAD)

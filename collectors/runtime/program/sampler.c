@@ -1,9 +1,9 @@
-/* The inside sampler: a signal in the measured thread writes one record a tick, a timer's (003, section 3.1) or that of
- * an event which overflowed.
+/* The inside sampler: the handler of a signal in the measured thread writes one record per tick; a tick comes from a
+ * timer (003, section 3.1) or from an event's overflow.
  *
- * It sleeps unless UNPERTURBED_RECORD names a record file that nobody has claimed. What a tick costs in the program:
- * the signal's delivery and return (about 4 us), the source's one read, about 30 ns for 64 software counters; no
- * allocation, no lock, errno untouched.
+ * The sampler is inactive unless UNPERTURBED_RECORD names an unclaimed record file. The cost of a tick in the program:
+ * delivery of the signal and return (about 4 us), one reading of the source, about 30 ns for 64 software counters; no
+ * allocation, no lock, errno unchanged.
  */
 #define _GNU_SOURCE
 #include "../common/runtime.h"
@@ -38,16 +38,16 @@ struct unperturbed_sampler {
 
 static struct unperturbed_sampler main_sampler;
 static struct unperturbed_os_files os_files;
-/* Of all threads; they end with the process, which waits some 70 ms for each. */
+/* The probes of all threads; closed by the process's exit, which waits about 70 ms for each. */
 static struct unperturbed_probes probes;
 static int begun;
 static uint32_t reading; /* the source that reads the events: the header's, or perf_event for it */
 
-/* The calling thread's sampler: a late tick, or one of a timer of the program's own, finds another or none. Its place
- * is fixed when the program is loaded: finding it allocates nothing. */
+/* The calling thread's sampler: a late tick, or a tick of one of the program's timers, finds a different one or none.
+ * Its address is fixed at load time: access allocates nothing. */
 static __thread struct unperturbed_sampler *own __attribute__((tls_model("initial-exec")));
 
-/* What the C library knows of a second thread, past or present; one that does not tell may have had one. */
+/* Whether the C library has ever had a second thread; if the library does not report this, assume that it has. */
 extern char __libc_single_threaded __attribute__((weak));
 static int is_threaded(void) { return !&__libc_single_threaded || !__libc_single_threaded; }
 
@@ -86,7 +86,7 @@ static inline __attribute__((always_inline)) void write_record(struct unperturbe
         unread |= header->os && unperturbed_os_read(&os_files, header->os, 0, value);
         unread |= sampler == &main_sampler && unperturbed_probes_read(&probes, header, value + header->os_values);
     }
-    if (unread) { /* a record of zeros would be worse than none */
+    if (unread) { /* a record of zeros would be worse than no record */
         __atomic_fetch_add(&header->unread, 1, __ATOMIC_RELAXED);
         return;
     }
@@ -110,7 +110,7 @@ static int set_timer(struct unperturbed_sampler *sampler)
     return timer_settime(sampler->timer, 0, &period, NULL);
 }
 
-/* In PAPI's read(2) a thread may be cancelled, but the program did not call it; our own calls are no such points. */
+/* PAPI's read(2) is a cancellation point that the program did not call; the sampler's own calls are not. */
 static int forbid_cancelling(const struct unperturbed_sampler *sampler, int *before)
 {
     return (sampler->counters.source->traits & TRAIT_CANCELLATION_POINT) && is_threaded() &&
@@ -120,19 +120,19 @@ static int forbid_cancelling(const struct unperturbed_sampler *sampler, int *bef
 /* The event that ends intervals overflowed. */
 static APART void tick_of_an_event(struct unperturbed_sampler *sampler)
 {
-    write_record(sampler, 0); /* how many periods passed shows in the event's own count */
+    write_record(sampler, 0); /* the event's own count shows how many periods passed */
     if (unperturbed_overflow_throttled(&sampler->counters))
         unperturbed_mark(MARK_THROTTLED);
 }
 
-/* Told by the kernel itself (not by kill(2) or sigqueue(3)), and of this thread's event. */
+/* The signal is from the kernel (not from kill(2) or sigqueue(3)), and for this thread's event. */
 static APART int is_overflow(const struct unperturbed_sampler *sampler, const siginfo_t *info)
 {
     return sampler->counters.overflow && info->si_code == POLL_IN &&
            info->si_fd == sampler->counters.fd[sampler->counters.overflow - 1];
 }
 
-/* Apart from the rest, so that a tick of a timer on real counters does not pay for it. */
+/* A separate function: timer ticks with real counters must not pay for it. */
 static APART void tick_of_a_simulator(struct unperturbed_sampler *sampler, int overruns, void *context)
 {
     int is_work = unperturbed_header->clock == CLOCK_IS_WORK;
@@ -158,7 +158,7 @@ static void on_tick(int signal, siginfo_t *info, void *context)
     (void)signal;
     struct unperturbed_sampler *sampler = own;
     if (!sampler || !(info->si_code == SI_TIMER ? info->si_value.sival_ptr == sampler : is_overflow(sampler, info)))
-        return; /* somebody else's */
+        return; /* not the sampler's signal */
     if (sampler->busy) {
         __atomic_fetch_add(&unperturbed_header->nested, 1, __ATOMIC_RELAXED);
         if (unperturbed_header->clock == CLOCK_IS_WORK)
@@ -191,8 +191,8 @@ static int take_signal(void)
     memset(&action, 0, sizeof action);
     action.sa_sigaction = on_tick;
     action.sa_flags = SA_SIGINFO | SA_RESTART | (unperturbed_header->options & OPTION_ALTERNATE_STACK ? SA_ONSTACK : 0);
-    /* All, those that the C library keeps for itself too: a handler of the program that jumps out of a tick would leave
-     * the sampler busy for ever. */
+    /* Block all signals, even those that the C library reserves: a handler of the program that jumps out of a tick
+     * would leave the sampler busy for ever. */
     memset(&action.sa_mask, 0xff, sizeof action.sa_mask);
     return sigaction((int)unperturbed_header->signal, &action, NULL) == 0
                ? 0
@@ -207,7 +207,7 @@ static int start_timer(struct unperturbed_sampler *sampler)
                    : unperturbed_fail("cannot receive the overflow's signal");
     struct sigevent event;
     memset(&event, 0, sizeof event);
-    /* A process-directed timer would read the counters of whichever thread it hits. */
+    /* A process-directed timer would interrupt an arbitrary thread, and read that thread's counters. */
     event.sigev_notify = SIGEV_THREAD_ID;
     event.sigev_signo = (int)unperturbed_header->signal;
     event.sigev_value.sival_ptr = sampler;
@@ -217,8 +217,8 @@ static int start_timer(struct unperturbed_sampler *sampler)
     return set_timer(sampler) == 0 ? 0 : unperturbed_fail("timer_settime");
 }
 
-/* Above the descriptors that the program will get: its own keep their numbers, and if it closes all that is open, what
- * it opens then is not read here. */
+/* Moves descriptors above those that the program will use: its own descriptors keep their numbers. If the program
+ * closes all descriptors, files that it opens later are not read here. */
 static void move_up(int *fd)
 {
     struct rlimit limit;
@@ -266,7 +266,7 @@ static int open_probes(void)
 {
     struct unperturbed_header *header = unperturbed_header;
     if (header->probes && RUNNING_ON_VALGRIND) {
-        /* It would take the kernel's breakpoint for the program's own instruction, and end the program. */
+        /* Valgrind would treat the kernel's breakpoint as an instruction of the program, and end the program. */
         header->error = ENOTSUP;
         snprintf(
             header->message, sizeof header->message,
@@ -305,7 +305,7 @@ struct unperturbed_sampler *unperturbed_sampler_start(void)
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
     sigemptyset(&ours);
     sigaddset(&ours, (int)header->signal);
-    /* Many start their threads with every signal blocked, to keep the program's own in one of them. */
+    /* Many programs start threads with all signals blocked, to handle the program's signals in one thread. */
     pthread_sigmask(SIG_UNBLOCK, &ours, NULL);
     sampler->thread_id = thread;
     sampler->thread = (uint32_t)__atomic_fetch_add(&header->threads, 1, __ATOMIC_RELAXED);
@@ -339,7 +339,7 @@ void unperturbed_sampler_stop(struct unperturbed_sampler *sampler)
     else
         timer_delete(sampler->timer);
     write_bound(sampler);
-    own = NULL; /* a tick that is still on its way does nothing */
+    own = NULL; /* a pending tick then does nothing */
     unperturbed_close(&sampler->counters);
     if (sampler != &main_sampler)
         free(sampler);
@@ -352,8 +352,8 @@ static int is_sampled(void)
            !(unperturbed_header->options & OPTION_OUTSIDE);
 }
 
-/* Only perf_event interrupts at an overflow: what another source names is read by it then. Once, before any thread has
- * a sampler. */
+/* Only perf_event can interrupt at an overflow, so it also reads other sources' events then. Runs once, before any
+ * thread has a sampler. */
 static int choose_reading(void)
 {
     reading = unperturbed_header->source;
@@ -385,12 +385,11 @@ int unperturbed_samples_threads(void)
     unperturbed_mark(MARK_THREADS);
     int threads = !!(unperturbed_header->options & OPTION_THREADS);
     if (!begun && unperturbed_header->state == STATE_WAITING && (threads || unperturbed_header->probes))
-        begin(); /* a library starts its threads in its constructor; probes count those that are made after them */
+        begin(); /* libraries start threads in constructors; probes only count threads created later */
     return threads && unperturbed_header->state == STATE_ATTACHED;
 }
 
-/* After every other constructor of the executable, so that their work is not counted as the program's first
- * interval. */
+/* Runs after all other constructors of the executable, to exclude their work from the program's first interval. */
 __attribute__((constructor)) static void start(int argc, char **argv, char **environment)
 {
     (void)argc;
@@ -409,7 +408,8 @@ __attribute__((constructor)) static void start(int argc, char **argv, char **env
         begin();
 }
 
-/* Whether the main thread called pthread_exit(3): the program went on, and nobody read the intervals of the trace. */
+/* Whether the main thread called pthread_exit(3): the program continued without the sampler of the trace's
+ * intervals. */
 static int main_thread_ended(void)
 {
     char path[48], text[256];
@@ -422,11 +422,11 @@ static int main_thread_ended(void)
     return name_end && strncmp(name_end, ") Z", 3) == 0;
 }
 
-/* What the records do not hold, though the program did it. */
+/* Returns why the records do not cover the whole program, or NULL. */
 static const char *missing_work(void)
 {
     struct unperturbed_header *header = unperturbed_header;
-    int made_threads = &__libc_single_threaded && is_threaded(); /* those too that were made past pthread_create */
+    int made_threads = &__libc_single_threaded && is_threaded(); /* even threads created without pthread_create */
     if (made_threads)
         unperturbed_mark(MARK_THREADS);
     if (made_threads && (header->options & OPTION_THREADS) && header->threads < 2)
@@ -436,8 +436,8 @@ static const char *missing_work(void)
     return NULL;
 }
 
-/* The last record: the interval that the program's end cut short. A forked child shares the mapping and must stay
- * silent. */
+/* Writes the last record, which ends the interval in which the program ends. A forked child shares the mapping and must
+ * not write. */
 __attribute__((destructor)) static void finish(void)
 {
     struct unperturbed_header *header = unperturbed_header;
@@ -457,7 +457,7 @@ __attribute__((destructor)) static void finish(void)
     const char *missing = missing_work();
     if (missing)
         snprintf(header->message, sizeof header->message, "%s", missing);
-    /* exit(3) by another thread, which cannot read the main thread's counters, leaves the last record out. */
+    /* Without the last record if another thread calls exit(3), which cannot read the main thread's counters. */
     int is_main = own == &main_sampler;
     if (is_main)
         unperturbed_sampler_stop(&main_sampler);

@@ -1,4 +1,4 @@
-/* What the inside sampler asks of callgrind, and what it must know of valgrind's quanta. Included by inside.c alone. */
+/* The inside sampler's requests to callgrind, and its handling of valgrind's quanta. Included only by sampler.c. */
 #ifndef UNPERTURBED_SIMULATOR_H
 #define UNPERTURBED_SIMULATOR_H
 
@@ -26,36 +26,36 @@
 #define VALGRIND_MONITOR_COMMAND(command) ((void)(command))
 #endif
 
-/* Far shorter than a simulator's quantum, so that one tick waits at the end of each. It is armed anew at every tick,
- * and yet a second one may wait already when the handler is left (the host was busy meanwhile): valgrind looks for
- * signals there, and delivers it before the program did anything. A tick that finds this doubles the wait. */
+/* Far shorter than a simulator's quantum, so one tick is pending at the end of each quantum. Every tick rearms the
+ * timer, but on a busy host a second tick may be pending when the handler returns: valgrind then checks for signals,
+ * and delivers this tick before the program continues. A tick that detects this doubles the time. */
 #define WORK_TICK_NS 200000
-#define SHORTEST_TICK_NS 50000 /* where a lost tick is made up for by the next one: the sooner that comes, the better */
+#define SHORTEST_TICK_NS 50000 /* if the next tick makes up for a lost one: the sooner, the better */
 #define LONGEST_TICK_NS 6400000
 #define QUANTUM_BLOCKS 100000
-#define CLOSE_BLOCKS 5000  /* of a quantum, take longer than `SHORTEST_TICK_NS` and the handling of a tick */
-#define SPARED_BLOCKS 2000 /* of a quantum, for the ticks that usually come in one */
-#define EDGE_BLOCKS 22     /* between two readings of the statistics by ticks that follow each other at once */
-#define UNEVEN_SHARE 20    /* one tick in so many lost to system calls, and intervals of work are no longer even */
+#define CLOSE_BLOCKS 5000  /* blocks that take longer than `SHORTEST_TICK_NS` plus the handling of a tick */
+#define SPARED_BLOCKS 2000 /* blocks of a quantum reserved for the ticks that usually occur in it */
+#define EDGE_BLOCKS 22     /* between the statistics' readings of two ticks in immediate succession */
+#define UNEVEN_SHARE 20    /* if one tick in this many is lost to system calls, intervals of work are uneven */
 #define REGISTERS 34       /* at most */
 
 /* Quanta of work, of 100,000 basic blocks each. */
 struct quanta {
-    uint64_t tick_ns;              /* until the next tick */
-    int log;                       /* of the simulator, for its statistics; -1 where there is none */
-    uint64_t begun;                /* the number of the quantum that lasts, by these */
-    uint64_t first;                /* its first block */
-    uint64_t entered, left;        /* the block when the last tick was entered, and when it was left */
-    uint64_t edge;                 /* blocks of a tick before the first of these and after the second */
-    uint64_t handled;              /* blocks that ticks took, less those that quanta spared for them */
-    uint64_t counted;              /* quanta that ended or were about to */
-    uint64_t count;                /* since the last record */
-    uint64_t all;                  /* since the beginning */
-    uint64_t calls;                /* ticks that came by a system call instead */
-    uint64_t registers[REGISTERS]; /* of the program at the last tick */
+    uint64_t tick_ns;              /* time until the next tick */
+    int log;                       /* the simulator's log, for its statistics; -1: none */
+    uint64_t begun;                /* the number of the current quantum, from the statistics */
+    uint64_t first;                /* the current quantum's first block */
+    uint64_t entered, left;        /* block at entry to the last tick's handler, and at its return */
+    uint64_t edge;                 /* blocks of a tick before `entered` and after `left` */
+    uint64_t handled;              /* blocks taken by ticks, minus those reserved for them */
+    uint64_t counted;              /* quanta that have ended or were about to end */
+    uint64_t count;                /* quanta since the last record */
+    uint64_t all;                  /* quanta since the beginning */
+    uint64_t calls;                /* ticks caused by a system call instead */
+    uint64_t registers[REGISTERS]; /* the program's registers at the last tick */
 };
 
-/* Has callgrind end an interval that carries the record's number: its dumps hold the events since the dump before. */
+/* Makes callgrind end an interval labelled with the record's number: a dump contains the events since the last dump. */
 static APART void dump_simulated(uint64_t position)
 {
     char label[24] = "interval ";
@@ -67,7 +67,7 @@ static APART void dump_simulated(uint64_t position)
     while (count)
         label[end++] = digits[--count];
     label[end] = 0;
-    (void)label; /* where valgrind does not run, it is asked for nothing */
+    (void)label; /* unused without valgrind */
     CALLGRIND_DUMP_STATS_AT(label);
 }
 
@@ -76,15 +76,15 @@ static APART void dump_simulated(uint64_t position)
 static const void *registers(const ucontext_t *context) { return context->uc_mcontext.gregs; }
 static const size_t registers_size = (REG_EFL + 1) * sizeof(greg_t);
 
-/* Tells whether the tick came by a system call that may wait, not at the end of a quantum: the next instruction is
- * `syscall`, which begins anew after the tick, or the one before it is. */
+/* Returns whether a blocking system call caused the tick, instead of the end of a quantum: the next instruction is
+ * `syscall`, which is restarted after the tick, or the previous instruction is. */
 static int in_system_call(const ucontext_t *context)
 {
     const unsigned char *next = (const unsigned char *)context->uc_mcontext.gregs[REG_RIP];
     return (next[-2] == 0x0f && next[-1] == 0x05) || (next[0] == 0x0f && next[1] == 0x05);
 }
 #elif defined(__aarch64__)
-/* General registers, the stack's end, the next instruction and the state word, which lie behind each other. */
+/* General registers, stack pointer, next instruction and state word, which are adjacent. */
 static const void *registers(const ucontext_t *context) { return context->uc_mcontext.regs; }
 static const size_t registers_size = REGISTERS * sizeof(uint64_t);
 
@@ -104,8 +104,8 @@ static int in_system_call(const ucontext_t *context)
 }
 #endif
 
-/* Tells whether the program did something since the last tick. No time is asked: it passes on a busy host, or under a
- * hypervisor, whoever works. */
+/* Returns whether the program has executed anything since the last tick. Time is no criterion: on a busy host or under
+ * a hypervisor, it passes even if the program does not run. */
 static int went_on(struct quanta *quanta, const ucontext_t *context)
 {
     if (registers_size == 0)
@@ -115,7 +115,7 @@ static int went_on(struct quanta *quanta, const ucontext_t *context)
     return !stands;
 }
 
-/* Opens the simulator's log, whose name the harness gives without the process number. */
+/* Opens the simulator's log; the harness gives its name without the process id. */
 static APART int open_log(void)
 {
     char path[4096];
@@ -125,7 +125,7 @@ static APART int open_log(void)
     return open(path, O_RDWR | O_CLOEXEC);
 }
 
-/* The number that ends at a place of a text, as valgrind writes it: "1,234". */
+/* Returns the number that ends at a position in a text, in valgrind's format: "1,234". */
 static APART uint64_t number_ending(const char *text, const char *at)
 {
     uint64_t number = 0, power = 1;
@@ -137,17 +137,17 @@ static APART uint64_t number_ending(const char *text, const char *at)
     return number;
 }
 
-/* Has valgrind write its statistics into its log. */
+/* Makes valgrind write its statistics to its log. */
 static APART void ask_for_statistics(void) { VALGRIND_MONITOR_COMMAND("v.info stats"); }
 
 /* Reads from valgrind's statistics how many blocks have been executed, and how many quanta of all threads have ended:
- * "scheduler: 123,456,789 event checks." and "scheduler: 1,234/56,789 major/minor sched events." Those that were asked
- * for when the last tick was left come first. Empties the log. */
+ * "scheduler: 123,456,789 event checks." and "scheduler: 1,234/56,789 major/minor sched events." The log begins with
+ * those requested when the last tick's handler returned. Empties the log. */
 static APART int read_statistics(struct quanta *quanta, uint64_t *blocks, uint64_t *ended)
 {
     static const char checks[] = " event checks", sorts[] = " major/minor";
     static char text[8192];
-    static off_t written; /* valgrind goes on writing there, also in an emptied file */
+    static off_t written; /* valgrind continues writing at this offset, even if the file was emptied */
     struct stat now;
     ask_for_statistics();
     if (fstat(quanta->log, &now) != 0 || now.st_size <= written)
@@ -156,7 +156,7 @@ static APART int read_statistics(struct quanta *quanta, uint64_t *blocks, uint64
     written = now.st_size;
     if (length <= 0 || ftruncate(quanta->log, 0) != 0)
         return -1;
-    /* memmem, as strstr would take a tenth of a quantum. */
+    /* memmem, because strstr would take a tenth of a quantum. */
     const char *end = text + length, *checked = memmem(text, (size_t)length, checks, sizeof checks - 1);
     if (!checked)
         return -1;
@@ -173,8 +173,8 @@ static APART int read_statistics(struct quanta *quanta, uint64_t *blocks, uint64
     return 0;
 }
 
-/* A tick at the end of a quantum of work; not one that came while a call waited, nor one that came before the program
- * went on after the last. */
+/* Returns whether the tick is at the end of a quantum of work: not during a blocking call, and not before the program
+ * has continued after the last tick. */
 static int ends_quantum(struct quanta *quanta, const void *context)
 {
     int moved = went_on(quanta, context);
@@ -186,14 +186,14 @@ static int ends_quantum(struct quanta *quanta, const void *context)
     return moved;
 }
 
-/* Begins to count quanta from where the simulator is. */
+/* Starts counting quanta from the simulator's current position. */
 static APART void begin_quanta(struct quanta *quanta)
 {
     uint64_t done = 0;
     quanta->tick_ns = WORK_TICK_NS;
     if (quanta->log >= 0 && read_statistics(quanta, &done, &quanta->begun) != 0)
         quanta->log = -1;
-    quanta->first = done - done % QUANTUM_BLOCKS; /* the program's first thread executes whole quanta */
+    quanta->first = done - done % QUANTUM_BLOCKS; /* the program's first thread executes complete quanta */
     quanta->counted = quanta->begun;
     quanta->edge = EDGE_BLOCKS;
     quanta->entered = quanta->left = done;
@@ -205,8 +205,8 @@ static APART void execute_blocks(uint64_t count)
         __asm__ volatile("");
 }
 
-/* Makes the first interval shorter, by quanta that count as passed and by blocks that belong to no interval. It begins
- * with a quantum in all configurations, however much each did before: what is loaded into a program differs. */
+/* Shortens the first interval, by quanta that count as passed and by blocks that belong to no interval. The interval
+ * begins with a quantum in all configurations, although they load different code, and so do different work before. */
 static APART void begin_early(struct quanta *quanta, uint64_t blocks)
 {
     uint64_t done = 0, ended, left = blocks % QUANTUM_BLOCKS;
@@ -216,15 +216,15 @@ static APART void begin_early(struct quanta *quanta, uint64_t blocks)
     execute_blocks(left);
 }
 
-/* Leaves each quantum the same number of blocks for the program. The handling of a tick is executed in the simulator
- * too, and how many ticks come in a quantum depends on the host's load: without this, the ends of intervals move by up
- * to 2 % of an interval between identical runs. What does not fit into a quantum's spared blocks is made up for in
- * the next ones. */
+/* Leaves the program the same number of blocks in each quantum. The simulator also executes the handling of ticks, and
+ * the number of ticks in a quantum depends on the host's load: without this, the ends of intervals would move by up to
+ * 2 % of an interval between identical runs. Blocks beyond those reserved in a quantum are compensated in the next
+ * quanta. */
 static APART void spare_blocks(struct quanta *quanta, uint64_t blocks, int stands, int begins)
 {
     uint64_t took = quanta->left - quanta->entered, since = blocks - quanta->left;
-    if (stands && since < CLOSE_BLOCKS) /* else another thread had its turn */
-        quanta->edge = since;           /* the program did nothing in between */
+    if (stands && since < CLOSE_BLOCKS) /* otherwise another thread ran */
+        quanta->edge = since;           /* the program executed nothing in between */
     quanta->handled += (took < CLOSE_BLOCKS ? took : 0) + (begins ? 0 : quanta->edge);
     quanta->entered = blocks;
     if (!begins)
@@ -235,9 +235,9 @@ static APART void spare_blocks(struct quanta *quanta, uint64_t blocks, int stand
     execute_blocks(SPARED_BLOCKS - handled);
 }
 
-/* Tells how many quanta have ended since the last tick. A system call that may wait takes the tick that waits for a
- * quantum's end, and the next one comes too late if the quantum ends before: valgrind's statistics tell then, and one
- * that is about to end counts as ended. Where they cannot be had, each tick outside a system call counts. */
+/* Returns how many quanta have ended since the last tick. A blocking system call consumes the tick that is pending for
+ * the end of a quantum, and the next tick may come only after that end: then valgrind's statistics are used, and a
+ * quantum that is about to end counts as ended. Without statistics, each tick outside a system call counts. */
 static APART uint64_t quanta_since(struct quanta *quanta, const void *context)
 {
     uint64_t blocks, ended;

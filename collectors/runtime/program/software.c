@@ -1,10 +1,10 @@
 /* Software counters: the tables that instrumented code registers, and their pages shared with an observer; and gauges,
- * variables of the program's own.
+ * which are variables of the program.
  *
- * Counters are plain words in the program's own memory. The inside sampler reads them there. For an observer the pages
- * that hold them are replaced, before any instrumented code runs, by pages of the observer's memory: the program counts
- * as before, and another process sees it. Gauges stay where they are: the observer is told their addresses, and reads
- * the program's memory.
+ * Counters are plain words in the program's memory, where the inside sampler reads them. For an observer, their pages
+ * are replaced by pages of the observer's memory before any instrumented code runs: the program counts as before, and
+ * the observer can read the counters. Gauges stay in place: the observer receives their addresses, and reads the
+ * program's memory.
  */
 #define _GNU_SOURCE
 #include "../common/runtime.h"
@@ -19,20 +19,20 @@
 #include <unistd.h>
 
 static struct unperturbed_table *tables;   /* pushed before main and by dlopen; read by the handler */
-static uint32_t metrics;                   /* the greatest that any table names, + 1 */
+static uint32_t metrics;                   /* the largest metric number in any table, + 1 */
 static struct unperturbed_module *modules; /* pushed in the same way */
-/* A run that records so many metrics is read by tables alone; with gauges, none is. */
+/* If a run records at least this many metrics and no gauges, only the tables are read. */
 static uint32_t simple_from;
 static struct unperturbed_counters_area *area;
-static uint64_t token; /* tells the observer that this is still the image that told it where the gauges are */
-static int kept;       /* this is a child whose counters are its own */
+static uint64_t token; /* shows the observer that this is still the image that registered the gauges */
+static int kept;       /* whether this is a child with its own counters */
 
 static int is_own_run(void) { return unperturbed_header && unperturbed_header->owner == (uint64_t)getpid(); }
 
 static int is_shared_run(void) { return is_own_run() && (unperturbed_header->options & OPTION_OUTSIDE); }
 
-/* A library that the program opened stays loaded, though it be closed: its counters are read to the end, by the handler
- * at any moment. */
+/* Keeps a library that the program opened loaded, even if the program closes it: the handler may read its counters at
+ * any time, until the end. */
 static void keep_loaded(const void *counters)
 {
 #ifndef UNPERTURBED_STATIC
@@ -40,14 +40,14 @@ static void keep_loaded(const void *counters)
     if (!is_own_run() || unperturbed_header->state != STATE_ATTACHED || !dladdr(counters, &library))
         return;
     if (!dlopen(library.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE))
-        dlerror(); /* the program shall not find it */
+        dlerror(); /* hide the error from the program */
 #else
     (void)counters;
 #endif
 }
 
-/* The observer's memory, by way of its process: a descriptor that was passed down could be closed on the way, or lie
- * above a limit. */
+/* Maps the observer's memory through its /proc entry: an inherited descriptor could be closed before, or exceed a
+ * limit. */
 static int map_area(void)
 {
     char path[64];
@@ -66,7 +66,7 @@ static int map_area(void)
     return fd;
 }
 
-/* Puts the observer's pages in place of a module's own, content kept. Costs two system calls and a copy, once. */
+/* Replaces a module's pages by the observer's, with the same content: two system calls and one copy. */
 static int share(struct unperturbed_module *module)
 {
     size_t bytes = (size_t)(module->last - module->first);
@@ -97,7 +97,7 @@ static int share(struct unperturbed_module *module)
     return result;
 }
 
-/* Tells the observer which metric each of a table's slots belongs to. */
+/* Writes the metric of each of a table's slots for the observer. */
 static void publish(const struct unperturbed_table *table)
 {
     for (const struct unperturbed_module *module = modules; module; module = module->next) {
@@ -130,8 +130,8 @@ void unperturbed_register(struct unperturbed_table *table)
         publish(table);
 }
 
-/* Whether an entry for the same variable and metric stands before this one: a header's inline variable, a common one,
- * has one in each translation unit. */
+/* Returns whether an earlier entry has the same variable and metric: an inline variable in a header or a common
+ * variable has an entry in each translation unit. */
 static int is_told(const struct unperturbed_module *module, const struct unperturbed_gauge *gauge)
 {
     const struct unperturbed_gauge *end = gauge;
@@ -142,7 +142,7 @@ static int is_told(const struct unperturbed_module *module, const struct unpertu
     return 0;
 }
 
-/* Before the module is pushed: from then on the handler reads its gauges. */
+/* Runs before the module is pushed: from then on, the handler reads its gauges. */
 static uint64_t take_gauges(struct unperturbed_module *module)
 {
     uint64_t taken = 0;
@@ -153,7 +153,7 @@ static uint64_t take_gauges(struct unperturbed_module *module)
     return taken;
 }
 
-/* Tells the observer where a module's gauges are: their values never leave the program's own memory. */
+/* Writes the addresses of a module's gauges for the observer: their values stay in the program's memory. */
 static int publish_gauges(const struct unperturbed_module *module)
 {
     if (module->gauges == module->gauges_end)
@@ -181,8 +181,8 @@ static int publish_gauges(const struct unperturbed_module *module)
     return 0;
 }
 
-/* What the observer cannot read any more when it is told that the program has ended. A program that ends past exit(3)
- * leaves what was read last. */
+/* Saves values that the observer cannot read once the program has ended. If the program does not end through exit(3),
+ * the values read last remain. */
 __attribute__((destructor(101))) static void leave_last_values(void)
 {
     if (!is_shared_run() || !area || area->token != (uint64_t)(uintptr_t)&token)
@@ -197,7 +197,7 @@ __attribute__((destructor(101))) static void leave_last_values(void)
     __atomic_store_n(&area->ended, 1, __ATOMIC_RELEASE);
 }
 
-/* Called for the executable before any library is set up, for a library before its other constructors. */
+/* Called for the executable before any library is initialised, and for a library before its other constructors. */
 void unperturbed_register_module(struct unperturbed_module *module, char **environment)
 {
     keep_loaded(module);
@@ -213,8 +213,8 @@ void unperturbed_register_module(struct unperturbed_module *module, char **envir
         __atomic_store_n(&unperturbed_header->state, STATE_FAILED, __ATOMIC_RELEASE);
 }
 
-/* A child counts for itself: its pages become its own again. A child by a bare system call does not come by here; it is
- * told by its pid. */
+/* Gives a child its own counters and pages again. A child created by a direct system call does not call this; it is
+ * recognised by its pid. */
 static void keep_to_itself(void)
 {
     kept = 1;
@@ -255,8 +255,8 @@ uint64_t unperturbed_tables(void)
 
 #define ADD(site) value[metric[site]] += (int64_t)__atomic_load_n(&count[site], __ATOMIC_RELAXED)
 
-/* Four sites a turn: this is most of what a record costs in the program. In the order of the sites, on which a reader
- * may rely. */
+/* Four sites per iteration: this loop is most of a record's cost in the program. Readers may rely on the order of the
+ * sites. */
 static inline __attribute__((always_inline)) void add_table(const struct unperturbed_table *table, int64_t *value)
 {
     const uint32_t *metric = table->metric, *end = metric + table->sites;
@@ -278,7 +278,7 @@ static inline __attribute__((always_inline)) void add_table(const struct unpertu
     }
 }
 
-/* The same of a build with more metrics than the run records. */
+/* The same for a build with more metrics than the run records. */
 static void add_part(const struct unperturbed_table *table, uint32_t software, int64_t *value)
 {
     for (uint32_t site = 0; site < table->sites; site++)
@@ -286,7 +286,8 @@ static void add_part(const struct unperturbed_table *table, uint32_t software, i
             value[table->metric[site]] += (int64_t)__atomic_load_n(&table->counts[site], __ATOMIC_RELAXED);
 }
 
-/* Gauges too: some 10 instructions each. Apart, so that a program without them does not even pay a comparison. */
+/* Reads gauges too: about 10 instructions each. A separate function: programs without gauges do not pay a
+ * comparison. */
 static APART void read_all(const struct unperturbed_table *table, uint32_t software, int64_t *value)
 {
     for (; table; table = table->next)

@@ -1,5 +1,5 @@
-/* Threads: a sampler for each, when the run asks for it. Otherwise pthread_create and C11's thrd_create are passed
- * through (one call more). Weak: a program that has functions of these names keeps them.
+/* Threads: a sampler for each, if the run requests it. Otherwise pthread_create and C11's thrd_create are passed
+ * through (one additional call). Weak symbols: a program with functions of these names keeps its own.
  */
 #define _GNU_SOURCE
 #include "../common/runtime.h"
@@ -8,8 +8,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* A static program has no next function to find; the library's own names for the same serve, where they are always
- * there. */
+/* A static program has no next function; the library's internal names of the same functions are used if they always
+ * exist. */
 #if !defined(UNPERTURBED_STATIC)
 #define NEXT(name) dlsym(RTLD_NEXT, #name)
 #elif defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
@@ -40,7 +40,7 @@ static void *run_sampled(void *given)
     if (!sampler)
         return call(&errand);
     void *result;
-    pthread_cleanup_push(stop_sampler, sampler); /* also when the thread is cancelled or calls pthread_exit */
+    pthread_cleanup_push(stop_sampler, sampler); /* also if the thread is cancelled or calls pthread_exit */
     result = call(&errand);
     pthread_cleanup_pop(1);
     return result;

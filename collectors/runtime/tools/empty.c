@@ -1,4 +1,4 @@
-/* A program that does nothing but work for a moment with the runtime inside: what it can count, this host can count. */
+/* A program with the runtime that only works for a moment: this host can count whatever this program can count. */
 int main(void)
 {
     volatile unsigned long work = 0;

@@ -1,8 +1,8 @@
-/* What a hit of a kernel's probe costs here: two functions of its own, whose first instructions the kernel emulates and
- * steps over, called with and without one.
+/* Measures the cost of a kernel probe's hit: calls two functions with and without a probe. The kernel emulates the
+ * first instruction of one function, and single-steps the other's.
  *
- * Prints the file offsets of both functions; reads the number of a tracepoint that was registered for them; prints ns a
- * hit of each.
+ * Prints the file offsets of both functions; reads the id of a tracepoint registered for them; prints the ns per hit of
+ * each.
  */
 #define _GNU_SOURCE
 #include "../common/sources.h"
@@ -12,7 +12,7 @@
 #include <time.h>
 
 #define BLOCKS 9
-#define CHEAP_CALLS 300 /* a block shall be longer than the clock's grain, and shorter than a time slice */
+#define CHEAP_CALLS 300 /* a block must be longer than the clock's resolution, and shorter than a time slice */
 #define DEAR_CALLS 100
 
 #if defined(__x86_64__) || defined(__i386__)
@@ -33,7 +33,7 @@ FUNCTION(dear_function, OTHER);
 
 static struct unperturbed_header header;
 
-/* Where a function lies in this program's file. */
+/* Returns the offset of a function in this program's file. */
 static unsigned long file_offset(void (*function)(void))
 {
     FILE *maps = fopen("/proc/self/maps", "re");

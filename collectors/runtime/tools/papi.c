@@ -1,4 +1,4 @@
-/* What PAPI can count here: its presets and native events, each tried. Without papi.h, for versions 5.1 to 7.2. */
+/* Tries each of PAPI's presets and native events on this host. Works without papi.h, for versions 5.1 to 7.2. */
 #define _GNU_SOURCE
 #include "trials.h"
 
@@ -18,9 +18,9 @@
 #define PAPI_NATIVE_MASK 0x40000000
 #define PAPI_NAME 1024
 #define PMUS 1024  /* more than libpfm has */
-#define MASKS 4096 /* more than any event has: an enumeration that goes in circles ends */
+#define MASKS 4096 /* more than any event has: ends a circular enumeration */
 
-/* What versions 5.1 to 7.2 share of PAPI_event_info_t; they differ behind it, and the library fills all of its own. */
+/* The common beginning of PAPI_event_info_t in versions 5.1 to 7.2; the library fills its whole version of it. */
 struct event_info {
     unsigned event_code;
     char symbol[1024];
@@ -31,7 +31,7 @@ struct event_info {
     char unknown[65536];
 };
 
-/* What versions 5.1 to 7.2 share of PAPI_component_info_t. */
+/* The common beginning of PAPI_component_info_t in versions 5.1 to 7.2. */
 struct component_info {
     char name[128];
     char short_name[64];
@@ -39,11 +39,10 @@ struct component_info {
     char version[64];
     char support_version[64];
     char kernel_version[64];
-    char disabled_reason[1024]; /* 128 bytes before 6.0: the text ends in any case */
+    char disabled_reason[1024]; /* 128 bytes before 6.0: the text is terminated anyway */
 };
 
-/* Python's wheel of PAPI takes the address of this object, and leaves functions of Python open that nothing here
- * calls. */
+/* PAPI's Python wheel takes the address of this object, and has undefined Python functions that nothing here calls. */
 __attribute__((visibility("default"))) char _Py_NoneStruct[64];
 
 static struct {
@@ -67,8 +66,7 @@ static struct {
     char *(*explain)(int);
 } papi;
 
-/* Loads and initialises PAPI once; says what came of it in a `library` line. Returns 0, or -1 when there is none to
- * ask. */
+/* Loads and initialises PAPI once; writes the result in a `library` line. Returns 0, or -1 if PAPI cannot be used. */
 static int load_papi(void)
 {
     static const char *const libraries[] = {"libpapi.so.7.2", "libpapi.so.7.1", "libpapi.so.7.0", "libpapi.so.7",
@@ -161,7 +159,7 @@ static void answer_papi(const char *what, const char *name, const struct event_i
     answer(what, name, code == 0 ? "ok" : papi_reason(code), code, description, info->units);
 }
 
-/* What libpfm 4 tells of a PMU (pfm_pmu_info_t, its first ABI). */
+/* libpfm 4's description of a PMU (pfm_pmu_info_t, its first ABI). */
 struct pmu_info {
     const char *name;
     const char *desc;
@@ -171,8 +169,8 @@ struct pmu_info {
     unsigned others : 31;
 };
 
-/* A spec has native events as `pmu::EVENT`; PAPI gives those of the processor's default PMU by their bare names.
- * Returns 0 when no PMU is known for it. */
+/* Adds the PMU to a native event's name: a spec uses `pmu::EVENT`, but PAPI lists the events of the processor's default
+ * PMU without the PMU. Returns 0 if the event's PMU is unknown. */
 static int qualify(const char *event, char *name, size_t size)
 {
     static int (*describe)(int, struct pmu_info *);
@@ -217,12 +215,11 @@ static void enumerate_presets(void)
     }
 }
 
-/* Says how a native event is with each of its unit masks; libpfm's attributes, which have values (`:period=0`), are no
- * masks. */
+/* Tries a native event with each of its unit masks; libpfm's attributes with values (`:period=0`) are not masks. */
 static void enumerate_masks(int event, int component)
 {
-    /* PAPI_NTV_ENUM_UMASKS up to 7.1, and since 7.2, where presets took more numbers before it. Others are refused for
-     * native events. */
+    /* PAPI_NTV_ENUM_UMASKS up to 7.1, and from 7.2 on, where presets take more numbers before it. Other numbers are
+     * refused for native events. */
     static const int modes[] = {15, 18};
     int code = event, more = -1;
     unsigned mode = 0;
@@ -236,8 +233,8 @@ static void enumerate_masks(int event, int component)
             answer_native(code);
 }
 
-/* libpfm has each subsystem of tracepoints as an event of its PMU `perf`, in small letters, where debugfs is mounted.
- * Thousands of them: closing one takes the kernel some 40 ms. They are listed as perf_event's. */
+/* If debugfs is mounted, libpfm lists tracepoint subsystems as events of its PMU `perf`, in lower case. There are
+ * thousands, and the kernel takes about 40 ms to close one. They are listed for perf_event instead. */
 static int is_tracepoint(int event)
 {
     char name[PAPI_NAME] = "";
@@ -287,7 +284,7 @@ void try_papi(const char *name)
     answer("papi", name, code == 0 ? "ok" : papi_reason(code), code, "", "");
 }
 
-/* Adds one event after another, leaving out those that do not fit beside the rest: a preset may take several
+/* Adds one event after another, leaving out those that do not fit together with the others: a preset may need several
  * counters. */
 void fit_papi(char *arguments)
 {
@@ -303,7 +300,7 @@ void fit_papi(char *arguments)
                 work_a_moment();
                 code = papi.stop(set, values);
             }
-            if (code != 0) { /* added, yet not counted: it stands in the way of all others */
+            if (code != 0) { /* added, but not counted: it would prevent counting the others */
                 last = code;
                 refused++;
                 break;

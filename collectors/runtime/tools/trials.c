@@ -1,19 +1,19 @@
-/* What this host can count: a program that reads questions on stdin and answers one line an event. It stands alone: no
- * runtime. This is the kernel's part; PAPI's is in papi.c.
+/* Trials of what this host can count: a program that reads questions from stdin and answers one line per event. It does
+ * not use the runtime. This is the kernel's part; PAPI's part is in papi.c.
  *
- * Questions, one a line:
+ * Questions, one per line:
  *   perf TYPE CONFIG CONFIG1 CONFIG2 USER KERNEL NAME   open the event on this thread
- *   perf-led CONFIG perf's arguments                    the same behind an event of its type that leads its group
- *   fit TYPE CONFIG [TYPE CONFIG]...                    how many of these run together, all the time, in one pinned
+ *   perf-led CONFIG perf's arguments                    the same in a group led by an event of the same type
+ *   fit TYPE CONFIG [TYPE CONFIG]...                    how many of these count together, all the time, in one pinned
  *                                                       group; at most 16
  *   papi NAME                                           add the event to an event set
  *   papi-enumerate                                      PAPI's version, its components, its presets, its native events,
  *                                                       each tried
- *   papi-fit NAME...                                    how many of these run together in one event set
+ *   papi-fit NAME...                                    how many of these count together in one event set
  *
- * Answers: fields parted by tabs: what (perf, fit, papi, preset, native, component, library, papi-fit), name, `ok` or
- * the reason, code (errno, PAPI's code, or the number of events that fit), description, unit. A line is written as soon
- * as it is known: what a library's crash leaves stands.
+ * Answers: fields separated by tabs: kind (perf, fit, papi, preset, native, component, library, papi-fit), name, `ok`
+ * or the reason, code (errno, PAPI's code, or the number of events that fit), description, unit. A line is written as
+ * soon as it is known: a library's crash does not affect earlier answers.
  */
 #define _GNU_SOURCE
 #include "trials.h"
@@ -29,8 +29,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Long enough for the kernel to rotate groups that do not fit (its tick is 1 to 10 ms; a pinned group fails at
- * once). */
+/* Long enough for the kernel to rotate groups that do not fit (its tick is 1 to 10 ms; a pinned group fails
+ * immediately). */
 #define WORK_NS 2000000
 
 void answer(const char *what, const char *name, const char *reason, int code, const char *description, const char *unit)
@@ -64,7 +64,7 @@ static int open_event(const struct perf_event_attr *asked, int leader, int pinne
     return (int)syscall(SYS_perf_event_open, &attr, 0, -1, leader, PERF_FLAG_FD_CLOEXEC);
 }
 
-/* `leads`: the configuration of the event that leads, or NULL. */
+/* `leads`: the configuration of the leading event, or NULL. */
 static void try_perf(char *arguments, const uint64_t *leads)
 {
     struct perf_event_attr attr;
@@ -84,7 +84,7 @@ static void try_perf(char *arguments, const uint64_t *leads)
     attr.config2 = config2;
     attr.exclude_user = !user;
     attr.exclude_kernel = !kernel;
-    attr.exclude_hv = !kernel; /* a PMU that cannot leave the kernel out refuses every exclusion */
+    attr.exclude_hv = !kernel; /* a PMU that cannot exclude the kernel refuses all exclusions */
     int leader = -1;
     if (leads) {
         struct perf_event_attr first = attr;
@@ -113,8 +113,8 @@ static void try_led(char *arguments)
         try_perf(arguments + used, &config);
 }
 
-/* Tells whether the group of `leader` counts whenever this thread runs. A pinned group that does not fit is in error:
- * it reads as end of file. */
+/* Returns whether the group of `leader` counts whenever this thread runs. A pinned group that does not fit is in an
+ * error state: reading returns end of file. */
 static int runs_all_the_time(int leader)
 {
     uint64_t reading[3];

@@ -1,8 +1,8 @@
-"""PAPI: presets and native names, opened by libpapi in the measured program, or by the observer that attaches to it.
+"""PAPI: presets and native events, opened by libpapi in the measured program or in the observer that attaches to it.
 
-The library is the one that UNPERTURBED_PAPI names, else the newest of the system's. Where none is installed, the one
-inside the wheel of python-papi serves the observer (PAPI 6.0, built for x86-64); it cannot be loaded into a program
-that is not Python. For the catalogue each event is tried, and refusals are explained: an old library, a missing
+The library is the one that UNPERTURBED_PAPI names, or else the newest one on the system. If none is installed, the
+observer uses the library in python-papi's wheel (PAPI 6.0, built for x86-64), which cannot be loaded into a program
+other than Python. For the catalogue, each event is tried, and refusals are explained: an old library, a missing
 permission or a missing PMU.
 """
 
@@ -40,34 +40,34 @@ from unperturbed.collectors.sources.source import (
 )
 from unperturbed.errors import HostError, UnperturbedError
 
-LIBRARY_VARIABLE = "UNPERTURBED_PAPI"  # names the library that is loaded, where several are installed
+LIBRARY_VARIABLE = "UNPERTURBED_PAPI"  # selects the library if several are installed
 _LONGEST = 255  # bytes of a path in a record file
 _GENERIC = {name.upper(): known for name, known in GENERIC.items()}
 _ALIASES = {alias.upper(): name.upper() for alias, name in ALIASES.items()}
 
 
 def chosen_library() -> str:
-    """Return the PAPI library that UNPERTURBED_PAPI names: an absolute path, or a name for the linker; '' if none."""
+    """Return the value of UNPERTURBED_PAPI: a PAPI library's absolute path, or a name for the linker; may be empty."""
     named = os.environ.get(LIBRARY_VARIABLE, "")
     if "/" not in named:
         return named
     path = Path(named).absolute()
     if not path.is_file():
-        raise HostError(f"{LIBRARY_VARIABLE} is {named}: no such file; name a PAPI library, or unset it")
+        raise HostError(f"{LIBRARY_VARIABLE} is {named}: no such file; set the variable to a PAPI library, or unset it")
     if len(os.fsencode(path)) > _LONGEST:
         too_long = f"the path is longer than {_LONGEST} bytes"
-        raise HostError(f"{LIBRARY_VARIABLE} is {path}: {too_long}; make a shorter link to it")
+        raise HostError(f"{LIBRARY_VARIABLE} is {path}: {too_long}; use a symbolic link with a shorter path")
     return str(path)
 
 
 def observer_library() -> str:
-    """Return the PAPI library that the observer loads: the chosen one, or where the system has none the wheel's."""
+    """Return the observer's PAPI library: the chosen one (may be empty), or the wheel's if the system has none."""
     chosen = chosen_library()
     return chosen if chosen or find_library("papi") is not None else wheel_library()
 
 
 def wheel_library() -> str:
-    """Return the path of the PAPI library in python-papi's wheel, '' without that; nothing of it is imported."""
+    """Return the path of the PAPI library in python-papi's wheel, without importing it; empty if not installed."""
     found = find_spec("pypapi")
     folders = found.submodule_search_locations if found is not None else None
     files = [file for folder in folders or () for file in Path(folder).glob("_papi*.so")]
@@ -75,9 +75,9 @@ def wheel_library() -> str:
 
 
 def event(name: str) -> Event | None:
-    """Return the event to add to the event set, by its own name; None for names that are not PAPI's.
+    """Return the event to add to the event set, under the given name; None for names that are not PAPI's.
 
-    What the kernel does is counted in the kernel, as perf does, where PAPI would look in user space and count nothing.
+    Kernel events are counted in the kernel, as perf does; PAPI would count in user space only, where there are none.
     """
     if name.startswith(("callgrind::", ANY)):
         return None
@@ -85,7 +85,7 @@ def event(name: str) -> Event | None:
         return Event(name)
     try:
         code = parse(name.removeprefix(PREFIX)).code
-    except UnperturbedError:  # a name that is libpfm's own
+    except UnperturbedError:  # a libpfm name
         return Event(name)
     return Event(name, kernel=code.kernel, user=code.user)
 
@@ -103,7 +103,7 @@ def metric(name: str) -> Metric:
     return Metric(name, "os" if by_kernel else "hardware", unit=unit, source="papi", meaning=meaning)
 
 
-_FIT_PRESETS = (  # as a rule one counter each; others may take several
+_FIT_PRESETS = (  # usually one counter each; others may need several
     *("PAPI_TOT_INS", "PAPI_TOT_CYC", "PAPI_BR_INS", "PAPI_BR_MSP", "PAPI_LD_INS", "PAPI_SR_INS"),
     *("PAPI_L1_ICM", "PAPI_L2_DCM", "PAPI_TLB_DM", "PAPI_TLB_IM"),
 )
@@ -111,41 +111,41 @@ _FIT_PRESETS = (  # as a rule one counter each; others may take several
 
 @dataclass(frozen=True)
 class PapiAnswers:
-    """PAPI's answers."""
+    """Results of trying PAPI's events on this host."""
 
-    version: str = ""  # Of the library; empty when there is none
-    problem: str = ""  # Why it could not be asked, or not to the end; empty when it was
-    # presets, natives: As PAPI enumerates them, by name.
+    version: str = ""  # The library's version; empty if there is no library
+    problem: str = ""  # Why the events could not all be tried; empty if they were
+    # presets, natives: The events that PAPI enumerates, by name.
     presets: Mapping[str, Answer] = field(default_factory=dict)
     natives: Mapping[str, Answer] = field(default_factory=dict)
-    named: Mapping[str, Answer] = field(default_factory=dict)  # Other names that PAPI was asked for
-    components: Mapping[str, str] = field(default_factory=dict)  # Each component that is off, with PAPI's own reason
-    fit: Answer | None = None  # How many presets ran together; None when none can be counted
+    named: Mapping[str, Answer] = field(default_factory=dict)  # Other names that were tried
+    components: Mapping[str, str] = field(default_factory=dict)  # Each disabled component, with PAPI's reason
+    fit: Answer | None = None  # How many presets could be counted together; None if none can be counted
 
     def refusal(self, answer: Answer | None, host: Host, kernel: KernelAnswers) -> str:
-        """Return why PAPI does not count an event and what to do; empty when it does."""
+        """Return why PAPI cannot count an event, and what to do; empty if it can."""
         if answer is None:
-            return self.problem or "this PAPI has no such event"
+            return self.problem or "this version of PAPI has no such event"
         if answer.good:
             return ""
         if "perf_event" in self.components and "disabled" in answer.reason:
-            off = f"PAPI {self.version} has its perf_event component off ({self.components['perf_event']})"
+            off = f"PAPI {self.version} has disabled its perf_event component ({self.components['perf_event']})"
             return f"{off}; {self._why_off(host, kernel)}"
         return f"PAPI {self.version}: {answer.reason}"
 
     def _why_off(self, host: Host, kernel: KernelAnswers) -> str:
-        # PAPI reads the level itself, and gives up even where root may count.
+        # PAPI checks the level itself, and refuses even if the user is root.
         if "paranoid" in self.components["perf_event"]:
             return "allow counting with: sysctl kernel.perf_event_paranoid=1"
         if not host.core_pmus:
             return NO_PMU
         if not kernel.fit.good and kernel.fit.code in REFUSED:
             return host.forbidden()
-        return "the kernel has counters, so this PAPI is older than the processor: source perf_event counts without it"
+        return "the kernel has counters, so PAPI is probably older than the processor: use source perf_event"
 
 
 def ask_papi(trials: Trials, names: Sequence[str], library: str = "") -> PapiAnswers:
-    """Let PAPI enumerate and try its events, try further names, and try how many presets run together."""
+    """Let PAPI enumerate and try its events, try further names, and find how many presets can be counted together."""
     answers, problem = trials.ask(["papi-enumerate", *(f"papi {name}" for name in names)], library)
 
     def of(what: str) -> dict[str, Answer]:
@@ -172,7 +172,7 @@ _SOURCE = "papi"
 
 
 def catalogue(trials: Trials) -> SourceCatalogue:
-    """Return what PAPI counts on this host."""
+    """Return the catalogue of the metrics that PAPI can count on this host."""
     survey = survey_kernel(trials)
     library = ask_papi(trials, [PREFIX + name for name in GENERIC], observer_library())
     return SourceCatalogue(_state(library, survey), list(_entries(library, survey)))
@@ -191,7 +191,7 @@ def _entries(library: PapiAnswers, survey: KernelSurvey) -> Iterator[CatalogueEn
         problem = library.refusal(answer, survey.host, survey.answers)
         way = SourceSupport(_SOURCE, described.kind, unit, meaning, problem)
         yield CatalogueEntry(name, "PAPI native event", (way,))
-    # Perf's names that PAPI counts too; that it does not count the others is not news.
+    # perf's names that PAPI can count too; the others need no note.
     for short, item in survey.events.items():
         answer, event = library.named.get(PREFIX + short), item.event
         if answer is not None and answer.good and event is not None:
@@ -205,7 +205,7 @@ def _state(library: PapiAnswers, survey: KernelSurvey) -> SourceState:
     tried = {**library.presets, **library.natives}
     if not any(answer.good for answer in tried.values()):
         problem = library.refusal(library.presets.get("PAPI_TOT_INS"), survey.host, survey.answers)
-        return SourceState(_SOURCE, library.version, problem, None, "nothing could be opened")
+        return SourceState(_SOURCE, library.version, problem, None, "no event could be opened")
     if library.fit is None or not library.fit.good:
         return SourceState(_SOURCE, library.version, "", None, "no preset could be opened")
     note = f"presets in one event set; {library.fit.description}"

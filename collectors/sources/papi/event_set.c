@@ -1,4 +1,4 @@
-/* PAPI by dlopen: versions 5.7 to 7.2 share this part of the interface, and a program needs no PAPI to be built. */
+/* PAPI, loaded with dlopen: versions 5.7 to 7.2 share this part of the interface, and building needs no PAPI. */
 #define _GNU_SOURCE
 #include "../../runtime/common/sources.h"
 
@@ -44,7 +44,7 @@ static int failed(struct unperturbed_header *header, int code, const char *what,
     return -1;
 }
 
-/* Where PAPI_component_info_t holds why a component is disabled, in versions 5.1 to 7.2; empty when it is not. */
+/* Offset in PAPI_component_info_t of the reason why a component is disabled (may be empty), in versions 5.1 to 7.2. */
 #define DISABLED_REASON 512
 
 static int has_pmu(void)
@@ -61,7 +61,7 @@ static int has_pmu(void)
     return fd >= 0 || (errno != ENOENT && errno != EOPNOTSUPP);
 }
 
-/* What PAPI_get_event_info fills, versions 6 and 7; its own check is that `symbol` comes back as it was asked for. */
+/* The structure that PAPI_get_event_info fills in versions 6 and 7; `symbol` must be the requested name. */
 struct papi_event_info {
     unsigned code;
     char symbol[1024];
@@ -82,7 +82,7 @@ struct papi_event_info {
 
 static struct papi_event_info info;
 
-/* Tells whether PAPI has the one event that every processor has. */
+/* Returns whether PAPI has the one event that every processor has. */
 static int knows_cycles(void)
 {
     int number = 0;
@@ -90,9 +90,9 @@ static int knows_cycles(void)
     return papi.code("PAPI_TOT_CYC", &number) == 0 && papi.describe(number, &info) == 0 && info.count > 0;
 }
 
-/* PAPI says that its component is disabled, or that there is no such event: with the reason that lies behind. A library
- * that knows no processor of this kind says the same on a host without a PMU, and the two are told apart by asking the
- * kernel. */
+/* Adds the underlying reason to PAPI's messages that a component is disabled or an event does not exist. A library that
+ * does not support this processor reports the same as on a host without a PMU; the kernel is asked to distinguish the
+ * two. */
 static int refused(struct unperturbed_header *header, int code, const char *what)
 {
     int number = papi.component_number("perf_event");
@@ -116,7 +116,7 @@ static int refused(struct unperturbed_header *header, int code, const char *what
 static unsigned long this_thread(void) { return (unsigned long)syscall(SYS_gettid); }
 
 #ifdef UNPERTURBED_STATIC
-static void *find_library(struct unperturbed_header *header) /* a static program loads no libraries */
+static void *find_library(struct unperturbed_header *header) /* not in a static program */
 {
     failed(header, -1, "libpapi", "not installed");
     return NULL;
@@ -124,21 +124,21 @@ static void *find_library(struct unperturbed_header *header) /* a static program
 
 static void *find_pfm(void) { return NULL; }
 #else
-/* By libpfm PAPI knows its native events: it is inside PAPI, or one of the libraries that PAPI loads. */
+/* PAPI takes its native events from libpfm, which is inside PAPI or one of the libraries that PAPI loads. */
 static void *find_pfm(void)
 {
     return dlsym(papi.library, "pfm_initialize") ? papi.library : dlopen("libpfm.so.4", RTLD_NOW | RTLD_LOCAL);
 }
 
-/* The library that the header names, or none; without a name the newest that the dynamic linker finds. */
+/* Loads the library that the header names; without a name, the newest that the dynamic linker finds. */
 static void *find_library(struct unperturbed_header *header)
 {
     static const char *const libraries[] = {"libpapi.so.7.2", "libpapi.so.7.1", "libpapi.so.7.0", "libpapi.so.7",
                                             "libpapi.so.6.0", "libpapi.so.6",   "libpapi.so"};
     void *library = NULL;
     if (header->papi[0]) {
-        /* Python's wheel of PAPI leaves functions of Python open, which nothing here calls: lazily bound (and one
-         * object, which the observer has). */
+        /* PAPI's Python wheel has undefined Python functions, which nothing here calls: lazy binding (and one undefined
+         * object, which the observer defines). */
         if (!(library = dlopen(header->papi, RTLD_NOW | RTLD_LOCAL)) &&
             !(library = dlopen(header->papi, RTLD_LAZY | RTLD_LOCAL)))
             failed(header, -1, "libpapi", dlerror());
@@ -152,7 +152,7 @@ static void *find_library(struct unperturbed_header *header)
 }
 #endif
 
-/* Loads and initialises the library; once in a process. Costs milliseconds: never in a handler. */
+/* Loads and initialises the library, once per process. Takes milliseconds: never called in a handler. */
 static int load(struct unperturbed_header *header)
 {
     static const int versions[] = {PAPI_VERSION_OF(7, 2), PAPI_VERSION_OF(7, 1), PAPI_VERSION_OF(7, 0),
@@ -201,8 +201,8 @@ static int load(struct unperturbed_header *header)
     return code == 0 ? 0 : refused(header, code, "PAPI_thread_init");
 }
 
-/* PAPI counts in user space alone unless a name says otherwise, and what the kernel does is none of that: a context
- * switch is never counted there. Writes the name with libpfm's modifiers where the event is counted elsewhere too. */
+/* PAPI counts only in user space unless the name has modifiers, and kernel events, such as context switches, never
+ * occur there. Writes the name with libpfm's modifiers if the event must also be counted in the kernel. */
 static const char *name_in_mode(const struct unperturbed_event *event, char *name, size_t size)
 {
     int kernel = event->flags & 1, user = !(event->flags & 2);
@@ -242,7 +242,7 @@ static int open_events(struct unperturbed_counters *counters, struct unperturbed
     return code == 0 ? 0 : refused(header, code, "PAPI_start");
 }
 
-/* One PAPI_read: 144 cycles where it reads in user space, up to 2,500 otherwise; with OPTION_RESET four such calls. */
+/* One PAPI_read: 144 cycles if it reads in user space, otherwise up to 2,500; with OPTION_RESET, four such calls. */
 static int read_events(struct unperturbed_counters *counters, struct unperturbed_record *record)
 {
     long long value[UNPERTURBED_EVENTS];
@@ -268,7 +268,7 @@ static void close_events(struct unperturbed_counters *counters)
     counters->events = 0;
 }
 
-/* libpfm's, as its manual page pfm_get_os_event_encoding(3) gives it. */
+/* libpfm's structure, as in its manual page pfm_get_os_event_encoding(3). */
 struct pfm_perf_argument {
     struct perf_event_attr *attr;
     char **name;
@@ -281,7 +281,7 @@ struct pfm_perf_argument {
 #define PFM_OS_PERF_EVENT 1
 #define PFM_PLM3 8
 
-/* By the libpfm that this PAPI uses. */
+/* Encodes the events with the libpfm that this PAPI uses. */
 static int encode(struct unperturbed_header *header)
 {
     if (load(header) != 0)
@@ -322,7 +322,7 @@ static int encode(struct unperturbed_header *header)
         event->config = attr.config;
         event->config1 = attr.config1;
         event->config2 = attr.config2;
-        event->flags &= 3; /* where it counts is asked of perf_event as it was of PAPI */
+        event->flags &= 3; /* perf_event counts in the same modes that were requested from PAPI */
     }
     return 0;
 }

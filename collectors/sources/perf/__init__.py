@@ -1,4 +1,4 @@
-"""perf_event, the kernel's own interface: events of the processor, of other PMUs and of the kernel, by perf's names."""
+"""perf_event, the kernel's interface: events of the processor, of other PMUs and of the kernel, under perf's names."""
 
 from __future__ import annotations
 

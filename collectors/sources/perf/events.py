@@ -1,8 +1,8 @@
-"""Events by perf's names and libpfm4's, and the kernel's generic event that is nearest to a PAPI preset.
+"""Events by perf's and libpfm4's names, and the kernel's generic event closest to each PAPI preset.
 
-libpfm4 has the vendors' tables of most processors, by the processors' own names of events (`skl::INST_RETIRED:ANY`,
-`pfm::RETIRED_INSTRUCTIONS`); PAPI takes its native names from it too. Here it is asked for an encoding alone, and
-perf_event counts: also where the installed PAPI is missing or older than the processor.
+libpfm4 contains the vendors' event tables of most processors (`skl::INST_RETIRED:ANY`, `pfm::RETIRED_INSTRUCTIONS`);
+PAPI also takes its native events from libpfm4. Here, libpfm4 only provides the encoding, and perf_event counts, even if
+the installed PAPI is missing or older than the processor.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from unperturbed.collectors.sources.source import Event
 from unperturbed.errors import HostError, SpecError, UnperturbedError
 
 ANY = "pfm::"
-"""Before a name that is looked for in all PMUs of this host that libpfm4 knows."""
+"""Prefix of a name that is searched in all PMUs of this host that libpfm4 knows."""
 _LIBRARY = "libpfm.so.4"
 _PERF_EVENT = 1  # of enum pfm_os_t
 _KERNEL, _USER = 1, 8  # privilege levels, PFM_PLM0 and PFM_PLM3
 _PRESENT = 1
 _EXCLUDE_USER, _EXCLUDE_KERNEL = 1 << 4, 1 << 5
 _MOST_PMUS = 1024
-_FIRST_EVENT, _ATTRIBUTES = 3, 3  # of the numbers in pfm_pmu_info_t and pfm_event_info_t
+_FIRST_EVENT, _ATTRIBUTES = 3, 3  # indices into the numbers of pfm_pmu_info_t and pfm_event_info_t
 _UNIT_MASK = 1  # of enum pfm_attr_t
-_KERNELS = "perf"  # begin of PMUs by which libpfm4 names the kernel's own events; perf's names have these
+_KERNELS = "perf"  # prefix of libpfm4's PMUs for the kernel's own events, which perf's names already include
 
 _KINDS = {
     **{f"uint{bits}_t": getattr(ctypes, f"c_uint{bits}") for bits in (32, 64)},
@@ -41,13 +41,13 @@ _KINDS = {
 
 
 def _fields(declarations: str) -> list[tuple[str, Any]]:
-    """Return the fields of a C structure as ctypes takes them; `text` is a pointer to characters."""
+    """Return the fields of a C structure in the form that ctypes expects; `text` is a pointer to characters."""
     found = re.findall(r"(\w+) (\w+)(?:\[(\d+)\])?;", declarations)
     return [(name, _KINDS[kind] * int(length) if length else _KINDS[kind]) for kind, name, length in found]
 
 
 class _Attributes(ctypes.Structure):
-    """The begin of struct perf_event_attr, and room for what follows (linux/perf_event.h)."""
+    """Beginning of struct perf_event_attr, with room for the remaining fields (linux/perf_event.h)."""
 
     _fields_ = _fields(
         "uint32_t type; uint32_t size; uint64_t config; uint64_t skipped[3]; uint64_t flags; uint32_t wakeup; "
@@ -56,7 +56,7 @@ class _Attributes(ctypes.Structure):
 
 
 class _Argument(ctypes.Structure):
-    """pfm_perf_encode_arg_t, as the manual page pfm_get_os_event_encoding(3) gives it."""
+    """ctypes mirror of pfm_perf_encode_arg_t, as in the manual page pfm_get_os_event_encoding(3)."""
 
     _fields_ = (
         ("attributes", ctypes.POINTER(_Attributes)),
@@ -66,7 +66,7 @@ class _Argument(ctypes.Structure):
 
 
 class _EventInfo(ctypes.Structure):
-    """pfm_event_info_t (pfm_get_event_info(3))."""
+    """ctypes mirror of pfm_event_info_t (pfm_get_event_info(3))."""
 
     _fields_ = _fields(
         "text name; text description; text equivalent; size_t size; uint64_t code; int numbers[5]; unsigned flags;"
@@ -74,7 +74,7 @@ class _EventInfo(ctypes.Structure):
 
 
 class _AttributeInfo(ctypes.Structure):
-    """The begin of pfm_event_attr_info_t (pfm_get_event_attr_info(3)), and room for what follows."""
+    """Beginning of pfm_event_attr_info_t (pfm_get_event_attr_info(3)), with room for the remaining fields."""
 
     _fields_ = _fields(
         "text name; text description; text equivalent; size_t size; uint64_t code; int type; uint64_t more[8];"
@@ -82,16 +82,16 @@ class _AttributeInfo(ctypes.Structure):
 
 
 class _PmuInfo(ctypes.Structure):
-    """pfm_pmu_info_t (pfm_get_pmu_info(3))."""
+    """ctypes mirror of pfm_pmu_info_t (pfm_get_pmu_info(3))."""
 
     _fields_ = _fields("text name; text description; size_t size; int numbers[7]; unsigned flags;")
 
 
 def find_by_libpfm(name: str) -> PerfEvent:
-    """Return the event of a name of libpfm4's, `PMU::EVENT:UMASK:MODIFIER=VALUE`; without `:u` or `:k`, in user space.
+    """Return the event of a libpfm4 name, `PMU::EVENT:UMASK:MODIFIER=VALUE`; by default, it counts in user space.
 
-    LIBPFM_FORCE_PMU and LIBPFM_ENCODE_INACTIVE in the environment have libpfm4 take another processor for this one;
-    its tables can be read so without that processor.
+    The environment variables LIBPFM_FORCE_PMU and LIBPFM_ENCODE_INACTIVE make libpfm4 assume a different processor,
+    whose tables can then be read on this host.
     """
     library = _library()
     attributes = _Attributes(size=ctypes.sizeof(_Attributes))
@@ -106,7 +106,7 @@ def find_by_libpfm(name: str) -> PerfEvent:
     info = _EventInfo(size=ctypes.sizeof(_EventInfo))
     known = library.pfm_get_event_info(argument.index, _PERF_EVENT, ctypes.byref(info)) == 0
     described = _text(info.description) if known else ""
-    whole = _text(full_name.value) or text  # libpfm4's memory: a few bytes an event
+    whole = _text(full_name.value) or text  # leaks a few bytes of libpfm4's memory for each event
     user = not attributes.flags & _EXCLUDE_USER
     kernel = not attributes.flags & _EXCLUDE_KERNEL
     code = PerfCode(attributes.type, attributes.config, attributes.config1, attributes.config2, user, kernel)
@@ -115,7 +115,7 @@ def find_by_libpfm(name: str) -> PerfEvent:
 
 
 def own_events() -> Iterator[tuple[str, PerfEvent]]:
-    """Yield the names and events of the processors' own PMUs of this host, with their unit masks if they need one."""
+    """Yield the names and events of this host's processor PMUs, with unit masks for events that need one."""
     try:
         library = _library()
     except HostError:
@@ -156,7 +156,7 @@ def _text(value: bytes | None) -> str:
 def _refusal(library: ctypes.CDLL, text: str, status: int) -> str:
     said = library.pfm_strerror(status).decode(errors="replace")
     there = ", ".join(_text(info.name) for info in _pmus(library))
-    known = f"the PMUs that it knows here are {there}" if there else "it knows no PMU of this host, or is older than it"
+    known = f"libpfm4 knows these PMUs of this host: {there}" if there else "libpfm4 knows no PMU of this host"
     return f"the installed libpfm4 has no event {text} for this processor ({said}); {known}"
 
 
@@ -165,7 +165,7 @@ def _library() -> ctypes.CDLL:
     try:
         library = ctypes.CDLL(_LIBRARY)
     except OSError:
-        raise HostError("libpfm4, which names processors' own events, is not installed (in Debian: libpfm4)") from None
+        raise HostError("this event needs libpfm4, which is not installed (Debian package: libpfm4)") from None
     library.pfm_strerror.restype = ctypes.c_char_p
     library.pfm_get_os_event_encoding.argtypes = (ctypes.c_char_p, ctypes.c_int, ctypes.c_int, ctypes.c_void_p)
     library.pfm_get_event_info.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_void_p)
@@ -177,7 +177,7 @@ def _library() -> ctypes.CDLL:
     return library
 
 
-PREFIX = "perf::"  # before every name of perf's in a spec
+PREFIX = "perf::"  # prefix of perf's names in a spec
 _SIMULATED = "callgrind::"
 
 NEAREST_GENERIC: Mapping[str, str] = MappingProxyType(
@@ -189,7 +189,7 @@ NEAREST_GENERIC: Mapping[str, str] = MappingProxyType(
         "PAPI_REF_CYC": "ref-cycles",
         "PAPI_L1_LDM": "L1-dcache-load-misses",
         "PAPI_L1_STM": "L1-dcache-store-misses",
-        # Most processors count loads only: what perf calls L1-dcache-load-misses stands for all data misses.
+        # Most processors count loads only: perf's L1-dcache-load-misses represents all data misses.
         "PAPI_L1_DCM": "L1-dcache-load-misses",
         "PAPI_L1_DCR": "L1-dcache-loads",
         "PAPI_L1_ICM": "L1-icache-load-misses",
@@ -200,17 +200,17 @@ NEAREST_GENERIC: Mapping[str, str] = MappingProxyType(
         "PAPI_TLB_IM": "iTLB-load-misses",
     }
 )
-"""PAPI presets that the kernel has a generic event for, by perf's name of it."""
+"""PAPI presets for which the kernel has a generic event, each with perf's name of that event."""
 
 
 def describe(name: str, root: Path = Path("/")) -> PerfEvent:
-    """Return the event of a metric: a PAPI preset, `perf::` and one of perf's names, or a name of libpfm4's."""
+    """Return the event of a metric: a PAPI preset, `perf::` with one of perf's names, or a libpfm4 name."""
     if name in NEAREST_GENERIC:
         return parse(NEAREST_GENERIC[name], root)
     if not name.startswith(PREFIX):
-        if is_native(name) and not name.startswith(_SIMULATED) and ":::" not in name:  # as PAPI's components have
+        if is_native(name) and not name.startswith(_SIMULATED) and ":::" not in name:  # PAPI's components use :::
             return find_by_libpfm(name)
-        raise SpecError("the kernel has no generic event for it")
+        raise SpecError("the kernel has no generic event for this metric")
     try:
         return parse(name.removeprefix(PREFIX), root)
     except SpecError as error:
@@ -220,7 +220,7 @@ def describe(name: str, root: Path = Path("/")) -> PerfEvent:
 
 
 def event(name: str, root: Path = Path("/")) -> Event | None:
-    """Return what the runtime opens for a metric, or None when perf_event has no such event here."""
+    """Return the event that the runtime opens for a metric, or None if perf_event has no such event here."""
     try:
         return describe(name, root).code.as_event(name)
     except UnperturbedError:
@@ -228,7 +228,7 @@ def event(name: str, root: Path = Path("/")) -> Event | None:
 
 
 def refusal(name: str, root: Path = Path("/")) -> str | None:
-    """Return why perf_event has no such event here, or None when it has; only trying shows whether it counts."""
+    """Return why perf_event has no such event here, or None if it has; only a trial shows whether it can be counted."""
     try:
         describe(name, root)
     except UnperturbedError as error:
@@ -237,12 +237,12 @@ def refusal(name: str, root: Path = Path("/")) -> str | None:
 
 
 def metric(name: str, root: Path = Path("/")) -> Metric:
-    """Return the description of a metric read through perf_event. What the kernel itself counts is of kind `os`."""
+    """Return the description of a metric read through perf_event; events that the kernel counts have kind `os`."""
     found = describe(name, root)
-    meaning = f"{PRESETS[name]} (the kernel's nearest generic event)" if name in PRESETS else found.meaning
+    meaning = f"{PRESETS[name]} (the kernel's closest generic event)" if name in PRESETS else found.meaning
     code = found.code
     places = [place for place, counted in (("user", code.user), ("kernel", code.kernel)) if counted]
-    # Two names of one event share it: they are correlated by construction.
+    # Two names of one event have the same component: they are correlated by construction.
     encoding = ":".join(f"{number:#x}" for number in (code.type, code.config, code.config1, code.config2))
     components = tuple(f"perf_event:{encoding}:{place}" for place in places)
     return Metric(name, found.kind, unit=found.unit, source="perf_event", meaning=meaning, components=components)

@@ -1,9 +1,9 @@
-r"""Formulas of perf's metrics (`MetricExpr`): text to a tree, and the values of literals on this host.
+r"""Formulas of perf's metrics (`MetricExpr`): parsing into a tree, and the values of literals on this host.
 
 The language has numbers, names, `#literals`, `+ - * / %`, `| ^ &`, `< >`, `A if C else B`, `min`, `max`, `d_ratio` and
-functions that ask about the host. `@` stands for `/`, and a backslash makes the next sign part of a name:
+functions that query the host. `@` stands for `/`, and a backslash makes the next character part of a name:
 ``cpu_core@UOPS_RETIRED.SLOTS\,cmask\=1@`` is the event ``cpu_core/UOPS_RETIRED.SLOTS,cmask=1/``. The rules are those
-of perf's own grammar (tools/perf/util/expr.l and expr.y), whose `if` binds least and `*` most.
+of perf's grammar (tools/perf/util/expr.l and expr.y), where `if` has the lowest precedence and `*` the highest.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from types import MappingProxyType
 from unperturbed.collectors.sources.perf.sysfs import cpu_list
 from unperturbed.errors import SpecError
 
-LONGEST = 20_000  # characters that a formula may have
+LONGEST = 20_000  # maximum number of characters in a formula
 _DEEPEST = 100
 _SHOWN = 60
 
 _BINDING = {sign: level for level, signs in enumerate(("|", "^", "&", "<>", "+-", "*/%")) for sign in signs}
-"""How strongly a sign between two operands binds."""
+"""Precedence of each binary operator."""
 
 FUNCTIONS: Mapping[str, int] = MappingProxyType({"min": 2, "max": 2, "d_ratio": 2, "has_event": 1})
-"""Functions that this tool knows, and how many arguments each takes; newer versions of perf have others."""
+"""Supported functions, and the number of arguments of each; newer versions of perf have more functions."""
 
 _TOKEN = re.compile(
     r"""\s*(?:
@@ -40,33 +40,33 @@ _TOKEN = re.compile(
 
 
 class FormulaError(ValueError):
-    """A text that is not a formula of perf's; the message has the place, from 1."""
+    """Error for a text that is not a perf formula; the message has the position, counted from 1."""
 
 
 @dataclass(frozen=True)
 class Number:
-    """A number."""
+    """Number in a formula."""
 
     value: float
 
 
 @dataclass(frozen=True)
 class Name:
-    """An event or a metric, with `/` for `@` and without backslashes."""
+    """Name of an event or metric, with `/` for `@` and without backslashes."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Literal:
-    """A property of the host in perf's formulas, such as `#num_cpus_online`."""
+    """Literal in a formula: a property of the host, such as `#num_cpus_online`."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Call:
-    """A function with its arguments."""
+    """Function call with its arguments."""
 
     function: str
     arguments: tuple[Node, ...]
@@ -74,7 +74,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Binary:
-    """Two operands and the sign between them."""
+    """Binary operation: an operator and two operands."""
 
     sign: str
     left: Node
@@ -83,14 +83,14 @@ class Binary:
 
 @dataclass(frozen=True)
 class Negative:
-    """An operand with a minus before it."""
+    """Negated operand."""
 
     operand: Node
 
 
 @dataclass(frozen=True)
 class Choice:
-    """`value if condition else otherwise`."""
+    """Conditional: `value if condition else otherwise`."""
 
     value: Node
     condition: Node
@@ -101,14 +101,14 @@ Node = Number | Name | Literal | Call | Binary | Negative | Choice
 
 
 def parse_formula(text: str) -> Node:
-    """Parse a formula."""
+    """Parse a formula of a perf metric into a tree."""
     if len(text) > LONGEST:
         raise FormulaError(f"the formula has {len(text):,} characters; the limit is {LONGEST:,}")
     return _Parser(text).whole()
 
 
 class _Parser:
-    """Descends through the levels of the grammar."""
+    """Recursive-descent parser of formulas."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -147,7 +147,7 @@ class _Parser:
     def _descend(self) -> None:
         self._depth += 1
         if self._depth > _DEEPEST:
-            raise FormulaError(f"the formula is nested more than {_DEEPEST} deep")
+            raise FormulaError(f"the formula is nested too deeply: the limit is {_DEEPEST} levels")
 
     def _choice(self) -> Node:
         self._descend()
@@ -161,7 +161,7 @@ class _Parser:
         return value
 
     def _level(self, least: int) -> Node:
-        """Read operands and the signs between them, as long as these bind at least so strongly."""
+        """Parse operands and the operators between them, while the operators have at least this precedence."""
         left = self._operand()
         while self._kind == "sign" and _BINDING.get(self._word, -1) >= least:
             sign = self._word
@@ -187,10 +187,10 @@ class _Parser:
             return Number(float(word)) if kind == "number" else Literal(word)
         if kind == "name" and word not in ("if", "else"):
             self._advance()
-            # Without perf's escapes.
+            # Remove perf's escapes.
             plain = re.sub(r"\\(.)|@", lambda escaped: escaped[1] or "/", word)
             return self._call(word) if self._is("(") else Name(plain)
-        raise self._error("expected a number, a name or a parenthesis")
+        raise self._error("expected a number, a name or an opening parenthesis")
 
     def _call(self, function: str) -> Call:
         self._advance()
@@ -208,13 +208,13 @@ _CPUS = "sys/devices/system/cpu"
 
 
 def literal_value(text: str, root: Path = Path("/")) -> float:
-    """Return the value of a literal on this host; letters' case does not matter, as older tables have `#SMT_on`."""
+    """Return the value of a literal on this host; case does not matter, because older tables have `#SMT_on`."""
     found = _LITERALS.get(text.casefold())
     if found is None:
         raise SpecError(f"unknown literal {text}; supported: {', '.join(_LITERALS)}")
     value = found(root)
     if value is None:
-        raise SpecError(f"it needs {text}, which the kernel does not report on this host")
+        raise SpecError(f"its formula needs {text}, which the kernel does not report on this host")
     return value
 
 
@@ -229,7 +229,7 @@ def _cpus(root: Path, name: str) -> float | None:
 
 
 def _topology(root: Path, *names: str) -> float | None:
-    """Count the different places of processors, by the files that describe them; None where there are none."""
+    """Count the distinct values of processors' topology files, such as cores or packages; None if there are none."""
     places = set()
     for cpu in (root / _CPUS).glob("cpu[0-9]*"):
         files = [cpu / "topology" / name for name in names]
@@ -251,12 +251,12 @@ _LITERALS: Mapping[str, Callable[[Path], float | None]] = MappingProxyType(
         "#num_cpus": lambda root: _cpus(root, "possible"),
         "#num_cpus_online": lambda root: _cpus(root, "online"),
         "#num_cores": lambda root: _topology(root, _PACKAGE, _CORE),
-        # A kernel that knows no dies has one a package.
+        # If the kernel does not report dies, each package has one.
         "#num_dies": lambda root: _topology(root, _PACKAGE, _DIE) or _topology(root, _PACKAGE),
         "#num_packages": lambda root: _topology(root, _PACKAGE),
-        # Kernels without simultaneous multithreading have no file of it.
+        # Kernels without simultaneous multithreading have no such file.
         "#smt_on": lambda root: _number(root / _CPUS / "smt/active") or 0.0,
-        # Both: whether perf counts processors; here one program is counted.
+        # Both literals are 1 if perf counts whole processors; this tool counts one program.
         "#core_wide": lambda _root: 0.0,
         "#target_cpu": lambda _root: 0.0,
         "#has_pmem": lambda root: float((root / "sys/firmware/acpi/tables/NFIT").exists()),

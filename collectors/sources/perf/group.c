@@ -1,4 +1,4 @@
-/* perf_event: events of one thread, or of a process with its threads, in one group that one system call reads. */
+/* perf_event: events of a thread, or of a process with its threads, in a group that one system call reads. */
 #define _GNU_SOURCE
 #include "../../runtime/common/sources.h"
 
@@ -34,12 +34,12 @@ static int open_event(const struct unperturbed_event *event, uint32_t options, p
     attr.config = event->config;
     attr.config1 = event->config1 | access;
     attr.config2 = event->config2;
-    attr.sample_period = period; /* 0: it counts, and interrupts nobody */
+    attr.sample_period = period; /* 0: count without interrupts */
     attr.wakeup_events = period > 0;
     attr.disabled = leader < 0;
     attr.exclude_kernel = !(event->flags & KERNEL_TOO);
     attr.exclude_user = !!(event->flags & NOT_USER);
-    attr.exclude_hv = attr.exclude_kernel; /* a PMU that counts everywhere refuses every exclusion */
+    attr.exclude_hv = attr.exclude_kernel; /* a PMU that counts everywhere refuses all exclusions */
     attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
     if (!(options & OPTION_MULTIPLEX))
         attr.read_format |= PERF_FORMAT_GROUP;
@@ -60,8 +60,8 @@ static int failed(struct unperturbed_header *header, const char *what, const cha
     return -1;
 }
 
-/* Tells whether the kernel refuses an event for its mode alone: the PMU counts user space and the kernel together, and
- * can leave out neither (as on a RISC-V processor without Sscofpmf). */
+/* Returns whether the kernel refuses an event only because of its mode: the PMU counts user space and the kernel
+ * together, and can exclude neither (as on a RISC-V processor without Sscofpmf). */
 static int counts_everywhere_only(const struct unperturbed_event *event, uint32_t options, pid_t pid)
 {
     struct unperturbed_event everywhere = *event;
@@ -86,7 +86,7 @@ static int no_event(struct unperturbed_header *header, const struct unperturbed_
     return -1;
 }
 
-/* The event that ends intervals must interrupt, and not every one can. */
+/* The event that ends intervals must be able to interrupt, which not every event is. */
 static int no_overflow(struct unperturbed_header *header, const char *name)
 {
     header->error = errno;
@@ -98,13 +98,13 @@ static int no_overflow(struct unperturbed_header *header, const char *name)
     return -1;
 }
 
-/* The event that ends intervals has a page for the kernel's word on throttling behind that for reading. */
+/* The event that ends intervals has, after the page for reading, a page for the kernel's throttling records. */
 static size_t page_bytes(const struct unperturbed_counters *counters, uint32_t event)
 {
     return (size_t)sysconf(_SC_PAGESIZE) * (event + 1 == counters->overflow ? 2 : 1);
 }
 
-/* Maps the page that tells how to read an event in user space; returns whether the kernel lets this program do so. */
+/* Maps the page with the information for reading an event in user space; returns whether the kernel allows it. */
 static int map_page(struct unperturbed_counters *counters, uint32_t event)
 {
     int access = event + 1 == counters->overflow ? PROT_READ | PROT_WRITE : PROT_READ;
@@ -118,7 +118,7 @@ static int open_events(struct unperturbed_counters *counters, struct unperturbed
 {
     uint32_t options = header->options;
     int user_read = (options & OPTION_USER_READ) && !pid && !(options & (OPTION_MULTIPLEX | OPTION_RESET));
-    int leads = -1; /* the group's descriptor; of those that take turns, of the last group */
+    int leads = -1; /* the group's descriptor; if multiplexed, the last group's */
     for (uint32_t i = 0; i < header->events; i++) {
         const struct unperturbed_event *event = &header->event[i];
         int leader = (options & OPTION_MULTIPLEX) && !(event->flags & FOLLOWS) ? -1 : leads;
@@ -134,7 +134,7 @@ static int open_events(struct unperturbed_counters *counters, struct unperturbed
             return ends_intervals ? no_overflow(header, event->name) : no_event(header, event, pid);
         counters->fd[i] = fd;
         leads = leader < 0 ? fd : leader;
-        /* The kernel maps no buffer of events that are inherited. */
+        /* The kernel does not map buffers of inherited events. */
         int readable = (user_read || (ends_intervals && !pid)) && map_page(counters, i);
         if (ends_intervals && !pid && !counters->page[i])
             return failed(header, "no memory for overflows (raise kernel.perf_event_mlock_kb) of ", event->name);
@@ -149,7 +149,7 @@ static int open_events(struct unperturbed_counters *counters, struct unperturbed
 }
 
 #if defined(__x86_64__) || defined(__i386__)
-#define TOPDOWN_METRICS (1u << 29) /* not a count: fractions of the slots, from which the kernel alone makes counts */
+#define TOPDOWN_METRICS (1u << 29) /* not a count: fractions of the slots, which only the kernel converts to counts */
 
 static int read_register(uint32_t index, uint64_t *value)
 {
@@ -189,9 +189,9 @@ static int read_register(uint32_t index, uint64_t *value)
 }
 #endif
 
-/* Reads one counter in user space, as linux/perf_event.h says: again when the kernel moved the event meanwhile. Returns
- * -1 when the kernel must be asked: the event is not on a counter, or has not been on one all the time. The time
- * enabled is that of the kernel's last update. */
+/* Reads one counter in user space, as linux/perf_event.h describes: again if the kernel has moved the event meanwhile.
+ * Returns -1 if a system call is necessary: the event is not on a counter, or was not on one all the time. The enabled
+ * time is that of the kernel's last update. */
 static int read_page(const struct perf_event_mmap_page *page, int64_t *count, uint64_t *enabled)
 {
     uint32_t sequence;
@@ -223,8 +223,8 @@ _Static_assert(offsetof(struct unperturbed_record, enabled_ns) == offsetof(struc
                    offsetof(struct unperturbed_record, value) == offsetof(struct unperturbed_record, enabled_ns) + 16,
                "a group's reading is: how many events, time enabled, time running, values");
 
-/* Straight into the record. How many events there are lands in read_ns, which is written when the reading is over.
- * By syscall(2): read(2) is a point at which a thread may be cancelled, and it is not the program that reads here. */
+/* Reads directly into the record. The number of events is read into read_ns, which is overwritten after the reading.
+ * Uses syscall(2): read(2) is a cancellation point, but the program did not call it. */
 static int read_group(struct unperturbed_counters *counters, struct unperturbed_record *record)
 {
     size_t bytes = (3 + counters->events) * sizeof(uint64_t);
@@ -250,8 +250,8 @@ static int read_each(struct unperturbed_counters *counters, struct unperturbed_r
     return 0;
 }
 
-/* The paper's way: counters stand still while they are read, and begin at zero again. Members first and the leader
- * last: enabled as a group, the kernel leaves out those that another PMU counts than the leader's. */
+/* The paper's method: counters are stopped while they are read, and restart from zero. Members first and the leader
+ * last: if they were enabled as a group, the kernel would omit members on a PMU other than the leader's. */
 static int stop_read_reset_start(struct unperturbed_counters *counters, struct unperturbed_record *record)
 {
     int leader = counters->fd[0];
@@ -266,7 +266,7 @@ static int stop_read_reset_start(struct unperturbed_counters *counters, struct u
     return 0;
 }
 
-/* Apart from the usual way, which shall be short. */
+/* Separate from the usual path, which must be short. */
 static __attribute__((noinline)) int read_as_asked(struct unperturbed_counters *counters,
                                                    struct unperturbed_record *record)
 {
@@ -281,7 +281,7 @@ static __attribute__((noinline)) int read_as_asked(struct unperturbed_counters *
     return read_group(counters, record);
 }
 
-/* One read(2), about 1 us; in user space some 30 ns an event; four system calls with OPTION_RESET. */
+/* One read(2), about 1 us; in user space, about 30 ns per event; with OPTION_RESET, four system calls. */
 static int read_events(struct unperturbed_counters *counters, struct unperturbed_record *record)
 {
     if (counters->events == 0)

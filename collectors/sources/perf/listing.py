@@ -1,7 +1,7 @@
-"""Events that perf_event can count on this host: each is tried, tracepoints by one that stands for all.
+"""Events that perf_event can count on this host: each event is tried, but only one tracepoint, on behalf of all.
 
-Closing a tracepoint waits for every processor, about 40 ms, and there are thousands. The kernel's refusals are
-explained: what forbids counting here, and which command allows it.
+Closing a tracepoint waits for every processor, about 40 ms, and there are thousands of tracepoints. The kernel's
+refusals are explained: what forbids counting, and which command allows it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from unperturbed.errors import HostError, SpecError
 
 _ABSENT = frozenset({errno.ENOENT, errno.ENODEV, errno.ENXIO, errno.EOPNOTSUPP})
 REFUSED = frozenset({errno.EACCES, errno.EPERM})
-NO_PMU = "no PMU: the kernel offers no counters of the processor, as in most virtual machines"
+NO_PMU = "no PMU: the kernel provides no processor counters, as in most virtual machines"
 MOST_TOGETHER = 16
 _FIT = (
     *("instructions", "cycles", "branches", "branch-misses", "cache-references", "cache-misses"),
@@ -39,20 +39,20 @@ _FIT = (
 
 @dataclass(frozen=True)
 class Host:
-    """Explanations of the kernel's refusals on this host."""
+    """Properties of this host that explain the kernel's refusals."""
 
     core_pmus: tuple[str, ...]  # Names of the PMUs of the processor's cores
-    paranoid: str  # The level in perf_event_paranoid; empty where there is none
+    paranoid: str  # The level in perf_event_paranoid; empty if there is no such file
 
     @classmethod
     def read(cls, root: Path = Path("/")) -> Host:
-        """Read both below `root`."""
+        """Read the properties from sysfs and procfs below `root`."""
         paranoid = root / "proc/sys/kernel/perf_event_paranoid"
         level = paranoid.read_text().strip() if paranoid.exists() else ""
         return cls(tuple(name for name, pmu in pmus(root).items() if pmu.core), level)
 
     def refusal(self, answer: Answer) -> str:
-        """Return why the kernel refused an event and what to do; empty when it did not."""
+        """Return why the kernel refused an event, and what to do; empty if it did not."""
         if answer.good:
             return ""
         if answer.code in _ABSENT:
@@ -60,8 +60,8 @@ class Host:
         if answer.code in REFUSED:
             return self.forbidden()
         if answer.code == errno.ENOSYS:
-            return "the kernel has no perf_event_open, or a container hides it"
-        return f"the kernel refuses it: {answer.reason}"
+            return "the kernel does not support perf_event_open, or a container blocks it"
+        return f"the kernel refuses this event: {answer.reason}"
 
     def forbidden(self) -> str:
         """Return what forbids counting, and the command that allows it."""
@@ -75,16 +75,16 @@ class Host:
 
 @dataclass(frozen=True)
 class KernelAnswers:
-    """The kernel's answers."""
+    """Results of trying events with the kernel."""
 
-    events: Mapping[str, Answer]  # Of perf_event_open(2), by metric name
-    fit: Answer  # How many hardware events ran together
+    events: Mapping[str, Answer]  # Results of perf_event_open(2), by metric name
+    fit: Answer  # How many hardware events could be counted together
 
 
 def ask_kernel(trials: Trials, codes: Mapping[str, PerfCode]) -> KernelAnswers:
-    """Open each event alone, then as many hardware events together as run all the time."""
+    """Try each event alone, and find how many hardware events can be counted together all the time."""
     tries = [_question(name, code, trials.root) for name, code in codes.items()]
-    # Repeated, an event takes a further counter: the counters are filled on processors that have few of the events too.
+    # A repeated event takes a further counter: this fills all counters even on processors that lack many of the events.
     together = [parse(name, trials.root).code for name in (*_FIT, *("instructions",) * MOST_TOGETHER)]
     fit = " ".join(f"{code.type} {code.config}" for code in together)
     answers, problem = trials.ask([*tries, f"fit {fit}"], "")
@@ -97,7 +97,7 @@ def ask_kernel(trials: Trials, codes: Mapping[str, PerfCode]) -> KernelAnswers:
 
 
 def _question(name: str, code: PerfCode, root: Path) -> str:
-    """Return the question whether the kernel opens an event: alone, or behind the one that must lead its group."""
+    """Return the trial program's question for an event: opened alone, or in a group with its required leader."""
     asked = f"{code.type} {code.config} {code.config1} {code.config2} {code.user:d} {code.kernel:d} {name}"
     lead = leader(code.as_event(name), root)
     return f"perf {asked}" if lead is None else f"perf-led {lead.config} {asked}"
@@ -109,23 +109,23 @@ _TRIED_TRACEPOINT = "sched:sched_switch"
 
 @dataclass(frozen=True)
 class NamedEvent:
-    """An event that perf names."""
+    """Event with a perf name."""
 
-    family: str  # The group that it is listed in
-    event: PerfEvent | None  # Its code; None where it has none here
-    problem: str = ""  # Why it has none
-    aliases: tuple[str, ...] = ()  # Other names of it
+    family: str  # The group under which the event is listed
+    event: PerfEvent | None  # The event; None if it cannot be encoded on this host
+    problem: str = ""  # Why the event cannot be encoded
+    aliases: tuple[str, ...] = ()  # Other names of the event
 
 
 @dataclass(frozen=True)
 class KernelSurvey:
-    """Everything that was asked of the kernel for one catalogue."""
+    """All events of this host, with the results of trying them with the kernel."""
 
-    host: Host  # What explains its refusals
-    events: Mapping[str, NamedEvent]  # By perf's name
+    host: Host  # Properties that explain refusals
+    events: Mapping[str, NamedEvent]  # Events by perf's names
     points: tuple[str, ...]  # Names of all tracepoints
-    point_problem: str  # Why tracepoints cannot be counted; empty when they can
-    answers: KernelAnswers  # The kernel's answers
+    point_problem: str  # Why tracepoints cannot be counted; empty if they can
+    answers: KernelAnswers  # The results of the trials
     vendors: Mapping[str, PerfEvent] = field(default_factory=dict)  # The processor's own events, by libpfm4's names
 
 
@@ -141,7 +141,7 @@ def survey_kernel(trials: Trials) -> KernelSurvey:
     except HostError as error:
         problem = str(error)
     tried = _TRIED_TRACEPOINT if _TRIED_TRACEPOINT in points else next(iter(points), None)
-    # libpfm4 looks at this host alone.
+    # libpfm4 can only examine this host.
     vendors = dict(own_events()) if trials.root == Path("/") else {}
     codes = {PREFIX + name: item.event.code for name, item in events.items() if item.event is not None}
     codes |= {name: event.code for name, event in vendors.items()}
@@ -154,7 +154,7 @@ def survey_kernel(trials: Trials) -> KernelSurvey:
 
 
 def catalogue(trials: Trials) -> SourceCatalogue:
-    """Return what perf_event counts on this host."""
+    """Return the catalogue of the metrics that perf_event can count on this host."""
     survey = survey_kernel(trials)
     systems = Counter(name.partition(":")[0] for name in survey.points)
     return SourceCatalogue(_state(survey), list(_entries(survey)), systems, survey.point_problem)
@@ -162,12 +162,12 @@ def catalogue(trials: Trials) -> SourceCatalogue:
 
 def _named_events(root: Path) -> Iterator[tuple[str, NamedEvent]]:
     for name in GENERIC:
-        event = parse(name, root)  # on a hybrid processor, of the kind of core that this process is confined to
+        event = parse(name, root)  # on a hybrid processor, for the kind of core that this process is confined to
         others = tuple(PREFIX + alias for alias, target in ALIASES.items() if target == name)
         yield name, NamedEvent("software event" if event.kind == "os" else "hardware event", event, aliases=others)
     for name, pmu, _ in of_pmus(root):
         if pmu.whole_package:
-            problem = "its PMU counts for a whole processor or package, not for one program"
+            problem = "the event's PMU counts for a whole processor or package, not for one program"
             yield name, NamedEvent("PMU event", None, problem)
             continue
         try:
@@ -189,13 +189,13 @@ def _entries(survey: KernelSurvey) -> Iterator[CatalogueEntry]:
         else:
             way = SourceSupport(_SOURCE, event.kind, event.unit, event.meaning, refusal(answers[name]))
         yield CatalogueEntry(name, item.family, (way,), item.aliases)
-    # PAPI may have a way of counting the processor's own events too.
+    # PAPI may be able to count the processor's own events too.
     for name, event in survey.vendors.items():
         way = SourceSupport(_SOURCE, event.kind, event.unit, event.meaning, refusal(answers[name]))
         yield CatalogueEntry(name, "processor's own event", (way,), searched_only=True)
     for name in survey.points:
         system, _, point = name.partition(":")
-        meaning = f"times the kernel passed its tracepoint {point} ({system})"
+        meaning = f"hits of the kernel's tracepoint {point} ({system})"
         way = SourceSupport(_SOURCE, "os", "events", meaning, survey.point_problem)
         yield CatalogueEntry(PREFIX + name, "tracepoint", (way,), searched_only=True)
 
@@ -208,4 +208,4 @@ def _state(survey: KernelSurvey) -> SourceState:
         note = f"hardware events in one group; {answers.fit.description}"
         return SourceState(_SOURCE, "", problem, answers.fit.code, note)
     note = f"no hardware event could be opened ({host.refusal(answers.fit)})"
-    return SourceState(_SOURCE, "", problem, None, note if problem else f"{note}; software events need no counter")
+    return SourceState(_SOURCE, "", problem, None, note if problem else f"{note}; software events do not need counters")

@@ -1,9 +1,9 @@
-"""Events by perf's names: what `perf stat -e NAME` takes for counting, as the numbers that perf_event_open(2) wants.
+"""Events by perf's names: names that `perf stat -e NAME` accepts, encoded for perf_event_open(2).
 
-Taken are generic hardware, software and cache events with their aliases, raw events (`r1a8`), a PMU's events by sysfs
-(`cpu/event=0x3c,umask=0/`, `msr/tsc/`, and an event's name alone when one PMU has it), and tracepoints
-(`sched:sched_switch`); each with `:u`, `:k` or `:uk`. Not taken: perf's own tables of vendors' events, breakpoints, and
-what is not a count (`dummy`, `bpf-output`, `duration_time`).
+Supported: generic hardware, software and cache events with their aliases, raw events (`r1a8`), a PMU's events in sysfs
+(`cpu/event=0x3c,umask=0/`, `msr/tsc/`, or the event's name alone if only one PMU has it), and tracepoints
+(`sched:sched_switch`); each with `:u`, `:k` or `:uk`. Not supported: perf's own tables of vendors' events, breakpoints,
+and names that are not counts (`dummy`, `bpf-output`, `duration_time`).
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from unperturbed.collectors.sources.source import Event
 from unperturbed.errors import HostError, SpecError
 
 _HARDWARE, _SOFTWARE, _TRACEPOINT, _CACHE, _RAW = range(5)
-_PMU_TYPE_SHIFT = 32  # where a generic event's config names the PMU that shall count it (linux/perf_event.h)
+_PMU_TYPE_SHIFT = 32  # position of the PMU's type in a generic event's config (linux/perf_event.h)
 
 
 @dataclass(frozen=True)
 class PerfCode:
-    """An event in perf_event_open(2)'s terms, and whether it counts in user space, in the kernel, or both."""
+    """Encoding of an event for perf_event_open(2), and whether it counts in user space, in the kernel, or both."""
 
     type: int
     config: int
@@ -47,7 +47,7 @@ class PerfCode:
     kernel: bool = False
 
     def as_event(self, name: str) -> Event:
-        """Return what a sampler opens for a metric of a name."""
+        """Return the event that a sampler opens for a metric with the given name."""
         return Event(
             name, self.type, self.config, config1=self.config1, config2=self.config2, user=self.user, kernel=self.kernel
         )
@@ -55,7 +55,7 @@ class PerfCode:
 
 @dataclass(frozen=True)
 class PerfEvent:
-    """An event by one of perf's names: its numbers, and what it means to people."""
+    """Event with a perf name: its encoding, meaning, unit and kind."""
 
     code: PerfCode
     meaning: str
@@ -66,8 +66,8 @@ class PerfEvent:
 _HARDWARE_EVENTS: Mapping[str, tuple[int, str, str]] = {
     "cycles": (0, "cycles of the processor", "cycles"),
     "instructions": (1, "instructions completed", "events"),
-    "cache-references": (2, "accesses to the last-level cache, as a rule", "events"),
-    "cache-misses": (3, "misses of the last-level cache, as a rule", "events"),
+    "cache-references": (2, "cache accesses, usually to the last-level cache", "events"),
+    "cache-misses": (3, "cache misses, usually in the last-level cache", "events"),
     "branches": (4, "branch instructions completed", "events"),
     "branch-misses": (5, "mispredicted branches", "events"),
     "bus-cycles": (6, "cycles of the bus", "cycles"),
@@ -76,20 +76,19 @@ _HARDWARE_EVENTS: Mapping[str, tuple[int, str, str]] = {
     "ref-cycles": (9, "cycles at the clock's nominal rate", "cycles"),
 }
 _SOFTWARE_EVENTS: Mapping[str, tuple[int, str, str]] = {
-    "cpu-clock": (0, "CPU time by the high-resolution timer", "ns"),
+    "cpu-clock": (0, "CPU time measured by the high-resolution timer", "ns"),
     "task-clock": (1, "CPU time of the thread", "ns"),
     "page-faults": (2, "page faults", "events"),
     "context-switches": (3, "context switches", "events"),
-    "cpu-migrations": (4, "moves to another processor", "events"),
-    "minor-faults": (5, "page faults served without a disk", "events"),
-    "major-faults": (6, "page faults that read a disk", "events"),
+    "cpu-migrations": (4, "migrations to another processor", "events"),
+    "minor-faults": (5, "page faults served without reading from disk", "events"),
+    "major-faults": (6, "page faults that read from disk", "events"),
     "alignment-faults": (7, "unaligned accesses that the kernel fixed up", "events"),
     "emulation-faults": (8, "instructions that the kernel emulated", "events"),
-    "cgroup-switches": (11, "context switches to a task of another control group", "events"),
+    "cgroup-switches": (11, "context switches to a task of a different control group", "events"),
 }
 
-# perf's words for caches, operations and results; the first of each is the one it prints (tools/perf/util/evsel.c,
-# Linux 6.1).
+# perf's words for caches, operations and results; perf prints the first of each (tools/perf/util/evsel.c, Linux 6.1).
 _CACHES: tuple[tuple[str, tuple[str, ...], tuple[int, ...]], ...] = (
     ("level 1 data cache", ("L1-dcache", "l1-d", "l1d", "L1-data"), (0, 1, 2)),
     ("level 1 instruction cache", ("L1-icache", "l1-i", "l1i", "L1-instruction"), (0, 2)),
@@ -117,7 +116,7 @@ _RESULT_WORDS = _words(_RESULTS)
 
 
 def _cache_event(cache: int, operation: int, result: int) -> PerfEvent:
-    """Return a generic cache event, whose code is composed as perf_event_open(2) describes."""
+    """Return a generic cache event, encoded as perf_event_open(2) describes."""
     verb = ("loads", "stores", "prefetches")[operation]
     meaning = f"{verb} {('of', 'that missed')[result]} the {_CACHES[cache][0]}"
     return PerfEvent(PerfCode(_CACHE, cache | operation << 8 | result << 16), meaning)
@@ -144,7 +143,7 @@ GENERIC: Mapping[str, PerfEvent] = MappingProxyType(
         },
     }
 )
-"""The events that perf names the same on every host. Whether a processor has them is found by trying."""
+"""Events with the same perf name on every host. Only a trial shows whether a processor has them."""
 
 ALIASES: Mapping[str, str] = MappingProxyType(
     {
@@ -157,7 +156,7 @@ ALIASES: Mapping[str, str] = MappingProxyType(
         "migrations": "cpu-migrations",
     }
 )
-"""Second names of generic events."""
+"""Alternative names of generic events."""
 
 _ALTERNATIVES = "|".join(sorted(map(re.escape, {**_OPERATION_WORDS, **_RESULT_WORDS}), key=len, reverse=True))
 _CACHE_NAME = re.compile(
@@ -169,14 +168,14 @@ _RAW_NAME = re.compile(r"r([0-9A-Fa-f]{1,16})")
 
 
 def parse(name: str, root: Path = Path("/")) -> PerfEvent:
-    """Return the event that perf's name stands for.
+    """Return the event with a perf name.
 
-    Without a modifier the cores' events count in user space alone, as PAPI's do; perf would count the kernel too
-    (`:uk`). Others count in both: most of these cannot tell the two apart.
+    Without a modifier, the cores' events count only in user space, as in PAPI; perf would also count the kernel
+    (`:uk`). Other events count in both: most of them cannot distinguish the two.
 
-    On a hybrid processor, an event without a PMU counts on the kind of core that this process is confined to. A process
-    that may run on all kinds has generic events counted on performance cores, which is the kernel's choice, and topdown
-    events on those that have `slots`; for other events a PMU must be named.
+    On a hybrid processor, an event without a PMU counts on the kind of core that this process is confined to. If the
+    process may run on all kinds, generic events count on performance cores, which is the kernel's choice, and topdown
+    events on cores with `slots`; other events must name a PMU.
     """
     if match := _PMU_NAME.fullmatch(name):
         event = _of_pmu(match[1], match[2], root)
@@ -188,16 +187,16 @@ def parse(name: str, root: Path = Path("/")) -> PerfEvent:
     if colon and re.fullmatch(r"[\w\-]+", stem):
         point, colon, modifier = modifier.partition(":")
         code = PerfCode(_TRACEPOINT, tracepoint_id(stem, point, root), kernel=True)
-        event = PerfEvent(code, f"times the kernel passed its tracepoint {point} ({stem})", kind="os")
+        event = PerfEvent(code, f"hits of the kernel's tracepoint {point} ({stem})", kind="os")
         return _in_mode(event, modifier, name) if colon else event
     raise SpecError(f"perf has no event {name!r}")
 
 
 def _without_colon(name: str, root: Path) -> PerfEvent | None:
-    """Return a generic, raw or PMU's event by its bare name."""
+    """Return a generic, raw or PMU event by its name without a modifier."""
     if generic := _generic(name):
         home = own_core(root) if generic.kind == "hardware" else None
-        # Arm's kernels before 6.8 refuse a generic event that names a PMU.
+        # Kernels for Arm before 6.8 reject a generic event that names a PMU.
         return _generic_on(home, generic) if home is not None and home.name.startswith("cpu_") else generic
     if match := _RAW_NAME.fullmatch(name):
         return PerfEvent(PerfCode(_RAW, int(match[1], 16)), f"raw event 0x{match[1].lower()} of the processor")
@@ -211,7 +210,7 @@ def _without_colon(name: str, root: Path) -> PerfEvent | None:
         raise absence
     if len(chosen) > 1:
         there = ", ".join(f"{pmu.name}/{name}/" for pmu in chosen[:4])
-        raise SpecError(f"several PMUs have an event {name!r}; name one: {there}")
+        raise SpecError(f"several PMUs have an event {name!r}; use one of {there}")
     return _described(chosen[0], name) if chosen else None
 
 
@@ -233,8 +232,8 @@ def _of_pmu(pmu_name: str, terms: str, root: Path) -> PerfEvent:
     units = pmus(root)
     pmu = units.get(pmu_name)
     if pmu is None:
-        known = ", ".join(name for name, unit in units.items() if unit.formats) or "none that takes terms"
-        raise HostError(f"this host has no PMU {pmu_name!r}; it has {known}")
+        known = ", ".join(name for name, unit in units.items() if unit.formats) or "none"
+        raise HostError(f"this host has no PMU {pmu_name!r}; PMUs that accept terms: {known}")
     generic = _generic(terms)
     if pmu.core and terms not in pmu.events and generic is not None and generic.kind == "hardware":
         several = sum(unit.core for unit in units.values()) > 1
@@ -245,7 +244,7 @@ def _of_pmu(pmu_name: str, terms: str, root: Path) -> PerfEvent:
 
 
 def _generic_on(pmu: Pmu, generic: PerfEvent) -> PerfEvent:
-    """Return a generic event for one of several kinds of core."""
+    """Return a generic event restricted to one of several kinds of core."""
     config = generic.code.config | pmu.type << _PMU_TYPE_SHIFT
     return replace(generic, code=replace(generic.code, config=config), meaning=f"{generic.meaning}, on {pmu.name}")
 
@@ -267,17 +266,17 @@ def _in_mode(event: PerfEvent, modifier: str, name: str) -> PerfEvent:
 
 
 def of_pmus(root: Path = Path("/")) -> Iterator[tuple[str, Pmu, str]]:
-    """Yield every event that sysfs describes: perf's name of it, its PMU, its own name."""
+    """Yield perf's name, the PMU and the PMU's own name of every event that sysfs describes."""
     for pmu in pmus(root).values():
         for event in pmu.events:
             yield f"{pmu.name}/{event}/", pmu, event
 
 
 def nearest(name: str, root: Path = Path("/"), *, limit: int = 3) -> tuple[str, ...]:
-    """Return the known names that are most like one that is not known, the nearest first; none when nothing is near."""
+    """Return the known names most similar to an unknown name, the most similar first; may be empty."""
     from rapidfuzz import process  # noqa: PLC0415  only a mistake needs it
 
     known = [*GENERIC, *ALIASES, *(event for event, _, _ in of_pmus(root))]
-    with suppress(HostError):  # tracepoints that may not be read cannot be proposed
+    with suppress(HostError):  # tracepoints that cannot be read cannot be suggested
         known += tracepoints(root) if ":" in name else ()
     return tuple(match for match, _, _ in process.extract(name, known, limit=limit, score_cutoff=70))

@@ -1,12 +1,12 @@
-"""The events that the kernel describes itself: each PMU's own in sysfs, and the tracepoints in tracefs.
+"""Events that the kernel describes: the events of PMUs in sysfs, and the tracepoints in tracefs.
 
-Functions take the root of the file system, so that the recorded description of another host can be read.
+Functions take the root of the file system, so the recorded description of another host can be read too.
 
-Topdown events of Intel's processors are among them, which the kernel counts only in a group that their PMU's `slots`
-leads. From Ice Lake on, a fixed counter holds the issue slots (`slots`) and one register their division among retiring,
-bad speculation, front end and back end (`topdown-retiring`, …; from Sapphire Rapids on, four more). They take no
-general counter. Efficiency cores of hybrid processors have ordinary events of the same names: what counts is an event's
-code, and that its PMU has `slots` (arch/x86/events/intel/core.c; tools/perf/Documentation/topdown.txt).
+These events include Intel's topdown events, which the kernel counts only in a group led by their PMU's `slots`. From
+Ice Lake on, a fixed counter counts the issue slots (`slots`), and one register divides them among retiring, bad
+speculation, front end and back end (`topdown-retiring`, …; from Sapphire Rapids on, four more). They need no general
+counter. Efficiency cores of hybrid processors have ordinary events with the same names: the criterion is the event's
+code, and whether its PMU has `slots` (arch/x86/events/intel/core.c; tools/perf/Documentation/topdown.txt).
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ _LABEL = re.compile(r"name=([\w.:\-]+)")
 
 @dataclass(frozen=True)
 class Pmu:
-    """A performance monitoring unit as the kernel describes it."""
+    """Performance monitoring unit as described by the kernel."""
 
     name: str  # The folder's name, such as `cpu`, `armv8_pmuv3_0`, `msr`
-    type: int  # Perf_event's number of it
-    folder: Path  # Its folder in sysfs
+    type: int  # The PMU's type number for perf_event_open(2)
+    folder: Path  # The PMU's folder in sysfs
 
     @property
     def core(self) -> bool:
-        """Tell whether it belongs to the processor's cores, by perf's rule: `cpu`, or one that names its cores."""
+        """Return whether the PMU belongs to the processor's cores: its name is `cpu` or it lists its cores."""
         return self.name == "cpu" or (self.folder / "cpus").exists()
 
     @property
     def cpus(self) -> frozenset[int]:
-        """Processors of the kind of core that it belongs to; none where the kernel names none."""
+        """Processors with this PMU's kind of core; empty if the kernel does not list them."""
         file = self.folder / "cpus"
         return cpu_list(file.read_text()) if file.exists() else frozenset()
 
     @property
     def whole_package(self) -> bool:
-        """Tell whether it counts for a whole processor or package, so never for one program."""
+        """Return whether the PMU counts for a whole processor or package, and so cannot count one program."""
         return (self.folder / "cpumask").exists()
 
     @cached_property
@@ -65,11 +65,11 @@ class Pmu:
 
     @cached_property
     def formats(self) -> Mapping[str, str]:
-        """Name and place of each term's bits, such as `config:0-7,32-35`."""
+        """Name and bit ranges of each term, such as `config:0-7,32-35`."""
         return {file.name: file.read_text().strip() for file in _files(self.folder / "format")}
 
     def unit(self, event: str) -> str:
-        """Return the unit of one count of an event, from sysfs with its scale, else from its name."""
+        """Return the unit of an event's counts, with its scale, from sysfs, or else from the event's name."""
         scale, unit = (self.folder / "events" / f"{event}{suffix}" for suffix in (".scale", ".unit"))
         if unit.exists():
             return " ".join(file.read_text().strip() for file in (scale, unit) if file.exists())
@@ -77,13 +77,13 @@ class Pmu:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Yield a folder's files in the order of their names; none when there is no such folder."""
+    """Yield a folder's files, sorted by name; nothing if the folder does not exist."""
     if folder.is_dir():
         yield from sorted(folder.iterdir())
 
 
 def pmus(root: Path = Path("/")) -> dict[str, Pmu]:
-    """Return the PMUs of the host, the cores' own first."""
+    """Return the PMUs of the host by name, those of the cores first."""
     found = [
         Pmu(folder.name, int((folder / "type").read_text()), folder)
         for folder in _files(root / _DEVICES)
@@ -93,7 +93,7 @@ def pmus(root: Path = Path("/")) -> dict[str, Pmu]:
 
 
 def own_core(root: Path = Path("/")) -> Pmu | None:
-    """Return the PMU of the one kind of core that this process may run on; None if all are alike or it may use all."""
+    """Return the PMU of the kind of core that this process is confined to; None if it is not, or all are alike."""
     kinds = _kinds(root)
     if len(kinds) < 2:
         return None
@@ -104,15 +104,15 @@ def own_core(root: Path = Path("/")) -> Pmu | None:
 
 
 def confinement(root: Path = Path("/")) -> str:
-    """Return how to confine a program to one kind of core, for messages; empty where that is so, or all are alike."""
+    """Return advice on confining a program to one kind of core; empty if it is confined, or all are alike."""
     kinds = _kinds(root)
     if len(kinds) < 2 or own_core(root) is not None:
         return ""
     first = next((pmu for pmu in kinds if pmu.name == "cpu_core"), kinds[0])
     file, named = first.folder / "cpus", ", ".join(pmu.name for pmu in kinds)
     chosen = file.read_text().strip() if file.exists() else "CPUS"
-    hybrid = f"this processor is hybrid, and an event counts on one kind of core alone ({named})"
-    return f"{hybrid}: confine the campaign to one kind with taskset -c {chosen}"
+    hybrid = f"this processor is hybrid, and an event counts on only one kind of core ({named})"
+    return f"{hybrid}: confine the campaign to one kind of core with taskset -c {chosen}"
 
 
 def _kinds(root: Path) -> list[Pmu]:
@@ -120,7 +120,7 @@ def _kinds(root: Path) -> list[Pmu]:
 
 
 def cpu_list(text: str) -> frozenset[int]:
-    """Return the numbers of a list such as `0-3,8`."""
+    """Return the processor numbers in a list such as `0-3,8`."""
     ranges = (part.partition("-") for part in text.strip().split(",") if part)
     return frozenset(cpu for first, _, last in ranges for cpu in range(int(first), int(last or first) + 1))
 
@@ -128,43 +128,45 @@ def cpu_list(text: str) -> frozenset[int]:
 def encode(pmu: Pmu, terms: str) -> tuple[int, int, int]:
     """Return perf_event's config, config1 and config2 for the terms of an event.
 
-    `terms`: As between perf's slashes: names of the unit's events, `term=number` with the unit's terms or
-    `config=number`, `rNNN`, and `name=NAME`; joined by commas. The bits of a number fill the ranges of its format from
-    the least on, as in perf's `pmu_format_value`; terms are joined by OR.
+    `terms`: The text between perf's slashes: names of the PMU's events, `term=number` with the PMU's terms or
+    `config=number`, `rNNN`, and `name=NAME`; separated by commas. The bits of a number fill the ranges of the term's
+    format, starting with the least significant bit, as in perf's `pmu_format_value`; terms are combined by OR.
     """
     pairs = list(_pairs(pmu, terms))
     given = {key: value for key, value in pairs if value != "?"}
     configs = dict.fromkeys(_CONFIGS, 0)
     for key, value in pairs:
         if value == "?" and key not in given:
-            raise SpecError(f"an event of {pmu.name} needs a number for {key}: {pmu.name}/{terms},{key}=N/")
+            raise SpecError(f"this event of {pmu.name} needs a number for {key}: write {pmu.name}/{terms},{key}=N/")
         number = int(given[key], 0)
         if key in pmu.formats:
             field, bits = _scatter(pmu, key, number)
         elif key in _CONFIGS:
             field, bits = key, number
         else:
-            raise SpecError(f"{pmu.name} has no term {key!r}; it has {', '.join(sorted(pmu.formats)) or 'none'}")
+            raise SpecError(
+                f"PMU {pmu.name} has no term {key!r}; its terms: {', '.join(sorted(pmu.formats)) or 'none'}"
+            )
         if field not in configs or bits >> 64:
             width = pmu.formats.get(key, "64 bits")
-            raise SpecError(f"{pmu.name}: {key}={number:#x} does not fit: its field is {width}")
+            raise SpecError(f"{pmu.name}: {key}={number:#x} is too large for its field, {width}")
         configs[field] |= bits
     return configs["config"], configs["config1"], configs["config2"]
 
 
 def label(terms: str) -> str:
-    """Return what people call an event, by the term `name=NAME`; empty where it has none."""
+    """Return an event's label, the value of the term `name=NAME`; empty if there is none."""
     return next((found[1] for text in terms.split(",") if (found := _LABEL.fullmatch(text))), "")
 
 
 def _pairs(pmu: Pmu, terms: str) -> Iterator[tuple[str, str]]:
-    """Yield each term and its number, the unit's named events written out."""
+    """Yield each term and its number, with names of events replaced by their terms."""
     for text in filter(None, terms.split(",")):
         if _LABEL.fullmatch(text):
             continue
         match = _TERM.fullmatch(text)
         if match is None:
-            raise SpecError(f"{pmu.name}: {text!r} is not a term; write terms as name=0x1f, joined by commas")
+            raise SpecError(f"{pmu.name}: {text!r} is not a term; write terms as name=0x1f, separated by commas")
         key, value = match.groups()
         if value is None and key in pmu.events:
             for term in filter(None, pmu.events[key].split(",")):
@@ -173,20 +175,20 @@ def _pairs(pmu: Pmu, terms: str) -> Iterator[tuple[str, str]]:
         elif value is None and key not in pmu.formats and _RAW_TERM.fullmatch(key):
             yield "config", f"0x{key[1:]}"
         elif value is None and key not in pmu.formats:
-            raise SpecError(f"{pmu.name} has no event or term {key!r}")
+            raise SpecError(f"PMU {pmu.name} has no event or term {key!r}")
         else:
             yield key, _number(value)
 
 
 def _number(value: str | None) -> str:
-    """Return a number that `int(…, 0)` reads: a term alone means 1, and a leading 0 does not mean octal to perf."""
+    """Return a number in a form for `int(…, 0)`: a missing number means 1, and perf treats 010 as decimal."""
     if not value:
         return "1"
     return value if value.startswith(("0x", "?")) else str(int(value))
 
 
 def _scatter(pmu: Pmu, term: str, number: int) -> tuple[str, int]:
-    """Lay a number's bits out over the ranges of a term's format; return the configuration word's name and the bits."""
+    """Distribute a number's bits over the ranges of a term's format; return the config field's name and the bits."""
     match = _FORMAT.fullmatch(pmu.formats[term])
     if match is None:
         raise SpecError(f"{pmu.name}: the format of {term!r} is {pmu.formats[term]!r}, which is not supported")
@@ -198,12 +200,12 @@ def _scatter(pmu: Pmu, term: str, number: int) -> tuple[str, int]:
         bits |= (left & ((1 << width) - 1)) << int(first)
         left >>= width
     if left:
-        raise SpecError(f"{pmu.name}: {term}={number:#x} does not fit its bits, {pmu.formats[term]}")
+        raise SpecError(f"{pmu.name}: {term}={number:#x} is too large for its bits, {pmu.formats[term]}")
     return match[1], bits
 
 
 def tracepoint_id(system: str, event: str, root: Path = Path("/")) -> int:
-    """Return the number of a tracepoint, perf_event's config for it."""
+    """Return a tracepoint's id, which is perf_event's config for the tracepoint."""
     try:
         return int((_tracing(root) / "events" / system / event / "id").read_text())
     except PermissionError:
@@ -213,18 +215,18 @@ def tracepoint_id(system: str, event: str, root: Path = Path("/")) -> int:
 
 
 def tracepoints(root: Path = Path("/")) -> tuple[str, ...]:
-    """Return the names of all tracepoints, `system:event`, sorted. There are thousands."""
+    """Return the sorted names of all tracepoints, `system:event`; there are thousands."""
     try:
         return tuple(sorted((_tracing(root) / "available_events").read_text().split()))
     except PermissionError:
         raise HostError(_UNREADABLE) from None
 
 
-_UNREADABLE = "tracepoints may be read by root alone (allow others with: mount -o remount,mode=755 /sys/kernel/tracing)"
+_UNREADABLE = "only root can read tracepoints (allow others with: mount -o remount,mode=755 /sys/kernel/tracing)"
 
 
 def _tracing(root: Path) -> Path:
-    """Return tracefs' folder: its own mount point, or the older one inside debugfs."""
+    """Return the folder of tracefs: its mount point, or the older location inside debugfs."""
     for place in _TRACING:
         try:
             (root / place / "available_events").stat()
@@ -233,22 +235,20 @@ def _tracing(root: Path) -> Path:
         except PermissionError:
             raise HostError(_UNREADABLE) from None
         return root / place
-    raise HostError(
-        "tracefs is not mounted, so tracepoints have no numbers (mount -t tracefs tracefs /sys/kernel/tracing)"
-    )
+    raise HostError("tracepoints need tracefs, which is not mounted: mount -t tracefs tracefs /sys/kernel/tracing")
 
 
 SLOTS = "slots"
 _DIVISIONS = ("retiring", "bad-spec", "fe-bound", "be-bound", "heavy-ops", "br-mispredict", "fetch-lat", "mem-bound")
 TOPDOWN_NAMES = frozenset({SLOTS, *(f"topdown-{division}" for division in _DIVISIONS)})
-"""The kernel's names of these events."""
+"""The kernel's names of topdown events."""
 
 _METRICS = frozenset(umask << 8 for umask in range(0x80, 0x88))
 """Codes of the events that divide the slots: event 0, unit masks from 0x80 on."""
 
 
 def leader(event: Event, root: Path = Path("/")) -> Event | None:
-    """Return the event that must lead another's group: `slots` of its PMU, in its mode: the two share a counter."""
+    """Return the event that must lead a topdown event's group: its PMU's `slots`, in the same mode; None for others."""
     if event.config not in _METRICS or event.config1 or event.config2:
         return None
     for number, name, config in _slots(root):
@@ -259,22 +259,22 @@ def leader(event: Event, root: Path = Path("/")) -> Event | None:
 
 
 def topdown_absence(name: str, root: Path = Path("/")) -> HostError | None:
-    """Return why no PMU has a topdown event of the kernel's; None for other names."""
+    """Return the error for a topdown event that no PMU has; None for other names."""
     if name not in TOPDOWN_NAMES:
         return None
     cores = [pmu.name for pmu in pmus(root).values() if pmu.core]
     if not cores:
-        return HostError("this host has no PMU of a processor's cores, so no topdown events")
+        return HostError("this host has no topdown events: it has no PMU of the processor's cores")
     several = len(cores) > 1
     whose = f"the PMU{'s' if several else ''} {' and '.join(cores)} of this processor {'have' if several else 'has'}"
     if any(_has_slots(pmu) for pmu in pmus(root).values()):
         return HostError(
-            f"{whose} no topdown event {name}: those of the second level came with Sapphire Rapids and "
-            "Alder Lake, on performance cores alone"
+            f"{whose} no topdown event {name}: only performance cores from Sapphire Rapids and Alder Lake on have "
+            "the events of the second level"
         )
     return HostError(
         f"{whose} no topdown events (slots, topdown-retiring, …): Intel's processors have them from Ice Lake on; "
-        "perf's own metrics may say the same (`unperturbed metrics frontend_bound`)"
+        "perf's own metrics may provide the same (`unperturbed metrics frontend_bound`)"
     )
 
 
@@ -284,7 +284,7 @@ def _has_slots(pmu: Pmu) -> bool:
 
 @cache
 def _slots(root: Path) -> tuple[tuple[int, str, int], ...]:
-    """Return number, spec's name of `slots` and its code for each PMU that has it."""
+    """Return for each PMU with `slots` its type number, the name of `slots` in a spec, and the code of `slots`."""
     holders = [pmu for pmu in pmus(root).values() if _has_slots(pmu)]
     names = [f"perf::{SLOTS}"] if len(holders) == 1 else [f"perf::{pmu.name}/{SLOTS}/" for pmu in holders]
     return tuple((pmu.type, name, encode(pmu, SLOTS)[0]) for pmu, name in zip(holders, names, strict=True))

@@ -1,7 +1,7 @@
-"""perf's own tables for this processor, as the installed perf lists them: metrics, and the events that they name.
+"""perf's tables for this processor, as listed by the installed perf: metrics, and the events in their formulas.
 
-`perf list --json` (perf 6.2 and later) describes both. Older versions have `perf list --details`, whose text holds the
-same. perf chooses the tables by the processor; PERF_CPUID in the environment names another one.
+`perf list --json` (perf 6.2 and later) describes both. In older versions, the text of `perf list --details` contains
+the same. perf chooses the tables by processor; the environment variable PERF_CPUID selects a different processor.
 """
 
 from __future__ import annotations
@@ -22,67 +22,69 @@ _SECONDS = 60.0
 _UNIT = re.compile(r"[.\s]*\bUnit: (?P<pmu>[\w\-]+)\s*$")
 _ENCODED = re.compile(r"(?P<pmu>[A-Za-z_][\w\-]*)/(?P<terms>[^/]*)/")
 _ONLY_CORE = ("cpu", "default_core")
-"""perf's words for the cores' PMU where all cores are alike."""
+"""perf's words for the cores' PMU if all cores are alike."""
 _NOT_ENCODING = ("period=", "name=")
 
 
 @dataclass(frozen=True)
 class PerfMetric:
-    """A metric of perf's tables."""
+    """Metric in perf's tables."""
 
-    name: str  # As `perf stat -M` takes it
-    formula: str  # Its `MetricExpr`
-    groups: tuple[str, ...] = ()  # Groups that perf lists it in, such as `TopdownL1`
+    name: str  # The metric's name for `perf stat -M`
+    formula: str  # The metric's `MetricExpr`
+    groups: tuple[str, ...] = ()  # perf's groups with this metric, such as `TopdownL1`
     meaning: str = ""  # perf's description, one line
-    pmu: str = ""  # The kind of core that it is for, on a hybrid processor; empty elsewhere
-    scale_unit: str = ""  # What perf multiplies the value by, and the unit then, such as `100%`
+    pmu: str = ""  # PMU of the metric's kind of core on a hybrid processor; otherwise empty
+    scale_unit: str = ""  # perf's factor for the value, and the resulting unit, such as `100%`
 
     @property
     def asked(self) -> str:
-        """Return the name by which a spec asks for this one of several kinds of core."""
+        """Return the metric's name in a spec, including its kind of core on a hybrid processor."""
         return f"{self.pmu}/{self.name}/" if self.pmu else self.name
 
 
 @dataclass(frozen=True)
 class TableEvent:
-    """An event of perf's tables."""
+    """Event in perf's tables."""
 
-    name: str  # As perf lists it, in small letters
-    pmu: str  # What counts it
-    terms: tuple[str, ...]  # Its encoding, such as `event=0xc4`, `umask=0x20`
+    name: str  # perf's name of the event, in lower case
+    pmu: str  # The PMU that counts the event
+    terms: tuple[str, ...]  # The event's encoding, such as `event=0xc4`, `umask=0x20`
 
 
 @dataclass(frozen=True)
 class PerfTables:
-    """The listing of the installed perf."""
+    """Metrics and events that the installed perf lists."""
 
-    version: str = ""  # Of perf
-    problem: str = ""  # Why there is nothing; empty when there is something
-    # In perf's order; on a hybrid processor, one name may stand for two.
+    version: str = ""  # perf's version
+    problem: str = ""  # Why perf lists no metrics; empty if it lists any
+    # The metrics in perf's order; on a hybrid processor, two metrics may have the same name.
     metrics: tuple[PerfMetric, ...] = ()
-    events: Mapping[str, tuple[TableEvent, ...]] = field(default_factory=dict)  # By name in small letters
+    events: Mapping[str, tuple[TableEvent, ...]] = field(default_factory=dict)  # The events by name in lower case
 
     def named(self, name: str) -> tuple[PerfMetric, ...]:
-        """Return the metrics of a name; small and capital letters are alike only where nothing else fits."""
+        """Return the metrics with a name; case is ignored only if no name matches exactly."""
         exact = tuple(metric for metric in self.metrics if metric.name == name)
         return exact or tuple(metric for metric in self.metrics if metric.name.casefold() == name.casefold())
 
 
 @cache
 def read_tables() -> PerfTables:
-    """Ask the installed perf for its tables, once in a process."""
+    """Read the tables from the installed perf, once for each process."""
     perf = shutil.which("perf")
     if perf is None:
-        return PerfTables(problem="perf is not installed (in Debian: apt-get install linux-perf)")
+        return PerfTables(problem="perf is not installed (on Debian: apt-get install linux-perf)")
     version = _ask([perf, "--version"]).removeprefix("perf version").strip()
     listed = _ask([perf, "list", "--json"])
     found = parse_json(listed) if listed.lstrip().startswith("[") else parse_text(_ask([perf, "list", "--details"]))
-    problem = "" if found.metrics else f"perf {version} has no metrics for this processor; a newer perf may"
+    problem = (
+        "" if found.metrics else f"perf {version} has no metrics for this processor; a newer version may have some"
+    )
     return replace(found, version=version, problem=problem)
 
 
 def _ask(command: Sequence[str]) -> str:
-    """Return what a command prints; nothing where it fails."""
+    """Return the output of a command; empty if the command fails."""
     environment = {**os.environ, "LC_ALL": "C", "PAGER": "cat"}
     try:
         done = supervision.run(command, capture_output=True, timeout=_SECONDS, env=environment)
@@ -92,7 +94,7 @@ def _ask(command: Sequence[str]) -> str:
 
 
 def parse_json(text: str) -> PerfTables:
-    """Read what `perf list --json` printed; tables without anything where it is damaged."""
+    """Parse the output of `perf list --json`; return empty tables if it is damaged."""
     try:
         entries = json.loads(text, strict=False)
     except ValueError:
@@ -105,7 +107,7 @@ def parse_json(text: str) -> PerfTables:
 
 
 def _merged(metrics: Iterable[PerfMetric]) -> tuple[PerfMetric, ...]:
-    """Return each metric once, with all groups under which perf lists it."""
+    """Return each metric once, with all the groups that perf lists it under."""
     found: dict[tuple[str, str, str], PerfMetric] = {}
     for metric in metrics:
         key = (metric.name, metric.pmu, metric.formula)
@@ -125,13 +127,13 @@ def _metric(entry: Mapping[str, Any]) -> PerfMetric:
 
 
 def _without_unit(meaning: str) -> tuple[str, str]:
-    """Part a description from the PMU that perf puts behind it."""
+    """Split a description from the PMU that perf appends to it."""
     found = _UNIT.search(meaning)
     return (meaning[: found.start()].strip(), found["pmu"]) if found else (meaning.strip(), "")
 
 
 def _event(name: str, encoding: str) -> Iterator[TableEvent]:
-    """Yield an event of a PMU by its encoding; names that stand for another event have none."""
+    """Yield the event with an encoding; nothing for aliases of other events, which have no encoding."""
     if found := _ENCODED.fullmatch(encoding.strip()):
         terms = tuple(term for term in found["terms"].split(",") if term and not term.startswith(_NOT_ENCODING))
         if all("=" in term for term in terms) and terms:
@@ -146,7 +148,7 @@ def _by_name(events: Iterable[TableEvent]) -> dict[str, tuple[TableEvent, ...]]:
 
 
 def parse_text(text: str) -> PerfTables:
-    """Read what `perf list --details` printed: events with their encodings, then groups of metrics with formulas."""
+    """Parse the output of `perf list --details`: events with encodings, then groups of metrics with formulas."""
     events: list[TableEvent] = []
     metrics: list[PerfMetric] = []
     group, within_metrics = "", False
@@ -164,7 +166,7 @@ def parse_text(text: str) -> PerfTables:
 
 
 def _paragraphs(text: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield each line that is indented by two or less, and those below it that are indented more."""
+    """Yield each line indented by less than five spaces, with the lines below it that are indented more."""
     head, body = "", list[str]()
     for line in text.splitlines():
         if line.startswith("     "):
@@ -178,7 +180,7 @@ def _paragraphs(text: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _metric_of_text(name: str, body: Sequence[str]) -> PerfMetric | None:
-    """Return a metric from its description and its formula, each in brackets; None where one is missing."""
+    """Parse a metric's optional description and its formula, each in brackets; None if there is no formula."""
     parts = [part[1:-1].strip() for part in body if part.startswith("[") and part.endswith("]")]
     if not parts or " " in name:
         return None

@@ -1,4 +1,4 @@
-"""A metric of perf's tables in this tool's own language: its formula over names that a spec may list as hardware."""
+"""Translation of perf's metrics: to expressions over names that a spec may list under `hardware`."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ from unperturbed.errors import SpecError, UnperturbedError
 _DEEPEST = 40
 _MODES = ("", "u", "k", "uk", "ku")
 _NO_EVENT: Mapping[str, str] = {
-    "duration_time": "perf's clock: this tool's intervals have their own length",
-    "user_time": "CPU time that perf itself reads: use user_time_us under `os`",
-    "system_time": "CPU time that perf itself reads: use system_time_us under `os`",
+    "duration_time": "perf's clock, which is not available here",
+    "user_time": "CPU time that only perf reads: use user_time_us under `os`",
+    "system_time": "CPU time that only perf reads: use system_time_us under `os`",
 }
 _SOFTWARE = "software"
-_NO_TERM = ("name=", "cpu=")  # terms for perf's own output
+_NO_TERM = ("name=", "cpu=")  # terms that only affect perf's output
 _OPERATIONS: Mapping[str, Callable[[float, float], float]] = {
     "+": operator.add,
     "-": operator.sub,
@@ -53,27 +53,27 @@ _OPERATIONS: Mapping[str, Callable[[float, float], float]] = {
     "^": lambda left, right: int(left) ^ int(right),
     "&": lambda left, right: int(left) & int(right),
 }
-"""Of two numbers; perf drops what is behind the point before `%` and before operations on bits."""
+"""Binary operations on numbers; like perf, `%` and bitwise operators truncate their operands to integers."""
 _PRECEDENCE = {"<": 1, ">": 1, "+": 2, "-": 2, "*": 3, "/": 3}
 
 
 @dataclass(frozen=True)
 class Translated:
-    """A metric of perf's tables in this tool's language."""
+    """Metric of perf's tables, translated for a spec."""
 
-    metric: PerfMetric  # What perf lists
+    metric: PerfMetric  # The metric in perf's tables
     formula: str  # An expression over hardware metrics, as under `derived`
-    events: tuple[str, ...]  # The hardware metrics that it needs
+    events: tuple[str, ...]  # The hardware metrics in the expression
 
 
 class _Untranslated(Exception):  # noqa: N818  never leaves this module
-    """Untranslatable parts, for one message."""
+    """Error for a formula that cannot be translated; its message completes a sentence."""
 
 
 def translate(asked: str, tables: PerfTables, root: Path = Path("/")) -> Translated:
-    """Translate a metric; what the host decides (`#smt_on`, an event's encoding) is written out.
+    """Translate a metric; replace everything that depends on the host (`#smt_on`, encodings of events) by its value.
 
-    `asked`: Its name; `PMU/NAME/` on a hybrid processor whose kinds of core have metrics of that name each.
+    `asked`: The metric's name; `PMU/NAME/` on a hybrid processor if several kinds of core have a metric of that name.
     """
     if tables.problem:
         raise SpecError(f"unknown perf metric {asked}: {tables.problem}")
@@ -92,7 +92,7 @@ def _chosen(asked: str, tables: PerfTables, root: Path) -> PerfMetric:
     found = [metric for metric in tables.named(name) if not pmu or metric.pmu == pmu]
     if not found:
         known = [metric.name for metric in tables.metrics]
-        advice = did_you_mean(name, known) or "`unperturbed metrics --all` lists its metrics"
+        advice = did_you_mean(name, known) or "`unperturbed metrics --all` lists perf's metrics"
         raise SpecError(f"perf {tables.version} has no metric {asked} for this processor; {advice}")
     kinds = {metric.pmu: metric for metric in found}
     if len(kinds) == 1:
@@ -105,17 +105,17 @@ def _chosen(asked: str, tables: PerfTables, root: Path) -> PerfMetric:
 
 
 class _Translation:
-    """Replaces names by numbers and by events of a spec, and computes what is known already."""
+    """Translator that replaces names by numbers or by a spec's events, and evaluates constant parts."""
 
     def __init__(self, tables: PerfTables, pmu: str, root: Path) -> None:
         self._tables = tables
         self._pmu = pmu
         self._root = root
         self._units = pmus(root)
-        self._found: dict[str, str] = {}  # formulas name an event often
+        self._found: dict[str, str] = {}  # a cache: formulas often repeat an event
 
     def of(self, node: Node, within: tuple[str, ...]) -> Node:  # noqa: PLR0911  one for each kind of node
-        """Return a tree of numbers, names of a spec, arithmetic, `min`, `max` and choices."""
+        """Return a node translated to numbers, names of a spec, arithmetic, `min`, `max` and conditionals."""
         match node:
             case Number():
                 return node
@@ -128,7 +128,7 @@ class _Translation:
                 return Number(-inner.value) if isinstance(inner, Number) else Negative(inner)
             case Choice(value, condition, otherwise):
                 decided = self.of(condition, within)
-                if isinstance(decided, Number):  # what is not chosen needs no counter
+                if isinstance(decided, Number):  # the other branch needs no counters
                     return self.of(value if decided.value else otherwise, within)
                 return Choice(self.of(value, within), decided, self.of(otherwise, within))
             case Call(function, arguments):
@@ -143,7 +143,7 @@ class _Translation:
             except (_Untranslated, UnperturbedError):
                 return Number(0)
         if function not in FUNCTIONS:
-            raise _Untranslated(f"it calls {function}(), which is not supported")
+            raise _Untranslated(f"its formula calls {function}(), which is not supported")
         first, second = (self.of(argument, within) for argument in arguments)
         if function == "d_ratio":
             ratio = _folded("/", first, second) if second != Number(0) else Number(0)
@@ -154,7 +154,7 @@ class _Translation:
 
     def _name(self, text: str, within: tuple[str, ...]) -> Node:
         if text == "NaN":
-            raise _Untranslated("its value is undefined on this host")
+            raise _Untranslated("perf defines no value (NaN) for this host")
         alike = (metric for metric in self._tables.named(text) if metric.name == text)
         metric = next((metric for metric in alike if metric.pmu in (self._pmu, "")), None)
         if metric is None:
@@ -162,33 +162,33 @@ class _Translation:
                 self._found[text] = self._event_of_spec(text)
             return Name(self._found[text])
         if metric.name in within or len(within) > _DEEPEST:
-            raise _Untranslated(f"it refers to itself: {' → '.join((*within, metric.name))}")
+            raise _Untranslated(f"its formula refers to itself: {' → '.join((*within, metric.name))}")
         return self.of(parse_formula(metric.formula), (*within, metric.name))
 
     def _event_of_spec(self, text: str) -> str:
-        """Return the name that a spec has for an event."""
+        """Return an event's name in a spec."""
         if text in _NO_EVENT:
-            raise _Untranslated(f"it needs {text}, {_NO_EVENT[text]}")
+            raise _Untranslated(f"its formula needs {text}, {_NO_EVENT[text]}")
         if "?" in text:
-            raise _Untranslated(f"it needs {text}, whose parameter perf fills in by itself")
+            raise _Untranslated(f"its formula needs {text}, and only perf can fill in the parameter")
         pmu, slash, rest = text.partition("/")
         terms, mode = rest.rsplit("/", 1) if slash and "/" in rest else (rest, "")
         if not slash:
             pmu, (terms, _, mode) = "", text.partition(":")
         mode = mode.removeprefix(":")
         if mode not in _MODES:
-            raise _Untranslated(f"it needs {text}, but the modifier {mode!r} is not supported")
+            raise _Untranslated(f"its formula needs {text}, but modifier {mode!r} is not supported")
         name = self._named(pmu, terms, mode)
         try:
             parse_event(name.removeprefix(PREFIX), self._root)
         except UnperturbedError as error:
-            raise _Untranslated(f"it needs {text}: {error}") from None
+            raise _Untranslated(f"its formula needs {text}: {error}") from None
         return name
 
     def _named(self, pmu: str, terms: str, mode: str) -> str:
         given = [term for term in terms.split(",") if term and not term.startswith(_NO_TERM)]
         if not given:
-            raise _Untranslated(f"it needs {pmu}/{terms}/, which names no event")
+            raise _Untranslated(f"its formula needs {pmu}/{terms}/, which does not name an event")
         units = self._units
         if pmu and pmu not in units and self._in_tables(pmu, ""):  # EVENT/term=number/
             pmu, given = "", [pmu, *given]
@@ -215,8 +215,8 @@ class _Translation:
         if pmu:
             return f"{PREFIX}{pmu}/{','.join(given)}/{mode}"
         if not any(unit.core for unit in units.values()):
-            raise _Untranslated(f"it needs {first}, but this host has no PMU of a processor's cores")
-        raise _Untranslated(f"it needs {first}, which is not in perf's tables of events for this processor")
+            raise _Untranslated(f"its formula needs {first}, but this host has no PMU of the processor's cores")
+        raise _Untranslated(f"its formula needs {first}, which is not in perf's event tables for this processor")
 
     def _in_tables(self, name: str, pmu: str) -> TableEvent | None:
         alike = self._tables.events.get(name.casefold(), ())
@@ -231,19 +231,19 @@ class _Translation:
         unit = self._units.get(pmu)
         if unit is not None and unit.whole_package:
             where = "which counts for a whole processor or package, not for one program"
-            raise _Untranslated(f"it needs {event} of the PMU {pmu}, {where}")
+            raise _Untranslated(f"its formula needs {event} of PMU {pmu}, {where}")
 
 
 def _folded(sign: str, left: Node, right: Node) -> Node:
-    """Return an operation, computed where both operands are numbers, and left out where it changes nothing."""
+    """Return a binary operation, evaluated if both operands are numbers, and omitted if it has no effect."""
     if isinstance(left, Number) and isinstance(right, Number):
         if sign in "/%" and right.value == 0:
-            raise _Untranslated("it divides by zero")
+            raise _Untranslated("its formula divides by zero")
         return Number(float(_OPERATIONS[sign](left.value, right.value)))
     if sign not in _PRECEDENCE:
-        raise _Untranslated(f"unsupported operator {sign} between events")
+        raise _Untranslated(f"its formula uses operator {sign} between events, which is not supported")
     zero = Number(0)
-    # perf adds `0 * slots` so that a group has its leader; the planner of passes adds it by itself.
+    # perf adds `0 * slots` to include a group's leader; the planner of passes adds the leader anyway.
     if sign == "*" and zero in (left, right) and all(isinstance(side, Name | Number) for side in (left, right)):
         return zero
     if sign in "+-" and right == zero:
@@ -254,7 +254,7 @@ def _folded(sign: str, left: Node, right: Node) -> Node:
 
 
 def _written(node: Node, least: int) -> str:
-    """Return a tree as text, in parentheses where its operation binds less than what is around it."""
+    """Return a tree as text, in parentheses if its operator has a lower precedence than `least`."""
     match node:
         case Number(value):
             text = str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
@@ -273,12 +273,12 @@ def _written(node: Node, least: int) -> str:
             binds = _PRECEDENCE[sign]
             text = f"{_written(left, binds)} {sign} {_written(right, binds + 1)}"
         case _:
-            raise AssertionError(f"{node} was to be translated")
+            raise AssertionError(f"untranslated node {node}")
     return f"({text})" if binds < least else text
 
 
 def _condition(node: Node) -> str:
-    """Return what decides a choice: a comparison, or whether a number is not zero."""
+    """Return the text of a condition: a comparison, or a test for not being zero."""
     if isinstance(node, Binary) and node.sign in "<>":
         return f"{_written(node.left, 2)} {node.sign} {_written(node.right, 2)}"
     return f"{_written(node, 2)} != 0"

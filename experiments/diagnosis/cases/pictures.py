@@ -151,7 +151,7 @@ def rows(folder: Path, traces: int) -> Iterator[tuple[str, ...]]:
                 f"{median(shown):.0f}",
                 f"{sum(one.verdict == 'anomalous' for one in diagnoses)} of {len(diagnoses)}",
                 ", ".join(kinds) or "–",
-                f"{sum(any('errors are logged' in note for note in one.notes) for one in diagnoses)} of {traces}",
+                f"{sum(any('the trace logs errors' in note for note in one.notes) for one in diagnoses)} of {traces}",
                 f"{min(papers)} to {max(papers)}",
             )
 
@@ -183,12 +183,12 @@ def section(table: Sequence[Sequence[str]], traces: int, made: str) -> list[str]
         f"{_seen(table, 1)} in the one that works anyway; of {traces * len(PLAYERS)} unchanged runs "
         f"{sum(int(row[4].split()[0]) for row in table if row[1] == 'nothing')} are called anomalous.",
         "",
-        "No kind of anomaly follows, as a log of events holds what elements do, and not what a picture looks like. An "
-        "element that begins to work writes events of its set-up, which the dropping distance counts. One that works "
-        "anyway writes the same events with another value: mirrored or upside down, no event type differs. What "
-        "the last column counts there is a size or a file's name in the first word of one message. Damaged data is "
-        "seen by the decoder's errors, which the diagnosis notes as those that no reference has: an error alone is no "
-        "anomaly, as the end was reached. For the rest, compare pictures.",
+        "A log of events shows what elements do, not what a picture looks like. An element that starts to work writes "
+        "other events of its set-up, which the kind *missing event type* finds. One that works anyway writes the same "
+        "events with another value: mirrored or upside down, no event type differs. The last column then counts a size "
+        "or a file's name in the first word of one message. Damaged data shows in the decoder's errors, which the "
+        "diagnosis notes as errors that no reference has. Such an error alone is no anomaly, because the run reaches "
+        "its end. For the rest, compare pictures.",
         "",
         made,
     ]

@@ -27,32 +27,32 @@ class Command:
     """Align two runs of one program: warp path, scores, and where the path is unreliable."""
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
-        """Add the runs and how to align them."""
+        """Add the arguments: the runs, and how to align them."""
         add = parser.add_argument
         add("first", type=Path, metavar="RUN_A", help="a run's folder or its trace.parquet")
         add("second", type=Path, metavar="RUN_B", help="another run of the same work")
         add(
             "--on",
             metavar="METRICS",
-            help="comma-separated metrics to align on (default: those of `align_on` in the spec of the campaign that "
-            "both runs belong to; without them IPC, or all hardware metrics if there is no IPC)",
+            help="comma-separated metrics to align on (default: `align_on` of the spec if both runs belong to one "
+            "campaign, else IPC, or all hardware metrics if there is no IPC)",
         )
         add(
             "--method",
             choices=("dtw", "milestones", "paper"),
             default="dtw",
             help="dtw (default): dynamic time warping; milestones: interpolation between the anchor's milestones; "
-            "paper: dynamic time warping as in the paper, without penalty, guide, repair and even pace",
+            "paper: dynamic time warping as in the paper, without penalty, guide, repair or even pace",
         )
         add("--anchor", metavar="COUNTER", help="counter of deterministic milestones that the path must pass through")
         add(
-            "--anchors", type=int, metavar="N", help="use at most N milestones, mostly in flat stretches (default: all)"
+            "--anchors", type=int, metavar="N", help="use at most N milestones, preferably in flat parts (default: all)"
         )
         add(
             "--penalty",
             type=float,
             metavar="P",
-            help="cost of a step that is not diagonal (default: 5 median distances of freely aligned intervals)",
+            help="cost of a non-diagonal step (default: 5 times the median distance of freely aligned intervals)",
         )
         add(
             "--region",
@@ -63,7 +63,7 @@ class Command:
         add("--json", action="store_true", help="print everything as JSON, including the path")
 
     def run(self, arguments: argparse.Namespace) -> int:
-        """Align, print, draw; 0 when it could be done."""
+        """Align the runs, print or write the result; return 0."""
         from unperturbed.analysis.alignment import align, map_region, matching_counters
         from unperturbed.collectors import Trace
 
@@ -102,7 +102,7 @@ class Command:
 
 
 def _named_by_spec(a: Trace, b: Trace, arguments: argparse.Namespace) -> tuple[str, ...] | None:
-    """Return the metrics of `align_on` that both runs have, if they are of one campaign whose spec names some."""
+    """Return the `align_on` metrics that both runs have, if both are of one campaign whose spec sets `align_on`."""
     import yaml
 
     from unperturbed.harness.results.recorded import recorded_campaign
@@ -113,7 +113,7 @@ def _named_by_spec(a: Trace, b: Trace, arguments: argparse.Namespace) -> tuple[s
         return None
     try:
         campaign = recorded_campaign(folder)
-    except UnperturbedError:  # a sweep, or a folder that is damaged: two runs can be aligned all the same
+    except UnperturbedError:  # a sweep or a damaged folder: two runs can still be aligned
         return None
     if campaign.imported is None and "align_on" not in (yaml.safe_load(campaign.text).get("analysis") or {}):
         return None
@@ -122,7 +122,7 @@ def _named_by_spec(a: Trace, b: Trace, arguments: argparse.Namespace) -> tuple[s
 
 def _refuse(arguments: argparse.Namespace) -> None:
     if arguments.method == "paper" and arguments.penalty is not None:
-        raise SpecError("--penalty and --method paper exclude each other: the paper has no penalty")
+        raise SpecError("--penalty cannot be used with --method paper: the paper has no penalty")
     if arguments.penalty is not None and not 0 <= arguments.penalty < float("inf"):
         raise SpecError(f"--penalty {arguments.penalty:g}: give a number, 0 or more")
     if arguments.anchors is not None and not arguments.anchor:
@@ -134,13 +134,16 @@ def _refuse(arguments: argparse.Namespace) -> None:
 
 
 def _show_region(region: tuple[int, int], mapped: Region, *, certain: bool) -> None:
-    print(f"\nintervals {region[0]}:{region[1]} of the first run are {mapped.start}:{mapped.stop} of the second")
+    print(
+        f"\nintervals {region[0]}:{region[1]} of the first run correspond to intervals {mapped.start}:{mapped.stop} of "
+        "the second run"
+    )
     borders = ("start", mapped.uncertainty[0], mapped.possible[0]), ("stop", mapped.uncertainty[1], mapped.possible[1])
     for name, uncertainty, (low, high) in borders:
-        bound = f"; milestones leave {low} to {high} possible" if certain else ""
-        print(f"  {name}: ways to align these runs differ by {uncertainty:g} there{bound}")
+        bound = f"; by the milestones, the {name} is between {low} and {high}" if certain else ""
+        print(f"  {name}: different alignments of these runs differ by {uncertainty:g} intervals{bound}")
     if not certain:
-        print("  no milestone is in both runs, so nothing bounds the error")
+        print("  the runs have no common milestones, so the error has no known bound")
 
 
 def _region(text: str | None) -> tuple[int, int] | None:
@@ -163,8 +166,8 @@ def _show(alignment: Alignment) -> None:
     a, b = alignment.runs
     metric = alignment.on[0]
     mapped = resample(alignment, b[metric], len(a))
-    console.print(f"\n[dim]{escape(metric)} of the first run, and of the second where it does the same work:[/dim]")
-    # Quantiles, so that one outlying interval does not flatten all others.
+    console.print(f"\n[dim]{escape(metric)} of the first run, and of the second run aligned to the first:[/dim]")
+    # Quantiles keep one outlying interval from flattening all others.
     low, high = np.quantile(np.concatenate((a[metric], mapped)), (0.01, 0.99))
     for series in (a[metric], mapped):
         console.print(_sparkline(series, low, high, max(1, console.width - 1)))
@@ -173,15 +176,14 @@ def _show(alignment: Alignment) -> None:
         console.print(describe.scores_table(alignment.scores).to_rich())
     else:
         console.print(
-            "The runs share no other software counter with the same total, so this path cannot be checked "
-            "independently."
+            "No other software counter has the same total in both runs, so the path cannot be checked independently."
         )
     for note in describe.notes(alignment):
         print_note(console, note)
 
 
 def _sparkline(series: ArrayLike, low: float, high: float, width: int) -> str:
-    """Return a series as a line of bars; each is the mean of its share of the intervals."""
+    """Return a series as a line of bars, each the mean of an equal share of the intervals."""
     import numpy as np
 
     values = np.asarray(series, np.float64)

@@ -1,1 +1,1 @@
-"""Commands that make, check and report campaigns."""
+"""Commands that create, run, judge and report campaigns."""

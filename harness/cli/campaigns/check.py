@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 class Command:
-    """Make the verdicts of a campaign again, and its report, without running anything."""
+    """Compute the verdicts and the report of a campaign again, without running anything."""
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
-        """Add the campaign's folder."""
+        """Add the arguments: a campaign or other tools' files, and options."""
         parser.description = (
-            "Judge a campaign again: baseline, inner and outer verdicts. Writes report.html and verdicts.json into "
-            "its folder, unless --no-write or --method paper is given."
+            "Judge a campaign again: baseline, inner and outer verdicts. Write report.html and verdicts.json into the "
+            "campaign's folder, unless --no-write or --method paper is given."
         )
         parser.usage = (
             "unperturbed check CAMPAIGN|SPEC [options]\n"
@@ -62,8 +62,8 @@ class Command:
             "--method",
             choices=("runs", "paper"),
             default="runs",
-            help="runs (default): judge by the variation between runs; paper: judge by the paper's rule: perturbed if "
-            "further from the baseline than any of its runs (the report is left as it is)",
+            help="runs (default): judge by the variation between runs; paper: judge by the paper's rule (perturbed if "
+            "further from the baseline than any baseline run) without rewriting the report",
         )
         add(
             "--across", action="store_true", help="also compare each metric with every other metric across aligned runs"
@@ -76,7 +76,7 @@ class Command:
         add("--json", action="store_true", help="print the verdicts as JSON instead of a table")
 
     def run(self, arguments: argparse.Namespace) -> int:
-        """Judge the campaign; 1 when runs failed, 4 when something is perturbed, or as `--fail-on` sets."""
+        """Judge the campaign; return 1 if runs failed, 4 if a verdict is as serious as `--fail-on` sets, else 0."""
         from unperturbed.harness.cli.verdicts import show_judgement
         from unperturbed.harness.results.recorded import recorded_campaign
 
@@ -84,8 +84,7 @@ class Command:
             return _check_imported(arguments)
         if arguments.campaign is None:
             raise SpecError(
-                "the following arguments are required: CAMPAIGN or its spec, or --from FORMAT --baseline FILES "
-                "--checked FILES"
+                "missing arguments: give a campaign's folder or spec, or --from FORMAT --baseline FILES --checked FILES"
             )
         folder = campaign_folder(arguments.campaign)
         if is_on_nodes(folder):
@@ -100,7 +99,7 @@ class Command:
 
 
 def _judge(folder: Path, spec: CampaignSpec, arguments: argparse.Namespace, *, write: bool) -> Judgement:
-    """Judge a campaign as the options ask for, and show the steps."""
+    """Judge a campaign with the options that the user gave, and show progress."""
     from unperturbed.harness.results.judge import judge
 
     options = {"method": arguments.method, "across": arguments.across, "without": arguments.without}
@@ -116,7 +115,8 @@ def _check_nodes(folder: Path, arguments: argparse.Namespace) -> int:
 
     if arguments.without or arguments.across or arguments.method != "runs":
         raise SpecError(
-            f"--without, --across and --method are for one node: check a part, such as {folder / 'nodes' / '01'}"
+            "--without, --across and --method paper work only on one node's part: check a part, such as "
+            f"{folder / 'nodes' / '01'}"
         )
     warm_once("alignment")
     spec = whole_campaign(folder)
@@ -129,18 +129,18 @@ def _check_nodes(folder: Path, arguments: argparse.Namespace) -> int:
 
 
 def _check_imported(arguments: argparse.Namespace) -> int:
-    """Import runs into a folder that is removed again, and judge them; `unperturbed import` makes one that stays."""
+    """Import runs into a temporary folder and judge them; `unperturbed import` creates a permanent one."""
     from unperturbed.common.scratch import scratch_folder
     from unperturbed.harness.campaign.importing import Group, import_campaign
     from unperturbed.harness.cli.verdicts import show_judgement
     from unperturbed.harness.results.recorded import recorded_campaign
 
     if arguments.format is None or not arguments.baseline or not arguments.checked:
-        raise SpecError("runs of other tools need all three: --from FORMAT --baseline FILES --checked FILES")
+        raise SpecError("runs of other tools need three options: --from FORMAT --baseline FILES --checked FILES")
     if arguments.campaign is not None or arguments.open:
         what = "--open" if arguments.campaign is None else str(arguments.campaign)
         raise SpecError(
-            f"{what} and --from exclude each other; to keep these runs as a campaign, use `unperturbed import`"
+            f"{what} cannot be used with --from; to keep these runs as a campaign, use `unperturbed import`"
         )
     warm_once("alignment")
     several = len(arguments.checked) > 1

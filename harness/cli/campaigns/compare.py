@@ -14,11 +14,11 @@ from unperturbed.harness.cli.terminal import chosen_progress
 _EPILOG = """\
   unperturbed compare -- ./sort-O2 data -- ./sort-O3 data          two builds
   unperturbed compare -- ./sort data -- env MALLOC_ARENA_MAX=1 ./sort data
-  unperturbed compare -- ./sort data -- perf record -o /dev/null ./sort data     another tool attached
+  unperturbed compare -- ./sort data -- perf record -o /dev/null ./sort data     with another tool attached
 
-Both are measured in the same way, in shuffled order, with hardware metrics alone. The first is the baseline. A spec
-that builds its programs compares them by `programs:` (docs/reference/spec.md). A tool that starts the program can be
-compared on a host with hardware counters, not with simulated ones."""
+Both commands are measured in the same way, in shuffled order, with hardware metrics only. The first command is the
+baseline. To build both programs from a spec, use `programs:` (docs/reference/spec.md). A command in which another tool
+starts the program can be measured with hardware counters, but not with simulated counters."""
 
 
 class Command:
@@ -28,7 +28,7 @@ class Command:
     takes_program = True
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
-        """Add the options of `run -- PROGRAM` that concern both programs."""
+        """Add the options of `run -- PROGRAM` that apply to both programs."""
         parser.usage = "unperturbed compare [options] -- A its arguments -- B its arguments"
         parser.formatter_class = argparse.RawDescriptionHelpFormatter
         parser.epilog = _EPILOG
@@ -43,7 +43,7 @@ class Command:
         add_program_options(parser, comparing=True)
 
     def run(self, arguments: argparse.Namespace) -> int:
-        """Run both, compare them; return 4 where the second perturbs the first's numbers."""
+        """Run and compare both commands; return 4 if the second command's metrics are perturbed."""
         from unperturbed.harness.drafts.command import describe_comparison
 
         words = list(arguments.program)

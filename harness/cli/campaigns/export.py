@@ -1,4 +1,4 @@
-"""Export a trace, a campaign's runs or a sweep's table to a format of other tools."""
+"""Export a trace, a campaign's runs or a sweep's table to another tool's format."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Command:
     """`unperturbed export TRACE|CAMPAIGN|SPEC [-o FILE] [--format NAME]`."""
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
-        """Add what to export, in which format, where to, and which runs."""
+        """Add the arguments: what to export, in which format, to which file, and which runs."""
         add = parser.add_argument
         add(
             "source",
             type=Path,
             metavar="TRACE|CAMPAIGN|SPEC",
-            help="a trace file, a run's folder, the folder of a campaign or sweep, or the spec that it was run from",
+            help="a trace file, the folder of a run, campaign or sweep, or the spec of a campaign or sweep",
         )
         add(
             "-o",
@@ -47,36 +47,35 @@ class Command:
             action="append",
             default=[],
             metavar="NAME",
-            help="only runs of this configuration of a campaign; repeatable",
+            help="export only this configuration's runs; repeatable",
         )
-        add("--run", action="append", default=[], metavar="ID", help="only this run of a campaign; repeatable")
+        add("--run", action="append", default=[], metavar="ID", help="export only this run of a campaign; repeatable")
         add(
             "--split",
             choices=("configuration", "run"),
             help=(
-                "write a file for each configuration or run, with its name in the file's name; all files have "
+                "write one file for each configuration or run, with its name in the file's name; all files have "
                 "the same columns"
             ),
         )
         add(
             "--aligned",
             action="store_true",
-            help="map all runs to the time axis of one run, of the anchor if there is one (formats with a time axis "
-            "only)",
+            help="map all runs to the time axis of one run, if possible an anchor run (formats with a time axis only)",
         )
         add(
             "--phases",
             action="store_true",
-            help="show the words of `unperturbed structure` as slices (formats with a time axis only)",
+            help="show the phase words of `unperturbed structure` as slices (only for formats with a time axis)",
         )
 
     def run(self, arguments: argparse.Namespace) -> int:
-        """Read, write, print the files' paths; return 0."""
+        """Export the chosen content and print the files' paths; return 0."""
         from unperturbed.harness.exports import choose_format, export
 
         source, kind = _find(arguments.source)
         out = _output_path(source, kind, arguments)
-        chosen = choose_format(kind, out, arguments.format)  # a wrong name is refused before all runs are read
+        chosen = choose_format(kind, out, arguments.format)  # refuse a wrong name before reading all runs
         _check(arguments, kind, chosen)
         if kind == "table":
             from unperturbed.harness.studies.sweep_table import read_table
@@ -96,7 +95,7 @@ class Command:
             print(path)
         if not chosen.shows_kinds and (simulated := _simulated(parts.values())):
             print(
-                f"note: the file does not show that these metrics are simulated: {', '.join(simulated)}",
+                f"note: the exported file does not show that these metrics are simulated: {', '.join(simulated)}",
                 file=sys.stderr,
             )
         return 0
@@ -133,15 +132,15 @@ def _output_path(source: Path, kind: Kind, arguments: argparse.Namespace) -> Pat
     if arguments.format is None:
         raise SpecError("give --format NAME, or -o FILE with the suffix of a format")
     found = formats(kind).get(arguments.format)
-    suffix = found.suffixes[0] if found else ".unknown"  # an unknown name is refused where the format is chosen
+    suffix = found.suffixes[0] if found else ".unknown"  # `choose_format` refuses an unknown name
     if source.is_file():
         out = source.with_name(source.name.removesuffix(".parquet") + suffix)
     else:
         out = source / f"{kind}{suffix}"
     if out.exists() and out.name in ("trace.parquet", "table.parquet", "table.csv"):
-        raise SpecError(f"{out} is the campaign's own file: give another one with -o")
+        raise SpecError(f"{out} is the campaign's own file: give a different file with -o")
     if out == source:
-        raise SpecError(f"{out} is the source of the export: give another file with -o")
+        raise SpecError(f"{out} is the source of the export: give a different file with -o")
     return out
 
 
@@ -150,9 +149,9 @@ def _check(arguments: argparse.Namespace, kind: Kind, chosen: Format) -> None:
 
     for option in ("configuration", "run", "split", "aligned"):
         if getattr(arguments, option) and kind != "campaign":
-            raise SpecError(f"--{option} selects runs of a campaign, but {arguments.source} is not a campaign")
+            raise SpecError(f"--{option} applies to the runs of a campaign, but {arguments.source} is not a campaign")
     if arguments.phases and kind == "table":
-        raise SpecError(f"--phases: {arguments.source} is a sweep, whose table has no time axis")
+        raise SpecError(f"--phases needs a time axis, but {arguments.source} is a sweep, and sweeps have no time axis")
     for option in ("aligned", "phases"):
         if getattr(arguments, option) and not chosen.timeline:
             others = listing((name for name, one in formats(kind).items() if one.timeline), "or")
@@ -160,7 +159,7 @@ def _check(arguments: argparse.Namespace, kind: Kind, chosen: Format) -> None:
 
 
 def _read_runs(source: Path, kind: Kind, arguments: argparse.Namespace) -> ExportedRuns:
-    """Return the chosen runs, with the phases and the alignment to show on their time axis."""
+    """Return the chosen runs, with phases and aligned time axes if the options request them."""
     from unperturbed.harness.exports.content.runs import read_runs, single_run
 
     notes: list[str] = []
@@ -189,7 +188,7 @@ def _read_runs(source: Path, kind: Kind, arguments: argparse.Namespace) -> Expor
 
 
 def _split(runs: ExportedRuns, out: Path, chosen: Format, by: str) -> dict[Path, Content]:
-    """Return the files of a campaign that is split, `campaign.steps.csv` for instance, and the runs in each."""
+    """Return the files of a split campaign, such as `campaign.steps.csv`, and the runs in each file."""
     from dataclasses import replace
 
     suffix = next((end for end in chosen.suffixes if out.name.endswith(end)), out.suffix)

@@ -1,4 +1,4 @@
-"""Make a campaign from runs that other tools recorded: perf stat, tables and others."""
+"""Create a campaign from runs that other tools recorded: perf stat, tables and others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _EPILOG = """\
   unperturbed import perf-stat base/*.csv --as baseline new/*.csv --as new -o campaigns/upgrade
   unperturbed import csv time=t run=id runs.csv --as baseline other.csv --as other -o campaigns/two
 
-Then check, report, merge, model and export work on the folder; align and structure work on its runs, as
+Then use check, report, merge, model and export on the folder, and align and structure on its runs, such as
 campaigns/upgrade/runs/0001. docs/how-to/imports.md describes the formats."""
 
 
@@ -29,7 +29,7 @@ class Command:
     """`unperturbed import FORMAT FILES… --as NAME [FILES… --as NAME] -o CAMPAIGN`."""
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
-        """Add the format, and all that follows it."""
+        """Add the arguments: the format, then files and options."""
         parser.usage = "unperturbed import FORMAT FILES… --as NAME [FILES… --as NAME] -o CAMPAIGN [options]"
         parser.formatter_class = argparse.RawDescriptionHelpFormatter
         parser.epilog = _EPILOG
@@ -39,13 +39,13 @@ class Command:
             nargs=argparse.REMAINDER,
             type=as_given,
             metavar="FILES… --as NAME",
-            help="files, folders or patterns of one configuration, then its name; repeat for each further "
-            "configuration. Without --as, the files name their configurations themselves",
+            help="files, folders or patterns of one configuration, then the configuration's name; repeat for each "
+            "further configuration. Without --as, the files must name their configurations",
         )
         _add_options(parser)
 
     def run(self, arguments: argparse.Namespace) -> int:
-        """Read and write; return 0."""
+        """Import the runs and write the campaign; return 0."""
         from unperturbed.common.wording import counted
         from unperturbed.harness.campaign.importing import import_campaign
 
@@ -58,7 +58,7 @@ class Command:
         rest.add_argument("--quiet", action="store_true")
         rest.parse_args(options, namespace=arguments)
         if arguments.out is None:
-            raise SpecError("give the folder of the campaign to make: -o CAMPAIGN")
+            raise SpecError("give the folder of the new campaign: -o CAMPAIGN")
         made = import_campaign(
             arguments.format,
             groups,
@@ -80,24 +80,24 @@ class Command:
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("-o", "--out", type=Path, metavar="CAMPAIGN", help="folder of the campaign to make")
+    add("-o", "--out", type=Path, metavar="CAMPAIGN", help="folder of the new campaign")
     add(
         "--baseline",
         metavar="NAME",
-        help="configuration that the others are compared with (default: baseline, else the first)",
+        help="configuration to compare the others with (default: the one named baseline, else the first)",
     )
     add(
         "--option",
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="an option of the format, such as time=COLUMN; also taken among the files, without --option",
+        help="an option of the format, such as time=COLUMN; also accepted among the files, without --option",
     )
     add("--align-on", metavar="METRICS", help="comma-separated metrics to align runs on")
 
 
 def _split(words: Sequence[str]) -> tuple[list[Group], list[str]]:
-    """Return the groups of files, each ended by `--as NAME`, and the words of the options."""
+    """Split the words into groups of files, each ended by `--as NAME`, and options."""
     from unperturbed.harness.campaign.importing import Group
 
     groups: list[Group] = []
@@ -109,7 +109,7 @@ def _split(words: Sequence[str]) -> tuple[list[Group], list[str]]:
         if word == "--as" or word.startswith("--as="):
             name = word[5:] if word != "--as" else left.pop(0) if left else ""
             if not name or not files:
-                raise SpecError(f"--as {name}: put the files before it and a name after it: FILES… --as NAME")
+                raise SpecError(f"--as {name}: put files before --as, and a name after it: FILES… --as NAME")
             groups.append(Group(name, files))
             files = []
         elif word.startswith("-") and word != "-":

@@ -1,4 +1,4 @@
-"""Write a commented spec to start from: for a command, for a folder of source code, or an example."""
+"""Write a commented spec to start from: for a command, a folder of source code, or an example program."""
 
 from __future__ import annotations
 
@@ -15,11 +15,15 @@ class Command:
     takes_program = True
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
-        """Add the forms."""
+        """Add the arguments: what to write a spec for, and options."""
         parser.usage = "unperturbed init [options] (SOURCE-FOLDER | --example NAME | -- ./program its arguments)"
         add = parser.add_argument
         add("source", type=Path, nargs="?", metavar="SOURCE-FOLDER", help="folder with C or C++ source to build")
-        add("--example", metavar="NAME", help="example with its program: verdicts, sweep or python (list: show all)")
+        add(
+            "--example",
+            metavar="NAME",
+            help="example spec with its program: verdicts, sweep or python (`list` shows all)",
+        )
         add("--name", default="", metavar="NAME", help="name of the campaign (default: the program's)")
         add(
             "-o",
@@ -64,8 +68,8 @@ def _of_command(arguments: argparse.Namespace) -> Path:
     spec: Path = arguments.out or Path(f"{drafted.name}.yaml")
     head = (
         f"The spec that `unperturbed run -- {' '.join(arguments.program)}` uses. Edit it, then type\n\n    "
-        f"unperturbed run {spec}\n\n`unperturbed schema` gives editors every key of a spec; docs/reference/spec.md "
-        "describes them."
+        f"unperturbed run {spec}\n\n`unperturbed schema` prints a JSON Schema for editors; docs/reference/spec.md "
+        "describes every key."
     )
     return _write(spec, drafted.text(head))
 
@@ -85,5 +89,5 @@ def _write(spec: Path, text: str) -> Path:
         with spec.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise SpecError(f"{spec} already exists; give another path with --out, or remove it") from None
+        raise SpecError(f"{spec} already exists: remove it, or give a different path with --out") from None
     return spec

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class Command:
-    """Join a campaign's runs into one trace that holds every metric."""
+    """Merge a campaign's runs into one trace with every metric."""
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
-        """Add the campaign's folder and what to do with it."""
+        """Add the arguments: the campaign and options."""
         add = parser.add_argument
         add("campaign", type=Path, metavar="CAMPAIGN|SPEC", help=CAMPAIGN_OR_SPEC)
         add(
@@ -29,14 +29,14 @@ class Command:
             "--out",
             type=Path,
             metavar="FILE",
-            help="trace to write: .parquet, or .csv for the values alone (default: CAMPAIGN/merged.parquet)",
+            help="trace to write: .parquet, or .csv for the values only (default: CAMPAIGN/merged.parquet)",
         )
         add_format(parser, "trace")
         add("--anchors", type=int, metavar="N", help="use at most N milestones of the anchor (default: all)")
         add(
             "--force",
             action="store_true",
-            help="also merge configurations that the outer check shows perturbed, and mark them",
+            help="also merge configurations that the outer check finds perturbed, and mark them",
         )
         add(
             "--without",
@@ -48,7 +48,7 @@ class Command:
         add("--json", action="store_true", help="print what was merged as JSON instead of a table")
 
     def run(self, arguments: argparse.Namespace) -> int:
-        """Merge and write; return 0."""
+        """Merge the runs and write the trace; return 0."""
         from unperturbed.harness.exports import choose_format, export
         from unperturbed.harness.results.merging import merge_campaign
 
@@ -83,8 +83,8 @@ def _show(found: MergedCampaign, out: Path) -> None:
     console = terminal()
     console.print(describe.merge_table(found.merged, found.rejected).to_rich())
     console.print(
-        "Spread: by how many intervals alignments through other repetitions differ from the direct one. The columns "
-        "spread:… have it for each interval."
+        "Spread: number of intervals by which alignments through other repetitions differ from the direct alignment. "
+        "The columns spread:… contain the spread of each interval."
     )
     for source in found.merged.sources:
         if source.alignment and source.alignment.warning:

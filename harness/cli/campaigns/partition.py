@@ -32,7 +32,7 @@ class Command:
     resumable = True
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
-        """Add the spec, the folder, and how to search."""
+        """Add the arguments: the spec, the folder, and how to search."""
         add = parser.add_argument
         add("spec", type=Path, metavar="SPEC", help="the experiment's YAML file; its subsets are ignored")
         add(
@@ -45,38 +45,39 @@ class Command:
             "--strategy",
             default="first-fit",
             choices=("first-fit", "restarts", "halving", "costly-alone"),
-            help="how to choose candidates (default: first-fit)",
+            help="how to choose candidate subsets (default: first-fit)",
         )
-        add("--repetitions", type=int, default=3, metavar="N", help="initial runs of a candidate per pass (default: 3)")
+        add("--repetitions", type=int, default=3, metavar="N", help="initial runs per candidate and pass (default: 3)")
         add(
             "--max-repetitions",
             type=int,
             default=20,
             metavar="N",
-            help="maximum runs per pass of a candidate that stays undecided (default: 20)",
+            help="maximum runs per candidate and pass while the verdict is undecided (default: 20)",
         )
         add(
             "--max-runs",
             type=int,
             metavar="N",
-            help="stop after this many runs with the best plan so far; runs of the first baseline do not count "
-            "(default: the spec's)",
+            help="stop after N runs and keep the best plan so far; runs of the first baseline do not count "
+            "(default: the spec's limit)",
         )
         add(
             "--max-hours",
             type=float,
             metavar="H",
-            help="stop after this many hours with the best plan so far (default: the spec's)",
+            help="stop after H hours and keep the best plan so far (default: the spec's limit)",
         )
         add("--json", action="store_true", help="print the plan and its evidence as JSON")
         add_progress_option(parser)
-        add("--cancel", action="store_true", help="end the jobs of a search on nodes; finished runs are kept")
+        add("--cancel", action="store_true", help="cancel the jobs of a search on nodes; finished runs are kept")
         add("--open", action="store_true", help="open the plan's page in a browser at the end")
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Search and write the plan.
 
-        0 when every metric is in a certified subset, 4 when one is in none, 1 when a run failed, 130 when interrupted.
+        Result: 0 if every metric is in a certified subset, 4 if some metric is not, 1 if a run failed, 130 if
+        interrupted.
         """
         from unperturbed.harness.spec.load import load_spec
         from unperturbed.harness.studies.partition import SearchOptions, partition_campaign
@@ -120,11 +121,11 @@ class Command:
 
 
 def _show_forecast(progress: TerminalProgress, predicted: Forecast) -> None:
-    """Show what the search will probably take."""
+    """Show how many runs and hours the search will probably need."""
     progress.line(
         f"[bold]about {predicted.expected} runs[/bold]{_hours(predicted.hours_expected)} after the baseline: "
-        f"{predicted.low}{_hours(predicted.hours_low)} if all metrics go together, "
-        f"{predicted.high}{_hours(predicted.hours_high)} if no two do",
+        f"{predicted.low}{_hours(predicted.hours_low)} if all metrics can be collected together, "
+        f"{predicted.high}{_hours(predicted.hours_high)} if no two can",
         "forecast",
         expected=predicted.expected,
         low=predicted.low,
@@ -154,7 +155,7 @@ def _show_measurement(progress: TerminalProgress, measurement: Measurement) -> N
 
 
 def _show_plan(plan: Plan, folder: Path, notes: Sequence[str]) -> None:
-    """Print the certified subsets, then the metrics in none, and where the plan is."""
+    """Print the certified subsets, the metrics in no certified subset, and the path of the plan."""
     from unperturbed.analysis.partition import plan_table
 
     console = terminal()

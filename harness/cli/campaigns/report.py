@@ -12,25 +12,25 @@ from unperturbed.harness.cli.warming import warm_once
 
 
 class Command:
-    """Write a campaign's HTML report again and print its path; with --compare a page of two campaigns too."""
+    """Write a campaign's HTML report again and print its path; with --compare, also compare it with another one."""
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
-        """Add the campaign's folder, and that of another."""
+        """Add the arguments: the campaign, and another campaign to compare it with."""
         parser.add_argument("campaign", type=Path, metavar="CAMPAIGN|SPEC", help=CAMPAIGN_OR_SPEC)
         parser.add_argument(
             "--compare",
             type=Path,
             metavar="OTHER",
             help=(
-                "also write comparison.html: this campaign beside OTHER, a campaign's folder or spec, which stays "
-                "unchanged"
+                "also write comparison.html, which compares this campaign with OTHER (a campaign's folder or spec); "
+                "OTHER stays unchanged"
             ),
         )
         add_jobs(parser)
-        parser.add_argument("--open", action="store_true", help="open it in a browser")
+        parser.add_argument("--open", action="store_true", help="open the page in a browser")
 
     def run(self, arguments: argparse.Namespace) -> int:
-        """Write the report, and the comparison where another campaign is given; return 0."""
+        """Write the report, and the comparison if another campaign is given; return 0."""
         from unperturbed.analysis.report import render_comparison, write_page
         from unperturbed.harness.nodes.shares import whole_campaign
         from unperturbed.harness.results.judge import judge, judge_nodes
@@ -61,7 +61,7 @@ class Command:
 
 
 def _names(other: Path, folder: Path) -> tuple[str, str]:
-    """Return the ends of both paths by which they differ: their last folders, and more where these are the same."""
+    """Return the shortest ends of both paths that differ: the last folder, or more folders if these are equal."""
     parts = other.parts, folder.parts
     for count in range(1, max(map(len, parts)) + 1):
         one, two = ("/".join(path[-count:]) for path in parts)

@@ -1,4 +1,4 @@
-"""Run or resume a campaign, check it, write the report."""
+"""Run or resume a campaign, judge it, and write the report."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Command:
     takes_program = True
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
-        """Add the spec and the campaign's folder."""
+        """Add the arguments: the spec or program, the campaign's folder, and options."""
         parser.usage = "unperturbed run [options] (SPEC | -- ./program its arguments)"
         add = parser.add_argument
         add(
@@ -57,12 +57,12 @@ class Command:
             help="show the plan, its builds and, if known, its duration, without running or writing anything",
         )
         add_progress_option(parser)
-        add("--cancel", action="store_true", help="end the jobs of a campaign on nodes; finished runs are kept")
+        add("--cancel", action="store_true", help="cancel the jobs of a campaign on nodes; finished runs are kept")
         add("--open", action="store_true", help="open the report in a browser at the end")
         add_program_options(parser)
 
     def run(self, arguments: argparse.Namespace) -> int:
-        """Run what is left, then check it; return 1 when runs failed or rows are missing, 4 when perturbed."""
+        """Execute and judge the remaining runs; return 1 if runs failed or rows are missing, 4 if perturbed."""
         from unperturbed.harness.spec.load import load_spec
 
         progress = chosen_progress(arguments)
@@ -84,7 +84,7 @@ class Command:
 
 
 def _run_sweep(spec: CampaignSpec, folder: Path, arguments: argparse.Namespace) -> int:
-    """Run what is left of a sweep, and show its table; 1 when rows are missing."""
+    """Execute the remaining runs of a sweep and show its table; return 1 if rows are missing."""
     from unperturbed.collectors.data import TABLE
     from unperturbed.harness.spec.sections.parameters import points
     from unperturbed.harness.studies.sweep import run_sweep, run_sweep_on_nodes
@@ -102,7 +102,7 @@ def _run_sweep(spec: CampaignSpec, folder: Path, arguments: argparse.Namespace) 
             print_note(console, note)
         _show_missing(table)
         if table.frame.height:
-            print(f"table: {folder / TABLE}, and table.csv with table.json beside it")
+            print(f"table: {folder / TABLE}, with table.csv and table.json beside it")
     code = _RUNS_FAILED if table.missing else 0
     progress.result(code, campaign=str(folder))
     return code
@@ -114,9 +114,11 @@ def _show_missing(table: SweepTable) -> None:
     for row in failed[:_MOST_MISSING]:
         console.say(f"[red]failed, not in the table:[/red] {escape(point_text(row.parameters))}: {escape(row.why)}")
     if len(failed) > _MOST_MISSING:
-        console.say(f"[red]failed, not in the table:[/red] {len(failed) - _MOST_MISSING} more rows; table.json has all")
+        console.say(
+            f"[red]failed, not in the table:[/red] {len(failed) - _MOST_MISSING} more rows; table.json lists all"
+        )
     unmade = len(table.missing) - len(failed)
     if unmade:
-        console.say(f"[red]not made:[/red] {counted(unmade, 'row')}; repeat the run command to make them")
+        console.say(f"[red]missing:[/red] {counted(unmade, 'row')}; repeat the run command to measure them")
     if table.missing and not table.frame.height:
         console.say("No row is complete, so there is no table yet.")

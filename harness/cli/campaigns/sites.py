@@ -1,4 +1,4 @@
-"""Show where a spec's software metrics count, what they cannot see, and what an event costs."""
+"""Show where a spec's software metrics count, what they miss, and what one event costs."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ _SHOWN = 12
 
 
 class Command:
-    """List where each software metric of a spec counts, what it cannot see, and what an event costs; run nothing."""
+    """List where each software metric of a spec counts, what it misses, and what one event costs; run nothing."""
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
-        """Add the spec."""
+        """Add the arguments: the spec and options."""
         parser.add_argument("spec", type=Path, metavar="SPEC", help="an experiment's YAML file")
         parser.add_argument(
-            "--all", action="store_true", help=f"list every place, not only the first {_SHOWN} of each metric"
+            "--all", action="store_true", help=f"list every site, not only the first {_SHOWN} of each metric"
         )
         parser.add_argument("--json", action="store_true", help="print everything as JSON")
 
     def run(self, arguments: argparse.Namespace) -> int:
-        """Build, look, and print; 2 when a metric has no place in the program."""
+        """Build the program, find the sites and print them; raise SpecError if a metric has no site."""
         from unperturbed.harness.program.software_metrics import find_all_sites
         from unperturbed.harness.spec.load import load_spec
         from unperturbed.harness.spec.sections.parameters import at_a_point
@@ -80,7 +80,7 @@ def _show(found: SpecSites, *, most: int | None) -> None:
 
 def _show_metric(console: Console, metric: MetricSites, most: int | None) -> None:
     count = len(metric.sites)
-    places = f"{count} place{'' if count == 1 else 's'}" if count else "[bold red]no place[/bold red]"
+    places = f"{count} site{'' if count == 1 else 's'}" if count else "[bold red]no site[/bold red]"
     event = ", ".join(f"{key}: {_inner(value)}" for key, value in metric.event.to_json().items())
     cost = f"; {escape(metric.cost)}" if count else ""
     console.print(f"[bold]{escape(metric.name)}[/bold]  {escape('{' + event + '}')}  {places}{cost}")
@@ -91,10 +91,10 @@ def _show_metric(console: Console, metric: MetricSites, most: int | None) -> Non
         console.print(f"    … and {count - most} more (--all)", markup=False)
     for place in metric.uncounted[:most]:
         console.print(
-            f"    not seen: {_at(place)}{': ' if place.file else ''}{place.text}", markup=False, style="yellow"
+            f"    not counted: {_at(place)}{': ' if place.file else ''}{place.text}", markup=False, style="yellow"
         )
     if most is not None and len(metric.uncounted) > most:
-        console.print(f"    … and {len(metric.uncounted) - most} more that are not seen (--all)", markup=False)
+        console.print(f"    … and {len(metric.uncounted) - most} more that are not counted (--all)", markup=False)
 
 
 def _inner(value: object) -> str:

@@ -1,4 +1,4 @@
-"""Make the runs of one part of a campaign on nodes: what a node runs."""
+"""Execute the runs of one part of a campaign on nodes: the command that each node runs."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ class Command:
     resumable = True
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
-        """Add the part's folder."""
+        """Add the arguments: the part's folder and `--progress`."""
         parser.description = (
-            "Make the runs of one part of a campaign on nodes. `unperturbed run` has each node execute this; you type "
-            "it to run a part by hand, on the node that makes it."
+            "Execute the runs of one part of a campaign on nodes. `unperturbed run` starts this command on each node; "
+            "type it yourself only to run a part by hand, on the part's node."
         )
         parser.add_argument("part", type=Path, metavar="PART", help="the part's folder, CAMPAIGN/nodes/NN")
         add_progress_option(parser)
 
     def run(self, arguments: argparse.Namespace) -> int:
-        """Make what is left of the part; return 1 when runs failed."""
+        """Execute the part's remaining runs; return 1 if runs failed."""
         from unperturbed.harness.campaign.execution import SEARCH, SWEEP
         from unperturbed.harness.nodes.worker import work
         from unperturbed.harness.studies.partition_on_nodes import make_search_part

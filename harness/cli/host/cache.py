@@ -1,4 +1,4 @@
-"""Show or clear the user's cache, or compile ahead what the analyses need."""
+"""Show or clear the user's cache, or compile the loops of the analyses in advance."""
 
 from __future__ import annotations
 
@@ -15,33 +15,35 @@ from unperturbed.harness.cli.streams import print_json
 from unperturbed.harness.cli.warming import remember_warmed, warmers
 
 _PARTS: Mapping[str, tuple[tuple[str, ...], str]] = {
-    "kernels": (("kernels/*",), "compiled loops of the analyses; `cache warm` makes them"),
-    "sources": (("sources/*", "apt"), "Debian source packages of `debian:` in specs; fetched again when they are used"),
+    "kernels": (("kernels/*",), "compiled loops of the analyses; `cache warm` compiles them"),
+    "sources": (("sources/*", "apt"), "Debian source packages of `debian:` in specs; downloaded again when needed"),
     "runtime": (
         ("*",),
-        "samplers, observers, compiler launchers, objects for programs; compiled again when they are used",
+        "samplers, observers, compiler launchers, object files for programs; compiled again when needed",
     ),
 }
-"""The parts of the cache: patterns of their files, and what they hold. A file belongs to the first part it fits."""
+"""Parts of the cache: patterns of their files, and a description. A file belongs to the first part that it matches."""
 
 
 class Command:
     """`unperturbed cache info|clear|warm`."""
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
-        """Add what to do, and with which part."""
+        """Add the actions and their arguments."""
         todo = parser.add_subparsers(dest="action", required=True, metavar="info|clear|warm")
-        info = todo.add_parser("info", help="show what the cache holds, and its size")
-        info.add_argument("--json", action="store_true", help="print it as JSON")
-        clear = todo.add_parser("clear", help="clear the cache; not while a campaign runs")
+        info = todo.add_parser("info", help="show the content and size of the cache")
+        info.add_argument("--json", action="store_true", help="print the result as JSON")
+        clear = todo.add_parser("clear", help="clear the cache; not while a campaign is running")
         clear.add_argument(
-            "parts", nargs="*", metavar="PART", help=f"only these: {', '.join(_PARTS)} (default: everything)"
+            "parts", nargs="*", metavar="PART", help=f"parts to clear: {', '.join(_PARTS)} (default: all)"
         )
-        warm = todo.add_parser("warm", help="compile the loops of the analyses now, not at their first use")
-        warm.add_argument("parts", nargs="*", metavar="PART", help=f"only these: {', '.join(warmers())} (default: all)")
+        warm = todo.add_parser("warm", help="compile the loops of the analyses now instead of at their first use")
+        warm.add_argument(
+            "parts", nargs="*", metavar="PART", help=f"parts to compile: {', '.join(warmers())} (default: all)"
+        )
 
     def run(self, arguments: argparse.Namespace) -> int:
-        """Do it; return 0."""
+        """Execute the chosen action; return 0."""
         from unperturbed.common.user_cache import user_cache
 
         folder = user_cache()
@@ -58,11 +60,11 @@ def _require_known(parts: list[str], known: Mapping[str, object]) -> None:
     for part in parts:
         if part not in known:
             there = f"use {', '.join(known)}"
-            raise SpecError(f"the cache has no part {part!r}; {did_you_mean(part, known) or there}")
+            raise SpecError(f"unknown part {part!r} of the cache; {did_you_mean(part, known) or there}")
 
 
 def _entries(folder: Path) -> Mapping[str, list[Path]]:
-    """Return what each part holds: files, and folders with all that is in them."""
+    """Return the files and whole folders of each part."""
     taken: set[Path] = set()
     found = {}
     for part, (patterns, _) in _PARTS.items():

@@ -1,4 +1,4 @@
-"""The instrumenting compiler wrapper, for any build system."""
+"""Run a compiler and add software counters to the program, in any build system."""
 
 from __future__ import annotations
 
@@ -8,29 +8,28 @@ from pathlib import Path
 from unperturbed.errors import SpecError
 
 _EPILOG = """\
-Try metrics in a program before you write a spec, or count in one that a spec cannot build. A campaign needs no such
-build: it makes its own, one for each configuration, with the compilers {cc} and {cxx} of the spec's `build:`.
+Use this command to try metrics before you write a spec, or to count in a program that a spec cannot build. A campaign
+does not need it: the campaign builds each configuration itself, with {cc} and {cxx} in the spec's `build:`.
 
   cat > metrics.yaml                     software:
                                            steps: {loop: work}
   unperturbed cc --metrics metrics.yaml -- gcc -O2 -c x.c
-  unperturbed cc --metrics metrics.yaml -- gcc x.o -o x       # link by it too: the program gets the runtime
-  UNPERTURBED_TOTALS=totals.txt ./x                           # at its end it appends lines such as: steps 1000
+  unperturbed cc --metrics metrics.yaml -- gcc x.o -o x       # also link with it, to add the runtime
+  UNPERTURBED_TOTALS=totals.txt ./x                           # on exit, x appends lines such as: steps 1000
 
---sham builds the same program without the counting. Compare the two programs, and the one built without `unperturbed
-cc`, with any tool; or set `campaign: {sham: true}` in a spec, which builds and runs such programs by itself.
+--sham builds the same program without the counting. Compare both programs, and the program built without `unperturbed
+cc`, with any tool. Or set `campaign: {sham: true}` in a spec: the campaign then builds and runs such programs.
 
-With --layout TEXT the link step shuffles the objects and shifts the sections at random, in the same way for the same
-TEXT. Link a program with several texts to see how much layout changes its numbers. In a spec: `campaign: {layouts:
-varied}`.
+With --layout TEXT, the link step shuffles the objects and shifts the sections at random; TEXT is the random seed. Link
+a program with several seeds to see how much the layout changes its metrics. In a spec: `campaign: {layouts: varied}`.
 
-As CMake's launcher: -DCMAKE_C_COMPILER_LAUNCHER="unperturbed;cc;--metrics;/absolute/metrics.yaml;--", and
-CMAKE_CXX_COMPILER_LAUNCHER, CMAKE_C_LINKER_LAUNCHER, CMAKE_CXX_LINKER_LAUNCHER likewise.
+As CMake's launcher: -DCMAKE_C_COMPILER_LAUNCHER="unperturbed;cc;--metrics;/absolute/metrics.yaml;--"; set
+CMAKE_CXX_COMPILER_LAUNCHER, CMAKE_C_LINKER_LAUNCHER and CMAKE_CXX_LINKER_LAUNCHER likewise.
 
-Metrics of `preload:`, `python:` and `probe:` count in a campaign only; a warning names them.
+Metrics of `preload:`, `python:` and `probe:` work in a campaign only; a warning lists them.
 
-exit code: the compiler's; 2 wrong metrics file or usage; 3 the compiler cannot be run. A metric without a place gives
-a warning on standard error.
+exit code: the compiler's; 2 wrong metrics file or usage; 3 the compiler cannot be run. A metric without a site in the
+code causes a warning on standard error.
 """
 
 
@@ -46,13 +45,13 @@ class Command:
         add(
             "--sham",
             action="store_true",
-            help="replace every increment by a no-op of the same length: the same layout without the counting",
+            help="replace every increment with a no-op of the same length: same layout, no counting",
         )
         add(
             "--layout",
             default="",
             metavar="TEXT",
-            help="link the same code in another layout, with TEXT as the random seed",
+            help="link the same code in a different layout, with TEXT as the random seed",
         )
         add("compiler", nargs=argparse.REMAINDER, metavar="-- CC ARGS…", help="the compiler and its arguments")
 

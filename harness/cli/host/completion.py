@@ -9,21 +9,21 @@ _EPILOG = """\
   zsh     unperturbed completion zsh > ~/.zfunc/_unperturbed      (with  fpath+=~/.zfunc  before compinit in ~/.zshrc)
   fish    unperturbed completion fish > ~/.config/fish/completions/unperturbed.fish
 
-Or for one session of bash: source <(unperturbed completion bash). The script is self-contained: a key press starts no
-Python. Write it again after an update of the tool."""
+Or for one bash session: source <(unperturbed completion bash). The script is self-contained: pressing Tab does not
+start Python. Write the script again after updating the tool."""
 
 _FISH_PROGRAMS = "complete -c unperturbed -n 'contains -- -- (commandline -opc)' -F"
-"""The words behind `--` are another program's: files, which the other two shells offer there by themselves."""
+"""Completes files after `--`, where another program's words are; bash and zsh do so by themselves."""
 
 
 class Command:
     """`unperturbed completion bash|zsh|fish`."""
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
-        """Add the shell."""
+        """Add the `shell` argument."""
         parser.formatter_class = argparse.RawDescriptionHelpFormatter
         parser.epilog = _EPILOG
-        parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="shell to complete in")
+        parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="shell to write the script for")
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Print the script; return 0."""

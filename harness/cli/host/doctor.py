@@ -1,4 +1,4 @@
-"""Check what this host can count, what is noisy, and what to do about it."""
+"""Check what this host can count, what makes it noisy, and what to do about it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from unperturbed.harness.host.doctor import Examination, Finding, Status
     from unperturbed.harness.studies.readiness import Readiness
 
-FORMAT = 1  # Version of the JSON: it grows when a key's meaning changes, not when keys are added
+FORMAT = 1  # Version of the JSON: increased when a key's meaning changes, not when keys are added
 _STYLES: dict[Status, str] = {"good": "green", "note": "yellow", "bad": "bold red"}
 _SIGNS: dict[Status, str] = {"good": GOOD, "note": NOTE, "bad": BAD}
 _SUBJECT_WIDTH = 13
@@ -29,17 +29,21 @@ _INDENT = " " * (_SUBJECT_WIDTH + 5)
 
 
 class Command:
-    """`unperturbed doctor [SPEC]`: with a spec, also whether it can run here."""
+    """`unperturbed doctor [SPEC]`: with a spec, also check whether it can run here."""
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
-        """Add the spec."""
+        """Add the arguments: the spec and `--json`."""
         parser.add_argument(
-            "spec", type=Path, nargs="?", metavar="SPEC", help="an experiment's YAML file: can it run here?"
+            "spec",
+            type=Path,
+            nargs="?",
+            metavar="SPEC",
+            help="experiment's YAML file: also check whether it can run here",
         )
         parser.add_argument("--json", action="store_true", help="print everything as JSON")
 
     def run(self, arguments: argparse.Namespace) -> int:
-        """Examine the host; return 3 when the spec cannot run on it, 2 when its own limits forbid it, else 0."""
+        """Examine the host; return 3 if the spec cannot run here, 2 if the spec's own limits forbid it, else 0."""
         from unperturbed.harness.host.doctor import examine
         from unperturbed.harness.spec.load import load_spec
         from unperturbed.harness.studies.readiness import check_spec
@@ -55,7 +59,7 @@ class Command:
 
 
 def to_json(host: Examination, spec: Readiness | None) -> dict[str, Any]:
-    """Return everything as one object; docs/how-to/doctor.md describes its keys."""
+    """Return all findings as one object; docs/how-to/doctor.md describes its keys."""
     return {
         "format": FORMAT,
         "counting": [asdict(finding) for finding in host.counting],
@@ -80,7 +84,7 @@ def _spec_json(spec: Readiness) -> dict[str, Any]:
 
 
 def show(host: Examination, spec: Readiness | None) -> None:
-    """Print everything: a line a finding, with the command that mends it on a line of its own."""
+    """Print one line per finding, with the command that fixes it on a separate line."""
     console = terminal()
     for title, findings in (("Available counters", host.counting), ("Sources of noise", host.noise)):
         console.print(f"\n[bold]{title}[/bold]")
@@ -94,7 +98,7 @@ def show(host: Examination, spec: Readiness | None) -> None:
 
 def _show_findings(console: Terminal, findings: Sequence[Finding]) -> None:
     for before, finding in zip([None, *findings], findings, strict=False):
-        # Reason and remedy of the line above, for another metric for instance, are not repeated.
+        # Do not repeat the reason and remedy of the line above, for example for the next metric.
         repeated = before is not None and (before.why, before.mend) == (finding.why, finding.mend)
         _show_finding(console, replace(finding, why="", mend=None) if repeated else finding)
 
@@ -110,12 +114,12 @@ def _show_finding(console: Terminal, finding: Finding) -> None:
         for line in _lines(console, finding.why):
             console.say(f"[dim]{_INDENT}{escape(line)}[/dim]")
     if finding.mend is not None:
-        # Never broken: it is there to be copied.
+        # Not wrapped: users copy it.
         console.say(f"{_INDENT}[cyan]→ {escape(finding.mend)}[/cyan]")
 
 
 def _lines(console: Terminal, text: str) -> list[str]:
-    """Break a text to the terminal's width, hanging; in a pipe a text is one line."""
+    """Wrap a text to the terminal's width, with a hanging indent; in a pipe, do not wrap it."""
     given = text.splitlines() or [""]
     if not console.is_terminal:
         return given
@@ -129,14 +133,14 @@ def _show_spec(console: Terminal, spec: Readiness) -> None:
     console.print(f"\n[bold]{escape(spec.spec.name)}[/bold]")
     if spec.metrics:
         simulated = Cell("simulated (callgrind)", "undecided")
-        heads = (Column("metric"), Column("counted by"), Column("in the runs of pass"))
+        heads = (Column("metric"), Column("counted by"), Column("in passes"))
         rows = [
             (metric.metric, simulated if metric.source == "simulated" else metric.source, ", ".join(metric.passes))
             for metric in spec.metrics
         ]
         console.print(Table(heads, rows).to_rich())
     for source, why in spec.passes.reasons.items():
-        console.say(f"  [dim]not {source}: {escape(why)}[/dim]")
+        console.say(f"  [dim]source {source} is not used: {escape(why)}[/dim]")
     _show_findings(console, [problem.finding for problem in spec.problems])
     if spec.problems:
         reasons = counted(len(spec.problems), "reason")

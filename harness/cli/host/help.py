@@ -1,4 +1,4 @@
-"""Describe the tool, or one of its commands."""
+"""Describe the tool or one of its commands."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ class Command:
     """`unperturbed help [COMMAND]`: the same as `--help`."""
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
-        """Add the command to describe."""
+        """Add the `command` argument."""
         parser.add_argument("command", nargs="?", metavar="COMMAND", help="the command to describe (default: all)")
 
     def run(self, arguments: argparse.Namespace) -> int:
-        """Print the help; return 0, or 2 where there is no such command."""
+        """Print the help and return 0; raise SpecError if there is no such command."""
         from unperturbed.harness.cli.commands import all_commands
         from unperturbed.harness.cli.parser import make_parser, prepare_command, unknown_command
 

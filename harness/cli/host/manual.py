@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 _FILES = {
     "campaigns/NAME": "A campaign: its manifest, builds, runs, report.html and verdicts.json.",
-    "~/.cache/unperturbed": "What is compiled or fetched once for all campaigns; see unperturbed cache.",
-    "share/doc/unperturbed": "The documentation, in the installation's environment; messages name its pages docs/….",
+    "~/.cache/unperturbed": "Code compiled and sources downloaded once for all campaigns; see unperturbed cache.",
+    "share/doc/unperturbed": "The documentation, in the installation's environment; messages cite its pages as docs/….",
 }
 
 
@@ -21,7 +21,7 @@ class Command:
     """`unperturbed manual`: the help of all commands as one page."""
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
-        """Add no arguments."""
+        """Add examples to the help; the command has no arguments."""
         parser.formatter_class = argparse.RawDescriptionHelpFormatter
         parser.epilog = (
             "  unperturbed manual | man -l -\n"
@@ -76,7 +76,7 @@ def _usage(parser: argparse.ArgumentParser) -> str:
 
 
 def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
-    """Yield a paragraph an argument; of commands with commands of their own, theirs too."""
+    """Yield one paragraph per argument, and the usage of each subcommand."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             if parser.prog != "unperturbed":
@@ -106,6 +106,6 @@ def _definitions(entries: dict[str, str]) -> Iterator[str]:
 
 
 def _escaped(text: str) -> str:
-    """Return a text as roff shows it: no character begins a request or an escape, a minus stays one."""
+    """Escape a text for roff: no character starts a request or an escape, and a minus stays a minus."""
     text = text.replace("\\", r"\e").replace("-", r"\-")
     return rf"\&{text}" if text[:1] in {".", "'"} else text

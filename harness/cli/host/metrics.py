@@ -1,4 +1,4 @@
-"""List every metric of this host: source, unit, meaning, and how many fit one run."""
+"""List every metric of this host: source, unit, meaning, and how many fit into one run."""
 
 from __future__ import annotations
 
@@ -20,34 +20,36 @@ if TYPE_CHECKING:
 
 
 class Command:
-    """List every metric of this host: its source, unit and meaning, and how many fit one run."""
+    """List every metric of this host: its source, unit and meaning, and how many metrics fit into one run."""
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
-        """Add the pattern and what narrows or widens the list."""
+        """Add the pattern, and options that narrow or widen the list."""
         add = parser.add_argument
         add(
             "pattern",
             nargs="?",
             metavar="PATTERN",
-            help="only metrics that match: a glob on names ('perf::L1-*', 'sched:*'), or a part of a name or meaning",
+            help="list only matching metrics: a glob on names ('perf::L1-*', 'sched:*'), or part of a name or meaning",
         )
-        add("--json", action="store_true", help="print everything as JSON, including what cannot be counted")
-        add("--all", action="store_true", help="also show what cannot be counted here, each with its reason")
+        add("--json", action="store_true", help="print everything as JSON, including metrics that cannot be counted")
+        add("--all", action="store_true", help="also show metrics that cannot be counted here, each with the reason")
         from unperturbed.collectors.sources import source_names
 
         names = source_names()
-        add("--source", choices=names, metavar="NAME", help=f"only this source: {', '.join(names)}")
+        add("--source", choices=names, metavar="NAME", help=f"list only metrics of this source: {', '.join(names)}")
         add("--compiler", default="gcc", metavar="CC", help="C compiler for the trial program (default: gcc)")
 
     def run(self, arguments: argparse.Namespace) -> int:
-        """Try the events and print what came of it; 2 when no metric matches."""
+        """Try the events and print the result; raise SpecError if no metric matches."""
         from unperturbed.collectors.listing import list_metrics, nearest
 
         listing = list_metrics(arguments.compiler, pattern=arguments.pattern, source=arguments.source)
         if not listing.metrics and not listing.perf_metrics:
             names = nearest(arguments.pattern, list_metrics(arguments.compiler, source=arguments.source))
             proposal = (
-                f"; nearest are {', '.join(names)}" if names else "; `unperturbed metrics --all` lists every metric"
+                f"; the nearest names are {', '.join(names)}"
+                if names
+                else "; `unperturbed metrics --all` lists every metric"
             )
             by = f" of source {arguments.source}" if arguments.source else ""
             raise SpecError(f"no metric{by} matches {arguments.pattern!r}{proposal}")
@@ -83,7 +85,7 @@ def _as_json(listing: Listing) -> dict[str, Any]:
 
 
 def _show(listing: Listing, *, refused: bool, whole: bool) -> None:
-    """Print a table a source, the metrics that no source counts, then what fits one run."""
+    """Print one table per source, the metrics that no source counts, and how many metrics fit into one run."""
     from unperturbed.collectors.sources import source_names
 
     console = terminal(whole_rows=True)
@@ -97,7 +99,7 @@ def _show(listing: Listing, *, refused: bool, whole: bool) -> None:
         _table(console, f"cannot be counted here ({len(dead)})", dead, "why", _why)
     elif dead:
         console.print("[bold]cannot be counted here[/bold] (--all lists them)")
-        # One line for the metrics of a family that the preferred source refuses for one reason.
+        # One line for all metrics of a family that the preferred source refuses for the same reason.
         groups = Counter((metric.family, metric.ways[0].source, metric.ways[0].problem) for metric in dead)
         for (family, first, problem), number in groups.items():
             line = f"  {number} {family}{'' if number == 1 else 's'} — {first}: {problem}"
@@ -108,7 +110,7 @@ def _show(listing: Listing, *, refused: bool, whole: bool) -> None:
         _show_tracepoints(console, listing)
         if not refused:
             _summarise_perf_metrics(console, listing)
-        console.print("[bold]fits one run[/bold]")
+        console.print("[bold]metrics that fit into one run[/bold]")
         for state in listing.sources:
             name = f"{state.name} {state.version}".strip()
             fits = "–" if state.fits is None else str(state.fits)
@@ -140,7 +142,7 @@ def _show_tracepoints(console: Terminal, listing: Listing) -> None:
 
 
 def _show_perf_metrics(console: Terminal, listing: Listing) -> None:
-    """Print metrics of perf's tables, which a spec asks for under `derived`."""
+    """Print the metrics of perf's tables, which a spec requests under `derived`."""
     rows = [
         (f"perf-metric:{metric.asked}", ", ".join(metric.groups), metric.meaning) for metric in listing.perf_metrics
     ]

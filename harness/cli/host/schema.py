@@ -1,4 +1,4 @@
-"""Print the JSON Schema of the spec, of verdicts.json or of plan.json."""
+"""Print the JSON Schema of a spec, of verdicts.json or of plan.json."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from unperturbed.harness.cli.streams import print_json
 
 
 class Command:
-    """Print a JSON Schema: of the spec, for editors that complete and check YAML, or of a file of results."""
+    """Print a JSON Schema: of a spec, for editors that complete and check YAML, or of a result file."""
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
-        """Add the choice of the file."""
+        """Add the `file` argument."""
         parser.add_argument(
             "file",
             nargs="?",
             choices=("spec", "verdicts", "plan"),
             default="spec",
-            help="spec: input of a campaign; verdicts: verdicts.json of a campaign; plan: plan.json of a partition "
-            "(spec)",
+            help="spec (default): input of a campaign; verdicts: verdicts.json of a campaign; plan: plan.json of a "
+            "partition",
         )
 
     def run(self, arguments: argparse.Namespace) -> int:

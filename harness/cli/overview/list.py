@@ -1,4 +1,4 @@
-"""List the campaigns below a folder: runs done, failed and left, and verdicts."""
+"""List the campaigns in a folder: runs done, runs failed, and verdicts."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ class Command:
     """`unperturbed list [FOLDER]`."""
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
-        """Add the folder."""
+        """Add the arguments: the folder and `--json`."""
         parser.add_argument(
             "folder",
             type=Path,
             nargs="?",
             metavar="FOLDER",
-            help="folder to search, some levels deep (default: campaigns if it exists, else the current folder)",
+            help="folder to search, a few levels deep (default: campaigns/ if it exists, else the current folder)",
         )
         parser.add_argument("--json", action="store_true", help="print everything as JSON")
 
     def run(self, arguments: argparse.Namespace) -> int:
-        """Print a row a campaign; return 0."""
+        """Print one row for each campaign; return 0."""
         from unperturbed.harness.campaign.summary import find_campaigns, read_summary
 
         folder: Path = arguments.folder or (HOME if HOME.is_dir() else Path())
@@ -45,7 +45,10 @@ class Command:
         elif found:
             _show(found)
         else:
-            print(f"no campaign in {folder.absolute()}; make one with: unperturbed run SPEC, or run -- ./program")
+            print(
+                f"no campaign in {folder.absolute()}: create one with `unperturbed run SPEC` or `unperturbed run -- "
+                "./program`"
+            )
         return 0
 
 
@@ -64,11 +67,11 @@ def _show(found: Sequence[CampaignSummary]) -> None:
                 summary.problem or verdicts,
             ]
         )
-    columns = [Column(head) for head in ("folder", "state", "runs", "begun", "verdicts")]
+    columns = [Column(head) for head in ("folder", "state", "runs", "started", "verdicts")]
     console.print(Table(columns, rows).to_rich())
     left = [summary for summary in found if summary.phase == "stopped"]
     if left:
-        console.print(f"To resume a stopped campaign ({len(left)} here), repeat its run command.")
+        console.print(f"To resume a stopped campaign ({len(left)} in this list), repeat its run command.")
 
 
 def _runs(summary: CampaignSummary) -> str:

@@ -1,4 +1,4 @@
-"""Show the state of a campaign: runs done and left, time left, what waits and why."""
+"""Show the state of a campaign: runs done and left, time left, and why it waits."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ class Command:
     """`unperturbed status CAMPAIGN|SPEC`."""
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
-        """Add the campaign's folder."""
+        """Add the arguments: the campaign and `--json`."""
         parser.description = (
-            "Show the state of a campaign, from any terminal, while it runs or later. Nothing is written, and a "
-            "campaign that runs is not disturbed."
+            "Show the state of a campaign from any terminal, while the campaign runs or later. The command writes "
+            "nothing and does not disturb a running campaign."
         )
         parser.add_argument("campaign", type=Path, metavar="CAMPAIGN|SPEC", help=CAMPAIGN_OR_SPEC)
         parser.add_argument("--json", action="store_true", help="print everything as JSON")
 
     def run(self, arguments: argparse.Namespace) -> int:
-        """Print the state; return 0."""
+        """Print the campaign's state; return 0."""
         from unperturbed.harness.nodes.status import read_status
 
         status = read_status(campaign_folder(arguments.campaign))
@@ -57,7 +57,7 @@ def _show(status: CampaignStatus) -> None:
         counts = [str(part.runs.get(state, 0)) for state in ("done", "running", "failed", "planned")]
         rows.append(
             [
-                part.node or "not chosen yet",
+                part.node or "node not chosen yet",
                 Cell(part.phase, TONES.get(part.phase, "")),
                 *counts,
                 "" if part.phase in ("done", "failed") else left,
@@ -72,12 +72,14 @@ def _show(status: CampaignStatus) -> None:
 
 
 def _remarks(part: PartStatus) -> list[str]:
-    """Return notes below the table: the run being made, why the part waits, and its failures."""
+    """Return the lines below the table for one part: its current run, why it waits, and its failures."""
     found = []
     if part.current is not None:
         now = part.current
         again = f", attempt {now.attempt}" if now.attempt > 1 else ""
-        found.append(f"now:    run {now.run} ({now.configuration}, {now.pass_name}{again}), {duration(now.seconds)}")
+        found.append(
+            f"now:    run {now.run} ({now.configuration}, {now.pass_name}{again}), running for {duration(now.seconds)}"
+        )
     if part.waits:
         found.append(f"waits:  {part.waits}")
     return found + [f"failed: {failure}" for failure in part.failures]

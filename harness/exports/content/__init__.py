@@ -1,1 +1,1 @@
-"""Exported content of a campaign: its runs in one column layout, aligned if wanted, with phases as slices of time."""
+"""Exported content of a campaign: runs with the same columns, optionally aligned, with phases as slices of time."""

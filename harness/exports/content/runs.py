@@ -1,4 +1,4 @@
-"""Runs as they are exported: each with its place in the campaign, all in the column layout of the whole campaign."""
+"""Exported runs, each with its configuration and pass, all with the columns of the whole campaign."""
 
 from __future__ import annotations
 
@@ -20,40 +20,40 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Slice:
-    """A named stretch of a run."""
+    """Named range of a run's intervals."""
 
-    track: str  # What it belongs to, as `phases`. The slices of one track do not overlap.
-    name: str  # Its name
-    # first, stop: Its first interval, and the one behind its last.
+    track: str  # Name of the slice's track, such as `phases`. The slices of one track do not overlap.
+    name: str  # The slice's name
+    # first, stop: The slice's first interval, and the interval after its last.
     first: int
     stop: int
 
 
 @dataclass(frozen=True, eq=False)
 class ExportedRun:
-    """A run and its place in the campaign."""
+    """Exported run: its trace, its configuration and pass, and its slices."""
 
-    trace: Trace  # Its intervals
-    id: str  # The run's id; a name of the file where it belongs to no campaign
-    # configuration, pass_name: What was measured in it; empty where it belongs to no campaign.
+    trace: Trace  # The run's intervals
+    id: str  # The run's id; a name derived from the file's if the run does not belong to a campaign
+    # configuration, pass_name: The run's configuration and pass; empty if the run does not belong to a campaign.
     configuration: str = ""
     pass_name: str = ""
-    repetition: int | None = None  # Which repetition of that it is, from 1
-    seconds: float | None = None  # Wall time of the program, the tool's own simulators included
-    started: str | None = None  # When it started, ISO 8601
-    slices: tuple[Slice, ...] = ()  # Named stretches of it, in the order of their tracks and of time
+    repetition: int | None = None  # Repetition of this configuration and pass, from 1
+    seconds: float | None = None  # Wall time of the program, including simulation
+    started: str | None = None  # Start time, ISO 8601
+    slices: tuple[Slice, ...] = ()  # Named ranges of intervals, ordered by track and time
 
     @property
     def title(self) -> str:
-        """The configuration and the run's id."""
+        """Title of the run: its configuration and its id."""
         return f"{self.configuration} {self.id}".strip()
 
     def bounds(self, one: Slice) -> tuple[int, int]:
-        """Return when a slice begins and ends [ns], on the time axis of the trace."""
+        """Return a slice's begin and end [ns] on the trace's time axis."""
         return int(self.trace.begin_ns[one.first]), int(self.trace.end_ns[one.stop - 1])
 
     def totals(self) -> dict[str, int | float]:
-        """Return the totals of the run's counters; a gauge or a formula over intervals has none."""
+        """Return the totals of the run's counters; gauges and formulas over intervals have no total."""
         found: dict[str, int | float] = {}
         for name, metric in self.trace.metrics.items():
             if metric.semantics == "counter" and metric.kind != "derived":
@@ -68,9 +68,9 @@ class ExportedRuns:
 
     name: str  # The campaign's name, or the run's
     runs: tuple[ExportedRun, ...]  # In the order of the plan
-    metrics: Mapping[str, Metric]  # The metrics of all runs of the campaign, of those too that are not among `runs`
-    table: pl.LazyFrame  # The intervals of all runs of the campaign, of those too that are not among `runs`
-    aligned_to: str = ""  # The run whose time axis all others were brought to; empty where each has its own
+    metrics: Mapping[str, Metric]  # The metrics of all runs of the campaign, including runs that are not in `runs`
+    table: pl.LazyFrame  # The intervals of all runs of the campaign, including runs that are not in `runs`
+    aligned_to: str = ""  # The reference run that all others were aligned to; empty if each run has its own time axis
 
     def __iter__(self) -> Iterator[ExportedRun]:
         return iter(self.runs)
@@ -79,14 +79,14 @@ class ExportedRuns:
         return len(self.runs)
 
     def to_frame(self) -> pl.DataFrame:
-        """Return all intervals as `up.load(folder).frame()`, with the same columns whichever runs were selected."""
+        """Return all intervals as `up.load(folder).frame()` does; the columns do not depend on the selected runs."""
         import polars as pl  # noqa: PLC0415  slow to load
 
         return self.table.filter(pl.col("run").is_in([run.id for run in self.runs])).collect()
 
 
 def single_run(trace: Trace, name: str) -> ExportedRuns:
-    """Return one trace as runs to export."""
+    """Return a trace as exported runs with a single run."""
     facts = trace.attributes
     own: Mapping[str, Any] = {"run": "merged"} if "merged" in facts else facts
     run = ExportedRun(
@@ -102,13 +102,13 @@ def single_run(trace: Trace, name: str) -> ExportedRuns:
 
 
 def read_runs(folder: Path, *, configurations: Sequence[str] = (), ids: Sequence[str] = ()) -> ExportedRuns:
-    """Read the finished runs of a campaign, or those of some configurations and with some ids."""
+    """Read the finished runs of a campaign, or only those with the given configurations and ids."""
     spec = recorded_campaign(folder)
     with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:
         states, identity = manifest.runs("done"), manifest.fact("id")
     runs = [_read(folder, state, identity) for state in states]
     if not runs:
-        raise SpecError(f"{folder}: no run of this campaign is done: nothing to export")
+        raise SpecError(f"{folder}: nothing to export: no run of this campaign has finished")
     _require_known(folder, "--configuration", configurations, [run.configuration for run in runs])
     _require_known(folder, "--run", ids, [run.id for run in runs])
     chosen = [
@@ -118,7 +118,8 @@ def read_runs(folder: Path, *, configurations: Sequence[str] = (), ids: Sequence
     ]
     if not chosen:
         raise SpecError(
-            f"{folder}: no run of {listing(configurations)} is among {listing(ids)}; leave out --configuration or --run"
+            f"{folder}: no run matches --configuration {listing(configurations, 'or')} and --run {listing(ids, 'or')}; "
+            "leave out one of these options"
         )
     metrics: dict[str, Metric] = {}
     for run in runs:
@@ -139,4 +140,4 @@ def _require_known(folder: Path, option: str, asked: Sequence[str], known: Seque
     for name in asked:
         if name not in there:
             meant = did_you_mean(name, there) or f"use {listing(there, 'or')}"
-            raise SpecError(f"{option} {name}: {folder} has no finished run of that name; {meant}")
+            raise SpecError(f"{option} {name} matches no finished run in {folder}; {meant}")

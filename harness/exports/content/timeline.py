@@ -1,4 +1,4 @@
-"""All runs of an export on the time axis of one."""
+"""Alignment of all exported runs to the time axis of a reference run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def align_runs(runs: ExportedRuns, spec: CampaignSpec) -> tuple[ExportedRuns, tuple[str, ...]]:
-    """Bring all runs to the time axis of one, the first of the anchor's if any; note paths not to be trusted."""
+    """Align all runs to the first anchor run, or else the first run; return notes on unreliable alignments."""
     notes, found = [], []
     reference = next((run for run in runs if run.configuration == ANCHOR), runs.runs[0])
     for run in runs:
@@ -32,7 +32,7 @@ def align_runs(runs: ExportedRuns, spec: CampaignSpec) -> tuple[ExportedRuns, tu
             path = _alignment(spec, reference, run)
         except DataError as error:
             raise DataError(
-                f"run {run.title} cannot be aligned with run {reference.title}: {error}; choose runs by "
+                f"run {run.title} cannot be aligned with run {reference.title}: {error}; select other runs with "
                 "--configuration or --run"
             ) from None
         if path.warning:
@@ -50,10 +50,10 @@ def _alignment(spec: CampaignSpec, reference: ExportedRun, run: ExportedRun) -> 
 
 
 def place_on_axis(path: WarpPath, reference: Trace) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return when the intervals of an aligned run begin and end on the reference's time axis, without further gaps.
+    """Return begin and end of an aligned run's intervals on the reference's time axis, adding no gaps.
 
-    An interval of the reference that shows the work of several of the other run is divided evenly among them.
-    `path`: Its `x_index` counts the reference's intervals, its `y_index` the other run's.
+    A reference interval that is aligned with several intervals of the other run is divided evenly among them.
+    `path`: `x_index` numbers the reference's intervals, `y_index` the other run's.
     """
     x, y = path.x_index, path.y_index
     many = np.bincount(x)[x]

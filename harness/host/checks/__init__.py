@@ -1,1 +1,1 @@
-"""The doctor's checks of a host: a module a subject, a record `HostCheck` a check (see `harness.host.doctor`)."""
+"""The doctor's checks of a host: one module per subject, one `HostCheck` per check (see `harness.host.doctor`)."""

@@ -1,8 +1,8 @@
-"""Asks libpapi what it can do, in a process of its own: whatever the library does there, the doctor lives on.
+"""Query libpapi's capabilities in a separate process: if the library crashes, the doctor continues.
 
-Run as a script, without this project's packages, with the path of a library or none; prints one JSON object.
-Libraries and versions are tried as the runtime tries them (`collectors/sources/papi/event_set.c`). The doctor needs no
-compiler and writes nothing, unlike the C program by which `collectors.sources.papi` asks PAPI more.
+Run this file as a script, without this project's packages, with the path of a library or none; it prints one JSON
+object. It tries libraries and versions in the same order as the runtime (`collectors/sources/papi/event_set.c`). It
+needs no compiler and writes nothing, unlike the C program with which `collectors.sources.papi` queries PAPI.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _INVALID = -1
 _FIRST_PRESET = -(1 << 31)
 
 _DISABLED_REASON = 128 + 64 + 128 + 3 * 64
-"""Offset of `disabled_reason` in PAPI_component_info_t: what stands before it is the same in versions 5 to 7."""
+"""Offset of `disabled_reason` in PAPI_component_info_t: the fields before it are the same in versions 5 to 7."""
 
 
 def _load(libraries: tuple[str, ...]) -> tuple[ctypes.CDLL | None, str]:
-    """Return the first that can be loaded, or None and why the last one cannot."""
+    """Return the first library that can be loaded, or None and the error of the last library."""
     problem = ""
     for name in libraries:
         try:
@@ -38,7 +38,7 @@ def _ask(given: str) -> dict[str, object]:
     if papi is None:
         return {"error": problem if given else "no libpapi could be loaded"}
     if not hasattr(papi, "PAPI_library_init"):
-        return {"error": "it is not a PAPI: it has no function PAPI_library_init"}
+        return {"error": "the library is not PAPI: it has no function PAPI_library_init"}
     code = -1
     for major, minor in _VERSIONS:
         code = papi.PAPI_library_init(major << 24 | minor << 16)
@@ -47,12 +47,12 @@ def _ask(given: str) -> dict[str, object]:
     else:
         if code == _INVALID:
             known = ", ".join(f"{major}.{minor}" for major, minor in reversed(_VERSIONS))
-            return {"error": f"PAPI_library_init: this PAPI is none of {known}"}
+            return {"error": f"PAPI_library_init: unsupported PAPI version (supported: {known})"}
         papi.PAPI_strerror.restype = ctypes.c_char_p
         return {"error": f"PAPI_library_init: {(papi.PAPI_strerror(code) or b'').decode(errors='replace')}"}
     index = papi.PAPI_get_component_index(b"perf_event")
     if index < 0:
-        return {"error": "it was built without its perf_event component"}
+        return {"error": "the library was built without the perf_event component"}
     papi.PAPI_get_component_info.restype = ctypes.c_void_p
     component = papi.PAPI_get_component_info(index)
     version = papi.PAPI_get_opt(_LIBRARY_VERSION, None)

@@ -1,4 +1,4 @@
-"""Other activity on this host: load, busy processes, swap, CPU quota, time that other guests take."""
+"""Other activity on this host: load, busy processes, swap, CPU quota, and time that other guests take."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _KERNEL_THREADS = 2  # The kernel's own threads are children of process 2
 
 @dataclass(frozen=True)
 class BusyProcess:
-    """A process beside this one."""
+    """Another process that uses CPU time."""
 
-    pid: int  # Its number
+    pid: int  # Its process ID
     name: str  # Its name
-    cpus: float  # CPUs that it uses; 1.0 is one all the time
+    cpus: float  # CPUs that it uses; 1.0 means one CPU all the time
     kernel: bool = False  # Whether it is a thread of the kernel
 
 
 def busy_processes(seconds: float = _WATCHED_S) -> tuple[BusyProcess, ...]:
-    """Watch this host; return other processes that use a tenth of a CPU or more, but no ancestors, busiest first."""
+    """Return the processes that use at least a tenth of a CPU, busiest first, without this process's ancestors."""
     own = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
     before = _cpu_seconds()
     began = time.monotonic()
@@ -44,7 +44,7 @@ def busy_processes(seconds: float = _WATCHED_S) -> tuple[BusyProcess, ...]:
 
 
 def _cpu_seconds() -> dict[psutil.Process, float]:
-    """Return the CPU time of each process; psutil distinguishes one from a later one with the same number."""
+    """Return the CPU time of each process; psutil distinguishes processes that reuse an ID."""
     return {
         process: process.info["cpu_times"].user + process.info["cpu_times"].system
         for process in psutil.process_iter(["name", "ppid", "cpu_times"])
@@ -60,19 +60,19 @@ def processes(host: Host) -> Finding | None:
     try:
         return neighbours(busy_processes())
     except (psutil.Error, OSError):
-        return Finding("processes", "note", "/proc cannot be read, so other processes were not looked for")
+        return Finding("processes", "note", "/proc cannot be read, so other busy processes are unknown")
 
 
 def neighbours(busy: Sequence[BusyProcess]) -> Finding:
-    """Return the finding from the other processes that are busy."""
+    """Return the finding on other busy processes."""
     if not busy:
-        return Finding("processes", "good", "no other process uses a tenth of a CPU")
+        return Finding("processes", "good", "no other process uses as much as a tenth of a CPU")
     shown = ", ".join(f"{process.name} [{process.pid}] {process.cpus:.0%}" for process in busy[:_SHOWN])
     more = f" and {len(busy) - _SHOWN} more" if len(busy) > _SHOWN else ""
     total = sum(process.cpus for process in busy)
     why = (
-        "They take CPU time, caches and memory from the program. Wait for them, or hold them while a campaign runs "
-        "(-CONT lets them go on)."
+        "They take CPU time, caches and memory from the program. Wait for them to end, or stop them while a campaign "
+        "runs (kill -CONT continues them)."
     )
     pids = [str(process.pid) for process in busy if not process.kernel]
     mend = f"kill -STOP {' '.join(pids)}" if pids else None
@@ -83,16 +83,16 @@ def neighbours(busy: Sequence[BusyProcess]) -> Finding:
 
 @check("load", "noise", rank=40)
 def load(host: Host) -> Finding:
-    """Check how much work waited for the CPUs in the last minute."""
+    """Check the load average of the last minute."""
     loads = text(host.root / "proc/loadavg")
     if not loads:
         return Finding("load", "note", "/proc/loadavg cannot be read, so the load of this host is unknown")
     average = float(loads.split()[0])
     cpus = len(cpu_list(text(host.root / "sys/devices/system/cpu/online") or "0"))
-    what = f"load of the last minute is {average:.2f} on {cpus} CPUs"
+    what = f"the load of the last minute is {average:.2f} on {cpus} CPUs"
     if average < cpus / 4:
         return Finding("load", "good", what)
-    why = "Other work disturbs: runs are held up, caches shared, intervals stretched."
+    why = "Other work delays runs, shares their caches, and stretches intervals."
     return Finding(
         "load", "bad" if average >= cpus else "note", what, why, "ps -eo pcpu,pid,user,comm --sort=-pcpu | head"
     )
@@ -100,21 +100,21 @@ def load(host: Host) -> Finding:
 
 @check("swap", "noise", rank=110)
 def swap(host: Host) -> Finding:
-    """Check whether memory has been moved to a disk."""
+    """Check whether memory has been swapped out."""
     lines = (text(host.root / "proc/swaps") or "").splitlines()[1:]
     used = sum(int(line.split()[3]) for line in lines)
     eagerness = number(host.root / "proc/sys/vm/swappiness")
     if not lines:
         return Finding("swap", "good", "no swap")
     if used == 0:
-        return Finding("swap", "good", f"swap is configured and unused (swappiness {eagerness})")
-    why = "Fetching a page of the program from it costs milliseconds within an interval. (swapon -a undoes this.)"
+        return Finding("swap", "good", f"swap is configured but unused (swappiness {eagerness})")
+    why = "Reading a page of the program from swap costs milliseconds within an interval. To undo: swapon -a."
     return Finding("swap", "note", f"{used / 1024:.0f} MiB are swapped out (swappiness {eagerness})", why, "swapoff -a")
 
 
 @check("steal", "noise", rank=70)
 def steal(host: Host) -> Finding | None:
-    """Check how much time other guests of the same machine took; None where nothing is counted."""
+    """Check how much time other guests of the same machine took; None if none is counted."""
     words = ((text(host.root / "proc/stat") or "").splitlines() or [""])[0].split()
     if len(words) < 9:
         return None
@@ -126,16 +126,16 @@ def steal(host: Host) -> Finding | None:
     what = f"other guests of this machine took {share:.2%} of the time since the system was started"
     if share < 0.001:
         return Finding("steal", "good", what)
-    why = "Runs are held up from outside, unseen by the program. Only a dedicated machine or dedicated CPUs help."
+    why = "Runs are delayed from outside, invisibly to the program. Only a dedicated machine or dedicated CPUs help."
     return Finding("steal", "bad" if share >= 0.02 else "note", what, why)
 
 
 @check("quota", "noise", rank=60)
 def quota(host: Host) -> Finding | None:
-    """Check whether a control group limits this process's CPU time; None when none does."""
+    """Check whether a control group limits this process's CPU time; None if none does."""
     for folder, limit in _limits(host.root):
         what = f"the control group of this process may use {limit:g} CPUs"
-        why = "Once its share of each 100 ms is used up, everything in it pauses: gaps within runs."
+        why = "Once the group has used its share of each 100 ms, all its processes pause, which leaves gaps in runs."
         if host.container == "docker":
             mend = "docker update --cpus 0 CONTAINER    # on the container's host"
         elif (folder / "cpu.max").exists():
@@ -147,7 +147,7 @@ def quota(host: Host) -> Finding | None:
 
 
 def _limits(root: Path) -> Iterator[tuple[Path, float]]:
-    """Yield the limited control groups above this process, the nearest first, each with the CPUs that it may use."""
+    """Yield the control groups that limit this process's CPU time, nearest first, each with its number of CPUs."""
     for line in (text(root / "proc/self/cgroup") or "").splitlines():
         _, controllers, path = line.split(":", 2)
         unified = not controllers
@@ -162,7 +162,7 @@ def _limits(root: Path) -> Iterator[tuple[Path, float]]:
 
 
 def _limit(folder: Path, *, unified: bool) -> float | None:
-    """Return the CPUs that a control group of version 2 (unified) or 1 may use; None for all."""
+    """Return the number of CPUs that a control group (version 2 if `unified`, else 1) may use; None if unlimited."""
     if unified:
         words = (text(folder / "cpu.max") or "max").split()
         return None if words[0] == "max" else int(words[0]) / int(words[1])

@@ -1,4 +1,4 @@
-"""Settings that make equal runs differ: SMT, isolation, memory, address layout, clock; governor, turbo, heat, power."""
+"""Settings that make equal runs differ: SMT, isolation, memory, layout, clock, governor, turbo, temperature, power."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _CHEAP_CLOCKS = "tsc arch_sys_counter kvm-clock hyperv_clocksource_tsc_page time
 def smt(host: Host) -> Finding:
     """Check whether two CPUs share a core."""
     if number(host.root / _CPUS / "smt/active") != 1:
-        return Finding("SMT", "good", "no two CPUs share a core (SMT is off or not there)")
+        return Finding("SMT", "good", "no two CPUs share a core (SMT is off or not available)")
     shared = {text(file) for file in (host.root / _CPUS).glob("cpu[0-9]*/topology/thread_siblings_list")}
     pairs = sorted(cpus for cpus in map(cpu_list, filter(None, shared)) if len(cpus) > 1)
     listed = f": {'; '.join(ranges(pair) for pair in pairs[:4])}{'; …' if len(pairs) > 4 else ''}" if pairs else ""
-    why = "Whatever runs on the sibling takes half the program's core: its caches, its ports, some of its counters."
+    why = "A process on the sibling CPU takes half of the program's core: caches, ports, and some counters."
     return Finding("SMT", "note", f"CPUs share cores{listed}", why, f"echo off | tee /{_CPUS}/smt/control")
 
 
@@ -38,19 +38,19 @@ def isolation(host: Host) -> Finding:
     if (host.root / "etc/default/grub").exists() and len(online) > 1:
         kept = f"isolcpus={online[-1]} rcu_nocbs={online[-1]}"
         mend = f"sed -i 's/^GRUB_CMDLINE_LINUX=\"/&{kept} /' /etc/default/grub && update-grub    # then restart"
-    why = "Other tasks and the kernel's own work run on the program's CPU. After isolating one: taskset -c it."
+    why = "Other tasks and the kernel's own work run on the program's CPU. Isolate a CPU, and use it with taskset -c."
     return Finding("isolation", "note", "no CPU is isolated", why, mend)
 
 
 @check("huge pages", "noise", rank=140)
 def huge_pages(host: Host) -> Finding | None:
-    """Check whether the kernel makes huge pages by itself; None when it has none."""
+    """Check whether the kernel creates huge pages on its own; None if it does not support huge pages."""
     modes = re.search(r"\[(\w+)\]", text(host.root / "sys/kernel/mm/transparent_hugepage/enabled") or "")
     if modes is None:
         return None
     if modes[1] != "always":
         return Finding("huge pages", "good", f"transparent huge pages: {modes[1]}")
-    why = "The kernel joins pages when it finds the time: page faults and TLB misses differ from run to run."
+    why = "The kernel merges pages whenever it has time: page faults and TLB misses differ from run to run."
     mend = "echo madvise | tee /sys/kernel/mm/transparent_hugepage/enabled"
     return Finding("huge pages", "note", "transparent huge pages: always", why, mend)
 
@@ -60,9 +60,9 @@ def layout(host: Host) -> Finding:
     """Check whether addresses differ from run to run."""
     if number(host.root / "proc/sys/kernel/randomize_va_space") == 2:
         return Finding(
-            "layout", "good", "addresses are random in every run: no layout is favoured (setarch -R fixes them)"
+            "layout", "good", "addresses are random in every run, so no layout is favoured (setarch -R fixes them)"
         )
-    why = "All runs share one layout of memory, lucky or not, and its effect on caches looks like the program's own."
+    why = "All runs share one memory layout, whose effect on caches looks like a property of the program."
     return Finding("layout", "note", "addresses are not fully random", why, "sysctl kernel.randomize_va_space=2")
 
 
@@ -73,26 +73,26 @@ def memory_nodes(host: Host) -> Finding | None:
     if len(nodes) < 2:
         return None
     if number(host.root / "proc/sys/kernel/numa_balancing"):
-        why = "Pages are unmapped to see who uses them, and moved: page faults that are not the program's own."
+        why = "To see which CPU uses a page, the kernel unmaps it: the program gets page faults that are not its own."
         what = f"the kernel moves pages between {len(nodes)} memory nodes"
         return Finding("memory nodes", "note", what, why, "sysctl kernel.numa_balancing=0")
-    return Finding("memory nodes", "good", f"{len(nodes)} memory nodes; pages stay where they are")
+    return Finding("memory nodes", "good", f"{len(nodes)} memory nodes; the kernel does not move pages")
 
 
 @check("clock", "noise", rank=160)
 def clock(host: Host) -> Finding | None:
-    """Check whether a time stamp is cheap; None where the clock source is unknown."""
+    """Check whether a time stamp is cheap; None if the clock source is unknown."""
     folder = host.root / "sys/devices/system/clocksource/clocksource0"
     source = text(folder / "current_clocksource")
     if not source:
         return None
     if source in _CHEAP_CLOCKS.split():
-        return Finding("clock", "good", f"clock source {source}: time stamps cost no system call")
+        return Finding("clock", "good", f"clock source {source}: time stamps need no system call")
     better = [name for name in (text(folder / "available_clocksource") or "").split() if name in _CHEAP_CLOCKS.split()]
     mend = (
         f"echo {better[0]} | tee /sys/devices/system/clocksource/clocksource0/current_clocksource" if better else None
     )
-    why = "Every time stamp is a system call, and a slow one: samples cost more, intervals are less even."
+    why = "Every time stamp is a slow system call: samples cost more, and intervals are less even."
     return Finding("clock", "note", f"clock source {source}", why, mend)
 
 
@@ -100,8 +100,8 @@ _PROCESSOR_SENSORS = "coretemp k10temp zenpower cpu_thermal cpu-thermal soc_ther
 _NEAR_C = 10.0
 _WARM_C = 20.0
 _HOT_C = 85.0
-"""A processor throttles at its limit: within `_NEAR_C` of it is bad, within `_WARM_C` is worth a note. Where a sensor
-has no known limit, `_HOT_C` is worth one."""
+"""A processor throttles at its limit: within `_NEAR_C` of the limit is bad, within `_WARM_C` is worth a note. If the
+limit is unknown, `_HOT_C` is worth a note."""
 
 
 @check("governor", "noise", rank=10)
@@ -114,31 +114,32 @@ def governor(host: Host) -> Finding:
             by_governor[name].append(cpu)
     if not by_governor:
         if host.virtual_machine:
-            why = "Times vary with it; counts of events do not."
-            return Finding("governor", "note", "the machine that hosts this guest decides its speed, unseen", why)
+            why = "Times vary with the speed; counts of events do not."
+            what = "the host of this virtual machine controls the processor's speed, which is unknown here"
+            return Finding("governor", "note", what, why)
         return Finding("governor", "good", "the kernel does not change the processor's speed")
     each = ", ".join(f"{name} (CPUs {ranges(cpus)})" for name, cpus in by_governor.items())
     if set(by_governor) == {"performance"}:
         return Finding("governor", "good", f"frequency governor {each}")
-    why = "The speed follows the load of the program: times and cycles per second move with the intervals."
+    why = "The speed follows the program's load: times and cycles per second vary between intervals."
     mend = f"echo performance | tee /{_CPUS}/cpu*/cpufreq/scaling_governor"
     return Finding("governor", "note", f"frequency governor {each}", why, mend)
 
 
 @check("turbo", "noise", rank=20)
 def turbo(host: Host) -> Finding | None:
-    """Check whether the processor may exceed its nominal speed; None where that is unknown."""
+    """Check whether the processor may exceed its nominal speed; None if this is unknown."""
     mend = _turbo_off(host.root)
     if mend is None:
         return None
     if not mend:
         return Finding("turbo", "good", "turbo is off")
-    why = "The speed depends on heat and on how many other CPUs work: equal runs take different times."
+    why = "The speed depends on temperature and on how many CPUs are busy: equal runs take different times."
     return Finding("turbo", "note", "turbo is on", why, mend)
 
 
 def _turbo_off(root: Path) -> str | None:
-    """Return the command that switches turbo off; empty when it is off, None when that is unknown."""
+    """Return the command that switches turbo off; empty if turbo is off, None if its state is unknown."""
     for name, on, off in (("intel_pstate/no_turbo", 0, 1), ("cpufreq/boost", 1, 0)):
         state = number(root / _CPUS / name)
         if state is not None:
@@ -154,7 +155,7 @@ class _Sensor:
 
 
 def _sensors(root: Path) -> Iterator[_Sensor]:
-    """Yield the temperatures of the processor; other sensors (disks, radios) are none of its business."""
+    """Yield the processor's temperatures, without those of other devices (disks, radios)."""
     for chip in sorted((root / "sys/class/hwmon").glob("hwmon*")):
         if text(chip / "name") in _PROCESSOR_SENSORS.split():
             for file in sorted(chip.glob("temp*_input")):
@@ -173,7 +174,7 @@ def _sensors(root: Path) -> Iterator[_Sensor]:
 
 
 def _sensor(name: str, thousandths: int | None, limits: list[int | None]) -> Iterator[_Sensor]:
-    # A limit of zero, or of more than 150 °C, is what firmware writes that knows none.
+    # Firmware that knows no limit writes zero, or more than 150 °C.
     known = [limit / 1000 for limit in limits if limit is not None and 0 < limit <= 150_000]
     if thousandths is not None and thousandths > 0:
         yield _Sensor(name, thousandths / 1000, min(known, default=None))
@@ -190,18 +191,18 @@ def temperature(host: Host) -> Finding | None:
     if hottest.limit is None:
         status = "good" if hottest.celsius < _HOT_C else "note"
     else:
-        shown += f", its limit is {hottest.limit:.0f} °C"
+        shown += f" (limit: {hottest.limit:.0f} °C)"
         left = hottest.limit - hottest.celsius
         status = "bad" if left < _NEAR_C else "note" if left < _WARM_C else "good"
     if status == "good":
         return Finding("temperature", "good", shown)
-    why = "At the limit the processor slows down by itself. Let it cool; less speed makes less heat."
+    why = "At the limit, the processor slows itself down. Let it cool; a lower speed produces less heat."
     return Finding("temperature", "bad" if status == "bad" else "note", shown, why, _turbo_off(host.root) or None)
 
 
 @check("throttling", "noise", rank=90)
 def throttling(host: Host) -> Finding | None:
-    """Check whether heat has slowed the processor since the system started; None where that is not counted."""
+    """Check whether heat has slowed the processor since the system started; None if the kernel does not count this."""
     counts = [
         number(file)
         for kind in ("core", "package")
@@ -212,7 +213,7 @@ def throttling(host: Host) -> Finding | None:
         return None
     if not any(known):
         return Finding("throttling", "good", "heat has not slowed the processor since the system was started")
-    why = "Runs in such a moment are slower than others."
+    why = "Runs during throttling are slower than others."
     what = f"heat has slowed a core or the package {max(known)} times since the system was started"
     return Finding("throttling", "note", what, why, _turbo_off(host.root) or None)
 
@@ -227,5 +228,8 @@ def power(host: Host) -> Finding | None:
     if any(online):
         return Finding("power", "good", "the host is on mains power")
     return Finding(
-        "power", "bad", "the host runs on its battery", "Firmware slows the processor to save it: plug the cable in."
+        "power",
+        "bad",
+        "the host runs on its battery",
+        "Firmware slows the processor to save power: plug the cable in.",
     )

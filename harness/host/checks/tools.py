@@ -1,4 +1,4 @@
-"""The tools that count: libpapi and what it knows of this processor, valgrind, and setpriv for every run."""
+"""Tools that campaigns use: libpapi and its support for this processor, valgrind, and setpriv for every run."""
 
 from __future__ import annotations
 
@@ -31,38 +31,38 @@ _INTEL = {
     **dict.fromkeys((0xAD, 0xAE), ("Granite Rapids", (7, 2))),
 }
 _ARM = {0xD40: ("Neoverse V1", (7, 1)), 0xD4F: ("Neoverse V2", (7, 1))}
-"""Processors, each with the first PAPI that has presets for it, from the release notes of PAPI 7.0.1 to 7.2."""
+"""Processors, each with the first PAPI version that has presets for it (release notes of PAPI 7.0.1 to 7.2)."""
 
 _ANSWER_TIME_S = 20
 
 
 @dataclass(frozen=True)
 class PapiVerdict:
-    """The report of libpapi when it is loaded."""
+    """Report of libpapi, once loaded."""
 
-    error: str = ""  # Why it cannot be used at all; empty when it can
-    disabled: str = ""  # Why its perf_event component is off; empty when it is on
-    presets: int = 0  # Events of its own names that it offers here
-    counters: int = 0  # Counters that it can use at a time
-    version: tuple[int, ...] = ()  # As it gives it itself; empty when it cannot be used
+    error: str = ""  # Why it cannot be used at all; empty if it can
+    disabled: str = ""  # Why its perf_event component is off; empty if it is on
+    presets: int = 0  # Number of presets that it offers on this host
+    counters: int = 0  # Number of counters that it can use at the same time
+    version: tuple[int, ...] = ()  # The version that it reports; empty if it cannot be used
 
 
 def ask(library: str = "") -> PapiVerdict:
-    """Load libpapi, by path or linker name ('' for the newest), in a process of its own; return what it reports."""
+    """Load libpapi, by path or linker name ('' for the newest), in a separate process; return its report."""
     command = [sys.executable, "-I", _ask_papi.__file__, *filter(None, [library])]
     try:
         answer = supervision.run(command, capture_output=True, text=True, timeout=_ANSWER_TIME_S)
     except subprocess.TimeoutExpired:
-        return PapiVerdict(f"gave no answer within {_ANSWER_TIME_S} s")
+        return PapiVerdict(f"it gave no answer within {_ANSWER_TIME_S} s")
     if answer.returncode != 0:
-        return PapiVerdict(f"ended its process with {answer.returncode}: {answer.stderr.strip()[-200:]}")
+        return PapiVerdict(f"it ended its process with exit code {answer.returncode}: {answer.stderr.strip()[-200:]}")
     reported = json.loads(answer.stdout.splitlines()[-1])
     known = {"error": reported["error"] or "", "version": tuple(reported.get("version", ()))}
     return PapiVerdict(**{**reported, **known})
 
 
 def papi_versions(root: Path) -> list[tuple[int, ...]]:
-    """Return the versions of libpapi that the linker finds without LD_LIBRARY_PATH, newest first; () is unnamed."""
+    """Return the versions of libpapi that the linker finds without LD_LIBRARY_PATH, newest first; () if unnumbered."""
     folders = [root / name for name in _DEFAULT_FOLDERS]
     folders += [folder for name in _DEFAULT_FOLDERS[:2] for folder in sorted((root / name).glob("*-linux-*"))]
     for file in [root / "etc/ld.so.conf", *sorted((root / "etc/ld.so.conf.d").glob("*.conf"))]:
@@ -75,18 +75,18 @@ def papi_versions(root: Path) -> list[tuple[int, ...]]:
 
 
 def papi_version(root: Path) -> tuple[int, ...] | None:
-    """Return the version of the newest libpapi that the dynamic linker finds; None without one, () when unnamed."""
+    """Return the version of the newest libpapi that the dynamic linker finds; None without one, () if unnumbered."""
     return next(iter(papi_versions(root)), None)
 
 
 def versions() -> Sequence[str]:
-    """Return name and version of this tool and of what its counts depend on: Python, PAPI, kernel."""
+    """Return the versions of this tool, Python, PAPI and the kernel, one line each."""
     chosen, found = find_source("papi").library(), papi_version(REAL)
     if chosen:
-        papi_is = _dotted(ask(chosen).version) or "that cannot be used"
+        papi_is = _dotted(ask(chosen).version) or "cannot be used"
         papi_is += f" ({chosen})"
     elif found is None:
-        papi_is = "of python-papi's wheel" if find_source("papi").observer_library() else "not installed"
+        papi_is = "from python-papi's wheel" if find_source("papi").observer_library() else "not installed"
     else:
         papi_is = _dotted(found) or "of unknown version"
     return (
@@ -99,7 +99,7 @@ def versions() -> Sequence[str]:
 
 @check("libpapi", "counting", rank=40)
 def libpapi(host: Host) -> Finding:
-    """Check whether libpapi is there and usable; on a recorded tree it cannot be asked."""
+    """Check whether libpapi is installed and usable; on a recorded tree, only whether it is installed."""
     if host.root != REAL:
         return papi(host.root, None)
     chosen, library = find_source("papi").library(), find_source("papi").observer_library()
@@ -108,17 +108,17 @@ def libpapi(host: Host) -> Finding:
 
 
 def papi(root: Path, verdict: PapiVerdict | None, *, bundled: bool = False, chosen: str = "") -> Finding:
-    """Return the finding from libpapi's presence and its own report; None for a report on a recorded tree.
+    """Return the finding on libpapi from its files and its own report; `verdict` is None on a recorded tree.
 
-    `bundled`: Whether it is the one in python-papi's wheel, used where the system has none.
+    `bundled`: Whether it is the library of python-papi's wheel, which is used if the system has none.
     """
     version = papi_version(root)
     if version is None and not bundled and not chosen:
-        why = "Metrics with PAPI's names come from perf_event's nearest event, or from the simulated source."
+        why = "Metrics with PAPI names then come from perf_event's nearest event, or from the simulated source."
         return Finding("libpapi", "note", "libpapi is not installed", why, "apt-get install libpapi-dev")
     own = verdict.version if verdict else ()
     if chosen:
-        named = f"libpapi {_dotted(own)}".strip() + f" ({chosen}, by {LIBRARY_VARIABLE})"
+        named = f"libpapi {_dotted(own)}".strip() + f" ({chosen}, from {LIBRARY_VARIABLE})"
     elif version is None:
         named = f"python-papi's libpapi {_dotted(own)}".strip() + " (no system library)"
     else:
@@ -128,43 +128,47 @@ def papi(root: Path, verdict: PapiVerdict | None, *, bundled: bool = False, chos
 
 
 def _others(root: Path, used: tuple[int, ...]) -> str:
-    """Return which further versions are installed, and how to take one of them; empty when none is."""
+    """Return a sentence on other installed versions and how to select one; empty if there are none."""
     installed = sorted({version[:2] for version in papi_versions(root) if len(version) > 1})
     used = used[:2] or (installed[-1] if installed else ())
     others = [version for version in installed if version != used]
     if not others:
         return ""
     listed, verb = " and ".join(map(_dotted, others)), "is" if len(others) == 1 else "are"
-    taken = f"{LIBRARY_VARIABLE}=libpapi.so.{_dotted(others[-1])} takes that in place of the newest"
-    return f"{listed} {verb} installed too: {taken}."
+    taken = f"{LIBRARY_VARIABLE}=libpapi.so.{_dotted(others[-1])} selects that version instead of the newest"
+    return f"PAPI {listed} {verb} also installed: {taken}."
 
 
 def _judged(root: Path, verdict: PapiVerdict | None, named: str) -> Finding:
     if verdict is None:
         return Finding("libpapi", "good", f"{named} is installed")
     if verdict.error:
-        return Finding("libpapi", "bad", f"{named} cannot be used: {verdict.error}", "perf_event counts in its place.")
+        return Finding("libpapi", "bad", f"{named} cannot be used: {verdict.error}", "perf_event counts instead.")
     if verdict.disabled or verdict.presets == 0:
         return _useless(named, verdict, pmu=bool(core_pmus(root)))
     if not core_pmus(root):
-        what = f"{named} knows {verdict.presets} presets of this processor, but no PMU can count them"
-        return Finding("libpapi", "note", what, "The processor is recognized by its model, not by its counters.")
-    return Finding("libpapi", "good", f"{named}: {verdict.presets} of its presets, {verdict.counters} counters")
+        what = f"{named} has {verdict.presets} presets for this processor, but no PMU can count them"
+        return Finding("libpapi", "note", what, "PAPI recognizes the processor by its model, not by its counters.")
+    return Finding("libpapi", "good", f"{named}: {verdict.presets} presets, {verdict.counters} counters")
 
 
 def _useless(named: str, verdict: PapiVerdict, *, pmu: bool) -> Finding:
     if not verdict.disabled:
-        what = f"{named} offers none of its presets here"
+        what = f"{named} offers no presets on this host"
         why = "Names of native events may still work."
         if pmu:
-            why += " Its libpfm may know this PMU by another name than the kernel's; perf_event counts without it."
+            why += (
+                " PAPI's libpfm may use a different name for this PMU than the kernel; perf_event works without PAPI."
+            )
         return Finding("libpapi", "bad" if pmu else "note", what, why)
-    what = f"{named} has its perf_event component switched off: “{verdict.disabled}”"
+    what = f"{named} has a disabled perf_event component: “{verdict.disabled}”"
     if pmu:
         return Finding(
-            "libpapi", "bad", what, "There is a PMU, so permission or the library's age is the cause: see those."
+            "libpapi", "bad", what, "There is a PMU, so the cause is permission or the library's age: see there."
         )
-    return Finding("libpapi", "note", what, "Without a PMU it offers nothing, the kernel's software events included.")
+    return Finding(
+        "libpapi", "note", what, "Without a PMU, PAPI offers nothing, not even the kernel's software events."
+    )
 
 
 def _dotted(version: tuple[int, ...]) -> str:
@@ -173,7 +177,7 @@ def _dotted(version: tuple[int, ...]) -> str:
 
 @check("libpapi's age", "counting", rank=50)
 def papi_age(host: Host) -> Finding | None:
-    """Check whether the installed libpapi is older than the processor; None when it is not, as far as is known."""
+    """Check whether the installed libpapi is older than the processor; None if it is not, or if this is unknown."""
     chosen = find_source("papi").library() if host.root == REAL else ""
     version = ask(chosen).version if chosen else papi_version(host.root)
     known = _processor(host.root)
@@ -184,15 +188,15 @@ def papi_age(host: Host) -> Finding | None:
     return Finding(
         "libpapi's age",
         "bad" if core_pmus(host.root) else "note",
-        f"libpapi {_dotted(version)} is older than this processor ({name}): presets for it came with {wanted}",
-        "Presets fail; with source: auto, perf_event counts what it can in their place. In the sources of PAPI "
-        f"{wanted} or later:",
+        f"libpapi {_dotted(version)} is older than this processor ({name}), which has presets since {wanted}",
+        "Presets fail; with source: auto, perf_event counts what it can instead. Download the sources of PAPI "
+        f"{wanted} or later, and type there:",
         "cd src && ./configure && make && make install && ldconfig",
     )
 
 
 def _processor(root: Path) -> tuple[str, tuple[int, int]] | None:
-    """Return the processor's name and the first PAPI that knows it, when that is a recent one."""
+    """Return the processor's name and the first PAPI version that supports it; None for older processors."""
     described = partial(field, root / "proc/cpuinfo")
     if described("CPU implementer") == "0x41":
         return _ARM.get(int(described("CPU part") or "0", 16))
@@ -206,7 +210,7 @@ def _processor(root: Path) -> tuple[str, tuple[int, int]] | None:
 
 @check("valgrind", "counting", rank=60)
 def valgrind(host: Host) -> Finding:
-    """Check whether the simulated source is there."""
+    """Check whether valgrind, which simulates counters, is installed."""
     tool = find_tool(host.root, "valgrind")
     if tool is None:
         pmu = bool(core_pmus(host.root))
@@ -228,9 +232,9 @@ def valgrind(host: Host) -> Finding:
 
 
 def setpriv(root: Path) -> Finding:
-    """Return whether a measured program's life can be tied to the harness on the host below a root."""
+    """Return the finding on setpriv, which ends a measured program together with the harness."""
     if find_tool(root, "setpriv") is None:
-        why = "It ties the measured program's life to the harness: no run is made without it."
+        why = "setpriv ends the measured program together with the harness; no run is possible without setpriv."
         return Finding("setpriv", "bad", "setpriv is missing", why, "apt-get install util-linux")
     return Finding("setpriv", "good", "setpriv is installed")
 

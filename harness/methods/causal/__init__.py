@@ -1,1 +1,1 @@
-"""The input of a causal model (tables, prior knowledge, options) and the questions that are put to it."""
+"""The command `unperturbed model`: tables, prior knowledge and options, and questions to the model."""

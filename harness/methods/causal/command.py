@@ -25,10 +25,10 @@ _MANY: dict[str, Any] = {"action": "append", "default": []}
 
 
 class Command:
-    """Learn what causes what in a table of runs, by which formula, and what happens when something is set."""
+    """Learn what causes what in a table of runs, with formulas, and forecast the effect of setting variables."""
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
-        """Add the table, what is known of it beforehand, and where results go."""
+        """Add the argument for the table, and the options for knowledge, learning, questions and outputs."""
         parser.add_argument(
             "table",
             type=Path,
@@ -37,21 +37,22 @@ class Command:
         )
         add = parser.add_argument_group("columns").add_argument
         add("--variables", metavar="NAMES", help="comma-separated columns to analyse (default: all)")
-        add("--derive", **_MANY, metavar="'NAME = EXPRESSION'", help="a derived variable; repeatable")
+        add("--derive", **_MANY, metavar="'NAME = EXPRESSION'", help="add a derived variable; repeatable")
         add("--log", metavar="NAMES", help="comma-separated columns to replace by their logarithms, as log_NAME")
-        steps = "a partial derivative; each row is then a step of the parameter with all others held fixed"
+        steps = "add a partial derivative; each row is then a step of PARAMETER with all other parameters held fixed"
         add("--derivative", **_MANY, metavar="'NAME = d COLUMN / d PARAMETER'", help=steps)
-        cells = "the parameters of a curve; each row is then a cell of the discrete variables"
+        cells = "add the parameters of a curve; each row is then a cell of the DISCRETE variables"
         add("--curve", **_MANY, metavar="'TARGET over NUMBERS in DISCRETE'", help=cells)
-        add("--kinds", metavar="NAME=KIND,…", help="discrete or continuous, where the inferred kind is wrong")
-        lacking = "rows that lack a value: refuse the table, or drop them"
+        add("--kinds", metavar="NAME=KIND,…", help="discrete or continuous, for columns whose inferred kind is wrong")
+        lacking = "what to do if rows lack a value: reject the table (error, the default), or drop these rows"
         add("--missing", choices=("error", "drop"), default="error", help=lacking)
         add = parser.add_argument_group("background knowledge").add_argument
         add("--knowledge", type=Path, metavar="FILE", help="a YAML file with the same information as these options")
-        order = "order of causes: a column of a later tier never causes one of an earlier tier"
+        order = "causal order: a column of a later tier never causes a column of an earlier tier"
         add("--tiers", metavar="'A,B / C / D'", help=order)
-        add("--inputs", metavar="NAMES", help="parameters that were varied: nothing causes them")
-        add("--outputs", metavar="NAMES", help="columns that cause nothing")
+        inputs = "input parameters of the experiment (columns that nothing else in the table can cause)"
+        add("--inputs", metavar="NAMES", help=inputs)
+        add("--outputs", metavar="NAMES", help="columns that cause nothing else in the table")
         add("--require", **_MANY, metavar="'A->B'", help="comma-separated edges that the graph must have")
         add("--forbid", **_MANY, metavar="'A->B'", help="comma-separated edges that the graph must not have")
         add = parser.add_argument_group("learning").add_argument
@@ -71,22 +72,22 @@ class Command:
         add("--seed", type=int, default=0, metavar="N", help="random seed (default: 0)")
         add = parser.add_argument_group("questions to the model").add_argument
         add("--do", metavar="NAME=VALUE,…", help="forecast the effect of setting these variables")
-        check = "test each independence that the graph implies, and compare with graphs whose variables are permuted"
+        check = "test each independence that the graph implies, and compare with graphs with permuted variables"
         add("--check-markov", action="store_true", help=check)
         carried = "test whether C and D carry every effect of A and B on E"
         add("--screens-off", **_MANY, metavar="'A,B | C,D | E'", help=carried)
-        implied = "tell whether the graph implies that A and B are independent given C and D (nothing is tested)"
+        implied = "show whether the graph implies that A and B are independent given C and D, without a test"
         add("--separated", **_MANY, metavar="'A | B | C,D'", help=implied)
         parser.add_argument("--json", action="store_true", help="print everything as JSON")
         for name, what in (
             ("html", "an HTML page with the graph, formulas and data"),
-            ("dot", "Graphviz"),
-            ("graphml", "GraphML"),
-            ("gml", "GML (DoWhy reads it)"),
+            ("dot", "the graph for Graphviz"),
+            ("graphml", "the graph as GraphML"),
+            ("gml", "the graph as GML, which DoWhy reads"),
         ):
             parser.add_argument(f"--{name}", type=Path, metavar="FILE", help=f"write {what}")
         parser.add_argument(
-            "-o", "--out", type=Path, metavar="FILE", help="write the model: .dot, .gml, .graphml or .json"
+            "-o", "--out", type=Path, metavar="FILE", help="write the model as .dot, .gml, .graphml or .json"
         )
         parser.add_argument("--format", metavar="NAME", help="format of --out (default: by its suffix)")
 
@@ -205,7 +206,7 @@ _SEED = 1
 
 
 def warm() -> None:
-    """Compile the tests of independence and the regressions' loops."""
+    """Compile the loops of the independence tests and of the regressions."""
     import numpy as np
     import polars as pl
 

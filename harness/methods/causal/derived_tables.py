@@ -1,4 +1,4 @@
-"""Tables that are derived from that of the runs and modelled in its place: steps of a parameter, curves in cells."""
+"""Tables that are derived from the table of runs and replace it: steps of a parameter, curves in cells."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from unperturbed.harness.methods.causal.knowledge import CurveOption, Derivative
 
 @dataclass(frozen=True)
 class DerivedTable:
-    """A table derived from that of the runs."""
+    """Table that is derived from the table of runs."""
 
     frame: pl.DataFrame
-    results: tuple[str, ...]  # Columns that are new in it
-    left_out: Mapping[str, str]  # Columns of the runs that it has not, and why
-    notes: tuple[str, ...]  # What its rows are
-    curves: tuple[CurveParameters, ...] = ()  # Whose parameters it holds
+    results: tuple[str, ...]  # New columns
+    left_out: Mapping[str, str]  # Columns of the table of runs that are missing here, and why
+    notes: tuple[str, ...]  # Sentences on the meaning of its rows
+    curves: tuple[CurveParameters, ...] = ()  # Curves whose parameters are its columns
 
 
 def tabulate_steps(
@@ -39,14 +39,15 @@ def tabulate_steps(
         if one.over != derivatives[first].over or len(betweens) > 1:
             two = list(betweens.values())[:2] if len(betweens) > 1 else [first, name]
             raise SpecError(
-                f"the derivatives {' and '.join(two)} are not over the same steps: a row is a step of one "
-                "parameter, between the same values; "
-                f"learn a model of each"
+                f"the derivatives {' and '.join(two)} have different steps, but in one model all steps must be of one "
+                "parameter, between the same values: learn a separate model for each"
             )
     over = derivatives[first].over
     if over not in parameters:
-        known = f"the parameters are {', '.join(parameters)}" if parameters else "no column is known to be one"
-        raise SpecError(f"{first}: {over} is not a parameter, {known}; name all varied columns with --inputs")
+        known = f"the known ones are {', '.join(parameters)}" if parameters else "none is known"
+        raise SpecError(
+            f"{first}: {over} is not a known input parameter ({known}): name all input parameters with --inputs"
+        )
     quantities = {name: one.of for name, one in derivatives.items()}
     found = step_table(
         frame, quantities, over, parameters=parameters, between=_between(frame[over], next(iter(betweens), None))
@@ -55,14 +56,14 @@ def tabulate_steps(
         rows = ", ".join(map(str, found.missing_rows[:8].tolist()))
         raise DataError(
             f"{len(found.missing_rows)} of {frame.height} rows lack a value of {over}, of another parameter or of a "
-            f'derived quantity (from 0: {rows}); pass missing="drop" to leave them out'
+            f'differentiated quantity (row numbers, from 0: {rows}); pass missing="drop" to leave them out'
         )
     gone = {one.name: one.why for one in found.exclusions}
     return DerivedTable(found.frame, tuple(derivatives), gone, (str(found),))
 
 
 def _between(column: pl.Series, texts: tuple[str, str] | None) -> tuple[object, object] | None:
-    """Return two values of a parameter as the table has them; a text that is none stays, for the error message."""
+    """Return two values of a parameter with the table's type; an unknown value stays text, for the error message."""
     if texts is None:
         return None
     values = {_written(value): value for value in column.drop_nulls().unique().to_list()}
@@ -84,13 +85,13 @@ def _written(value: object) -> str:
 def tabulate_curves(
     frame: pl.DataFrame, curves: Sequence[CurveOption], *, kinds: Mapping[str, Kind], missing: Literal["error", "drop"]
 ) -> DerivedTable:
-    """Return the table of the parameters of curves, a row a cell; see `analysis.causal.curve_parameters`."""
+    """Return the table of the parameters of curves, one row per cell; see `analysis.causal.curve_parameters`."""
     cells = curves[0].cells
     for one in curves[1:]:
         if set(one.cells) != set(cells):
             raise SpecError(
-                f"curves in {', '.join(cells)} and in {', '.join(one.cells)}: a row is a cell of one set of "
-                "variables; learn a model of each"
+                f"curves in {', '.join(cells)} and curves in {', '.join(one.cells)} have different cells: learn a "
+                "separate model for each"
             )
     used = list(dict.fromkeys(name for one in curves for name in (*one.cells, *one.over, one.target)))
     for name in used:
@@ -106,7 +107,7 @@ def tabulate_curves(
         new = [name for name in curve.frame.columns if name not in frame.columns]
         made = made.with_columns(curve.frame[name] for name in new)
         results += new
-    # Another curve's own columns may be the same in a cell by chance.
+    # A column of another curve may have one value in each cell by chance.
     made = made.drop([name for name in made.columns if name in used and name not in cells])
     gone = {name: f"varies within a cell of {', '.join(cells)}" for name in frame.columns if name not in made.columns}
     gone |= {one.name: one.why for one in data.exclusions if one.name in gone}
@@ -114,7 +115,7 @@ def tabulate_curves(
 
 
 def _is_steady(frame: pl.DataFrame, name: str, cells: Sequence[str]) -> bool:
-    """Tell whether a column has one value in each cell, and no gaps."""
+    """Return whether a column has one value in each cell, and no gaps."""
     if gaps(frame[name]).any():
         return False
     return bool((frame.group_by(cells).agg(pl.col(name).n_unique())[name] == 1).all())
@@ -125,9 +126,9 @@ def _curve_notes(
 ) -> tuple[str, ...]:
     curves = " and ".join(f"{one.target} over {', '.join(one.over)}" for one in found)
     rows_are = (
-        f"A row is a cell of {', '.join(cells)}: {made.height:,} cells of {rows:,} runs, each with the parameters of "
-        f"its curve of {curves}."
+        f"Each row is a cell of {', '.join(cells)}: {made.height:,} cells from {rows:,} runs, each with the parameters "
+        f"of its curve of {curves}."
     )
     lacking = [f"{name} ({int(gaps(made[name]).sum())})" for name in results if gaps(made[name]).any()]
-    more = f"Undetermined by the runs of some cells: {', '.join(lacking)}."
+    more = f"Parameters that the runs of some cells do not determine (number of cells): {', '.join(lacking)}."
     return (rows_are, more) if lacking else (rows_are,)

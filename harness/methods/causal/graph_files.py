@@ -1,4 +1,4 @@
-"""Files of a causal model's graph for other tools: Graphviz, GraphML, GML; and the model as JSON."""
+"""Export formats of a causal model: its graph for Graphviz, GraphML and GML, and the model as JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def _format(name: str, suffixes: tuple[str, ...]) -> Format:
-    """Return the format that a function of the causal models, `to_…`, writes."""
+    """Return the export format that the function `to_NAME` of `analysis.causal` writes."""
 
     def write(model: CausalModel, path: Path) -> None:
         from unperturbed.analysis import causal

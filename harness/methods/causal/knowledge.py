@@ -1,6 +1,6 @@
-"""Prior knowledge of a causal model: a YAML file, options, or both; and the syntax of the options.
+"""Prior knowledge of a causal model, from a YAML file, options or both; and the syntax of the options.
 
-A name with a sign of the syntax in it is put in backquotes.
+A name that contains a character of the syntax must be in backquotes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _DERIVATIVE = re.compile(
     r"\s*(?:d\s+|∂\s*)(`[^`]+`|.+?)\s*/\s*(?:d\s+|∂\s*)(`[^`]+`|.+?)(?:\s+from\s+(`[^`]+`|.+?)\s+to\s+(`[^`]+`|.+?))?\s*",
     re.DOTALL,
 )
-_CURVE_WANTED = "write TARGET over NUMBER in DISCRETE, as in 'L2M_op over n in datatype'; several separated by commas"
+_CURVE_WANTED = "write TARGET over NUMBER in DISCRETE, as in 'L2M_op over n in datatype'; separate names by commas"
 _DERIVATIVE_WANTED = (
     "write NAME = d COLUMN / d PARAMETER, as in 'gain = d T / d kernel', or 'gain = d T / d kernel from 5/3 to 9/7'"
 )
@@ -46,16 +46,16 @@ _DERIVATIVE_WANTED = (
 
 @dataclass(frozen=True)
 class DerivativeOption:
-    """A partial derivative with all other parameters held constant."""
+    """Partial derivative with all other parameters held constant."""
 
-    of: str  # The column that is derived
+    of: str  # The column to differentiate
     over: str  # The parameter
     between: tuple[str, str] | None = None  # Two values of the parameter, as text
 
 
 @dataclass(frozen=True)
 class CurveOption:
-    """The curve of a variable over numbers, one in each cell of discrete variables."""
+    """Curve of a variable over numbers, with one curve in each cell of discrete variables."""
 
     target: str
     over: tuple[str, ...]
@@ -68,21 +68,21 @@ def with_option_names(words: str) -> str:
 
 
 def names_of(text: str, option: str) -> tuple[str, ...]:
-    """Return names separated by commas; one with a comma, a slash or an arrow in it is put in backquotes."""
+    """Split a list of names at commas; a name with a comma, a slash or an arrow must be in backquotes."""
     found = tuple(unquote(part, option) for part in split(text, ","))
     for name in found:
         if found.count(name) > 1:
-            raise SpecError(f"{option} {text}: {name} is named twice")
+            raise SpecError(f"{option} {text}: {name} is named twice: remove one")
     return found
 
 
 def named_values(text: str, option: str, example: str) -> dict[str, str]:
-    """Return the values of `name=value,name=value` by name."""
+    """Read `name=value,name=value`; return the values by name."""
     found: dict[str, str] = {}
     for part in split(text, ","):
         halves = split(part, "=")
         if len(halves) != 2 or not all(half.strip() for half in halves):
-            raise SpecError(f"{option} {text}: write NAME=VALUE, several separated by commas, as in {example}")
+            raise SpecError(f"{option} {text}: write NAME=VALUE, separated by commas, as in {example}")
         name, value = (unquote(half, option) for half in halves)
         if name in found:
             raise SpecError(f"{option} {text}: {name} is given twice")
@@ -91,7 +91,7 @@ def named_values(text: str, option: str, example: str) -> dict[str, str]:
 
 
 def split(text: str, separator: str) -> list[str]:
-    """Split a text at a separator outside backquotes, which stay; one that is a word has to be between blanks."""
+    """Split a text at a separator outside backquotes, which stay; a word as separator must be between blanks."""
     apart = rf"\s+{separator}\s+" if separator.isalpha() else re.escape(separator)
     parts = [""]
     for match in re.finditer(rf"`[^`]*`|(?P<apart>{apart})|.", text, re.DOTALL):
@@ -108,12 +108,12 @@ def unquote(text: str, option: str) -> str:
     if len(name) > 2 and name[0] == name[-1] == "`":
         name = name[1:-1]
     if not name:
-        raise SpecError(f"{option}: a name is missing: check its separators")
+        raise SpecError(f"{option}: a name is missing; check the separators")
     return name
 
 
 def read_arrow(text: str, option: str) -> Arrow:
-    """Return the ends of an edge, CAUSE->EFFECT."""
+    """Read an edge, CAUSE->EFFECT; return its ends."""
     whole = re.fullmatch(r"\s*(`[^`]+`|.+?)\s*(?:->|→)\s*(`[^`]+`|.+?)\s*", text, re.DOTALL)
     if whole is None or (_ARROW.search(whole[2]) and not whole[2].startswith("`")):
         raise SpecError(f"{option} {text}: write CAUSE->EFFECT in quotes, since the shell treats > as redirection")
@@ -121,7 +121,7 @@ def read_arrow(text: str, option: str) -> Arrow:
 
 
 def read_derivative(text: str, option: str) -> DerivativeOption:
-    """Read `d COLUMN / d PARAMETER`, optionally followed by `from VALUE to VALUE`. SpecError if it is neither."""
+    """Read `d COLUMN / d PARAMETER`, optionally followed by `from VALUE to VALUE`; raise SpecError for other text."""
     whole = _DERIVATIVE.fullmatch(text)
     if whole is None:
         raise SpecError(f"{option} {text.strip()}: {_DERIVATIVE_WANTED}")
@@ -130,7 +130,7 @@ def read_derivative(text: str, option: str) -> DerivativeOption:
 
 
 def read_curve(text: str, option: str) -> CurveOption:
-    """Read `TARGET over NAMES in NAMES`. SpecError where it is something else."""
+    """Read `TARGET over NAMES in NAMES`; raise SpecError for other text."""
     halves = split(f" {text} ", "over")
     ends = split(halves[1], "in") if len(halves) == 2 else []
     if len(ends) != 2 or not all(part.strip() for part in (halves[0], *ends)):
@@ -148,7 +148,7 @@ def _fault(message: str) -> PydanticCustomError:
 
 
 def _read_each(items: Iterable[tuple[str | int, Any]], read: Callable[[Any, Any], _T]) -> dict[Any, _T]:
-    """Return what each key and value is read as; report all faults, each at its key."""
+    """Read each key and value, and return the results by key; report all faults, each at its key."""
     found: dict[Any, _T] = {}
     faults = []
     for key, value in items:
@@ -163,7 +163,7 @@ def _read_each(items: Iterable[tuple[str | int, Any]], read: Callable[[Any, Any]
 
 
 def _read_list(value: Any, read: Callable[[Any], _T]) -> tuple[_T, ...]:
-    """Return what the items of a list are read as; a single value stands for a list of one."""
+    """Read each item of a list, and return the results; a single value stands for a list of one."""
     items = value if isinstance(value, list | tuple) else [value]
     return tuple(_read_each(enumerate(items), lambda _, item: read(item)).values())
 
@@ -217,7 +217,7 @@ def _read_kinds(value: Any) -> dict[str, Kind]:
 def _read_derived(value: Any) -> dict[str, str]:
     def read(name: object, text: Any) -> str:
         if isinstance(text, dict | list) or not str(text).strip():
-            raise _fault("expected an expression; quote it if it has braces")
+            raise _fault("expected an expression: quote the expression if it contains braces")
         try:
             check_syntax(str(text))
         except DataError as error:
@@ -232,7 +232,7 @@ def _read_derivatives(value: Any) -> dict[str, DerivativeOption]:
     def read(name: object, text: Any) -> DerivativeOption:
         return text if isinstance(text, DerivativeOption) else read_derivative(str(text), str(name))
 
-    otherwise = "derivatives must be a mapping of names: {gain: d T / d kernel from 5/3 to 9/7}"
+    otherwise = "derivatives must be a mapping of names to derivatives: {gain: d T / d kernel from 5/3 to 9/7}"
     return _read_each(_mapping(value, otherwise), read)
 
 
@@ -245,11 +245,11 @@ _Arrows = Annotated[tuple[Arrow, ...], BeforeValidator(_read_arrows)]
 
 
 class PriorKnowledge(BaseModel):
-    """Prior knowledge of a model: the keys of a knowledge file, and the options of the same names."""
+    """Prior knowledge of a model: the keys of a knowledge file, which are also options."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
-    tiers: Annotated[tuple[_Names, ...], BeforeValidator(_require_list)] = ()  # Columns in the order of causes
+    tiers: Annotated[tuple[_Names, ...], BeforeValidator(_require_list)] = ()  # Columns in causal order
     required: _Arrows = ()  # Edges, the cause first
     forbidden: _Arrows = ()
     inputs: _Names = ()  # Columns that nothing causes
@@ -258,8 +258,8 @@ class PriorKnowledge(BaseModel):
     kinds: Annotated[dict[str, Kind], BeforeValidator(_read_kinds)] = Field(default_factory=dict)
     # Expressions of derived variables.
     derive: Annotated[dict[str, str], BeforeValidator(_read_derived)] = Field(default_factory=dict)
-    log: _Names = ()  # Columns whose logarithm is analysed in their place
-    variables: _Names = ()  # Columns that are analysed; empty for all
+    log: _Names = ()  # Columns to replace by their logarithms
+    variables: _Names = ()  # Columns to analyse; empty for all
     # Partial derivatives: the rows are then the steps of their parameter.
     derivatives: Annotated[dict[str, DerivativeOption], BeforeValidator(_read_derivatives)] = Field(
         default_factory=dict
@@ -275,7 +275,7 @@ class PriorKnowledge(BaseModel):
         return self._file
 
     def mentions(self) -> Iterator[tuple[YamlPath, str]]:
-        """Yield the columns that it names, each with the path to where; expressions check theirs themselves."""
+        """Yield each named column with its path in the file, without those in expressions, which are checked later."""
         for number, tier in enumerate(self.tiers):
             yield from ((("tiers", number, at), name) for at, name in enumerate(tier))
         for key in ("required", "forbidden"):
@@ -290,12 +290,12 @@ class PriorKnowledge(BaseModel):
         yield from ((("variables", number), name) for number, name in enumerate(self.variables))
 
     def check_names(self, known: Sequence[str]) -> None:
-        """Raise SpecError if it names columns that do not exist."""
+        """Raise SpecError if the knowledge names columns that do not exist."""
         unknown: dict[str, str] = {}
         for path, name in self.mentions():
             if name not in known:
                 meant = nearest(name, known, limit=1, cutoff=80)
-                rest = f"{meant[0]!r} is meant?" if meant else f"its columns are {', '.join(known)}"
+                rest = f"did you mean {meant[0]!r}?" if meant else f"the columns are {', '.join(known)}"
                 unknown.setdefault(name, f"{path[0]}: the table has no column {name!r}; {rest}")
         in_file = [Diagnostic(self._positions[name], unknown[name]) for name in unknown if name in self._positions]
         if in_file:
@@ -304,7 +304,7 @@ class PriorKnowledge(BaseModel):
             raise SpecError("; ".join(unknown.values()))
 
     def joined(self, later: PriorKnowledge) -> PriorKnowledge:
-        """Return both together: lists are joined, entries of mappings, tiers and variables of the later one win."""
+        """Combine two sets of knowledge: lists are joined; entries, tiers and variables of the later one win."""
 
         def both(key: str) -> Any:
             first, second = getattr(self, key), getattr(later, key)
@@ -320,19 +320,19 @@ class PriorKnowledge(BaseModel):
 def read_knowledge(path: Path) -> PriorKnowledge:
     """Read a knowledge file."""
     if not path.is_file():
-        raise SpecError(f"{path}: no such file; name a YAML file of prior knowledge")
+        raise SpecError(f"{path}: no such file: give a YAML file of prior knowledge")
     with path.open("rb") as file:
         text = decode(file.read(MAX_BYTES + 1), str(path))
     if all(not line.strip() or line.lstrip().startswith("#") for line in text.splitlines()):
         raise SpecError(
-            f"{path}: the file is empty; write prior knowledge into it (tiers: [[n, datatype], [instr], [T]]), or "
+            f"{path}: the file is empty: write prior knowledge into it (tiers: [[n, datatype], [instr], [T]]), or "
             "leave --knowledge out"
         )
     document = read_yaml(text, str(path))
     faults = list(document.diagnostics)
     if not isinstance(document.data, dict):
         keys = ", ".join(PriorKnowledge.model_fields)
-        faults.append(Diagnostic(_position(document, ()), f"a knowledge file must be a mapping of {keys}"))
+        faults.append(Diagnostic(_position(document, ()), f"a knowledge file must be a mapping with keys from {keys}"))
         raise InvalidSpec(str(path), faults)
     try:
         found = PriorKnowledge.model_validate({**document.data, **_expressions_as_written(document)})
@@ -348,7 +348,7 @@ def read_knowledge(path: Path) -> PriorKnowledge:
 
 
 def _expressions_as_written(document: Document) -> dict[str, Any]:
-    """Return derived variables as their text: YAML reads `2` as a number and `n: yes` as a truth value."""
+    """Return derived variables as written, because YAML reads `2` as a number and `n: yes` as a truth value."""
     derived = document.data.get("derive")
     if not isinstance(derived, dict):
         return {}
@@ -360,7 +360,7 @@ def _expressions_as_written(document: Document) -> dict[str, Any]:
 
 
 def _position(document: Document, path: YamlPath, *, key: bool = False) -> Position:
-    """Return where a value is; a single value that stands for a list has the position of the list."""
+    """Return the position of a value; a single value that stands for a list has the position of the list."""
     while path and path not in document.places:
         path = path[:-1]
     place = document.places.get(path)
@@ -380,7 +380,7 @@ def _diagnostic(document: Document, path: YamlPath, kind: str, message: str) -> 
 
 
 def parse_options(given: argparse.Namespace) -> PriorKnowledge:
-    """Return the prior knowledge that the options of the command line state."""
+    """Return the prior knowledge that command-line options state."""
 
     def names(option: str) -> tuple[str, ...]:
         text = getattr(given, option)

@@ -26,14 +26,14 @@ from unperturbed.harness.methods.causal.table import LOGARITHM
 
 @dataclass(frozen=True)
 class InterventionForecast:
-    """The forecast of an intervention, and the columns whose logarithms it contains."""
+    """Forecast of an intervention, also for columns that were analysed as logarithms."""
 
     forecast: Forecast
-    columns: Mapping[str, ForecastVariable]  # By the name of the logarithm: the column itself
-    outside: tuple[str, ...]  # A sentence for each value that was set and lies outside the measured range
+    columns: Mapping[str, ForecastVariable]  # Columns themselves, by the names of their logarithms
+    outside: tuple[str, ...]  # A sentence for each given value outside the measured range
 
     def given(self) -> dict[str, Category]:
-        """Return what was set, by the names and in the units of the table."""
+        """Return the values that were set, with the names and units of the table."""
         shown: dict[str, Category] = {}
         for name, value in self.forecast.given.items():
             column = self.columns.get(name)
@@ -42,13 +42,13 @@ class InterventionForecast:
 
 
 def forecast(model: CausalModel, asked: Mapping[str, str], *, logged: Sequence[str], seed: int) -> InterventionForecast:
-    """Return the forecast of setting some variables to values, which are text as on the command line."""
+    """Return the forecast if some variables are set to values, which are text as on the command line."""
     settings: dict[str, Any] = {}
     for name, text in asked.items():
         if name in logged:
             value = _number(name, text)
             if value <= 0:
-                raise SpecError(f"--do {name}={text}: its logarithm is analysed, so give a number above 0")
+                raise SpecError(f"--do {name}={text}: give a number above 0, because {name} is analysed as a logarithm")
             settings[f"{LOGARITHM}{name}"] = math.log(value)
         else:
             settings[name] = _value(model.data, name, text)
@@ -62,7 +62,7 @@ def forecast(model: CausalModel, asked: Mapping[str, str], *, logged: Sequence[s
 
 
 def _outside(data: Data, name: str, value: object, asked: Mapping[str, str], logged: Sequence[str]) -> str:
-    """Return a sentence if a value is outside of the measured range; else empty."""
+    """Return a sentence if a value is outside the measured range; else an empty text."""
     if isinstance(value, str | bool) or not data.has_values(name):
         return ""
     low, high = float(np.min(data.values(name))), float(np.max(data.values(name)))
@@ -72,9 +72,8 @@ def _outside(data: Data, name: str, value: object, asked: Mapping[str, str], log
     if column != name:
         low, high = math.exp(low), math.exp(high)
     return (
-        f"{column} = {asked[column]} lies outside the measured range ({low:g} … {high:g}): formulas are taken "
-        "beyond what they were fitted to, and "
-        "the intervals do not say how wrong that is."
+        f"{column} = {asked[column]} is outside the measured range ({low:g} … {high:g}): formulas are extrapolated, "
+        "and the intervals do not include the error of extrapolation."
     )
 
 
@@ -84,7 +83,7 @@ def _value(data: Data, name: str, text: str) -> str | bool | int | float:
             if text == str(category) or (isinstance(category, bool) and text.lower() == str(category).lower()):
                 return category
         if not data.has_values(name):
-            raise SpecError(f"--do {name}={text}: its values are {', '.join(map(str, data.categories(name)))}")
+            raise SpecError(f"--do {name}={text}: use one of {', '.join(map(str, data.categories(name)))}")
     return _number(name, text) if name in data.names else text
 
 
@@ -99,7 +98,7 @@ def _number(name: str, text: str) -> float:
 
 
 def forecast_json(result: InterventionForecast) -> dict[str, Any]:
-    """Return a forecast as JSON types; NaN is null. A column whose logarithm was analysed follows its logarithm."""
+    """Return a forecast as JSON types, NaN as null; a column that was analysed as a logarithm follows its logarithm."""
     forecast = result.forecast.to_dict()
     del forecast["variables"]
     variables = []
@@ -115,7 +114,7 @@ _Names = tuple[str, ...]
 
 @dataclass(frozen=True)
 class ImpliedIndependence:
-    """Whether the graph implies that two variables are independent given others."""
+    """Answer to whether the graph implies that two variables are independent given others."""
 
     one: str
     other: str
@@ -126,13 +125,13 @@ class ImpliedIndependence:
         pair = f"{self.one} and {self.other}"
         given = f" given {listing(self.given)}" if self.given else ""
         if self.separated:
-            return f"{pair} are independent{given}, by the graph"
+            return f"the graph implies that {pair} are independent{given}"
         return f"{pair} may be dependent{given}: the graph does not imply that they are independent"
 
 
 @dataclass(frozen=True)
 class Checks:
-    """The results; None and empty if not requested."""
+    """Results of the checks; None or empty if not requested."""
 
     markov: MarkovCheck | None
     screenings: tuple[ScreeningOff, ...]
@@ -143,23 +142,23 @@ def read_screening(text: str, option: str) -> tuple[_Names, _Names, _Names]:
     """Read `APPLICATION | CHARACTERISTICS | PERFORMANCE`, each a list of names."""
     wanted = "APPLICATION | CHARACTERISTICS | PERFORMANCE, in quotes, as in 'n,datatype | instr,misses | time'"
     application, by, performance = parts = _parts(text, option, {3}, wanted)
-    _require_once(parts, f"{option} {text}", "it is of the application, a characteristic or of performance")
+    _require_once(parts, f"{option} {text}", "name each variable in one part")
     return application, by, performance
 
 
 def read_independence(text: str, option: str) -> tuple[str, str, _Names]:
-    """Read `ONE | OTHER | GIVEN`; the last is a list of names, and may be left out."""
+    """Read `ONE | OTHER | GIVEN`; the last part is a list of names, and is optional."""
     parts = _parts(text, option, {2, 3}, "ONE | OTHER | GIVEN, in quotes, as in 'n | time | instr,misses'")
     for names in parts[:2]:
         if len(names) > 1:
-            raise SpecError(f"{option} {text}: {listing(names)} are several variables; give one pair at a time")
+            raise SpecError(f"{option} {text}: expected one variable, not {listing(names)}: give one pair at a time")
     _require_once(parts, f"{option} {text}", "the variables must differ")
     (one,), (other,), *given = parts
     return one, other, given[0] if given else ()
 
 
 def _parts(text: str, option: str, counts: Collection[int], wanted: str) -> list[_Names]:
-    """Read lists of names with bars between them."""
+    """Read lists of names that are separated by bars."""
     parts = split(text, "|")
     if len(parts) not in counts or not all(part.strip() for part in parts):
         raise SpecError(f"{option} {text}: write {wanted}")
@@ -182,7 +181,7 @@ def check(
     logged: Sequence[str],
     seed: int,
 ) -> Checks:
-    """Run the requested checks. `logged` are columns in whose place their logarithms are analysed."""
+    """Run the requested checks; `logged` names the columns that were replaced by their logarithms."""
     log_names = {name: f"{LOGARITHM}{name}" for name in logged}
 
     def named(names: Sequence[str]) -> _Names:
@@ -200,7 +199,7 @@ def check(
 
 
 def checks_json(checks: Checks) -> dict[str, Any]:
-    """Return the results as JSON types; NaN is null. Without checks, nothing."""
+    """Return the results as JSON types; NaN becomes null. Without checks, the result is empty."""
     markov = {} if checks.markov is None else {"markov": checks.markov.to_dict()}
     screenings = {"screens_off": [one.to_dict() for one in checks.screenings]} if checks.screenings else {}
     implied = [{**asdict(one), "words": str(one)} for one in checks.independences]

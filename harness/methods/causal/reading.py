@@ -1,4 +1,4 @@
-"""Read the table that a model is learnt from: a sweep's, or any CSV or Parquet file."""
+"""Read the table that a model is learnt from: of a sweep, of a campaign's runs, or any CSV or Parquet file."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from unperturbed.harness.campaign.importing import what_to_type
 
 _POINTS_NAMED = 5
 _MOST_COLUMNS = 1_000
-"""Each pair of columns is tested: of a thousand these are half a million, for each set of others held fixed."""
+"""Each pair of columns is tested: a thousand columns have half a million pairs, for each conditioning set."""
 
 _ABSENT = ["", "NA", "N/A", "null", "NULL", "None"]
 
 
 def read_table(path: Path) -> tuple[pl.DataFrame, Mapping[str, Column]]:
-    """Read a sweep's table, with what is known of its columns, or any CSV or Parquet file."""
+    """Read a table and the descriptions of its columns: of a sweep, a campaign's runs, or any CSV or Parquet file."""
     if _is_campaign(path):
         return _totals_of_runs(path), {}
     if path.is_dir() or _is_sweep(path):
         return read_sweep(path)
     if not path.is_file():
-        raise DataError(f"{path}: no such table; name a CSV or Parquet file, or the folder of a sweep's campaign")
+        raise DataError(f"{path}: no such table: give a CSV or Parquet file, or the folder of a sweep's campaign")
     try:
         frame = _read(path)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, UnicodeDecodeError, csv.Error) as error:
         found = recognise(path)
         if found is not None and found.name not in ("csv", "parquet"):
             raise DataError(
-                f"{what_to_type(path)}; then run `unperturbed model CAMPAIGN`, which uses run totals"
+                f"{what_to_type(path)}; then run `unperturbed model CAMPAIGN`, which uses the totals of runs"
             ) from None
         first = _ragged(path) or (str(error).splitlines()[0] if str(error) else type(error).__name__)
         raise DataError(f"{path}: cannot read a table ({first}); expected CSV with a header row, or Parquet") from None
@@ -47,11 +47,11 @@ def read_table(path: Path) -> tuple[pl.DataFrame, Mapping[str, Column]]:
 
 def _require_few(path: Path, columns: int) -> None:
     if columns > _MOST_COLUMNS:
-        raise DataError(f"{path}: {columns:,} columns; the limit is {_MOST_COLUMNS:,}: keep those that matter")
+        raise DataError(f"{path}: {columns:,} columns are too many: keep at most {_MOST_COLUMNS:,}")
 
 
 def _ragged(path: Path) -> str:
-    """Return the first line with another number of fields than the header; empty if there is none."""
+    """Return a sentence on the first line whose number of fields differs from the header's; empty if there is none."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.reader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
@@ -59,7 +59,7 @@ def _ragged(path: Path) -> str:
             for row in reader:
                 if row and len(row) != len(names):
                     return (
-                        f"line {reader.line_num} has {len(row)} fields, and the first line names {len(names)} columns"
+                        f"line {reader.line_num} has {len(row)} fields, but the first line names {len(names)} columns"
                     )
     except (UnicodeDecodeError, csv.Error):
         return ""
@@ -67,7 +67,7 @@ def _ragged(path: Path) -> str:
 
 
 def missing_points(path: Path) -> str:
-    """Return a sentence on the points that a sweep's table lacks; empty if it is complete, or no sweep's."""
+    """Return a sentence on the points that a sweep's table lacks; empty if it is complete, or not from a sweep."""
     if _is_campaign(path) or not (path.is_dir() or _is_sweep(path)):
         return ""
     missing: Sequence[Mapping[str, Any]] = read_sweep_facts(path).get("missing", ())
@@ -77,18 +77,18 @@ def missing_points(path: Path) -> str:
     first = ", ".join(map(str, points[:_POINTS_NAMED])) + (", …" if len(points) > _POINTS_NAMED else "")
     return (
         f"The sweep is not complete: {len(missing):,} of its rows are missing (of points {first}; "
-        f"{missing[0]['why']}). Where points failed for what "
-        "they are, the others are a selection, which can look like a cause."
+        f"{missing[0]['why']}). If points failed because of their parameter values, the remaining rows are a "
+        "selection, which can look like a cause."
     )
 
 
 def _is_campaign(path: Path) -> bool:
-    """Return whether a folder holds a campaign of traces, and no table."""
+    """Return whether a folder contains a campaign with runs but no table."""
     return (path / "campaign.sqlite").is_file() and not (path / TABLE).is_file() and (path / "runs").is_dir()
 
 
 def _totals_of_runs(folder: Path) -> pl.DataFrame:
-    """Return a row a run of a campaign: its configuration, its seconds, and the total of each counter that all have."""
+    """Return one row per run of a campaign: configuration, seconds, and totals of the counters that all runs have."""
     from unperturbed.harness.campaign.manifest import Manifest
     from unperturbed.harness.results.recorded import read_traces
 
@@ -96,7 +96,7 @@ def _totals_of_runs(folder: Path) -> pl.DataFrame:
         by_pass = read_traces(folder, manifest)
     traces = [trace for runs in by_pass.values() for found in runs.values() for trace in found]
     if not traces:
-        raise DataError(f"{folder}: no run of this campaign has a trace, so it has no table of runs")
+        raise DataError(f"{folder}: no run of this campaign has a trace, so there are no totals of runs")
     shared = [
         name
         for name, metric in traces[0].metrics.items()
@@ -131,21 +131,21 @@ def _read(path: Path) -> pl.DataFrame:
         names = next(csv.reader(file, delimiter=separator), [])
     if len(names) == 1 and any(sign in names[0] for sign in ";\t"):
         raise DataError(
-            f"{path}: its first line has one column, {names[0]!r}; separate columns by commas, or by tabs in a .tsv "
-            "file"
+            f"{path}: the first line has only one column, {names[0]!r}: separate columns by commas, or by tabs in a "
+            ".tsv file"
         )
     _require_few(path, len(names))
     counts = Counter(names)
     for number, name in enumerate(names, 1):
         if not name.strip():
-            raise DataError(f"{path}: column {number} has no name; the first line names all columns")
+            raise DataError(f"{path}: column {number} has no name: the first line must name all columns")
         if counts[name] > 1:
-            raise DataError(f"{path}: two columns are named {name}; give each its own name")
-    with path.open("rb") as file:  # polars takes a path as a glob
+            raise DataError(f"{path}: two columns are named {name}: give each its own name")
+    with path.open("rb") as file:  # polars would read a path as a glob pattern
         frame = pl.read_csv(file, separator=separator, null_values=_ABSENT, infer_schema_length=None)
     if len(frame.columns) != len(names):
         raise DataError(
-            f"{path}: its first line can be read as {len(names)} columns or as {len(frame.columns)}: a quote or a line "
-            "end is missing in it"
+            f"{path}: the first line can be read as {len(names)} columns or as {len(frame.columns)}: add the missing "
+            "quote or line end"
         )
     return frame.rename(dict(zip(frame.columns, names, strict=True)))

@@ -18,25 +18,25 @@ from unperturbed.harness.methods.causal.knowledge import PriorKnowledge, with_op
 from unperturbed.harness.methods.causal.reading import missing_points, read_table
 
 LOGARITHM = "log_"
-"""Prefix of the name of a logarithm."""
+"""Prefix of the names of logarithms."""
 _FEW_ROWS = 5
-"""Rows a variable below which a note warns that there are few."""
+"""Rows per variable below which a note warns that there are few."""
 _REPEATED = 1.5
-"""Rows a point of the parameters above which a note warns of repetitions."""
+"""Rows per point of the parameters above which a note warns of repeated runs."""
 
 
 @dataclass(frozen=True)
 class ModelInput:
-    """The input of `learn`, with what is reported of its table."""
+    """Input of `learn`, with the facts about its table to report."""
 
     name: str
     data: Data
-    knowledge: Knowledge  # What is known of them
-    # Columns that were not offered to the analysis at all; `data.exclusions` has those that it refused.
+    knowledge: Knowledge  # Prior knowledge about the variables
+    # Columns that were not passed to the analysis; `data.exclusions` has those that the analysis rejected.
     left_out: tuple[Exclusion, ...]
-    notes: tuple[str, ...]  # What the reader of the model must know of its table
+    notes: tuple[str, ...]  # Remarks on the table for the reader of the model
     derived: Mapping[str, str]  # Expressions of derived variables, logarithms and derivatives included
-    curves: tuple[CurveParameters, ...] = ()  # Whose parameters the table has: a row is a cell then, and no run
+    curves: tuple[CurveParameters, ...] = ()  # Curves whose parameters are columns: a row is then a cell, not a run
 
 
 def prepare_table(path: Path, prior: PriorKnowledge, *, missing: Literal["error", "drop"] = "error") -> ModelInput:
@@ -51,7 +51,7 @@ def _prepare_table(path: Path, prior: PriorKnowledge, missing: Literal["error", 
     frame, columns = read_table(path)
     for name in frame.columns:
         if name == "*" or (name.startswith("^") and name.endswith("$")):  # for polars these stand for other columns
-            raise DataError(f"{path}: a column is named {name!r}, which stands for other columns; give it another name")
+            raise DataError(f"{path}: the column name {name!r} is a pattern for other columns: rename the column")
     lacking = missing_points(path)
     log_names = {name: f"{LOGARITHM}{name}" for name in prior.log}
     new = [*prior.derive, *prior.derivatives]
@@ -68,10 +68,10 @@ def _prepare_table(path: Path, prior: PriorKnowledge, missing: Literal["error", 
     chosen = list(prior.variables) or [name for name in frame.columns if name not in left_out]
     for name in prior.log:
         if name not in chosen:
-            raise SpecError(f"log: {name} is not among the analysed variables")
+            raise SpecError(f"log: {name} is not among the analysed variables: add it to variables")
     for name in chosen:
         if name in left_out and name not in frame.columns:
-            raise SpecError(f"variables: {name} cannot be one: {left_out[name]}")
+            raise SpecError(f"variables: {name} cannot be a variable: {left_out[name]}")
     given = [Exclusion(name, why) for name, why in left_out.items()]
     given += [Exclusion(name, "not requested") for name in frame.columns if name not in chosen and name not in left_out]
     if log_names:
@@ -85,10 +85,10 @@ def _prepare_table(path: Path, prior: PriorKnowledge, missing: Literal["error", 
     try:
         data = prepare(frame.select(names), kinds=kinds, missing=missing)
     except DataError as error:
-        # Nobody has seen a table that was made here.
+        # The user has not seen a table that was made here.
         seen = (
-            f". The table of {'cells' if prior.curves else 'steps'} has {', '.join(frame.columns)}; choose by "
-            "--variables"
+            f". The table of {'cells' if prior.curves else 'steps'} has the columns {', '.join(frame.columns)}: choose "
+            "some with --variables"
             if made
             else ""
         )
@@ -118,9 +118,9 @@ def _derived_table(
     left_out: Mapping[str, str],
     missing: Literal["error", "drop"],
 ) -> DerivedTable | None:
-    """Return the table of steps or of cells that is analysed in place of the runs; None if the runs are."""
+    """Return the table of steps or of cells to analyse instead of the runs; None to analyse the runs."""
     if prior.derivatives and prior.curves:
-        raise SpecError("derivatives make a table of steps, and curves one of cells: learn a model of each")
+        raise SpecError("derivatives make a table of steps, and curves a table of cells: learn a model of each")
     spoken: list[tuple[str, tuple[str, ...]]] = [(name, (one.of, one.over)) for name, one in prior.derivatives.items()]
     spoken += [(f"the curve of {one.target}", (one.target, *one.over, *one.cells)) for one in prior.curves]
     for what, names in spoken:
@@ -129,34 +129,32 @@ def _derived_table(
                 raise SpecError(f"{what}: {name} cannot be part of a model: {left_out[name]}")
     usable = frame.drop([name for name in left_out if name in frame.columns])
     if prior.derivatives:
-        # Where nobody says what was varied, the causes that come first were.
+        # Without declared parameters, the first tier contains them.
         varied = [one.name for one in columns.values() if one.kind == "parameter"] + [*prior.inputs]
         varied = varied or [name for tier in prior.tiers[:1] for name in tier]
         for name in prior.derivatives:
             if name in frame.columns:
-                raise SpecError(f"derivatives: the table has a column {name} already; give the derivative another name")
+                raise SpecError(f"derivatives: the table already has a column {name}: choose a different name")
         return tabulate_steps(usable, prior.derivatives, list(dict.fromkeys(varied)), missing=missing)
     return tabulate_curves(usable, prior.curves, kinds=prior.kinds, missing=missing) if prior.curves else None
 
 
 def _pure_effects(results: Iterable[str], prior: PriorKnowledge) -> list[str]:
-    """Return the derivatives and curve parameters without a tier or edge of their own: they cause nothing."""
+    """Return the derivatives and curve parameters that cause nothing: those without a tier or a required effect."""
     placed = {*prior.outputs, *(name for tier in prior.tiers for name in tier), *(cause for cause, _ in prior.required)}
     return [name for name in results if name not in placed]
 
 
 def _simulated_artefacts(columns: Mapping[str, Column], asked: Sequence[str]) -> dict[str, str]:
-    """Return the columns that simulation computes from others, each with the reason why a model cannot have it.
+    """Return the columns that simulation computes from others, each with the reason why a model cannot use it.
 
-    Of two simulated counts that have events in common the one that is made of more is a sum with the other in it.
+    If two simulated counts have events in common, the count of more events is a sum that contains the other.
     """
     found: dict[str, str] = {}
     simulated = [column for column in columns.values() if column.kind == "simulated"]
     for cycles in (column for column in simulated if column.unit == "cycles"):
         events = ", ".join(part.split(":")[-1] for part in cycles.components)
-        found[cycles.name] = (
-            f"simulated cycles are not cycles but a formula of {events}; times and real cycles are measured"
-        )
+        found[cycles.name] = f"simulated cycles are not measured but computed from {events}: use times or real cycles"
         for column in columns.values():
             if column.kind == "derived" and cycles.components and set(cycles.components) <= set(column.components):
                 found[column.name] = f"computed from the simulated cycles {cycles.name}"
@@ -170,7 +168,7 @@ def _simulated_artefacts(columns: Mapping[str, Column], asked: Sequence[str]) ->
         else:
             shared = ", ".join(part.split(":")[-1] for part in column.components if part in other.components)
             found[column.name] = (
-                f"simulated, and computed from the same events as {other.name} ({shared}): related by construction"
+                f"simulated, and computed from the same events as {other.name} ({shared}), so related by construction"
             )
     return found
 
@@ -178,7 +176,7 @@ def _simulated_artefacts(columns: Mapping[str, Column], asked: Sequence[str]) ->
 def _derived(
     frame: pl.DataFrame, prior: PriorKnowledge, left_out: Mapping[str, str], missing: str
 ) -> tuple[pl.DataFrame, dict[str, tuple[str, ...]]]:
-    """Add derived variables; refuse simulated cycles in these and among the variables."""
+    """Add derived variables; reject simulated cycles in them and among the variables."""
     frame, definitions = derive(frame, prior.derive, undefined="null" if missing == "drop" else "error")
     cycles = {name: why for name, why in left_out.items() if "simulated cycles" in why}
     for name in prior.variables:
@@ -192,7 +190,7 @@ def _derived(
 
 
 def _sweep_definitions(columns: Mapping[str, Column]) -> dict[str, tuple[str, ...]]:
-    """Return the definitions of a sweep's derived columns, whose meaning is their formula."""
+    """Return the definitions of a sweep's derived columns, from the formulas that are their meaning."""
     found = {}
     for column in columns.values():
         if column.kind == "derived":
@@ -223,7 +221,7 @@ def _knowledge(
     here = {*data.names, *(one.name for one in data.exclusions)}
 
     def named(names: Iterable[str]) -> list[str]:
-        """Return the names under which columns are analysed, of those that are."""
+        """Return the names that columns are analysed under, without columns that are not analysed."""
         return [name for name in (log_names.get(name, name) for name in names) if name in here]
 
     def edges(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -259,28 +257,27 @@ def _notes(
         if name in data.names and used and len(used) < len(parts):
             lacking = [part for part in parts if part not in data.names]
             notes.append(
-                f"{name} is computed from {' and '.join(parts)}, and {' and '.join(lacking)} is not a variable "
-                f"here: whether {' and '.join(used)} "
-                f"is a cause of {name} is learnt, not taken for granted."
+                f"{name} is computed from {' and '.join(parts)}, but the model does not have {' and '.join(lacking)}: "
+                f"whether {name} is an effect of {' and '.join(used)} is learnt, not assumed."
             )
     varied = [name for name in known.inputs if name in data.names]
     points = data.frame.select(varied).n_unique() if varied else data.rows
     if _REPEATED * points <= data.rows and points < data.rows:
         notes.append(
-            f"The {data.rows:,} rows are of {points:,} points of {', '.join(varied)}. Repeated runs of a point "
-            "are not independent, so p-values are too small: measure more points."
+            f"The {data.rows:,} rows have only {points:,} different points of {', '.join(varied)}. Repeated runs of a "
+            "point are not independent, so p-values are too small: measure more points."
         )
     if data.rows < _FEW_ROWS * len(data.names):
         notes.append(
             f"{data.rows:,} rows of {len(data.names)} variables show only strong relations: variables without an "
-            "edge may still be related, and among so many pairs some edges are chance."
+            "edge may still be related, and with this many pairs some edges are due to chance."
         )
     simulated = [name for name in data.names if name in columns and columns[name].kind == "simulated"]
     if simulated:
         notes.append(f"Simulated, not counted by a processor: {', '.join(simulated)}.")
     here = {*data.names, *(name for name in prior.log if f"{LOGARITHM}{name}" in data.names)}
     notes += [
-        f"The edge {one} → {other} is {what}, and ignored: not both are columns of the table."
+        f"The {what} edge {one} → {other} is ignored: the table does not have both columns."
         for what, edges in (("required", prior.required), ("forbidden", prior.forbidden))
         for one, other in edges
         if not {one, other} <= here

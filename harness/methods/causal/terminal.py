@@ -1,4 +1,4 @@
-"""A causal model in the terminal: edges, formulas, equivalent variables, what is left out and undecided."""
+"""Terminal view of a causal model: edges, formulas, equivalent variables, excluded columns, undecided points."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ from unperturbed.analysis.causal.describe import (
     undecided,
     variables_table,
 )
+from unperturbed.common.wording import counted
 from unperturbed.harness.cli.terminal import terminal
 from unperturbed.harness.methods.causal.questions import Checks, InterventionForecast
 from unperturbed.harness.methods.causal.table import ModelInput
 
 _CELLS_SHOWN = 12
-"""Lines of a formula that has one for each value of discrete causes."""
+"""Maximum number of lines shown of a formula with one line for each value of discrete causes."""
 _SEPARATIONS_SHOWN = 10
 _PIPE_COLUMNS = 160
-"""Where nobody says how wide the reader is: an edge a line, for grep."""
+"""Width if the output is not a terminal and COLUMNS is not set: each edge is on one line, for grep."""
 
 
 def show_model(table: ModelInput, model: CausalModel, forecast: InterventionForecast | None, checks: Checks) -> None:
@@ -39,17 +40,17 @@ def show_model(table: ModelInput, model: CausalModel, forecast: InterventionFore
     dropped = len(model.data.dropped_rows)
     if dropped:
         missing = ", ".join(f"{name} ({count})" for name, count in model.data.missing.items())
-        console.print(f"{dropped:,} rows are dropped for a missing value: {escape(missing)}", soft_wrap=True)
+        console.print(f"{counted(dropped, 'row')} dropped because of missing values: {escape(missing)}", soft_wrap=True)
     for curves in table.curves:
         console.print(curve_table(curves).to_rich())
     console.print(variables_table(model).to_rich())
     console.print(edges_table(model).to_rich())
     _formulas(console, model)
-    _print_list(console, "the same information", map(str, model.equivalences))
+    _print_list(console, "equivalent variables", map(str, model.equivalences))
     _print_list(console, "no edge", _separations(model))
-    _print_list(console, "left out", _left_out((*model.exclusions, *table.left_out)))
-    _print_list(console, "not decided", undecided(model), style="yellow")
-    _print_list(console, "note", table.notes, style="yellow")
+    _print_list(console, "excluded columns", _left_out((*model.exclusions, *table.left_out)))
+    _print_list(console, "undecided", undecided(model), style="yellow")
+    _print_list(console, "notes", table.notes, style="yellow")
     if checks.markov is not None:
         _print_list(console, "Markov check", markov_sentences(checks.markov))
     _print_list(console, "screening off", map(str, checks.screenings))
@@ -66,7 +67,7 @@ def _print_list(console: Console, heading: str, sentences: Iterable[str], style:
 
 
 def _left_out(excluded: Iterable[Exclusion]) -> Iterable[str]:
-    """Yield a line for each reason, with all columns that it holds for."""
+    """Yield one line per reason, with all columns that have it."""
     names: dict[str, list[str]] = {}
     for one in excluded:
         names.setdefault(one.why, []).append(one.name)

@@ -29,59 +29,60 @@ def _formats() -> Iterator[str]:
 
 
 class Command:
-    """Diagnose an event log against logs of runs that went well."""
+    """Diagnose an event log by comparison with logs of good runs."""
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
-        """Add the logs and what to look for."""
+        """Add the arguments for the logs, and the options for the anomalies to look for."""
         add = parser.add_argument
-        logs = "logs of good runs (six are recommended), then the log to diagnose; - is standard input"
+        logs = "logs of good runs (six are recommended), then the log to diagnose; - reads standard input"
         add("logs", nargs="*", metavar="REFERENCE… TRACE", help=logs)
         asked = parser.add_mutually_exclusive_group()
-        distance = "compute this distance of the paper, and look only for the kinds of anomaly that it belongs to"
+        distance = "compute this distance of the paper, and look only for the kinds of anomaly that it measures"
         asked.add_argument("--distance", choices=DISTANCES, help=distance)
         find = "stop at the first anomaly, in the paper's order of distances"
         asked.add_argument("--find", action="store_true", help=find)
         everything = "look for every kind of anomaly, and compute every distance of the paper for each plugin"
         asked.add_argument("--all", action="store_true", help=everything)
         method = (
-            "effects (default): an anomaly is a physical effect beyond the references' noise; paper: it is any "
-            "distance above 0 (needs a distance)"
+            "effects (default): an anomaly is a physical effect that exceeds the references' noise; paper: an anomaly "
+            "is any distance above 0 (needs --distance, --find or --all)"
         )
         add("--method", choices=("effects", "paper"), default="effects", help=method)
         add("--theta", type=float, metavar="θ", help=f"ratio θ of the occurrence distance (default: {_THETA})")
         identity = "level,function,object,word"
-        fields = f"fields that identify a GStreamer event (default: {identity}; the paper's: level,function,word)"
+        fields = f"fields that identify a GStreamer event (default: {identity}; in the paper: level,function,word)"
         add("--identity", default=identity, metavar="FIELDS", help=fields)
         formats = "format of all logs: %(choices)s (default: detected from each log's first lines)"
         add("--format", choices=RegisteredNames(_formats), metavar="FORMAT", help=formats)
         units = ("ns", "us", "ms", "s", "ticks")
         add("--unit", choices=units, help="unit of timestamps, if the format defines none")
-        columns = "columns of a csv log that hold time, name, plugin, level (time=when,name=what)"
+        columns = "columns of a CSV log with time, name, plugin and level, as in time=when,name=what"
         add("--columns", metavar="PART=NAME,…", help=columns)
         pattern = (
-            "regular expression for a line of any other log, with the groups time and name, optionally plugin and level"
+            "regular expression for each line of a log in another format, with groups time and name, and optionally "
+            "plugin and level"
         )
         add("--pattern", metavar="REGEX", help=pattern)
         process = "process to diagnose in a GStreamer log that several processes wrote"
         add("--process", type=int, metavar="N", help=process)
-        late = "accept events that are late in the log by at most this time"
+        late = "accept events that the log has out of order, late by at most this time"
         add("--most-late", type=int, metavar="TICKS", help=late)
-        bad = "refuse a log if more than this share of its lines hold no event (default: 0.1)"
+        bad = "reject a log if more than this share of its lines contain no event (default: 0.1)"
         add("--most-bad", type=float, default=0.1, metavar="SHARE", help=bad)
         calibrate = (
             "fit thresholds to the labelled logs in FOLDER/labels.csv (columns log, group, label) and write "
             "FOLDER/thresholds.json"
         )
         add("--calibrate", type=Path, metavar="FOLDER", help=calibrate)
-        add("--thresholds", type=Path, metavar="FILE", help="file of thresholds that --calibrate wrote")
+        add("--thresholds", type=Path, metavar="FILE", help="use the thresholds in this file, which --calibrate wrote")
         add("--json", action="store_true", help="print the diagnosis as JSON")
-        page = "write an HTML page with both timelines and their differences marked"
+        page = "write an HTML page that shows both timelines and marks their differences"
         add("--html", type=Path, metavar="FILE", help=page)
-        perfetto = "write the events and findings for Perfetto: FILE.perfetto-trace (ui.perfetto.dev opens it)"
+        perfetto = "write the events and findings to FILE.perfetto-trace, for ui.perfetto.dev"
         add("--export", type=Path, metavar="FILE", help=perfetto)
 
     def run(self, arguments: argparse.Namespace) -> int:
-        """Diagnose and print; 4 when the trace is anomalous."""
+        """Diagnose the log and print the result; return 4 if the log is anomalous."""
         from unperturbed.analysis.diagnosis import diagnose, read_events
         from unperturbed.harness.cli.warming import warm_once
 
@@ -127,17 +128,17 @@ def _refuse(arguments: argparse.Namespace) -> None:
     if arguments.calibrate:
         if arguments.logs:
             raise SpecError(
-                f"--calibrate reads the logs that {arguments.calibrate}/labels.csv names; leave out "
+                f"--calibrate reads the logs listed in {arguments.calibrate}/labels.csv: leave out "
                 f"{' '.join(arguments.logs)}"
             )
         if arguments.thresholds:
-            raise SpecError("--calibrate fits thresholds, and --thresholds gives them: leave one out")
+            raise SpecError("--calibrate fits thresholds, and --thresholds reads fitted ones: leave one out")
         return
     if len(arguments.logs) < 2:
-        given = f"only {arguments.logs[0]} is given" if arguments.logs else "no log is given"
+        given = f"only one log is given, {arguments.logs[0]}" if arguments.logs else "no log is given"
         raise SpecError(f"{given}: give at least one log of a good run, then the log to diagnose")
     if arguments.logs.count("-") > 1:
-        raise SpecError("standard input holds one log: give - once")
+        raise SpecError("standard input can be only one of the logs: give - once")
     twice = [
         path for path, number in Counter(os.path.realpath(path) for path in arguments.logs[:-1]).items() if number > 1
     ]
@@ -149,9 +150,9 @@ def _refuse(arguments: argparse.Namespace) -> None:
     if arguments.theta is not None and not 0 <= arguments.theta <= 1:
         raise SpecError(f"--theta {arguments.theta:g}: give a ratio from 0 to 1")
     if arguments.theta is not None and not (arguments.distance == "occurrence" or arguments.all or arguments.find):
-        raise SpecError("--theta belongs to the occurrence distance: give --distance occurrence, --find or --all too")
+        raise SpecError("--theta needs the occurrence distance: add --distance occurrence, --find or --all")
     if arguments.pattern and arguments.format:
-        raise SpecError("--pattern is a format of its own: leave out --format")
+        raise SpecError("--pattern defines a format: use it without --format")
     if not 0 <= arguments.most_bad <= 1:
         raise SpecError(f"--most-bad {arguments.most_bad:g}: give a share from 0 to 1")
     if arguments.method == "paper" and not (arguments.distance or arguments.find or arguments.all):
@@ -159,7 +160,7 @@ def _refuse(arguments: argparse.Namespace) -> None:
 
 
 def _calibrate(arguments: argparse.Namespace) -> int:
-    """Fit thresholds, print and write them."""
+    """Fit thresholds to labelled logs, write them to a file and print them."""
     from unperturbed.analysis.diagnosis import calibrate, read_labelled, write_strictness
 
     fitted = calibrate(read_labelled(arguments.calibrate, **_reading(arguments)))
@@ -188,7 +189,7 @@ def _reading(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _columns(text: str | None) -> dict[str, str] | None:
-    """Read --columns."""
+    """Return the columns that --columns gives, by their parts."""
     from unperturbed.errors import SpecError
 
     if text is None:
@@ -197,8 +198,8 @@ def _columns(text: str | None) -> dict[str, str] | None:
     columns = {part.strip(): name.strip() for part, equals, name in pairs if equals}
     if len(columns) < len(pairs) or not set(columns) <= {"time", "name", "plugin", "level"}:
         raise SpecError(
-            f"--columns {text}: give parts and columns, as in time=when,name=what; parts are time, name, plugin and "
-            "level"
+            f"--columns {text}: write PART=COLUMN, separated by commas, as in time=when,name=what; PART is time, name, "
+            "plugin or level"
         )
     return columns
 

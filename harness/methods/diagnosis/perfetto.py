@@ -1,4 +1,4 @@
-"""A diagnosis for Perfetto: a process a log, its events as instants by plugin, a slice from each finding to the end."""
+"""Export of a diagnosis to Perfetto: one process per log, events as instants by plugin, findings as slices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def write_diagnosis(diagnosis: Diagnosis, path: Path) -> None:
-    """Write a diagnosis and the logs that it compared."""
+    """Write a diagnosis and the logs that it compares."""
     with path.open("wb") as file:
         file.writelines(_packets(diagnosis))
 
@@ -28,7 +28,7 @@ def _packets(diagnosis: Diagnosis) -> Iterator[bytes]:
     names = {text: iid for iid, text in enumerate(texts, 1)}
     yield packets.first_packet(names)
     factor = 10**9 // (compared.ticks_a_second or 10**9)
-    unit = [] if compared.ticks_a_second else ["a tick of the log is shown as a nanosecond"]
+    unit = [] if compared.ticks_a_second else ["each tick of the log is shown as one nanosecond"]
     logs: list[tuple[str, str, Any]] = [(f"diagnosed: {diagnosis.trace}", diagnosis.verdict, compared.observed)]
     for name, held in zip(diagnosis.references, compared.references, strict=True):
         logs.append((f"reference: {name}", "reference", held))

@@ -1,4 +1,4 @@
-"""Print a diagnosis: the verdict, each finding with its carriers, the paper's distances."""
+"""Terminal view of a diagnosis: the verdict, each finding with its carriers, and the paper's distances."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PLUGINS_SHOWN = 8
 
 
 def show_diagnosis(diagnosis: Diagnosis) -> None:
-    """Print a diagnosis."""
+    """Print a diagnosis: its verdict, findings, distances and notes."""
     console = terminal()
     style, sign = _STYLES[diagnosis.verdict], _SIGNS[diagnosis.verdict]
     against = describe.references_text(diagnosis)
@@ -31,7 +31,7 @@ def show_diagnosis(diagnosis: Diagnosis) -> None:
     for distance in diagnosis.distances:
         _show_distance(console, distance)
     if not diagnosis.findings and diagnosis.kinds:
-        console.print(f"Looked for: {', '.join(diagnosis.kinds)}.")
+        console.print(f"Searched for: {', '.join(diagnosis.kinds)}.")
         rows = describe.visible_texts(diagnosis)
         if rows:
             console.print("Smallest change that would have been found:")
@@ -43,14 +43,14 @@ def show_diagnosis(diagnosis: Diagnosis) -> None:
 
 
 def show_fitted_strictness(fitted: Sequence[FittedStrictness], written: Path) -> None:
-    """Print thresholds that were fitted to labelled traces, and the file that holds them."""
+    """Print thresholds that were fitted to labelled traces, and the path of the file with them."""
     console = terminal()
     console.print(describe.strictness_table(fitted).to_rich())
-    console.print(f"use them: unperturbed diagnose --thresholds {escape(str(written))} …", soft_wrap=True)
+    console.print(f"to use them: unperturbed diagnose --thresholds {escape(str(written))} …", soft_wrap=True)
 
 
 def _show_finding(console: Console, finding: Finding, unit: str) -> None:
-    certain = "" if finding.decides else " [yellow](perhaps: one reference is not enough to decide)[/yellow]"
+    certain = "" if finding.decides else " [yellow](uncertain: one reference is not enough to decide)[/yellow]"
     console.print(f"\n[bold]{escape(finding.kind)}[/bold]: {escape(finding.summary)}{certain}")
     for name, value in describe.facts(finding, unit):
         console.print(f"{name:>10}  {escape(value)}", soft_wrap=True)
@@ -59,7 +59,7 @@ def _show_finding(console: Console, finding: Finding, unit: str) -> None:
 
 
 def _show_distance(console: Console, distance: PaperDistance) -> None:
-    floor = "" if distance.floor is None else f"; other references: up to {distance.floor:.6g}"
+    floor = "" if distance.floor is None else f"; largest distance of another reference: {distance.floor:.6g}"
     console.print(
         f"\n{distance.name} distance from the first reference: {distance.value:.6g}"
         f" (normalised {distance.normalised:.4f}){floor}"
@@ -70,4 +70,4 @@ def _show_distance(console: Console, distance: PaperDistance) -> None:
     for plugin, value in ranked[:_PLUGINS_SHOWN]:
         console.print(f"  {value:12.6g}  {escape(plugin or 'no plugin')}")
     if more := len(ranked[_PLUGINS_SHOWN:]):
-        console.print(f"  and {more} more plugins beyond what references differ by (--json has all)")
+        console.print(f"  and {more} more plugins that differ by more than references do; --json has all")

@@ -1,6 +1,6 @@
 """Find the phases that recur in a run, and how a second run differs in structure.
 
-Beside the command: phases as slices in exports, and their loops compiled ahead.
+Besides the command, this module adds phases to exports as slices, and compiles the loops of phases ahead of use.
 """
 
 from __future__ import annotations
@@ -25,54 +25,56 @@ if TYPE_CHECKING:
 _INADEQUATE = 4
 _SEED = 1
 _TRACK = "phases"
-"""Of the slices of words in an export."""
+"""Name of the track for slices of words in an export."""
 
 
 class Command:
     """Show which phases recur in a run, in which order, and how a second run differs in structure."""
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
-        """Add the runs, and options of classes, words and output."""
+        """Add the arguments for the runs, and the options for classes, words and output."""
         parser.add_argument(
-            "run", type=Path, metavar="RUN", help="a run's folder or its trace.parquet; with --accesses a text file"
+            "run", type=Path, metavar="RUN", help="a run's folder or its trace.parquet; with --accesses, a text file"
         )
         parser.add_argument(
-            "--against", type=Path, metavar="RUN_B", help="a second run, to be described with the words of the first"
+            "--against", type=Path, metavar="RUN_B", help="a second run to describe with the words of the first"
         )
         parser.add_argument(
-            "--accesses", action="store_true", help="the files hold accesses, one per line: pages, modules, disk blocks"
+            "--accesses",
+            action="store_true",
+            help="the files contain accesses, one per line: pages, modules, disk blocks",
         )
         parser.add_argument(
             "--on",
             metavar="METRICS",
-            help="comma-separated metrics to classify intervals by (default: all hardware metrics; without any, "
-            "those of the operating system)",
+            help="comma-separated metrics to classify intervals by (default: all hardware metrics or, if there are "
+            "none, those of the operating system)",
         )
         parser.add_argument(
             "--per",
             metavar="COUNTER",
-            help="divide counts by this: a counter, time or none "
-            "(default: instructions where they are counted, or else time)",
+            help="counter to divide counts by; or time, or none (default: instructions if they are counted, "
+            "otherwise time)",
         )
         parser.add_argument(
             "--classes",
             metavar="K",
-            help="number of classes, or quantiles:K, ranges:K, most-used:K (default: the number that takes the fewest "
-            "bits)",
+            help="number of classes, or quantiles:K, ranges:K, most-used:K (default: the number with the shortest "
+            "description)",
         )
         parser.add_argument(
             "--dwell",
             type=int,
             default=1,
             metavar="N",
-            help="merge stretches of fewer than N intervals into a neighbour (default: 1)",
+            help="merge stretches shorter than N intervals into a neighbouring stretch (default: 1)",
         )
         parser.add_argument(
             "--method",
             choices=("description_length", "paper", "monotone"),
             default="description_length",
-            help="how to learn words: by the fewest bits (default), or by the paper's alternation of kernel and "
-            "decomposition, also called monotone",
+            help="how to learn words: by the shortest description (default), or by the paper's alternation of kernel "
+            "and decomposition (paper or monotone)",
         )
         parser.add_argument(
             "--longest", type=int, default=32, metavar="N", help="maximum number of symbols in a word (default: 32)"
@@ -81,7 +83,7 @@ class Command:
             "--bound",
             type=float,
             metavar="EDITS",
-            help="a(L), the maximum edits of an adequate model (default: from shuffled sequences)",
+            help="a(L), the maximum number of edits of an adequate model (default: from shuffled sequences)",
         )
         parser.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
         parser.add_argument(
@@ -90,7 +92,7 @@ class Command:
         parser.add_argument("--json", action="store_true", help="print everything as JSON")
 
     def run(self, arguments: argparse.Namespace) -> int:
-        """Learn, print, draw; return 4 when the words do not describe the run, or the second one."""
+        """Learn the words, print and draw them; return 4 if they do not describe the run, or the second run."""
         from unperturbed.analysis.structure import compare_structure, compose, most_discriminating_metric
         from unperturbed.harness.cli.warming import warm_once
 
@@ -131,9 +133,9 @@ class Command:
 
 def _check(arguments: argparse.Namespace) -> None:
     if arguments.on is not None and not all(name.strip() for name in arguments.on.split(",")):
-        raise SpecError(f"--on {arguments.on!r}: name metrics, separated by commas")
+        raise SpecError(f"--on {arguments.on!r}: give names of metrics, separated by commas")
     if arguments.accesses and (arguments.on or arguments.per):
-        raise SpecError("accesses have no metrics: leave out --on and --per")
+        raise SpecError("accesses have no metrics: use --accesses without --on and --per")
     if arguments.dwell < 1:
         raise SpecError(f"--dwell {arguments.dwell}: give a number of intervals, 1 or more")
     if arguments.bound is not None and not 0 <= arguments.bound < float("inf"):
@@ -150,24 +152,24 @@ def _read(path: Path, arguments: argparse.Namespace) -> Source:
     if not arguments.accesses:
         from unperturbed.collectors import Trace
 
-        if path.suffix != ".txt":  # which may be accesses
+        if path.suffix != ".txt":  # a text file may contain accesses
             require_trace(path)
         try:
             trace = Trace.read(path)
         except DataError as error:
             may_be_text = path.is_file() and path.suffix != ".parquet"
-            hint = "; a text file of accesses is read with --accesses" if may_be_text else ""
+            hint = "; to read a text file of accesses, add --accesses" if may_be_text else ""
             raise DataError(f"{error}{hint}") from None
         if not len(trace):
-            raise DataError(f"{path} has no interval")
+            raise DataError(f"{path}: the trace has no interval")
         return trace
     try:
         lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise DataError(f"{path}: cannot read text from it ({reason})") from None
+        raise DataError(f"{path}: cannot read the file as text ({reason})") from None
     if not lines:
-        raise DataError(f"{path} has no access: give one per line")
+        raise DataError(f"{path}: the file has no access: write one per line")
     for number in (lambda line: int(line, 0), float):
         try:
             return [number(line) for line in lines]
@@ -193,7 +195,7 @@ def _sequence(source: Source, arguments: argparse.Namespace, classes: Any, name:
 
 
 def _classes(text: str | None) -> Any:
-    """Return what --classes requests: a number, or a kind of bands with theirs."""
+    """Return the value of --classes: a number of classes, or a kind of classes with their number."""
     from unperturbed.analysis.structure import MostUsed, Quantiles, Ranges
 
     if text is None:
@@ -206,13 +208,13 @@ def _classes(text: str | None) -> Any:
 
 
 def _names(paths: Sequence[Path]) -> list[str]:
-    """Return the runs' names: of their folders, or their paths where these have the same name."""
+    """Return the runs' names: their folders' names, or their paths if two folders have the same name."""
     names = [path.parent.name if path.name == "trace.parquet" else path.name for path in paths]
     return names if len(set(names)) == len(names) else [str(path) for path in paths]
 
 
 def add_phases(runs: ExportedRuns) -> tuple[ExportedRuns, tuple[str, ...]]:
-    """Add the phases of each run as slices, in the words of the first run; return a note for each run without any."""
+    """Add the phases of each run as slices, in the words of the first run; return notes on runs without phases."""
     from dataclasses import replace
 
     from unperturbed.analysis.structure import Composition, compare_structure, compose, structural_sequence
@@ -223,7 +225,7 @@ def add_phases(runs: ExportedRuns) -> tuple[ExportedRuns, tuple[str, ...]]:
     except (DataError, ValueError) as error:
         raise SpecError(f"--phases: no phases found in run {first.title}: {error}") from None
     if not words.is_adequate:
-        notes.append(f"The words found in run {first.title} do not describe it well: unperturbed structure shows why.")
+        notes.append(f"The words found in run {first.title} describe it badly: `unperturbed structure` shows why.")
     sliced = [replace(first, slices=(*first.slices, *_slices(words.spans, words.uses)))]
     for run in runs.runs[1:]:
         try:
@@ -247,7 +249,7 @@ def _slices(spans: Sequence[Span], uses: Sequence[WordUse]) -> Iterator[Slice]:
 
 
 def warm() -> None:
-    """Compile the loops of phases: classes of intervals, decompositions and the search for a dictionary."""
+    """Compile the loops that find phases: classes of intervals, decompositions and the search for a dictionary."""
     from unperturbed.analysis.structure import compare_structure, compose, structural_sequence
     from unperturbed.harness.cli.warming import recurring_phases
 

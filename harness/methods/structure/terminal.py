@@ -51,13 +51,13 @@ def _show_difference(console: Console, comparison: StructuralComparison) -> None
     elements = describe.plural(comparison.second.sequence.element)
     longest = sorted(comparison.unmatched, key=len, reverse=True)
     for span in longest[:_STRETCHES_SHOWN]:
-        console.print(f"  no word: {elements} from {span.first:,} to before {span.stop:,}")
+        console.print(f"  no word: {elements} from {span.first:,} up to, but not including, {span.stop:,}")
     if len(longest) > _STRETCHES_SHOWN:
         console.print(f"  and {len(longest) - _STRETCHES_SHOWN} shorter stretches")
 
 
 def _strip(spans: Sequence[Span], series: Sequence[int], width: int) -> Text:
-    """Return a line in the colour of the word with the largest share of each place; a mark is where a word begins."""
+    """Return a line coloured by the word with the largest share at each position, with marks where words begin."""
     line = Text()
     if not spans:
         return line
@@ -74,7 +74,7 @@ def _strip(spans: Sequence[Span], series: Sequence[int], width: int) -> Text:
         begins = begins or many > 0
         if word == len(series):
             line.append("·", style=_NO_WORD)
-        else:  # a word that begins where most is of none has its mark behind that
+        else:  # a word that begins where no word has most is marked at the next position
             mark = _MARKS[word] if word < len(_MARKS) else "+"
             line.append(mark if begins else "─", style=SERIES_STYLES[series[word]])
             begins = False

@@ -1,1 +1,1 @@
-"""Sections of a spec, a module each: its model, its rules that span fields, and its words for the reference."""
+"""Sections of a spec, one module each: the model, rules that span several fields, and texts for the reference."""

@@ -1,4 +1,4 @@
-"""The metrics that a spec names: the events of software metrics, and rules on names and expressions."""
+"""Metrics in a spec: the events of software metrics, and rules on metrics' names and expressions."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from unperturbed.harness.spec.text import Text
 from unperturbed.harness.spec.yaml import YamlPath
 from unperturbed.instrument.events import DEFAULT_MAX_RATE, GROUPS, Event, EventKind, event_kinds, parse_event
 
-PERF_METRIC = "perf-metric:"  # Before the name of a metric of perf's tables, under `derived`
+PERF_METRIC = "perf-metric:"  # Prefix, under `derived`, of the name of a metric from perf's tables
 NATIVE_PATTERN = r"^[^\s:]+::\S+$"
 KINDS = {"hardware": "a hardware metric", "os": "an operating-system metric", "software": "a software metric"}
-"""Terms for a metric under each key of `measure`."""
+"""Key under `measure` → what messages call its metrics."""
 
 
 @dataclass(frozen=True)
 class Metrics:
-    """The metrics of a draft."""
+    """Metrics in a draft of a spec."""
 
     measured: Mapping[str, str]  # The key of `measure` under which each metric is listed
     derived: Mapping[str, tuple[str, ...]]  # The metrics that each derived metric is computed from
 
     @classmethod
     def named_in(cls, draft: Draft) -> Metrics:
-        """Collect the metrics of a draft; of two of one name the first counts."""
+        """Collect the metrics of a draft; if two metrics share a name, the first counts."""
         measured = {name: key for key in ("hardware", "os") for _, name in draft.texts("measure", key)}
         software = [name for name in draft.keys("measure", "software") if not name_fault(name, measured)]
         measured |= dict.fromkeys(software, "software")
@@ -49,7 +49,7 @@ class Metrics:
 
     @property
     def in_baseline(self) -> list[str]:
-        """Return the names of what every configuration measures."""
+        """Return the names of the metrics that every configuration measures."""
         return [name for name in (*self.measured, *self.derived) if not self.software_in(name)]
 
     def software_in(self, name: str) -> set[str]:
@@ -57,10 +57,10 @@ class Metrics:
         return {part for part in self.derived.get(name, (name,)) if self.measured.get(part) == "software"}
 
     def not_software(self, draft: Draft, name: str) -> str:
-        """Return the message for a name where a software metric is wanted."""
+        """Return the message for a name that should be a software metric but is not."""
         kind = KINDS.get(self.measured.get(name, ""), "a derived metric" if name in self.derived else "")
         if kind:
-            return f"`{name}` is {kind}; name a software metric"
+            return f"`{name}` is {kind}; use a software metric"
         if not self.software:
             return f"unknown software metric `{name}`: `measure:` has no `software`"
         return (
@@ -70,7 +70,7 @@ class Metrics:
 
 
 def check_metrics(draft: Draft) -> None:
-    """Report every fault of the metrics under `measure` that no field has by itself."""
+    """Report the faults of metrics under `measure` that span several fields."""
     for key in ("hardware", "os"):
         _check_listed(draft, key)
     metrics = Metrics.named_in(draft)
@@ -81,8 +81,8 @@ def check_metrics(draft: Draft) -> None:
                 draft.report_key(path, fault)
     listed = (draft.has("measure", key) and draft.value("measure", key) != [] for key in ("hardware", "os"))
     if isinstance(draft.value("measure"), dict) and not any(listed) and not draft.has("parameters"):
-        what = "list what the baseline measures under `hardware` or `os`"
-        draft.report_key(("measure",), f"no metric is left when the software metrics are taken out: {what}")
+        what = "list at least one under `hardware` or `os`"
+        draft.report_key(("measure",), f"the baseline needs a metric that is not a software metric: {what}")
     for name, path in draft.keys("measure", "derived").items():
         _check_derived(draft, metrics, name, path)
 
@@ -98,20 +98,20 @@ def _check_listed(draft: Draft, key: str) -> None:
 
 
 def _hint(draft: Draft, key: str, name: str) -> str:
-    """Return what an unknown hardware or operating-system metric may have been meant to be."""
+    """Return a suggestion for an unknown hardware or operating-system metric."""
     if name.startswith(PERF_METRIC):
-        return f"a metric of perf's tables is computed: list it under `derived`, as in `mine: {name}`"
+        return f"list a metric from perf's tables under `derived`, as in `mine: {name}`"
     if name in PERF_WORDS:
-        return f"perf's name; use `{PERF_WORDS[name]}`{'' if key == 'hardware' else ' (under `hardware`)'}"
+        return f"this is perf's name; use `{PERF_WORDS[name]}`{'' if key == 'hardware' else ' (under `hardware`)'}"
     meant = draft.nearest(name, [*PRESETS, *OS_METRICS, *(PERF_WORDS if key == "hardware" else ())])
     if meant is not None and meant in PERF_WORDS:
-        return f"did you mean perf's `{meant}`? Here it is `{PERF_WORDS[meant]}`"
+        return f"did you mean perf's `{meant}`? Its name here is `{PERF_WORDS[meant]}`"
     if meant is not None:
         return f"did you mean `{meant}`{'' if key_of(meant) == key else f' (under `{key_of(meant)}`)'}?"
     if key == "hardware":
         own = ", ".join(f"{source.prefix}…" for source in find_sources().values() if source.prefix)
-        return f"give a PAPI preset (PAPI_TOT_INS) or a native event ({own}; of PAPI pfm::RETIRED_INSTRUCTIONS)"
-    return f"known are {', '.join(OS_METRICS)}"
+        return f"use a PAPI preset (PAPI_TOT_INS) or a native event ({own}; PAPI's pfm::RETIRED_INSTRUCTIONS)"
+    return f"known metrics: {', '.join(OS_METRICS)}"
 
 
 def _check_derived(draft: Draft, metrics: Metrics, name: str, path: YamlPath) -> None:
@@ -121,7 +121,7 @@ def _check_derived(draft: Draft, metrics: Metrics, name: str, path: YamlPath) ->
         if part in metrics.measured:
             continue
         if part in metrics.derived or part == name:
-            draft.report(path, f"`{part}` is derived itself: write its expression instead")
+            draft.report(path, f"`{part}` is itself a derived metric: write its expression instead")
         elif home is not None:
             draft.report(path, f"`{part}` is not measured: add it to `{home}`")
         else:
@@ -129,7 +129,8 @@ def _check_derived(draft: Draft, metrics: Metrics, name: str, path: YamlPath) ->
             draft.report(path, f"unknown metric `{part}`; {draft.did_you_mean(part, known) or measured_are(known)}")
     needed = {part for part in parts if metrics.measured.get(part) == "software"}
     if needed and not any(needed <= subset for subset in _measured_together(draft, metrics)):
-        draft.report(path, f"no subset holds {' and '.join(sorted(needed))} together, so no run could compute this")
+        together = " and ".join(sorted(needed))
+        draft.report(path, f"no subset contains {together}, so no run could compute this metric: add a subset")
 
 
 def _measured_together(draft: Draft, metrics: Metrics) -> list[set[str]]:
@@ -143,12 +144,12 @@ def _measured_together(draft: Draft, metrics: Metrics) -> list[set[str]]:
 
 
 def name_fault(name: str, measured: Mapping[str, str]) -> str:
-    """Return the message for the name of a new metric that means something else already; '' for other names."""
+    """Return the message for a metric's name that is already taken; '' if the name is free."""
     key = measured.get(name)
     if name in INTERVAL_COLUMNS:
-        return f"`{name}` is a column that every trace has: choose another name"
+        return f"`{name}` is a column of every trace: choose another name"
     if key is not None:
-        return f"`{name}` is {KINDS[key]} already: choose another name"
+        return f"`{name}` is already {KINDS[key]}: choose another name"
     key = key_of(name)
     return f"`{name}` is the name of {KINDS[key]}: choose another name" if key is not None else ""
 
@@ -162,7 +163,7 @@ def key_of(name: str) -> str | None:
 
 
 def parts_of(draft: Draft, path: YamlPath) -> tuple[str, ...]:
-    """Return the metrics that an expression is computed from; none where it is wrong, which its field reports."""
+    """Return the metrics in an expression; none if it is invalid, which its own field reports."""
     text = draft.text(*path)
     try:
         return parse_metric_expression(text).names if text is not None else ()
@@ -171,8 +172,8 @@ def parts_of(draft: Draft, path: YamlPath) -> tuple[str, ...]:
 
 
 def measured_are(names: list[str]) -> str:
-    """Return which metrics are measured, for a message."""
-    return f"measured are {', '.join(names)}" if names else "none is measured"
+    """Return the end of a message: which metrics are measured."""
+    return f"measured metrics: {', '.join(names)}" if names else "no metric is measured"
 
 
 def _as_text(value: Any) -> Any:
@@ -186,20 +187,20 @@ class _Filters(Section):
     in_: Text | None = Field(
         default=None,
         alias="in",
-        description="Only inside functions of this name (with call and write); globs allowed.",
+        description="Count only inside functions with this name (for `call` and `write`); globs allowed.",
         examples=["sort_*"],
     )
     file: Text | None = Field(
-        default=None, description="Only in source files of this name; globs allowed.", examples=["*.c"]
+        default=None, description="Count only in source files with this name; globs allowed.", examples=["*.c"]
     )
     add: _TextOrNumber | None = Field(
         default=None,
-        description="Add the value of this C expression, taken just before the event, instead of 1.",
+        description="Add the value of this C expression instead of 1. It is evaluated just before the event.",
         examples=["n"],
     )
     threads: Literal["plain", "exact"] = Field(
         default="plain",
-        description="How to count an event if several threads reach its place at the same time. `plain` loses some "
+        description="How to count if several threads reach the event's site at the same time. `plain` loses some "
         "counts. `exact` loses none, at about ten times the cost per event.",
     )
 
@@ -207,21 +208,20 @@ class _Filters(Section):
 _MAX_RATE = Field(
     default=DEFAULT_MAX_RATE,
     ge=1,
-    description="Maximum hits per second. A rehearsal counts them, and the campaign is refused if there are more. At a "
-    "microsecond per hit, 10000 take 1 % of the run's time. If a hit costs more on this host, the default is "
-    "lower in proportion.",
+    description="Maximum number of hits per second. A rehearsal counts the hits, and the campaign is refused if there "
+    "are more. At one microsecond per hit, a rate of 10000 takes 1 % of the run's time. If a hit costs more on this "
+    "host, the default is proportionally lower.",
 )
 
 
 _GROUP_DOCUMENTS = {
-    "probe": "A probe of the kernel, in a binary that need not be built here. One hit costs the program about a "
-    "microsecond.",
-    "python": "An event of a program that is written in Python.",
+    "probe": "An event in a binary, counted by the kernel; the source is not needed. One hit costs about 1 µs.",
+    "python": "An event in a program that is written in Python.",
 }
 
 
 def _field_of(kind: type[EventKind], *, required: bool) -> tuple[str, Any]:
-    """Return name and definition of the field that has a kind's target."""
+    """Return the name and definition of the field for an event kind's target."""
     key = kind.keys[-1]
     meaning = f"{kind.meaning[:1].upper()}{kind.meaning[1:]}."
     if required:
@@ -242,11 +242,11 @@ def _group_section(group: str) -> type[Section]:
 
 
 EVENT_GROUPS: dict[str, type[Section]] = {group: _group_section(group) for group in GROUPS}
-"""Key of a group of kinds → the section below it."""
+"""Key of a group of event kinds → the section below that key."""
 
 
 def _event_fields() -> type[Section]:
-    # A kind of `instrument.events.kinds` or of another distribution is read and in the JSON Schema without a line here.
+    # Kinds in `instrument.events.kinds` and in other distributions get their fields and JSON Schema from here.
     fields: dict[str, Any] = {}
     for kind in event_kinds().values():
         group = kind.keys[0]
@@ -258,8 +258,8 @@ def _event_fields() -> type[Section]:
     count = len(fields)
     fields |= {name: (field.annotation, field) for name, field in _Filters.model_fields.items()}
     document = (
-        f"What a software metric counts: the event that one of the first {count} keys names. The other keys narrow "
-        "or weight it."
+        f"What a software metric counts: one of the first {count} keys names the event. The other keys restrict or "
+        "weight its counts."
     )
     return create_model("EventFields", __base__=Section, __doc__=document, __module__=__name__, **fields)
 
@@ -271,7 +271,7 @@ def _refuse_text(value: Any) -> Any:
     if isinstance(value, str):
         text = " ".join(value.split())[:60]
         raise ValueError(  # noqa: TRY004  pydantic turns it into a message
-            f"expected an event: write `{{enter: {text}}}` to count the entries of a function"
+            f"expected an event: write `{{enter: {text}}}` to count entries into a function"
         )
     return value
 
@@ -286,5 +286,5 @@ PRELOADED = frozenset({"preload", "python"})  # Means of counting that the dynam
 
 
 def means_of(event: object) -> set[str]:
-    """Return by what means the kinds count whose keys an event in a draft has; none where its kind is unknown."""
+    """Return the means of counting of an event in a draft, by its keys; none if its kind is unknown."""
     return {kind.means for kind in event_kinds().values() if isinstance(event, dict) and kind.keys[0] in event}

@@ -1,4 +1,4 @@
-"""`analysis`: how runs are aligned and perturbation is judged, and rules on what they are aligned by."""
+"""Section `analysis`: how runs are aligned and perturbation is judged, and rules on the metrics for this."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
 
 
 _TOTALS = ("default", "time")
-"""Keys of `totals` that are no metrics."""
+"""Keys of `totals` that are not metrics."""
 
 _FailOn = Literal["perturbed", "shifted", "undecided"]
 _FailOnOrNever = Literal["perturbed", "shifted", "undecided", "never"]
 
 
 class FailOn(Section):
-    """Verdicts for which `run` and `check` exit with 4, of correlations and of totals."""
+    """Verdicts on correlations and totals for which `run` and `check` exit with code 4."""
 
     correlations: _FailOnOrNever = Field(default="perturbed")
-    """The mildest verdict on correlations."""
+    """Mildest verdict on correlations that causes exit code 4."""
     totals: _FailOnOrNever = Field(default="never")
-    """The mildest verdict on totals."""
+    """Mildest verdict on totals that causes exit code 4."""
 
 
 _FailOnValue = Annotated[
@@ -59,39 +59,40 @@ class Analysis(Section):
     """How runs are aligned and perturbation is judged."""
 
     align_on: Annotated[Texts, MAY_CHANGE] = Field(default=(), examples=[["IPC"]])
-    """Metrics by which runs are aligned; every configuration must measure them. By default IPC if it is derived, else
-    PAPI_TOT_INS, else the first hardware metric, else the first operating-system metric."""
+    """Metrics that runs are aligned on; every configuration must measure them. By default, IPC if the spec derives it
+    from the baseline's metrics, else PAPI_TOT_INS, else the first hardware metric, else the first operating-system
+    metric."""
     anchor: Text | None = Field(default=None, examples=["blocks"])
-    """A cheap software metric that is put into every configuration but the baseline, to align all runs by it. Alone
-    with the baseline's metrics it is a configuration of its own, which is compared with the baseline."""
-    alpha: Annotated[float, MAY_CHANGE, Because("at one half or more, the test is no better than tossing a coin")] = (
-        Field(default=0.05, gt=0, lt=0.5)
+    """A cheap software metric that every configuration except the baseline counts, to align all runs by it. With only
+    the baseline's metrics, the anchor forms a configuration of its own, which is compared with the baseline."""
+    alpha: Annotated[float, MAY_CHANGE, Because("at 0.5 or more, the test is no better than tossing a coin")] = Field(
+        default=0.05, gt=0, lt=0.5
     )
-    """Level of the tests: the rate of false alarms that you accept."""
-    tolerance: Annotated[float, MAY_CHANGE, Because("it is a difference of correlations, 0.1 as a rule")] = Field(
-        default=0.1, ge=0, lt=1
-    )
-    """The largest change of a correlation that you declare to be harmless. With 0, every change that is shown is
+    """Significance level of the tests: the rate of false alarms that you accept."""
+    tolerance: Annotated[
+        float, MAY_CHANGE, Because("the tolerance is a difference between correlations, usually 0.1")
+    ] = Field(default=0.1, ge=0, lt=1)
+    """Largest change of a correlation that you consider harmless. With 0, every change that the runs show is
     *perturbed*."""
     totals: Annotated[Mapping[Text, Percentage], Frozen, MAY_CHANGE] = Field(
         default_factory=empty, examples=[{"default": "1 %", "PAPI_L1_DCM": "3 %", "time": "2 %"}]
     )
-    """The largest relative change of a metric's total over a run that you declare to be harmless, by metric. `default`
-    is that of all others, 1 % unless given; `time` that of wall-clock and CPU time, 2 % unless given. With 0 %, every
-    change that is shown is *perturbed*."""
+    """Largest relative change of a metric's total over a run that you consider harmless, for each metric. `default`
+    applies to all other metrics (1 % if not given), `time` to wall-clock and CPU time (2 % if not given). With 0 %,
+    every change that the runs show is *perturbed*."""
     fail_on: Annotated[_FailOnValue, MAY_CHANGE] = Field(
         default_factory=FailOn, examples=["shifted", {"correlations": "perturbed", "totals": "perturbed"}]
     )
-    """The mildest verdict for which `run` and `check` exit with 4. `perturbed`: a change beyond the tolerance is shown.
-    `shifted`: any change is shown. `undecided`: also if neither a change nor its absence is shown. A text is that of
-    correlations; a mapping gives that of totals too."""
+    """Mildest verdict that makes `run` and `check` exit with code 4. `perturbed`: the runs show a change beyond the
+    tolerance. `shifted`: the runs show any change. `undecided`: also if the runs show neither a change nor its absence.
+    A single verdict applies to correlations; a mapping sets totals too."""
 
 
 def default_align_on(spec: CampaignSpec) -> tuple[str, ...]:
-    """Return the metric by which runs are aligned unless the spec names some: IPC, else instructions, else the first.
+    """Return the default metric to align runs on: IPC, else instructions, else the first metric of the baseline.
 
-    One metric only: the outer correlation of what runs were aligned on is flattered. IPC must be derived from what the
-    baseline measures.
+    Only one metric, because alignment inflates the outer correlation of the metrics that it uses. IPC must be derived
+    from the baseline's metrics.
     """
     measure = spec.measure
     if "IPC" in measure.derived and not set(measure.derived["IPC"].names) & set(measure.software):
@@ -110,7 +111,7 @@ def _check(draft: Draft) -> None:
             draft.report_key(path, f"unknown metric `{name}`; {hint}")
     for path, name in draft.distinct_texts("analysis", "align_on"):
         if metrics.software_in(name):
-            what = "is not measured in the baseline, so no run can be aligned with it on this metric"
+            what = "is not measured in the baseline, so runs cannot be aligned on it: use a metric of the baseline"
             draft.report(path, f"`{name}` {what}")
         elif name not in metrics.in_baseline:
             key = key_of(name)
@@ -127,7 +128,7 @@ def _check_anchor(draft: Draft, metrics: Metrics) -> None:
     if metrics.measured.get(anchor) != "software":
         draft.report(path, metrics.not_software(draft, anchor))
     elif draft.has("measure", "software", anchor, "gauge"):
-        draft.report(path, f"`{anchor}` is a gauge, which has no events to align by: use a metric that counts")
+        draft.report(path, f"`{anchor}` is a gauge, which has no events to align by: use a metric that counts events")
 
 
 ANALYSIS = SpecKey("analysis", Analysis, "How runs are aligned and judged.", _check, default=Analysis)

@@ -1,4 +1,4 @@
-"""`campaign`, `programs`: how many runs of which configurations and set-ups of the program, and rules on them."""
+"""Sections `campaign` and `programs`: configurations, their numbers of runs, other set-ups, and rules on them."""
 
 from __future__ import annotations
 
@@ -33,75 +33,76 @@ BASELINE = "baseline"
 ANCHOR = "anchor"
 PILOT = "pilot"
 REFERENCE = "reference"
-"""Names of the configurations that a campaign has beside its subsets, and of the two runs that come before its plan."""
+"""Names of the configurations other than subsets, and of the two runs before the plan (pilot and reference)."""
 
 MOST_RUNS = 60
-"""Most runs of a configuration until it is decided, where the spec names no other number."""
+"""Default of `at_most`: maximum number of runs of a configuration with `runs: until decided`."""
 
-RESERVED = (BASELINE, ANCHOR, PILOT, REFERENCE)  # Names that neither a subset nor another program can have
-SHAM_PREFIX = "sham-"  # Prefix of shams' names, which subsets must not have
+RESERVED = (BASELINE, ANCHOR, PILOT, REFERENCE)  # Names that neither a subset nor an item of `programs` may have
+SHAM_PREFIX = "sham-"  # Prefix of the names of shams; names of subsets must not start with it
 
 
 class Design(Section):
-    """How many runs of which configurations, in which order."""
+    """Configurations, the number of runs of each, and the order of the runs."""
 
     baseline_runs: Annotated[
         int,
         MAY_CHANGE,
-        Because("with fewer, the variation between runs, with which every change is compared, is almost unknown"),
+        Because("every change is compared with the variation between runs, which fewer runs do not show"),
     ] = Field(default=10, ge=5, le=10_000)
-    """Runs of the baseline: the program without software metrics. You can increase it later."""
+    """Number of runs of the baseline, the program without software metrics. You can increase the number later."""
     runs: Annotated[
         Annotated[
             int,
             Field(ge=3, le=10_000),
-            Because("with fewer, a configuration's own variation between runs is almost unknown"),
+            Because("fewer runs do not show how much the runs of a configuration vary"),
             Tag(AS_NUMBER),
         ]
         | Annotated[Literal["until decided"], Tag(AS_TEXT)],
         Discriminator(text_or_number),
         MAY_CHANGE,
     ] = Field(default=5)
-    """Runs of every other configuration. The anchor has at least five, because subsets are compared with it after
-    alignment. You can increase it later: the campaign then makes the further runs. `until decided`: 10 runs of every
-    configuration, the baseline too, then more in steps of half as many or more, for configurations whose verdict is
-    open, up to `at_most`. Each verdict uses its share of `alpha`."""
+    """Number of runs of every other configuration. The anchor gets at least five, because subsets are compared with it
+    after alignment. You can increase the number later: the campaign then makes the additional runs. With `until
+    decided`, every configuration, the baseline included, gets 10 runs. Configurations with open verdicts then get
+    further runs in steps, up to `at_most`. Each step uses a share of `alpha`."""
     at_most: int | None = Field(default=None, ge=10, le=1000, examples=[60])
-    """Most runs of a configuration with `runs: until decided`, where it is 60 by default."""
+    """Maximum number of runs of a configuration with `runs: until decided`. The default is 60."""
     subsets: Annotated[Mapping[FileName, Texts], Frozen] = Field(
         default_factory=empty, examples=[{"light": ["blocks"], "heavy": ["compares", "pushes"]}]
     )
-    """Groups of software metrics that are measured together, one configuration each. By default one, named `all`, with
-    every software metric but the anchor."""
+    """Groups of software metrics that are measured together; each group is a configuration. By default, one group,
+    named `all`, contains every software metric except the anchor."""
     sham: Annotated[bool, MAY_CHANGE] = Field(default=False)
-    """Also run a sham of the anchor and of each subset: the same program with a no-op instead of every increment.
-    Changes there come from layout (and instructions that do nothing), not from counting. The sham of `NAME` is the
-    configuration `sham-NAME`. You can set it later: the campaign then runs the shams."""
+    """Also run a sham of the anchor and of each subset: the same program with a no-op in place of every increment.
+    Changes in a sham come from code layout and the no-ops, not from counting. The sham of `NAME` is the configuration
+    `sham-NAME`. You can set `sham` later: the campaign then runs the shams."""
     layouts: Annotated[Literal["fixed", "varied"], ADDED_LATER] = Field(default="fixed")
-    """Layout of the code. `fixed`: one for each configuration, as its build makes it. `varied`: another one for each
-    run, drawn by the seed (objects linked in another order, sections shifted). The variation between runs then includes
-    the effect of layout."""
+    """Layout of the code. `fixed`: each configuration has one layout, that of its build. `varied`: each run has a
+    different layout, drawn at random from the seed (objects linked in a different order, sections shifted). The
+    variation between runs then includes the effect of layout."""
     points: Annotated[int | None, MAY_CHANGE] = Field(default=None, ge=1, le=MOST_POINTS, examples=[400])
-    """Number of points of a sweep, if one of its parameters is drawn; the seed draws them. You can increase it later:
-    the sweep then runs the further points."""
+    """Number of points of a sweep, if at least one parameter is drawn at random. The seed determines the points. You
+    can increase the number later: the sweep then runs the additional points."""
     repetitions: Annotated[int, MAY_CHANGE] = Field(default=1, ge=1, le=10_000)
-    """How often each point of a sweep is measured. Each repetition is a row of the table. You can increase it later."""
+    """Number of times that each point of a sweep is measured. Each repetition is a row of the table. You can increase
+    the number later."""
     native_runs: Annotated[int, MAY_CHANGE] = Field(default=1, ge=1, le=100)
-    """How often the program is run without a sampler and timed, for each row of a sweep, and beside each run of another
-    campaign whose counters are simulated: the least time counts. Other load on a host only ever adds time, so several
-    runs help where times vary. You can change it later."""
+    """Number of timed runs without a sampler, for each row of a sweep, and for each run of any other campaign with
+    simulated counters. The shortest time counts: other load on the host only adds time, so several runs help if times
+    vary. You can change the number later."""
     seed: int = Field(default=1, ge=0, lt=2**63)
-    """Seed of everything that is random in the campaign."""
+    """Seed of all random choices in the campaign."""
     order: Literal["blocks", "random", "sequential"] = Field(default="blocks")
-    """Order of the runs. `blocks`: every configuration is spread evenly over blocks, and the runs of a block are
-    shuffled. `random`: all runs are shuffled. `sequential`: one configuration after the other, for debugging (drift of
+    """Order of the runs. `blocks`: the runs of each configuration are spread evenly over blocks, and each block is
+    shuffled. `random`: all runs are shuffled. `sequential`: one configuration after another, for debugging (drift of
     the host then looks like perturbation)."""
     retries: Annotated[int, MAY_CHANGE] = Field(default=1, ge=0, le=100)
-    """How often a failed run is repeated."""
+    """Maximum number of times that a failed run is repeated."""
     max_runs: Annotated[int | None, MAY_CHANGE] = Field(default=None, ge=1)
-    """Most runs that the plan may have. A campaign that needs more is refused."""
+    """Maximum number of runs in the plan. A campaign that needs more is refused."""
     max_hours: Annotated[float | None, MAY_CHANGE] = Field(default=None, gt=0, le=100_000)
-    """Hours after which no further run starts."""
+    """Time limit, in hours, after which no further run starts."""
 
     @property
     def until_decided(self) -> bool:
@@ -120,7 +121,7 @@ class Design(Section):
 
 
 def default_subsets(spec: CampaignSpec) -> Mapping[str, tuple[str, ...]]:
-    """Return one subset of all software metrics but the anchor, or none; sorted, as the order of keys is no content."""
+    """Return one subset of all software metrics except the anchor, sorted because key order has no meaning; or none."""
     everything = tuple(sorted(name for name in spec.measure.software if name != spec.analysis.anchor))
     return {"all": everything} if everything else {}
 
@@ -132,7 +133,7 @@ def _check(draft: Draft) -> None:
     for subset, path in subsets.items():
         _check_name(draft, subset, path)
         if draft.value(*path) == []:
-            draft.report(path, f"the subset `{subset}` is empty: name software metrics, or remove it")
+            draft.report(path, f"subset `{subset}` is empty: list software metrics, or remove the subset")
         for place, metric in draft.distinct_texts(*path):
             if metrics.measured.get(metric) != "software":
                 draft.report(place, metrics.not_software(draft, metric))
@@ -140,7 +141,7 @@ def _check(draft: Draft) -> None:
     for metric in metrics.software if subsets else ():
         if metric not in used:
             path = ("measure", "software", metric)
-            draft.report_key(path, f"`{metric}` is in no subset, so no run would measure it")
+            draft.report_key(path, f"no subset contains `{metric}`, so no run would measure it: add it to one")
     _check_layouts(draft)
     until_decided = draft.value("campaign", "runs") == "until decided"
     if draft.has("campaign", "at_most") and not until_decided:
@@ -154,68 +155,68 @@ def _check(draft: Draft) -> None:
 
 def _check_name(draft: Draft, subset: str, path: YamlPath) -> None:
     if subset in RESERVED:
-        what = "is a reserved name of a configuration: choose another"
+        what = "is a reserved name: choose another name for the subset"
         draft.report_key(path, f"`{subset}` {what}")
     elif subset.startswith(SHAM_PREFIX):
-        what = f"names that begin with `{SHAM_PREFIX}` belong to the shams of subsets: choose another"
+        what = f"names that start with `{SHAM_PREFIX}` are reserved for shams: choose another name"
         draft.report_key(path, f"`{subset}`: {what}")
 
 
 def _check_layouts(draft: Draft) -> None:
-    """Layouts vary by linking, and what is not linked by `{cc}` or `{cxx}` cannot vary."""
+    """Reject `layouts: varied` if neither `{cc}` nor `{cxx}` links the program: the linker varies the layout."""
     if draft.value("campaign", "layouts") != "varied":
         return
     build = draft.text("program", "build")
     if not draft.has("program", "build"):
         draft.report(
             ("campaign", "layouts"),
-            "`varied`: a program that is not built here has one layout, as `program:` has no `build`; only the size of "
-            "the environment varies from run to run, which it always does",
+            "`varied` needs a build, because the linker varies the layout: add `build` to `program:`, or use `fixed` "
+            "(the size of the environment varies between runs in any case)",
         )
     elif build is not None and not {"cc", "cxx"} & set(find_placeholders(build)):
         draft.report(
             ("program", "build"),
-            "varied layouts need the compiler that links in them: write `{cc}` or `{cxx}` where this command names its "
-            "compiler, as in `make CC={cc}`",
+            "`layouts: varied` needs the instrumenting compiler: write `{cc}` or `{cxx}` in place of the compiler's "
+            "name, as in `make CC={cc}`",
         )
 
 
-CAMPAIGN = SpecKey("campaign", Design, "How many runs of which configurations.", _check, default=Design)
+CAMPAIGN = SpecKey("campaign", Design, "Configurations, and the number of runs of each.", _check, default=Design)
 
 
 class OtherProgram(Section):
-    """How this program differs from `program`. Keys that are not given are the same."""
+    """Differences of this program from `program`. A key that is not given has the same value as in `program`."""
 
     source: Text | None = Field(default=None, examples=["sorter-2.0"])
-    """Folder of its source."""
+    """Folder of this program's source."""
     debian: PackageName | None = Field(default=None)
     """Debian source package to build."""
     build: Text | None = Field(default=None, examples=["make CC={cc} CFLAGS='-O2 -fno-plt'"])
-    """Command that builds it."""
+    """Command that builds this program."""
     compilers: Compilers | None = Field(default=None)
-    """The compilers that its build calls."""
+    """The compilers that the build of this program calls."""
     run: Text | None = Field(default=None, examples=["perf record -o perf.data {build}/sorter"])
-    """Command that runs it: with other arguments, or started by another tool."""
+    """Command that runs this program, for example with other arguments, or started by another tool."""
     sampled: Text | None = Field(default=None, examples=["sorter"])
-    """Name of the program to sample, if `run` starts it by another one and nothing is built."""
+    """Name of the program to sample, if `run` starts it through another program and nothing is built."""
     shell: bool | None = Field(default=None)
-    """Have `/bin/sh` run its `build` and `run`."""
+    """Let `/bin/sh` run `build` and `run` of this program."""
     stdin: Text | None = Field(default=None)
-    """File that it reads as its standard input."""
+    """File that this program reads as standard input."""
     environment: Annotated[Mapping[VariableName, str], Frozen] = Field(
         default_factory=empty, examples=[{"MALLOC_ARENA_MAX": "1"}]
     )
-    """Environment variables in addition to those of `program`, or with another value."""
+    """Environment variables, added to those of `program`; a variable that is also set there gets this value."""
     working_folder: Text | None = Field(default=None)
-    """Folder in which it runs."""
+    """Folder in which this program runs."""
     exit_code: int | None = Field(default=None, ge=0, le=255)
     """Exit code of a correct run."""
     result: Literal["same", "any"] | None = Field(default=None)
-    """`same`: all its runs must give the result of its own first, unmeasured run. `any`: only the exit code must be
-    correct."""
+    """`same`: every run must give the result of this program's own first, unmeasured run. `any`: only the exit code
+    must be correct."""
 
     def difference(self) -> str:
-        """Return what is otherwise in it, key by key, in the order of this section."""
+        """Describe the differences from `program`, key by key, in the order of the fields."""
         parts = []
         for key in sorted(self.model_fields_set, key=list(type(self).model_fields).index):
             value = getattr(self, key)
@@ -224,7 +225,7 @@ class OtherProgram(Section):
         return "; ".join(parts)
 
     def of(self, program: Program) -> Program:
-        """Return the whole program: that of `program:` with these changes."""
+        """Return a copy of `program` with the differences applied."""
         given: dict[str, Any] = {
             name: value for name in type(self).model_fields if (value := getattr(self, name)) is not None
         }
@@ -242,15 +243,19 @@ def _check_programs(draft: Draft) -> None:
     programs = draft.keys("programs")
     if programs and draft.has("parameters"):
         draft.report_key(
-            ("programs",), "`programs` has no meaning in a sweep (`parameters:`): a sweep gives no verdict"
+            ("programs",), "`programs` has no meaning in a sweep (`parameters:`), which gives no verdict: remove one"
         )
     for name, path in programs.items():
         if name in RESERVED or name in draft.keys("campaign", "subsets"):
-            draft.report_key(path, f"`{name}` is the name of another configuration: choose another")
+            draft.report_key(path, f"another configuration is already named `{name}`: choose another name")
         elif name.startswith(SHAM_PREFIX):
-            draft.report_key(path, f"`{name}`: names that begin with `{SHAM_PREFIX}` belong to shams: choose another")
+            draft.report_key(
+                path, f"`{name}`: names that start with `{SHAM_PREFIX}` are reserved for shams: choose another name"
+            )
         if draft.value(*path) == {}:
-            draft.report_key(path, f"`{name}` is the same as `program`: give what is otherwise in it, or remove it")
+            draft.report_key(
+                path, f"`{name}` does not differ from `program`: add the keys that differ, or remove `{name}`"
+            )
         for field in ("build", "run", "stdin", "working_folder"):
             text = draft.text(*path, field)
             if text is not None and not draft.recorded:
@@ -263,20 +268,21 @@ def _check_programs(draft: Draft) -> None:
         if build is not None and not {"cc", "cxx"} & set(find_placeholders(build)) and draft.has("program", "build"):
             draft.report(
                 (*path, "build"),
-                "programs are compared alike, so this build needs the sampler's compiler too: write `{cc}` or `{cxx}` "
-                "where it names its compiler",
+                "all programs must be measured in the same way, so this build needs the instrumenting compiler too: "
+                "write `{cc}` or `{cxx}` in place of the compiler's name",
             )
         if (build is None) != (not draft.has("program", "build")) and build is not None:
             draft.report_key(
-                (*path, "build"), "`program:` is not built, and both are to be measured alike: build both, or neither"
+                (*path, "build"),
+                "`program:` has no `build`, but all programs must be measured in the same way: build both, or neither",
             )
 
 
 PROGRAMS = SpecKey(
     "programs",
     Programs,
-    "Other builds, inputs or set-ups of the program. Each is a configuration without software metrics, which is run as "
-    "often as the baseline and compared with it.",
+    "Other builds, inputs or set-ups of the program. Each is a configuration without software metrics. It has as many "
+    "runs as the baseline and is compared with the baseline.",
     _check_programs,
     default=empty,
     examples=({"clang": {"compilers": {"cc": "clang"}}},),

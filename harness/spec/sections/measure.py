@@ -1,4 +1,4 @@
-"""`measure`: what is measured, how often and by which means, and rules on the sampler's settings and on metrics."""
+"""Section `measure`: metrics, intervals and settings of the sampler, and rules on them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ SHORTEST_INTERVAL_NS = 1_000_000
 _LAST_STANDARD_SIGNAL = 31
 
 DEFAULT_RECORDS = 200
-"""Intervals of a run where a spec leaves their length open: enough for steady rank correlations (30 are the least)."""
+"""Default number of intervals in a run: enough for stable rank correlations (the minimum is 30)."""
 
 HardwareMetric = Annotated[
     Text, WithJsonSchema({"anyOf": [{"enum": list(PRESETS)}, {"type": "string", "pattern": NATIVE_PATTERN}]})
@@ -63,12 +63,12 @@ OsMetric = Annotated[Text, WithJsonSchema({"enum": list(OS_METRICS)})]
 
 
 class Records(Section):
-    """A number of intervals, instead of their length."""
+    """Number of intervals, instead of their length."""
 
     records: Annotated[int, Because("a rank correlation over fewer intervals is too uncertain")] = Field(
         ge=30, le=10_000_000, examples=[3000]
     )
-    """Number of intervals of a run. A pilot run finds their length for this host and source."""
+    """Number of intervals in a run. A pilot run finds their length for this host and source of counts."""
 
 
 def _to_interval(value: Duration | WorkInterval | Records) -> Interval:
@@ -78,7 +78,7 @@ def _to_interval(value: Duration | WorkInterval | Records) -> Interval:
         return Interval(records=value.records)
     if value.ns < SHORTEST_INTERVAL_NS:
         raise ValueError(
-            f"an interval of {value} is too short, the minimum is 1 ms: each sample takes the program some 10 us"
+            f"an interval of {value} is too short: the minimum is 1 ms, because a sample costs the program about 10 us"
         )
     return Interval(nanoseconds=value.ns)
 
@@ -94,131 +94,134 @@ Derived = Annotated[MetricExpression, reading(Text, parse_metric_expression)]
 
 if TYPE_CHECKING:
     SourceName = str
-else:  # one of another distribution is found by its entry point
+else:  # entry points of other distributions add names
     SourceName = Literal[("auto", *find_sources())]
 
 
 class Measure(Section):
-    """What is measured, how often, and by which means."""
+    """What is measured, how, and how often."""
 
     interval: IntervalValue | None = Field(
         default=None,
         examples=["20 ms", {"records": 3000}, "2 M instructions"],
         json_schema_extra={"default": {"records": DEFAULT_RECORDS}},
     )
-    """Length of an interval, at least 1 ms; or `{records: N}`: a pilot run finds the length that gives N intervals per
-    run; or counts of a hardware metric (`2 M instructions`): its overflow ends an interval. A sweep counts whole runs
-    and has no intervals."""
+    """Length of an interval: a time of at least 1 ms, a number of intervals, or counts of a hardware metric. With
+    `{records: N}`, a pilot run finds the length that divides a run into N intervals. With counts (`2 M instructions`),
+    the counter's overflow ends an interval. A sweep counts whole runs, without intervals."""
     clock: Literal["auto", "monotonic", "process-cpu", "thread-cpu", "work"] = Field(default="auto")
-    """Clock that ends intervals: wall-clock time (`monotonic`), CPU time of the process or of the sampled thread
-    (`process-cpu`, `thread-cpu`: they tick with the kernel's jiffy, 1 to 10 ms), or work done (`work`: quanta of
-    100,000 basic blocks of the simulator, the same in every run). `auto` takes work when counts are simulated,
-    wall-clock time otherwise. With `work`, an interval given in time is as long as what the pilot run does in it."""
+    """Clock that ends intervals. `monotonic`: wall-clock time. `process-cpu`, `thread-cpu`: CPU time of the process or
+    of the sampled thread, with the resolution of the kernel's jiffy, 1 to 10 ms. `work`: work done, in quanta of
+    100,000 basic blocks of the simulator, the same in every run. `auto`: `work` if counts are simulated, otherwise
+    `monotonic`. If `auto` means `work`, an interval given in time becomes the work that the pilot run does in it."""
     sampler: Literal["inside", "outside"] = Field(default="inside")
-    """Where samples are taken: by a timer signal inside the program, or by an observer process outside it. For the
-    observer the program executes no instruction at a sample."""
+    """Where samples are taken. `inside`: in the program, by a timer signal. `outside`: by an observer process; the
+    program itself executes no instruction for a sample."""
     threads: Annotated[Literal["main", "all"], ADDED_LATER] = Field(default="main")
-    """Inside: whose hardware counters are read. `main`: the main thread's. `all`: those of all threads, by a sampler in
-    each. The observer outside always counts all threads."""
+    """For `sampler: inside`: threads whose hardware counters are read. `main`: only the main thread. `all`: all
+    threads, with a sampler in each. `sampler: outside` always counts all threads."""
     children: Annotated[bool, ADDED_LATER] = Field(default=False)
-    """Outside: count hardware events of the program's child processes too; `os` counters stay the program's own."""
+    """For `sampler: outside`: also count hardware events of the program's child processes. `os` counters cover only the
+    program itself."""
     reading: Annotated[Literal["read", "reset"], ADDED_LATER] = Field(default="read")
-    """How the inside sampler takes its counts. `read`: it reads counters that keep running. `reset`: it stops, reads,
-    resets and starts them at each sample, as the paper does."""
+    """How `sampler: inside` reads counters. `read`: counters keep running. `reset`: each sample stops, reads, resets
+    and restarts the counters, as in the original paper."""
     multiplex: Annotated[bool, ADDED_LATER] = Field(default=False)
-    """Let metrics that do not fit the counters together take turns in one run. Their counts are then scaled, and the
-    trace states from which share of the time. By default, such metrics are counted in several passes."""
-    signal: Annotated[int | None, ADDED_LATER, Because("these are the numbers of Linux's signals")] = Field(
+    """Let metrics that do not fit the hardware counters together take turns in one run. Their counts are then scaled,
+    and the trace states the share of the time that each was counted. By default, several passes count such metrics."""
+    signal: Annotated[int | None, ADDED_LATER, Because("Linux numbers its signals from 1 to 64")] = Field(
         default=None, ge=1, le=64
     )
-    """Number of the inside sampler's signal. By default a real-time signal, and SIGURG where counts end intervals."""
+    """For `sampler: inside`: number of the sampler's signal. By default a real-time signal, or SIGURG if counts end
+    intervals."""
     alternate_stack: Annotated[bool, ADDED_LATER] = Field(default=False)
-    """Inside: handle the signal on the program's alternate signal stack, if it has one."""
+    """For `sampler: inside`: handle the signal on the program's alternate signal stack, if the program has one."""
     observer_cpu: Annotated[int | None, ADDED_LATER] = Field(default=None, ge=0, le=4095)
-    """Outside: processor for the observer; the program gets the others. By default the last one."""
+    """For `sampler: outside`: processor for the observer; the program gets the others. By default, the last one."""
     pin: Annotated[bool, ADDED_LATER] = Field(default=True)
-    """Outside: keep observer and program on processors of their own, if there are at least two."""
+    """For `sampler: outside`: keep observer and program on separate processors, if the host has at least two."""
     source: SourceName = Field(default="auto")
-    """Where hardware metrics come from. `auto` takes for each metric the first source that can count it on this host,
-    and reports which one, and why."""
+    """Source of the hardware metrics. For each metric, `auto` takes the first source that can count the metric on this
+    host, and reports the choice and the reason."""
     hardware: Annotated[tuple[HardwareMetric, ...], ListOf] = Field(
         default=(), examples=[["PAPI_TOT_INS", "PAPI_TOT_CYC", "PAPI_L1_DCM"]]
     )
-    """Hardware metrics: PAPI presets, or names of a source's own (`perf::page-faults`). The baseline runs measure these
-    and `os` alone."""
+    """Hardware metrics: PAPI presets, or events with a source's prefix (`perf::page-faults`). Baseline runs measure
+    only metrics under `hardware` and `os`."""
     os: Annotated[tuple[OsMetric, ...], ListOf] = Field(default=())
     """Counters that the operating system keeps for the program."""
     software: Annotated[Mapping[MetricName, SoftwareMetric], Frozen] = Field(
         default_factory=empty, examples=[{"blocks": {"enter": "compress_block"}}]
     )
-    """Software metrics: a name, and the event that it counts. Most are compiled into the program; `probe`, `preload`
-    and `python` count in an unmodified program."""
+    """Software metrics: each has a name and counts an event. Most are compiled into the program; `probe`, `preload` and
+    `python` count in an unmodified program."""
     derived: Annotated[Mapping[MetricName, Derived], Frozen] = Field(
         default_factory=empty,
         examples=[{"IPC": "PAPI_TOT_INS / PAPI_TOT_CYC"}, {"retiring": "perf-metric:tma_retiring"}],
     )
-    """Metrics computed from others interval by interval, with + - * /, parentheses, `min(a, b)`, `max(a, b)` and `a if
-    b > c else d`. Division by zero gives no value in that interval. A name that is no identifier needs single quotes.
-    `perf-metric:NAME` is a metric of perf's own tables."""
+    """Metrics computed from others, interval by interval, with + - * /, parentheses, `min(a, b)`, `max(a, b)` and `a if
+    b > c else d`. In an interval with a division by zero, the metric has no value. Put a name in single quotes if it is
+    not an identifier. `perf-metric:NAME` is a metric from perf's own tables."""
     simulator: Simulator = Field(default_factory=Machine)
-    """Caches of the simulated source."""
+    """Caches of the simulated machine."""
 
     @property
     def interval_event(self) -> str:
-        """Return the hardware metric whose counts end intervals; empty where time or the simulator does."""
+        """Return the hardware metric whose counts end intervals; '' if time or the simulator ends them."""
         return self.interval.event(self.hardware) if isinstance(self.interval, WorkInterval) else ""
 
 
 _INSIDE_ONLY = {
-    "signal": "the observer outside sends no signal",
-    "alternate_stack": "the observer outside sends no signal",
-    "reading": "the observer outside only reads: stopped counters would miss what the program does meanwhile",
-    "threads": "the observer outside counts every thread",
+    "signal": "`sampler: outside` sends no signal",
+    "alternate_stack": "`sampler: outside` sends no signal",
+    "reading": "`sampler: outside` only reads counters, because stopped counters would miss events",
+    "threads": "`sampler: outside` counts all threads",
 }
 _OUTSIDE_ONLY = {
-    "children": "only the observer (sampler: outside) can count child processes",
-    "observer_cpu": "only sampler: outside has an observer",
-    "pin": "only sampler: outside has an observer",
+    "children": "only `sampler: outside` can count child processes",
+    "observer_cpu": "only `sampler: outside` has an observer process",
+    "pin": "only `sampler: outside` has an observer process",
 }
 _UNSEEN_OUTSIDE = {"blocks_read": "bytes_read", "blocks_written": "bytes_written"}
 _CONFLICTS: tuple[tuple[Mapping[str, Collection[Any]], str, str], ...] = (
     (
         {"signal": (9, 19, 32, 33)},
         "signal",
-        "this signal cannot be handled, or belongs to the C library: use one from 34 on (real-time signals)",
+        "a program cannot handle this signal, or the C library uses it: use a real-time signal, 34 to 64",
     ),
     (
         {"sampler": ["outside"], "source": ["simulated"]},
         "source",
-        "simulated counts need sampler: inside: the simulator ends its intervals from inside the program",
+        "simulated counts need `sampler: inside`, because the simulator ends its intervals from inside the program",
     ),
     (
         {"sampler": ["outside"], "clock": ("process-cpu", "thread-cpu", "work")},
         "clock",
-        "the observer outside ticks by wall-clock time (`monotonic`), not by `{}`",
+        "`sampler: outside` takes samples by wall-clock time: use `clock: monotonic` instead of `{}`",
     ),
     (
         {"multiplex": [True], "reading": ["reset"]},
         "multiplex",
-        "counters that take turns cannot be reset at each sample: use `reading: read`",
+        "multiplexed counters cannot be reset at each sample: use `reading: read`",
     ),
     (
         {"multiplex": [True], "sampler": ["inside"], "threads": ["all"]},
         "multiplex",
-        "counts that are scaled in every thread by another share do not add up: use `threads: main`",
+        "multiplexed counts of several threads cannot be added, because each thread scales them differently: use "
+        "`threads: main`",
     ),
     (
         {"multiplex": [True], "source": [name for name, source in find_sources().items() if not source.timed]},
         "source",
-        "only perf_event reports how long each event that takes turns was counted: use perf_event or auto",
+        "only perf_event reports how long it counted each multiplexed event: use `source: perf_event` or `auto`",
     ),
     (
         {"clock": ["work"], "source": [name for name, source in find_sources().items() if not source.simulated]},
         "clock",
-        "only the simulator knows the work done: use `source: simulated`, or another clock",
+        "only the simulator can measure work: use `source: simulated`, or another clock",
     ),
 )
-"""Settings whose values exclude each other, the one that is reported, and the message, with `{}` for its value."""
+"""Conflicts: settings with values that exclude each other, the setting to report, and the message (`{}`: its value)."""
 
 
 def _check(draft: Draft) -> None:
@@ -243,11 +246,11 @@ def _check_outside(draft: Draft) -> None:
     if draft.value("program", "shell") is True and draft.value("measure", "children") is not True:
         draft.report_key(
             ("measure", "sampler"),
-            "with `shell: true` the program is a child of the shell: set `children: true` to have it counted",
+            "with `shell: true`, the program is a child of the shell: set `children: true` to count the program",
         )
     for path, name in draft.texts("measure", "os"):
         if name in _UNSEEN_OUTSIDE:
-            what = f"the kernel does not report `{name}` to another process; use `{_UNSEEN_OUTSIDE[name]}`"
+            what = f"the kernel does not report `{name}` to other processes: use `{_UNSEEN_OUTSIDE[name]}`"
             draft.report(path, what)
 
 
@@ -255,7 +258,7 @@ def _check_interval(draft: Draft, clock: object) -> None:
     path = ("measure", "interval")
     interval = draft.value(*path)
     if clock == "work" and interval is not None and not isinstance(interval, dict):
-        draft.report(path, "work is not measured in time: ask for a number of intervals, as in `{records: 200}`")
+        draft.report(path, "`clock: work` does not measure time: set a number of intervals, as in `{records: 200}`")
     try:
         length = parse_interval(interval)
         if isinstance(length, WorkInterval):
@@ -265,64 +268,67 @@ def _check_interval(draft: Draft, clock: object) -> None:
             draft.value("program", "timeout") if draft.has("program", "timeout") else DEFAULT_TIMEOUT
         )
     except ValueError:
-        return  # one is not given, or its own check has a message
+        return  # a value is missing, or its own check reports it
     if length >= timeout:
-        draft.report(path, f"an interval of {length} is not shorter than the timeout of a run, {timeout}")
+        draft.report(path, f"an interval ({length}) must be shorter than the timeout of a run ({timeout})")
 
 
 def _check_work(draft: Draft, interval: WorkInterval) -> None:
-    """Check an interval that counts of an event shall end."""
+    """Check an interval that ends after a number of counts of an event."""
     path = ("measure", "interval")
     listed = [name for _, name in draft.texts("measure", "hardware")]
     event = interval.event(listed)
     if interval.unit in TIMES or interval.unit.removesuffix(":u") in TIMES:
-        draft.report(path, f"{interval.unit} counts time: write a length, as in `20 ms`, with `clock: thread-cpu`")
+        draft.report(path, f"{interval.unit} counts time: write a time, as in `20 ms`, with `clock: thread-cpu`")
     elif not event:
         counters = COUNTED_BY.get(interval.unit)
         meant = "" if counters else draft.did_you_mean(interval.unit, listed)
         advice = meant or f"add {' or '.join(counters or (interval.unit,))} to `hardware`"
         it = "them" if counters else "it"
-        draft.report(path, f"{interval.unit} cannot end intervals, as no metric counts {it}: {advice}")
+        draft.report(path, f"{interval.unit} cannot end intervals, because no metric counts {it}: {advice}")
     if draft.value("measure", "source") == "simulated":
         draft.report(
             path,
-            "no counter of the simulator overflows: for intervals of equal work there, write `clock: work` and "
-            "`interval: {records: 200}`",
+            "simulated counters do not overflow and cannot end intervals: for intervals of equal work, write "
+            "`clock: work` and `interval: {records: 200}`",
         )
     elif draft.has("measure", "clock") and draft.value("measure", "clock") != "auto":
-        draft.report_key(("measure", "clock"), "`clock` has no effect here: counts end the intervals, not time")
+        draft.report_key(
+            ("measure", "clock"), "`clock` has no effect, because counts end the intervals: remove `clock`"
+        )
     if draft.value("measure", "multiplex") is True:
         draft.report_key(
             ("measure", "multiplex"),
-            f"the counter of {interval.unit} ends the intervals and cannot be shared in turns: leave multiplex out",
+            f"the counter of {interval.unit} ends the intervals and cannot be multiplexed: remove `multiplex`",
         )
     number = draft.value("measure", "signal")
     if isinstance(number, int) and number > _LAST_STANDARD_SIGNAL:
         draft.report(
             ("measure", "signal"),
-            "real-time signals queue up while the program blocks them, until the kernel kills it: where counts end "
-            f"intervals, use one up to {_LAST_STANDARD_SIGNAL}, or leave `signal` out",
+            "real-time signals queue up while the program blocks them, until the kernel kills the program: if counts "
+            f"end intervals, use a signal up to {_LAST_STANDARD_SIGNAL}, or remove `signal`",
         )
 
 
 def _check_event(draft: Draft, path: YamlPath, event: object) -> None:
-    """Check a software metric against what counts it, if that is not compiled in."""
+    """Check that a software metric can be counted with these settings if it is not compiled in."""
     _check_known_part(draft, path, event)
     means = means_of(event)
     if "kernel" in means and draft.value("measure", "source") == "simulated":
         draft.report_key(
             path,
-            "kernel probes do not work in a simulated program: measure its real counters (source: perf_event), "
-            "or compile the metric in",
+            "kernel probes do not work in a simulated program: use real counters (`source: perf_event`), or a metric "
+            "that is compiled in",
         )
     if means & PRELOADED and draft.value("program", "shell") is True and not draft.has("program", "build"):
         draft.report_key(
-            path, "a program that is not built here is found by its name: give it in `run`, without `shell: true`"
+            path,
+            "`preload` and `python` find a program that is not built here by its name in `run`: remove `shell: true`",
         )
 
 
 def _check_known_part(draft: Draft, path: YamlPath, event: object) -> None:
-    """Check the rest of an event that has unknown keys: the model looks no further then."""
+    """Check the known keys of an event that also has unknown keys, at which the model stops."""
     known = {field.alias or name for name, field in EventFields.model_fields.items()}
     if not isinstance(event, dict) or known >= set(event) or set(event_keys()).isdisjoint(event):
         return
@@ -332,4 +338,4 @@ def _check_known_part(draft: Draft, path: YamlPath, event: object) -> None:
         draft.report(path, str(error))
 
 
-MEASURE = SpecKey("measure", Measure, "What is measured of it, and how often.", _check, required=True)
+MEASURE = SpecKey("measure", Measure, "What is measured, and how often.", _check, required=True)

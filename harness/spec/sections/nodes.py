@@ -1,4 +1,4 @@
-"""`nodes`: several nodes of a cluster share the runs of a campaign; without it, this host makes them all."""
+"""Section `nodes`: nodes of a cluster that share the runs of a campaign, and rules on them."""
 
 from __future__ import annotations
 
@@ -14,42 +14,42 @@ from unperturbed.harness.spec.sections.parameters import count_points
 from unperturbed.harness.spec.text import SLURM_TIME, AbsoluteFolder, Text, Texts
 
 LEAST_BASELINE_RUNS, LEAST_RUNS = 5, 2
-"""Runs of the baseline and of each other configuration that a node needs: it is compared with its own baseline."""
+"""Minimum number of runs on each node, of the baseline and of each other configuration."""
 
-ENGINE_GROUP = "unperturbed.node_engines"  # The entry points that name engines, this distribution's too
+ENGINE_GROUP = "unperturbed.node_engines"  # Group of the entry points of engines, including this distribution's
 
 
 class Nodes(Section):
-    """Which nodes share the runs."""
+    """Nodes that share the runs."""
 
     engine: Annotated[Text, MAY_CHANGE] = Field(examples=["slurm", "here"])
-    """What starts the parts. `slurm`: Slurm, one job per node. `here`: this host, one part after another, to try it
-    without a cluster. Another distribution can add an engine."""
+    """What starts the part of each node. `slurm`: Slurm, one job for each node. `here`: this host, one part after
+    another, to try `nodes` without a cluster. Another distribution can add an engine."""
     count: Annotated[int, Because("the parts are numbered 01 to 99")] = Field(ge=1, le=99)
-    """How many nodes share the runs. Each makes its share of the baseline and of every other configuration, and is
-    compared with its own baseline. In a sweep, each measures its share of the points."""
+    """Number of nodes that share the runs. Each node makes its share of the runs of the baseline and of every other
+    configuration, and is compared with its own baseline. In a sweep, each node measures its share of the points."""
     constraint: Annotated[Text | None, MAY_CHANGE] = Field(default=None, examples=["typea"])
-    """Features that a node must have, as for `sbatch --constraint`."""
+    """Features that a node must have, as in `sbatch --constraint`."""
     partition: Annotated[Text | None, MAY_CHANGE] = Field(default=None, examples=["main"])
-    """Slurm's partition."""
+    """Slurm partition for the jobs."""
     account: Annotated[Text | None, MAY_CHANGE] = Field(default=None)
-    """Account that the jobs use."""
+    """Slurm account for the jobs."""
     time: Annotated[Annotated[str, StringConstraints(pattern=SLURM_TIME)] | None, MAY_CHANGE] = Field(
         default=None, examples=["2:00:00"]
     )
-    """Time limit of a job, as for `sbatch --time`. If the limit ends a job, its part is submitted again."""
+    """Time limit of a job, as in `sbatch --time`. If a job reaches the limit, its part is submitted again."""
     patience: Annotated[TimeSpan, MAY_CHANGE] = Field(
         default_factory=lambda: parse_duration("10 min"), examples=["2 h"]
     )
-    """How long the campaign waits for a node that is down or drained, once all other parts have ended. Then it ends
-    without that part, and the report names it. In a search for a partition, also how long a node waits for a further
-    candidate."""
+    """How long the campaign waits, once all other parts have ended, for a node that is down or drained. Then the
+    campaign ends without that node's part, and the report names the part. In a search for a partition, also how long a
+    node waits for another candidate."""
     stage: Annotated[AbsoluteFolder | None, ADDED_LATER] = Field(default=None, examples=["/tmp"])
-    """Existing folder of each node's own disk, an absolute path. Before a node's first run, the builds and input files
-    are copied there, and the program runs from the copy; after the last run, the copy is removed. Without it, the
-    program runs from the campaign's folder."""
+    """Absolute path of an existing folder on each node's local disk. Before a node's first run, the builds and input
+    files are copied there, and the program runs from the copy; after the last run, the copy is removed. Without
+    `stage`, the program runs from the campaign's folder."""
     extra: Annotated[Texts, MAY_CHANGE] = Field(default=(), examples=[["--qos=long"]])
-    """Further options of `sbatch`, one per item."""
+    """Further options for `sbatch`, one per item."""
 
 
 _OF_ENGINES = tuple(name for name in Nodes.model_fields if name not in ("engine", "count", "stage"))
@@ -66,14 +66,15 @@ def _check(draft: Draft) -> None:
     programs = [spec.of_program(name).program for name in ("", *spec.programs)]
     if draft.has("nodes", "stage") and not any(one.build or one.inputs or one.prepare for one in programs):
         draft.report_key(
-            ("nodes", "stage"), "`stage` has nothing to copy: the program has neither `build` nor input files"
+            ("nodes", "stage"),
+            "`stage` has nothing to copy, because the program has neither `build` nor input files: remove `stage`",
         )
     if spec.parameters:
         if (points := count_points(spec)) < count:
             draft.report(
                 ("nodes", "count"),
-                f"`count` is {count}, and the sweep has {counted(points, 'point')}: a node measures whole points. "
-                f"Set `count` to {points} or less, or give the sweep more points",
+                f"`count` is {count}, but the sweep has only {counted(points, 'point')}, and each node needs one: "
+                f"set `count` to {points} or less, or give the sweep more points",
             )
         return
     for key, runs, least in (
@@ -86,12 +87,12 @@ def _check(draft: Draft) -> None:
             draft.report(
                 ("campaign", key) if draft.has("campaign", key) else ("nodes", "count"),
                 f"`{key}: {runs}` gives each of {count} nodes {counted(runs // count, 'run')}; the minimum is {least}: "
-                f"set `{key}` to {least * count} or more, or `count` to fewer nodes",
+                f"set `{key}` to {least * count} or more, or reduce `count`",
             )
 
 
 def _check_engine(draft: Draft, engine: str) -> None:
-    """Refuse an engine that is not there, and options that it does not read."""
+    """Reject an unknown engine, and options that the engine does not use."""
     known = {str(getattr(one, "name", "")): one for one in offered(ENGINE_GROUP, type)}
     if engine not in known:
         meant = did_you_mean(engine, known) or f"use {listing(known, 'or')}"
@@ -100,13 +101,13 @@ def _check_engine(draft: Draft, engine: str) -> None:
     options = getattr(known[engine], "options", None)
     for key in _OF_ENGINES:
         if options is not None and key not in options and draft.has("nodes", key):
-            draft.report_key(("nodes", key), f"`{key}` has no meaning with `engine: {engine}`")
+            draft.report_key(("nodes", key), f"`{key}` has no meaning with `engine: {engine}`: remove it")
 
 
 NODES = SpecKey(
     "nodes",
     Annotated[Nodes | None, ADDED_LATER],
-    "Nodes of a cluster that share the runs. Without it, this host makes them all.",
+    "Nodes of a cluster that share the runs. Without `nodes`, this host makes all runs.",
     _check,
     examples=({"engine": "slurm", "count": 4, "constraint": "typea", "time": "2:00:00"},),
 )

@@ -1,4 +1,4 @@
-"""`program`: its source, how it is built and run, and rules on commands, placeholders and files that must exist."""
+"""Section `program`: source, build and run of the program; rules on commands, placeholders and required files."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from unperturbed.harness.spec.yaml import YamlPath
 DEFAULT_TIMEOUT = "10 min"
 
 PROGRAM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""PATH of a measured program whose spec sets none."""
+"""Default PATH of a measured program."""
 
 _COMMANDS = ("build", "prepare", "run")
 _WORKING_FOLDER = re.compile(r"\{(scratch|build|source|spec)\}(/.*)?|/.*", re.DOTALL)
@@ -67,60 +67,60 @@ OutputDigest = Annotated[str, reading(Sha256, lambda text: text.removeprefix("sh
 
 
 class Program(Section):
-    """The program: where its source is, how it is built and run, and what a correct run gives."""
+    """The program: its source, how it is built and run, and the result of a correct run."""
 
     source: Text | None = Field(default=None, examples=["blocksort"])
-    """Folder of the program's source, relative to the spec. It is copied for each build and never written to."""
+    """Folder of the program's source, relative to the spec. Each build works on a copy, never on the folder itself."""
     debian: PackageName | None = Field(default=None, examples=["bzip2"])
-    """Debian source package to build instead of a folder; `upstream:NAME` for its upstream source without Debian's
+    """Debian source package to build instead of a folder; `upstream:NAME` is its upstream source, without Debian's
     patches."""
     build: Text | None = Field(default=None, examples=["make CC={cc}"])
-    """Command that builds the program, run in a copy of its source, once for each configuration. `{cc}` and `{cxx}` are
-    the instrumenting compilers. Without it nothing is built, and `run` names an existing program."""
+    """Command that builds the program. It runs once for each configuration, in a copy of the source. `{cc}` and `{cxx}`
+    are the instrumenting compilers. Without `build`, nothing is built, and `run` names an existing program."""
     compilers: Compilers = Field(default_factory=lambda: MappingProxyType({"cc": "gcc", "cxx": "g++"}))
     """The compilers that `{cc}` and `{cxx}` call."""
     prepare: Text | None = Field(default=None, examples=["{python} make_corpus.py --size 600000 {inputs}/corpus.txt"])
-    """Command that makes input files in `{inputs}`. Run once in a campaign, without a shell, in the folder of the
+    """Command that creates input files in `{inputs}`. It runs once in a campaign, without a shell, in the folder of the
     untouched build."""
     run: Text = Field(examples=["{build}/blocksort -c {inputs}/corpus.txt"])
-    """Command that runs the program. It is split into words as a shell would, but no shell runs it unless `shell:
-    true`."""
+    """Command that runs the program. It is split into words as by a shell, but no shell runs it unless `shell` is
+    true."""
     sampled: Annotated[Text | None, ADDED_LATER] = Field(default=None, examples=["sorter"])
-    """Name of the program to sample, if `run` starts it by another one (`perf`, `env`) and nothing is built. By default
-    the first word of `run`."""
+    """Name of the program to sample, if `run` starts it through another program (`perf`, `env`) and nothing is built.
+    By default, the first word of `run`."""
     shell: bool = Field(default=False)
-    """Have `/bin/sh` run `build` and `run`, for pipes, redirections and lists of commands."""
+    """Let `/bin/sh` run `build` and `run`, for pipes, redirections and lists of commands."""
     inputs: Texts = Field(default=())
-    """Input files, relative to the spec. They are copied into `{inputs}` by their file name."""
+    """Input files, relative to the spec. Each is copied into `{inputs}` under its file name."""
     stdin: Text | None = Field(default=None, examples=["{inputs}/corpus.txt"])
-    """File that the program reads as its standard input; nothing by default."""
+    """File that the program reads as standard input. By default, standard input is empty."""
     outputs: Texts = Field(default=())
-    """Files, relative to the working folder, whose content belongs to the result, as standard output does."""
+    """Output files, relative to the working folder. Like standard output, their content is part of the result."""
     environment: Annotated[Mapping[VariableName, str], Frozen] = Field(default_factory=empty)
-    """Environment variables. The program gets these, PATH, HOME (the scratch folder) and LC_ALL (C), and no others."""
+    """Environment variables. The program gets only these, PATH, HOME (the scratch folder) and LC_ALL (C)."""
     working_folder: Text = Field(default="{scratch}")
-    """Folder in which the program runs: `{scratch}`, `{build}`, `{spec}` or a folder below one of them, or an absolute
-    path. Only `{scratch}` is fresh for each run. In other folders, a run finds what earlier runs left."""
+    """Folder in which the program runs: `{scratch}`, `{build}`, `{spec}`, a folder below one of them, or an absolute
+    path. Only `{scratch}` is fresh for each run. In other folders, a run finds the files of earlier runs."""
     timeout: Annotated[TimeSpan, MAY_CHANGE] = Field(
         default_factory=lambda: parse_duration(DEFAULT_TIMEOUT), examples=["2 min"]
     )
     """Time after which a run is stopped and counts as failed. A simulated run is 25 to 130 times slower than the
     program alone."""
-    exit_code: Annotated[int, Because("a process cannot end with another; 128 + n means killed by signal n")] = Field(
-        default=0, ge=0, le=255
+    exit_code: Annotated[int, Because("exit codes of processes are 0 to 255; 128 + n means killed by signal n")] = (
+        Field(default=0, ge=0, le=255)
     )
     """Exit code of a correct run."""
     output_digest: OutputDigest | None = Field(default=None)
-    """`sha256:` and the SHA-256 of standard output followed by the outputs. By default, that of the untouched program,
-    which runs once before all other runs."""
+    """`sha256:` and the SHA-256 digest of standard output followed by the output files. By default, the digest of the
+    untouched program's result; that program runs once before all other runs."""
     result: Annotated[Literal["same", "any"], ADDED_LATER] = Field(default="same")
-    """`same`: each run must give the result of the untouched program, byte for byte, because a counter must not change
-    it. `any`, for a program that prints times or addresses: only the exit code must be correct."""
+    """`same`: each run must give the result of the untouched program, byte for byte, because counters must not change
+    the result. `any`: only the exit code must be correct, for a program that prints times or addresses."""
 
 
 def _check(draft: Draft) -> None:
     if draft.recorded:
-        return  # whether the files are still there is not asked
+        return  # the files may no longer exist
     _check_source(draft)
     _check_compiled(draft)
     for path, field, text in templates(draft):
@@ -134,25 +134,27 @@ def _check(draft: Draft) -> None:
     _check_outputs(draft)
     _check_environment(draft)
     if draft.value("program", "result") == "any" and draft.has("program", "output_digest"):
-        draft.report_key(("program", "output_digest"), "`output_digest` has no effect with `result: any`: remove one")
+        draft.report_key(
+            ("program", "output_digest"), "`output_digest` has no effect with `result: any`: remove one of them"
+        )
 
 
 def _check_source(draft: Draft) -> None:
     has_build = draft.has("program", "build")
     if draft.has("program", "source") and draft.has("program", "debian"):
-        draft.report_key(("program", "debian"), "`source` and `debian` exclude each other: remove one")
+        draft.report_key(("program", "debian"), "`source` and `debian` cannot be combined: remove one of them")
     if has_build and not (draft.has("program", "source") or draft.has("program", "debian")):
         draft.report_key(
             ("program", "build"),
-            "`build` needs a source: name its folder by `source`, or a Debian source package by `debian`",
+            "`build` needs a source: set `source` to a folder, or `debian` to a Debian source package",
         )
     source = draft.text("program", "source")
-    if source is not None and not os.path.isdir(draft.folder / source):  # noqa: PTH112  as `_is_file`
+    if source is not None and not os.path.isdir(draft.folder / source):  # noqa: PTH112  like `_is_file`
         draft.report(("program", "source"), _no_such(draft, "folder", source))
 
 
 def _check_compiled(draft: Draft) -> None:
-    """Metrics that are compiled in need a build, by a compiler that puts them in."""
+    """Require a build with the instrumenting compiler if any metric is compiled in."""
     compiled = [
         path for path in draft.keys("measure", "software").values() if means_of(draft.value(*path)) == {"compiled"}
     ]
@@ -160,24 +162,24 @@ def _check_compiled(draft: Draft) -> None:
     if compiled and not draft.has("program", "build"):
         everything = len(compiled) == len(draft.keys("measure", "software"))
         metrics = "software metrics are" if everything else "this software metric is"
-        what = "compiled into the program, but nothing is compiled: `program:` has no `build`"
+        what = "compiled into the program, but `program:` has no `build`: add it, or use `probe`, `preload` or `python`"
         for path in [("measure", "software")] if everything else compiled:
             draft.report_key(path, f"{metrics} {what}")
     elif compiled and build is not None and not {"cc", "cxx"} & set(find_placeholders(build)):
         draft.report(
             ("program", "build"),
-            "software metrics need the instrumenting compiler: write `{cc}` or `{cxx}` where this command names its "
-            "compiler, as in `make CC={cc}`",
+            "software metrics need the instrumenting compiler: write `{cc}` or `{cxx}` in place of the compiler's "
+            "name, as in `make CC={cc}`",
         )
 
 
 def _means(draft: Draft) -> set[str]:
-    """Return by what means the software metrics are counted."""
+    """Return the means by which the software metrics are counted, such as `compiled` or `kernel`."""
     return {means for path in draft.keys("measure", "software").values() for means in means_of(draft.value(*path))}
 
 
 def templates(draft: Draft) -> Iterator[tuple[YamlPath, str, str]]:
-    """Yield path, field and text of everything that may hold placeholders."""
+    """Yield the path, key and text of every value that may contain placeholders."""
     for field in (*_COMMANDS, "stdin", "working_folder"):
         text = draft.text("program", field)
         if text is not None:
@@ -189,7 +191,7 @@ def templates(draft: Draft) -> Iterator[tuple[YamlPath, str, str]]:
 
 
 def check_placeholders(draft: Draft, path: YamlPath, field: str, text: str) -> None:
-    """Report placeholders that a key of a program cannot have."""
+    """Report placeholders that are unknown, or not allowed in this key of a program."""
     allowed = [name for name, placeholder in PLACEHOLDERS.items() if field in placeholder.fields]
     parameters = draft.keys("parameters")
     for name in find_placeholders(text):
@@ -202,19 +204,19 @@ def check_placeholders(draft: Draft, path: YamlPath, field: str, text: str) -> N
             what = f"`{{{name}}}` is not allowed in `{field}`" if known else f"unknown placeholder `{{{name}}}`"
             here = f"use {', '.join(f'{{{one}}}' for one in allowed)}"
             hint = draft.did_you_mean(name, allowed, before="{", after="}") or here
-            draft.report(path, f"{what}; {hint} (the text itself is written `{{{{{name}}}}}`)")
+            draft.report(path, f"{what}; {hint} (for literal text, write `{{{{{name}}}}}`)")
         elif name in ("build", "source") and not draft.has("program", "build"):
-            draft.report(path, f"`{{{name}}}` needs `build`: nothing is built here")
+            draft.report(path, f"`{{{name}}}` is undefined: `program:` has no `build`")
         elif (
             name == "inputs"
             and field != "prepare"
             and not (draft.has("program", "inputs") or draft.has("program", "prepare"))
         ):
-            draft.report(path, "`{inputs}` would be empty: list files under `inputs`, or make them by `prepare`")
+            draft.report(path, "`{inputs}` would be empty: list files under `inputs`, or create them with `prepare`")
 
 
 def check_words(draft: Draft, path: YamlPath) -> None:
-    """Refuse a command that only a shell would understand, when none runs it."""
+    """Reject shell syntax in a command that runs without a shell."""
     text, field = draft.text(*path), path[-1]
     by_shell = draft.value(*path[:-1], "shell")
     if by_shell is None:
@@ -226,15 +228,15 @@ def check_words(draft: Draft, path: YamlPath) -> None:
         words = shlex.split(text)
         quoted = shlex.split(text, posix=False)
     except ValueError:
-        draft.report(path, f"`{field}`: a quote is opened and never closed")
+        draft.report(path, f"`{field}` has a quote that is never closed")
         return
     if not words or not words[0].strip():
-        draft.report(path, f"`{field}`: this names no program")
+        draft.report(path, f"`{field}` does not name a program")
     elif _ASSIGNMENT.match(words[0]):
-        draft.report(path, f"`{words[0]}` before a command needs a shell, but none runs `{field}`: {way_out}")
+        draft.report(path, f"`{words[0]}` before a command needs a shell, but `{field}` runs without one: {way_out}")
     for word in quoted:
         if _SHELL_WORD.fullmatch(word):
-            draft.report(path, f"`{word}` needs a shell, but none runs `{field}`: {way_out}")
+            draft.report(path, f"`{word}` needs a shell, but `{field}` runs without one: {way_out}")
             break
 
 
@@ -250,7 +252,7 @@ def _first_word(draft: Draft) -> str | None:
 
 
 def _check_program_is_there(draft: Draft) -> None:
-    """Without a build the program must exist; with one, it must be looked for where it was built."""
+    """Check that `run` names an existing program, or a path that starts from the build folder."""
     word = _first_word(draft)
     if word is None:
         return
@@ -260,24 +262,24 @@ def _check_program_is_there(draft: Draft) -> None:
         start = "{build}" if draft.has("program", "build") else "{spec}"
         name = PurePosixPath(word).as_posix()
         empty_there = ", which is empty when a run starts" if working_folder.startswith("{scratch}") else ""
-        what = f"`{word}` would be looked for in the working folder{empty_there}: write `{start}/{name}`"
+        what = f"`{word}` is relative to the working folder{empty_there}: write `{start}/{name}`"
         draft.report(path, what)
     elif any(name.startswith(PARAMETER) for name in find_placeholders(word)) and (
-        # A preloaded sampler, or a metric that is not compiled in, needs to know which program runs.
+        # A preloaded sampler, or a metric that is not compiled in, needs the name of the program.
         not draft.has("program", "build") or _means(draft) - {"compiled"}
     ):
         draft.report(
             path,
-            f"`{word}`: the program itself cannot be another at each point where the sampler or a metric is put into "
-            "it by its name: hand the parameter over as an argument, or build all programs and count in them by what "
-            "is compiled in",
+            f"`{word}`: the program's name cannot depend on a parameter, because the sampler or a metric finds the "
+            "program by name: pass the parameter as an argument, or build the program and use only metrics that are "
+            "compiled in",
         )
     elif not draft.has("program", "build") and set(find_placeholders(word)) <= {"spec"} and not _ASSIGNMENT.match(word):
         program = substitute(word, {"spec": str(draft.folder)})
         search = draft.text("program", "environment", "PATH") or PROGRAM_PATH
         if shutil.which(program, path=search) is None:
             where = "is not a program" if "/" in word else f"is not a program on the PATH ({search})"
-            draft.report(path, f"`{word}` {where}, and without `build` none is made: install it, or give its path")
+            draft.report(path, f"`{word}` {where}, and there is no `build`: install the program, or give its path")
 
 
 def _check_working_folder(draft: Draft) -> None:
@@ -285,8 +287,8 @@ def _check_working_folder(draft: Draft) -> None:
     if text is not None and (not _WORKING_FOLDER.fullmatch(text) or ".." in PurePosixPath(text).parts):
         draft.report(
             ("program", "working_folder"),
-            f"`{text}`: the working folder is `{{scratch}}`, `{{build}}`, `{{spec}}` or a folder below one of them, as "
-            f"in `{{build}}/tests`, or an absolute path",
+            f"`{text}` cannot be the working folder: use `{{scratch}}`, `{{build}}`, `{{spec}}`, a folder below one of "
+            f"them, such as `{{build}}/tests`, or an absolute path",
         )
 
 
@@ -296,7 +298,7 @@ def _check_inputs(draft: Draft) -> None:
         name = PurePosixPath(text).name
         if name in taken:
             what = f"`{text}` and `{taken[name]}` would both become `{{inputs}}/{name}`: rename one"
-            draft.report(path, f"`{text}` appears twice here" if taken[name] == text else what)
+            draft.report(path, f"`{text}` appears twice in this list: remove one" if taken[name] == text else what)
             continue
         taken[name] = text
         if not _is_file(draft.folder / text):
@@ -311,40 +313,40 @@ def _check_stdin(draft: Draft) -> None:
     if not text.startswith(("/", "{")):
         draft.report(
             path,
-            f"`{text}`: write where the file is: `{{inputs}}/{text}`, or `{{spec}}/{text}` for a file beside the spec",
+            f"`{text}` lacks a folder: write `{{inputs}}/{text}`, or `{{spec}}/{text}` for a file beside the spec",
         )
         return
     made = draft.has("program", "prepare")
     listed = {PurePosixPath(item).name for _, item in draft.texts("program", "inputs")}
     folder, _, rest = text.partition("/")
     if folder == "{inputs}" and listed and not made and rest not in listed and not find_placeholders(rest):
-        draft.report(path, f"`{rest}` is not among `inputs`, and no `prepare` makes it")
+        draft.report(path, f"`{rest}` is not listed under `inputs`, and there is no `prepare` to create it")
     elif folder in ("", "{spec}") and not find_placeholders(rest):
         file = Path(f"/{rest}") if folder == "" else draft.folder / rest
         if not _is_file(file):
-            draft.report(path, f"no file `{text}`")
+            draft.report(path, f"no such file: `{text}`")
 
 
 def _check_outputs(draft: Draft) -> None:
     for path, text in draft.distinct_texts("program", "outputs"):
         if text.startswith(("/", "{")) or ".." in PurePosixPath(text).parts:
-            draft.report(path, f"`{text}`: an output is named relative to the working folder, and lies in it")
+            draft.report(path, f"`{text}` is not inside the working folder: write a path relative to that folder")
 
 
 def _check_environment(draft: Draft) -> None:
     for name, path in draft.keys("program", "environment").items():
         if name.startswith("UNPERTURBED_"):
-            draft.report_key(path, f"`{name}`: variables that begin with UNPERTURBED_ belong to the sampler")
+            draft.report_key(path, f"`{name}`: the sampler reserves all variables that start with UNPERTURBED_")
         elif name == "LD_PRELOAD" and not draft.has("program", "build"):
-            draft.report_key(path, "`LD_PRELOAD` belongs to the sampler, as the program is not built here")
-        elif name == "LD_PRELOAD" and PRELOADED & _means(draft):
             draft.report_key(
-                path, "`LD_PRELOAD` belongs to the software metrics that are counted by a library in between"
+                path, "`LD_PRELOAD` is reserved: the sampler needs it, because the program is not built here"
             )
+        elif name == "LD_PRELOAD" and PRELOADED & _means(draft):
+            draft.report_key(path, "`LD_PRELOAD` is reserved: software metrics with `preload` or `python` need it")
 
 
 def _is_file(path: Path) -> bool:
-    return os.path.isfile(path)  # noqa: PTH113  unlike `Path.is_file` it never raises, however long the name is
+    return os.path.isfile(path)  # noqa: PTH113  unlike `Path.is_file`, never raises for a long name
 
 
 def _no_such(draft: Draft, kind: str, text: str) -> str:
@@ -357,7 +359,9 @@ def _no_such(draft: Draft, kind: str, text: str) -> str:
     if name in present:
         return f"`{text}` is not a {kind}"
     hint = draft.did_you_mean(name, present, before=f"{parent}/" if parent else "")
-    return f"no {kind} `{text}` (looked for from the spec's folder){f'; {hint}' if hint else ''}"
+    return f"no such {kind}: `{text}` (relative to the spec's folder){f'; {hint}' if hint else ''}"
 
 
-PROGRAM = SpecKey("program", Program, "Which program: its source, how it is built and run.", _check, required=True)
+PROGRAM = SpecKey(
+    "program", Program, "The measured program: its source, and how it is built and run.", _check, required=True
+)

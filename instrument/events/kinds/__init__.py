@@ -1,1 +1,1 @@
-"""The kinds of software events, one a module; found by themselves (`event.event_kinds`)."""
+"""Kinds of software events: one kind in each module, found automatically by `event.event_kinds`."""

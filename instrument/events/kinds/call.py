@@ -1,4 +1,4 @@
-"""Direct calls of a function."""
+"""Direct calls of functions."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from unperturbed.instrument.events.kind import (
     matches,
 )
 
-_CONSTEXPR = "calls of a constexpr function are not counted; use enter:"
-_ADDRESS_TAKEN = "its address is taken: calls through it are not counted; use enter:"
+_CONSTEXPR = "calls of a constexpr function are not counted: use `enter:`"
+_ADDRESS_TAKEN = "the function's address is taken: calls through a pointer are not counted; use `enter:`"
 
 
 class Call(CompiledKind):
-    """A direct call of a function is about to be evaluated."""
+    """Kind that counts direct calls of a function, just before each call."""
 
     name = "call"
     keys = ("call",)
-    meaning = "a direct call of a function is about to be evaluated: name or glob; `in:` names the calling function"
+    meaning = "direct calls of a function, counted before each call: its name or a glob; `in:` limits the caller"
     example = "compare"
     pattern = FUNCTION
     form = FUNCTION_FORM
@@ -35,7 +35,7 @@ class Call(CompiledKind):
     happens = "is called in"
 
     def in_body(self, function: ParsedFunction, body: Body) -> None:
-        """Count before each call of the function, by name; calls through pointers are not seen."""
+        """Count before each direct call of the function; calls through pointers are not counted."""
         metrics = [(index, metric) for index, metric in self.metrics if is_within(metric, function)]
         for point, call in body.calls if metrics else ():
             for names, callee in self.search.callees(call):
@@ -48,7 +48,7 @@ class Call(CompiledKind):
                         self.search.add(index, function, point, in_constant=self.search.is_lambda(callee))
 
     def in_text(self) -> None:
-        """Note where a function's name stands for its address: calls through it are counted by `enter` alone."""
+        """Record where a function's address is taken: only `enter` counts calls through pointers."""
         for index, metric in self.metrics:
             for offset, names in self.search.references(metric.target):
                 if matches(names, metric.target):
@@ -56,10 +56,10 @@ class Call(CompiledKind):
 
     @classmethod
     def propose(cls, target: str, names: Mapping[str, set[str]], words: Sequence[str]) -> set[str]:
-        """Return the functions, and the words: what is called may be a library's."""
+        """Return the functions and the similar words: the called function may belong to a library."""
         return super().propose(target, names, words) | set(words)
 
     @classmethod
     def propose_further(cls, words: Sequence[str]) -> Sequence[str]:
-        """Return methods of any class: which class of a library declares one is unknown without its system headers."""
+        """Return each word as a method of any class: without system headers, a library's classes are unknown."""
         return [f"*::{word}" for word in words]

@@ -1,4 +1,4 @@
-"""Entries of a function."""
+"""Entries into functions."""
 
 from unperturbed.instrument.events.kind import (
     FUNCTION,
@@ -11,11 +11,11 @@ from unperturbed.instrument.events.kind import (
 
 
 class Enter(CompiledKind):
-    """A function's body is entered."""
+    """Kind that counts entries into a function."""
 
     name = "enter"
     keys = ("enter",)
-    meaning = "a function's body is entered: name or glob, ns::f in C++, f(int, char) for one overload"
+    meaning = "entries into a function: its name or a glob; ns::f in C++, f(int, char) for one overload"
     example = "compress_block"
     pattern = FUNCTION
     form = FUNCTION_FORM
@@ -23,7 +23,7 @@ class Enter(CompiledKind):
     within_bodies = False
 
     def at_function(self, function: ParsedFunction) -> None:
-        """Count at the opening brace."""
+        """Count at the opening brace of the function's body."""
         for index, metric in self.metrics:
             if matches(function.names, metric.target):
                 at = max(function.start, int(function.cursor.location.offset))

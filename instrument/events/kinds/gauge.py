@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 
 class Gauge(CompiledKind):
-    """No event, but a variable's value at each sample."""
+    """Kind that reads a variable's value at each sample, instead of counting events."""
 
     name = "gauge"
     keys = ("gauge",)
     meaning = (
-        "no event, but a value at each sample: of a variable x with static storage, function::x, or a part of it, "
+        "no event, but the value at each sample of a variable with static storage: x, function::x, or a part such as "
         "x.field"
     )
     example = "server.c::queue.length"
     pattern = rf"(?:::)?(?:[^\s:]+::)*{PLAIN}(?:\.{PLAIN}|\[\d+\])*"
-    form = "a variable x, file.c::x, ns::x or function::x, or a part of it such as x.field or x[2]"
+    form = "a variable x, file.c::x, ns::x or function::x, or a part such as x.field or x[2]"
     filters = ("file",)
     semantics = "gauge"
     order = 8
@@ -39,7 +39,7 @@ class Gauge(CompiledKind):
         self._targets = {index: split_gauge(metric.target) for index, metric in metrics}
 
     def at_variable(self, variable: Variable) -> None:
-        """Read the variable, if its declaration is the definition that a target names."""
+        """Add a gauge for each target whose variable this declaration defines."""
         names = self.search.variable_names(variable.cursor, variable.function)
         if variable.function is not None:
             self.search.note_names("variable", names[:1])
@@ -54,7 +54,7 @@ class Gauge(CompiledKind):
 
     @classmethod
     def need(cls, event: Event) -> Need:
-        """Return the need of a variable that is defined."""
+        """Return what a text must contain to define the variable."""
         target = split_gauge(event.target)
         need = need_of_name(event, target.name, use="stored")
         files = (*need.files, target.file) if target.file else need.files
@@ -62,7 +62,7 @@ class Gauge(CompiledKind):
 
     @classmethod
     def reaches_system_headers(cls, target: str) -> bool:
-        """Return True: a variable is named by itself."""
+        """Return True: a target names a single variable, which may be in a system header."""
         return True
 
     @classmethod
@@ -72,7 +72,7 @@ class Gauge(CompiledKind):
 
     @classmethod
     def file_of(cls, event: Event) -> str:
-        """Return `file:`, or the file in the target."""
+        """Return the glob of `file:`, or the file in the target."""
         return event.file or split_gauge(event.target).file
 
     @classmethod
@@ -83,7 +83,7 @@ class Gauge(CompiledKind):
 
     @classmethod
     def propose(cls, target: str, names: Mapping[str, set[str]], words: Sequence[str]) -> set[str]:
-        """Return variables, with fields, and with the parts that the target has."""
+        """Return variables: alone, with each word as a field, and with the target's own parts."""
         variables = names.get("variable", set())
         parts = target[len(split_gauge(target).name) :]
         fields = {f"{name}.{word}" for name in variables for word in words}
@@ -91,13 +91,13 @@ class Gauge(CompiledKind):
 
     @classmethod
     def explain(cls, event: Event, names: BuildNames) -> str:
-        """Return where the variable's name is found, if that is not where the target has it."""
+        """Return in which other scopes the variable's name exists, or that no source defines the variable."""
         target = split_gauge(event.target)
         known, near = names.known(cls.named), names.similar(event)
         others = {*known, *near} - {target.name}
         if scoped := sorted(name for name in others if name.endswith(f"::{target.variable}")):
-            return f"{target.variable} is the name of {first_of(scoped, 3)}"
+            return f"{target.variable} exists as {first_of(scoped, 3)}"
         if target.name in known and not near:
-            undefined = f"{target.name} is named there, but none of the sources defines it"
-            return f"{undefined} (a variable in a function is function::variable)"
+            undefined = f"the sources use {target.name}, but none of them defines it"
+            return f"{undefined} (write a local variable as function::variable)"
         return ""

@@ -1,4 +1,4 @@
-"""Labels."""
+"""Labels in functions."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 class Label(CompiledKind):
-    """A label is reached, by goto or from above."""
+    """Kind that counts arrivals at a label, by goto or from the statement before the label."""
 
     name = "label"
     keys = ("label",)
-    meaning = "a label is reached, by goto or from above: function::label"
+    meaning = "arrivals at a label, by goto or from the statement before the label: function::label"
     example = "decode::finish"
     pattern = rf"{NAME}::{WORD}"
     form = "function::label"
@@ -27,7 +27,7 @@ class Label(CompiledKind):
     enumerating = (("label", "*::*"),)
 
     def in_body(self, function: ParsedFunction, body: Body) -> None:
-        """Count behind the labels."""
+        """Count just after each label."""
         for index, metric in self.metrics:
             scope, _, wanted = metric.target.rpartition("::")
             if not matches(function.names, scope):
@@ -39,23 +39,23 @@ class Label(CompiledKind):
 
     @classmethod
     def need(cls, event: Event) -> Need:
-        """Return the need of both names; the function must be defined."""
+        """Require that the text contains both names and defines the function."""
         return need_of_name(event, event.target, used=cls.owner(event.target))
 
     @classmethod
     def owner(cls, target: str) -> str:
-        """Return the function."""
+        """Return the function that contains the label."""
         return target.rpartition("::")[0]
 
     @classmethod
     def propose(cls, target: str, names: Mapping[str, set[str]], words: Sequence[str]) -> set[str]:
-        """Return the labels."""
+        """Return all labels."""
         return names.get("label", set())
 
     @classmethod
     def explain(cls, event: Event, names: BuildNames) -> str:
-        """Return the labels that the function has."""
+        """Return the labels in the function, if any."""
         scope = cls.owner(event.target)
         labels = [name for name in names.parsed("label") if name_matches(cls.owner(name), scope)]
         labels = labels or list(names.labels(scope))
-        return f"its labels are {first_of(sorted(labels), 12)}" if labels else ""
+        return f"the labels in {scope} are {first_of(sorted(labels), 12)}" if labels else ""

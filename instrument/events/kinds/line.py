@@ -1,4 +1,4 @@
-"""Lines of the source."""
+"""Source lines."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 class Line(CompiledKind):
-    """The first statement that begins on a line is reached."""
+    """Kind that counts executions of the first statement that begins on a line."""
 
     name = "line"
     keys = ("line",)
-    meaning = "the first statement that starts on a line is reached: file.c:120"
+    meaning = "executions of the first statement that begins on a line: file.c:120"
     example = "compress.c:170"
     pattern = FILE_LINE
     form = "file.c:120"
@@ -31,7 +31,7 @@ class Line(CompiledKind):
         self._counted: set[tuple[int, int]] = set()
 
     def in_body(self, function: ParsedFunction, body: Body) -> None:
-        """Count at the first statement on the line; the lines of a function's head mean its opening brace."""
+        """Count at the first statement on the line; for the lines of a function's head, at its opening brace."""
         by_line = self.search.by_line([point for _, point in body.statements], self._places.values())
         if not function.is_lambda:
             head = InsertionPoint("block", function.opening, function.opening, function.start)
@@ -41,20 +41,20 @@ class Line(CompiledKind):
             outermost = outermost.outer
         for index, place in self._places.items():
             points = by_line.at(place)[:1]
-            # What a lambda or a local class does on a line comes after the statement that contains it.
+            # On the same line, a statement comes before the lambda or local class that it contains.
             if points and (function is outermost or (index, outermost.start) not in self._counted):
                 self._counted.add((index, outermost.start))
                 self.search.add(index, function, points[0])
 
     @classmethod
     def need(cls, event: Event) -> Need:
-        """Return the need of the file."""
+        """Require that the text contains lines of the file."""
         place = split_line(event.target)
         return Need((), "", "", "", (*((event.file,) if event.file else ()), *((place[0],) if place else ())))
 
     @classmethod
     def line_of(cls, target: str) -> LineTarget | None:
-        """Return file and line."""
+        """Return the target's file and line."""
         return split_line(target)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Iterations of loops."""
+"""Loop iterations."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 class Loop(CompiledKind):
-    """An iteration of a loop begins."""
+    """Kind that counts iterations of a loop, at the beginning of each."""
 
     name = "loop"
     keys = ("loop",)
-    meaning = "an iteration begins: f (every loop in f), f#n (the nth loop of f, from 1) or file.c:120"
+    meaning = "iterations of a loop: f (every loop in f), f#n (the nth loop in f, from 1) or file.c:120"
     example = "sort#1"
     pattern = rf"{NAME}(?:#[1-9]\d*)?|{FILE_LINE}"
     form = "f, f#1 or file.c:120"
@@ -57,7 +57,7 @@ class Loop(CompiledKind):
 
     @classmethod
     def need(cls, event: Event) -> Need:
-        """Return the need of the function, or of the file."""
+        """Require that the text defines the function, or contains lines of the file."""
         place = split_line(event.target)
         if place is not None:
             return Need((), "", "", "", (*((event.file,) if event.file else ()), place[0]))
@@ -65,17 +65,17 @@ class Loop(CompiledKind):
 
     @classmethod
     def line_of(cls, target: str) -> LineTarget | None:
-        """Return file and line of `file.c:120`."""
+        """Return file and line of a target such as `file.c:120`; None for other targets."""
         return split_line(target)
 
     @classmethod
     def owner(cls, target: str) -> str:
-        """Return the function."""
+        """Return the function that contains the loop."""
         return target.partition("#")[0]
 
     @classmethod
     def propose(cls, target: str, names: Mapping[str, set[str]], words: Sequence[str]) -> set[str]:
-        """Return loops, with their numbers if the target has one."""
+        """Return lines, loops with numbers, or functions with loops, depending on the target's form."""
         if split_line(target) is not None:
             return names.get("line", set())
         loops = names.get("loop", set())
@@ -83,11 +83,11 @@ class Loop(CompiledKind):
 
     @classmethod
     def explain(cls, event: Event, names: BuildNames) -> str:
-        """Return that a function is there and has no loop."""
+        """Return that the function exists but contains no loop."""
         name = cls.owner(event.target)
         if more := super().explain(event, names):
             return more
         if is_glob(name) or split_line(event.target) or name in map(cls.owner, names.similar(event)):
             return ""
         files = names.files_of(name)
-        return f"{name} is in {first_of(list(dict.fromkeys(files)), 3)}, and has no loop" if files else ""
+        return f"{name} is in {first_of(list(dict.fromkeys(files)), 3)}, but contains no loop" if files else ""

@@ -4,11 +4,11 @@ from unperturbed.instrument.events.kind import PLAIN, EventKind
 
 
 class Preload(EventKind):
-    """A function of a shared library is called by another part of the program."""
+    """Kind that counts calls of a shared library's function from other parts of the program."""
 
     name = "preload"
     keys = ("preload",)
-    meaning = "a function of a shared library is called by another part of the program: its name"
+    meaning = "calls of a shared library's function from other parts of the program: the function's name"
     example = "malloc"
     pattern = PLAIN
     form = "a function's name, such as malloc"

@@ -8,11 +8,11 @@ _NAME = r"[^\W\d][\w*?]*|[*?][\w*?]*"
 
 
 class Python(EventKind):
-    """A function written in Python is entered."""
+    """Kind that counts entries into a function written in Python."""
 
     name = "python"
     keys = ("python", "enter")
-    meaning = "a function written in Python is entered: module.function or module.Class.method; globs too"
+    meaning = "entries into a function written in Python: module.function or module.Class.method; globs are allowed"
     example = "json.decoder.JSONDecoder.decode"
     pattern = rf"(?:{_NAME})(?:\.(?:{_NAME}))+"
     form = "module.function or module.Class.method"
@@ -21,6 +21,6 @@ class Python(EventKind):
 
     @classmethod
     def hint(cls, target: str) -> str:
-        """Explain that lambdas and comprehensions have no name."""
+        """Return that lambdas and comprehensions cannot be targets; '' for other targets."""
         unnamed = re.search(r"<?\b(lambda|listcomp|setcomp|dictcomp|genexpr)\b>?", target)
-        return " (a lambda or comprehension has no name to count it by: make it a function with def)" if unnamed else ""
+        return " (a lambda or comprehension has no name: define a function with `def` instead)" if unnamed else ""

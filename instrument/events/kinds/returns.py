@@ -1,14 +1,14 @@
-"""Returns from a function."""
+"""Returns from functions."""
 
 from unperturbed.instrument.events.kind import FUNCTION, FUNCTION_FORM, Body, CompiledKind, ParsedFunction, matches
 
 
 class Return(CompiledKind):
-    """A return statement, or the end, of a function is reached."""
+    """Kind that counts returns from a function, by a return statement or at its end."""
 
     name = "return"
     keys = ("return",)
-    meaning = "a return statement, or the end, of a function is reached: name or glob"
+    meaning = "returns from a function, by a return statement or at its end: its name or a glob"
     example = "search"
     pattern = FUNCTION
     form = FUNCTION_FORM

@@ -7,11 +7,11 @@ from unperturbed.instrument.events.kind import ProbeKind
 
 
 class Uprobe(ProbeKind):
-    """A function of a binary is entered."""
+    """Kind that counts entries into a function of a binary."""
 
     name = "uprobe"
     keys = ("probe", "uprobe")
-    meaning = "a function of a binary is entered, counted by the kernel at about 1 us per hit: binary:function"
+    meaning = "entries into a function of a binary, counted by the kernel at about 1 us per hit: binary:function"
     example = "xz:lzma_code"
     pattern = r"[^:\s][^:]*:\S+"
     form = "binary:function, such as xz:lzma_code"
@@ -20,5 +20,5 @@ class Uprobe(ProbeKind):
 
     @classmethod
     def find(cls, binary: Any, target: str) -> Sequence[tuple[str, int, int]]:
-        """Return the functions of a name or glob."""
+        """Return the functions that match a name or glob."""
         return [(function.name, function.offset, 0) for function in binary.find_functions(target)]

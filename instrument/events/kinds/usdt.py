@@ -7,11 +7,11 @@ from unperturbed.instrument.events.kind import ProbeKind
 
 
 class Usdt(ProbeKind):
-    """A static probe of a binary is passed."""
+    """Kind that counts hits of a static probe in a binary."""
 
     name = "usdt"
     keys = ("probe", "usdt")
-    meaning = "a static probe of a binary is passed, counted by the kernel at about 1 us per hit: binary:provider:name"
+    meaning = "hits of a static probe in a binary, counted by the kernel at about 1 us per hit: binary:provider:name"
     example = "libstdc++.so.6:libstdcxx:throw"
     pattern = r"[^:\s][^:]*:[\w*?-]+:[\w*?-]+"
     form = "binary:provider:name, such as libstdc++.so.6:libstdcxx:throw"
@@ -20,7 +20,7 @@ class Usdt(ProbeKind):
 
     @classmethod
     def find(cls, binary: Any, target: str) -> Sequence[tuple[str, int, int]]:
-        """Return the static probes of a provider and a name; both may be globs."""
+        """Return the static probes that match a provider and a name; both may be globs."""
         provider, _, name = target.partition(":")
         found = binary.find_static_probes(provider, name)
         return [(f"{probe.provider}:{probe.name}", probe.offset, probe.semaphore) for probe in found]

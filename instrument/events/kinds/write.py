@@ -1,4 +1,4 @@
-"""Writes of a variable or a field."""
+"""Writes to variables and fields."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ _ASSIGNED = r"(?:\[[^]\n]*\])*\s*(?:\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=))"
 
 
 class Write(CompiledKind):
-    """A variable or a field is assigned, incremented or decremented."""
+    """Kind that counts assignments, increments and decrements of a variable or field."""
 
     name = "write"
     keys = ("write",)
-    meaning = "an assignment, compound assignment, ++ or -- of a variable x, a field Type.field or a local function::x"
+    meaning = "assignments, compound assignments, ++ and -- of a variable x, a field Type.field or a local function::x"
     example = "Stack.depth"
     pattern = rf"{NAME}(?:\.{WORD})?"
-    form = "a variable x, a field Type.field or a local function::x"
+    form = "a variable x, a field Type.field or a local variable function::x"
     filters = ("in", "file", "add", "threads")
     order = 3
     reads_expressions = True
     reads_records = True
     use = "written"
     named = ("variable", "field")
-    enumerating = (("write", "*"), ("gauge", "no_such_variable"))  # local variables are noted for gauges alone
+    enumerating = (("write", "*"), ("gauge", "no_such_variable"))  # only a search for gauges records local variables
     written_as = r"(?:\+\+|--)[\w\s.>-]*\b{0}\b|\b{0}\b" + _ASSIGNED
 
     def in_body(self, function: ParsedFunction, body: Body) -> None:
-        """Count at assignments; note where an address is taken, as writes through it are not counted."""
+        """Count at assignments; record where an address is taken, because writes through pointers are not counted."""
         for point, left in body.assignments:
             for index in self._written(function, left):
                 self.search.add(index, function, point)
         for offset, operand in body.addresses:
             for index in self._written(function, operand):
-                self.search.note_uncounted(index, offset, "address taken: writes through it are not counted")
+                self.search.note_uncounted(index, offset, "address taken: writes through a pointer are not counted")
 
     def at_variable(self, variable: Variable) -> None:
-        """Note a variable that is initialised where it is declared, which is not an assignment."""
+        """Record a variable's initialiser, which does not count as an assignment."""
         function = variable.function
         metrics = [pair for pair in self.metrics if function is None or is_within(pair[1], function)]
         if variable.in_system_header or not metrics:
@@ -63,7 +63,7 @@ class Write(CompiledKind):
                 self.search.note_uncounted(index, offset, "an initialiser: not counted as a write")
 
     def _written(self, function: ParsedFunction, expression: Any) -> set[int]:
-        """Return the indices of the metrics whose variable or field holds the object that an lvalue designates."""
+        """Return the indices of the metrics whose variable or field contains the object that an lvalue designates."""
         metrics = [(index, metric) for index, metric in self.metrics if is_within(metric, function)]
         written = list(self.search.written_objects(function, expression)) if metrics else []
         return {
@@ -75,7 +75,7 @@ class Write(CompiledKind):
 
     @classmethod
     def propose(cls, target: str, names: Mapping[str, set[str]], words: Sequence[str]) -> set[str]:
-        """Return the fields and variables, and the words in the target's own scope: parameters are in no list."""
+        """Return fields, variables, and the words in the target's own scope: no list contains parameters."""
         scoped = {
             f"{scope}{mark}{word}" for mark in ("::", ".") if (scope := target.rpartition(mark)[0]) for word in words
         }

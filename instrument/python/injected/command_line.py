@@ -1,4 +1,4 @@
-"""The target of a Python command line: a script, a module, a text; and with which options."""
+"""Parser for Python command lines: the options, and the script, module or code to run."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ _LONG_WITH_VALUE = ("--check-hash-based-pycs",)
 
 
 class CommandLine:
-    """The words behind the interpreter."""
+    """Parsed arguments of a Python interpreter."""
 
     def __init__(self, options: tuple[str, ...], letters: frozenset[str], kind: str, value: str) -> None:
-        self.options = options  # Python's own, as they were given, without -c and -m
-        self.letters = letters  # The options of one letter among them that take no value
+        self.options = options  # Python's own options, as given, without -c and -m
+        self.letters = letters  # Single-letter options among them that take no value
         self.kind = kind  # `script`, `module` (-m), `code` (-c) or `stdin`
-        self.value = value  # Path, name or text; '' for stdin
+        self.value = value  # Path, module name or code; '' for stdin
 
 
 def read_command_line(words: list[str]) -> CommandLine:
-    """Read the words behind the interpreter, as CPython's getopt does."""
+    """Parse the arguments of the interpreter, as CPython's getopt does."""
     options: list[str] = []
     letters: set[str] = set()
     rest = list(words)

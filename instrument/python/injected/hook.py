@@ -1,11 +1,11 @@
-"""The import hook: chosen functions of modules, and of the main script, count a hit when they are entered.
+"""Import hook: makes chosen functions of modules and of the main script count a hit when they are entered.
 
-Modules pass by the two places where CPython turns source into code; only those with chosen functions are exchanged
-here, and their .pyc files neither read nor written. Their code was compiled ahead (`lookup.py`); a module whose source
-is another one by now is compiled here, at each start anew. No finder, loader or path is added, so that the program
-finds all of these as they are without us. The main script does not pass by any loader: CPython itself compiles it. Its
-functions are exchanged when its first line is about to run, before they are made; its own frame, globals and
-surroundings are CPython's.
+The hook wraps the two functions in which CPython turns a module's source into code. It replaces only the code of
+modules with chosen functions, and neither reads nor writes their .pyc files. `lookup.py` has compiled that code in
+advance; if a module's source has changed since, the hook compiles the module at each start. The hook adds no finder,
+loader or path, so the program sees these unchanged. No loader handles the main script: CPython itself compiles it. When
+its first line is about to run, before its functions exist, the hook replaces their code; the script's frame, globals
+and environment remain CPython's.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ import zipimport
 from marshal import loads
 
 TYPE_CHECKING = False
-"""Never when it runs: Python does not load `typing` when it starts, and the program shall load it itself, if at all."""
+"""Always False: Python does not load `typing` at start, and only the program itself should load it."""
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from types import CodeType
     from typing import Any
 
 _ONLY_TREE = 0x400
-"""PyCF_ONLY_AST: compile() gives the tree."""
+"""PyCF_ONLY_AST: compile() returns the syntax tree."""
 _COUNTER = "unperturbed_python"
 _HIT = "__unperturbed_hit_{}__"
-"""With underscores at its end too: a class would put its name before it."""
+"""The underscores at the end prevent name mangling in classes."""
 _POINTER_BYTES = 8
 MAIN = "__main__ without a loader"
-"""Under this name the main script is stored that CPython itself compiles: its code without hits, and with them."""
+"""Name under which a main script that CPython itself compiles is stored: its code without hits, and with hits."""
 _LEFT_BEHIND = ("__future__", "_ast")
-"""Modules that Python loads when a module has to be compiled here."""
+"""Modules that Python loads when the hook compiles a module."""
 
 
 def install(folder: str) -> Callable[[], None]:
-    """Have every chosen function count that is compiled from now on; leave the environment as it is without us.
+    """Make every chosen function that is compiled from now on count, and remove the hook from the environment.
 
     Processes that the program starts are not counted: they run without the hook.
 
-    Result: To be called when everything else is set up: it waits for the main script.
+    Result: Function to call when everything else is set up: it waits for the main script.
     """
     own = os.environ["PYTHONPATH"].partition(os.pathsep)[2]
     if own:
@@ -66,13 +66,13 @@ def install(folder: str) -> Callable[[], None]:
 
 
 def digest(source: Any) -> bytes:
-    """Return what a module's source, text or bytes, is known by."""
+    """Return a digest that identifies a module's source (text or bytes)."""
     content = source.encode("utf-8", "surrogatepass") if isinstance(source, str) else source
     return _imp.source_hash(0, content)
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Return whether a part of a dotted name matches a glob; fnmatch and re are not loaded at Python's start."""
+    """Return whether a part of a dotted name matches a glob, without fnmatch and re, which Python loads later."""
     begin, star, rest = pattern.partition("*")
     if len(name) < len(begin) or any(sign not in ("?", other) for sign, other in zip(begin, name)):  # noqa: B905  3.9 has no strict
         return False
@@ -82,13 +82,13 @@ def matches(pattern: str, name: str) -> bool:
 
 
 def _stored(path: str) -> Any:
-    """Return what `lookup.py` stored in a file."""
+    """Return the object that `lookup.py` stored in a file."""
     with open(path, "rb") as file:  # noqa: PTH123  pathlib is not loaded when Python starts
         return loads(file.read())
 
 
 def _load(folder: str, name: str) -> Any:
-    """Load a module of ours that the program shall not find among its own, nor what it needs itself."""
+    """Load a module of the hook, and hide the module and its imports from the program."""
     loaded_before = frozenset(sys.modules)
     module = type(sys)(f"unperturbed_{name}")
     exec(_stored(f"{folder}/{name}.code"), module.__dict__)
@@ -106,13 +106,13 @@ def _load_counter(library: str) -> Any:
 
 
 def _own_command() -> list[str]:
-    """Return the words that started this process, where sys does not have them (3.9)."""
+    """Return the command line of this process, for Python 3.9, which has no sys.orig_argv."""
     with open("/proc/self/cmdline", "rb") as file:  # noqa: PTH123  pathlib is not loaded when Python starts
         return [os.fsdecode(word) for word in file.read().split(b"\0")[:-1]]
 
 
 class Chooser:
-    """Which functions are chosen, and what they call."""
+    """Selection of the functions that count, and of their hits."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class Chooser:
         folder: str = "",
         known: Mapping[str, tuple[bytes, bool]] = {},
     ) -> None:
-        """Take each target's parts, the command line, and the modules stored in `folder`: digest, has any function."""
+        """Take targets in parts, the command line, and each stored module's digest and whether it is chosen."""
         self._targets = list(targets)
         self._command = command
         self._folder = folder
@@ -129,8 +129,8 @@ class Chooser:
         self._rewriting: Any = None
         base = os.path.basename(command.value) if command.kind == "script" else ""  # noqa: PTH119
         stem = base[: -len(".py")] if base.endswith(".py") else base
-        self.aliases = (stem,) if stem else ()  # Names by which targets may call the main script, beside `__main__`
-        self._literal: set[str] = set()  # Modules that hold a target by their names alone
+        self.aliases = (stem,) if stem else ()  # Names for the main script in targets, in addition to `__main__`
+        self._literal: set[str] = set()  # Modules that contain a target without globs in its modules
         self._globs = []
         for target in self._targets:
             if any("*" in part or "?" in part for part in target[:-1]):
@@ -139,7 +139,7 @@ class Chooser:
                 self._literal.update(".".join(target[:place]) for place in range(1, len(target)))
 
     def names_of(self, module: str, is_package: Any) -> tuple[str, ...]:
-        """Return the names by which targets may call a module: its own, and `__main__` for the one that -m runs."""
+        """Return the names that targets may use for a module: its own, and `__main__` for the module that -m runs."""
         if self._command.kind == "module":
             name = self._command.value
             if module == f"{name}.__main__" or (module == name and not is_package()):
@@ -147,7 +147,7 @@ class Chooser:
         return (module, *self.aliases) if module == "__main__" else (module,)
 
     def is_chosen(self, modules: tuple[str, ...]) -> bool:
-        """Return whether any target may be in a module of these names."""
+        """Return whether any target may be in a module with one of these names."""
         if not self._literal.isdisjoint(modules):
             return True
         parts = [module.split(".") for module in modules] if self._globs else []
@@ -156,14 +156,14 @@ class Chooser:
         )
 
     def stored(self, source: Any, name: str) -> Any:
-        """Return the stored code of a module with this source; None if no function is chosen, False if unknown."""
+        """Return a module's stored code for a source; None if no function is chosen, False if the source is unknown."""
         found = self._known.get(name)
         if found is None or found[0] != digest(source):
             return False
         return _stored(f"{self._folder}/{name}.module") if found[1] else None
 
     def tree_of(self, source: Any, path: str, modules: tuple[str, ...], rewriting: Any = None) -> Any:
-        """Return a module's tree with hits in it, or None when no function of it is chosen."""
+        """Return a module's syntax tree with hits inserted; None if no function in the module is chosen."""
         if self._rewriting is None:
             self._rewriting = rewriting or _load(self._folder, "rewriting")
         compiled = bootstrap._call_with_frames_removed  # type: ignore[attr-defined]
@@ -181,7 +181,7 @@ class Chooser:
 
 
 def _as_if_of_importlib(function: Any) -> Any:
-    """Have tracebacks leave a function's frames out, as they do with those of the import system."""
+    """Make tracebacks omit a function's frames, as they omit the frames of the import system."""
     function.__code__ = function.__code__.replace(co_filename="<frozen importlib._bootstrap_external>")
     return function
 
@@ -196,7 +196,7 @@ def _watch_modules(chooser: Chooser) -> None:
             return ordinary(self, fullname)
         path = self.get_filename(fullname)
         source = self.get_data(path)
-        # A loader that compiles by itself, as some that check types do, is to get the tree.
+        # A loader that compiles source itself, such as some type checkers, must get the tree.
         code = chooser.stored(source, fullname) if type(self).source_to_code is compiles else False
         if code is None:
             return ordinary(self, fullname)
@@ -231,7 +231,7 @@ def _watch_archives(chooser: Chooser) -> None:
 
 
 def _watch_main(chooser: Chooser, command: Any, counter: Any) -> None:
-    """Wait, by the profiler's call events, for the main script's first line. From then on nothing is left of this."""
+    """Install a profiler that waits for the start of the main script, and then removes itself."""
     if sys.getprofile() is not None:
         sys.stderr.write("unperturbed: the main script's functions are not counted: sitecustomize has set a profiler\n")
         return
@@ -245,14 +245,14 @@ def _watch_main(chooser: Chooser, command: Any, counter: Any) -> None:
             return  # a folder or an archive, which a loader compiled
         try:
             _exchange(code, chooser, command, counter)
-        except Exception as error:  # noqa: BLE001  the program runs as it is, and the missing counts are met by who reads them
+        except Exception as error:  # noqa: BLE001  the program must run; readers of the counts notice that they are missing
             sys.stderr.write(f"unperturbed: the functions of {code.co_filename} are not counted: {error}\n")
 
     sys.setprofile(on_call)
 
 
 def _exchange(code: CodeType, chooser: Chooser, command: Any, counter: Any) -> None:
-    """Put functions that count into the constants of a module that is about to run."""
+    """Replace functions by functions that count, in the constants of a module that is about to run."""
     path = code.co_filename
     source: Any = command.value
     if command.kind == "script":
@@ -270,7 +270,7 @@ def _exchange(code: CodeType, chooser: Chooser, command: Any, counter: Any) -> N
         return
     plain, counting = pair
     if _inner(plain) != _inner(code):
-        raise RuntimeError("its text differs from the running code")
+        raise RuntimeError("the source differs from the running code")
     _imp._fix_co_filename(counting, path)  # type: ignore[attr-defined]
     functions = iter(_inner(counting))
     for place, constant in enumerate(code.co_consts):

@@ -1,9 +1,9 @@
-"""Answer about functions that metrics name: where they are; and compile the hook and the modules that it counts in.
+"""Search for the functions that metrics name, and compilation of the hook and of the modules in which it counts.
 
-The program's own interpreter runs this and imports nothing of the program. It reads a question from stdin and writes
-the answer to stdout, both in JSON. The answer to `prepare` is a folder of the cache, made once for the same
-interpreter, options, metrics and sources. A run reads there what it would otherwise compile at each start, and writes
-nothing.
+The program's own interpreter runs this script, which imports nothing of the program. It reads a question from stdin and
+writes the answer to stdout, both in JSON. The answer to `prepare` is a folder of the cache, created once for the same
+interpreter, options, metrics and sources. A run reads from this folder what it would otherwise compile at each start,
+and writes nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 
 _loaded_before = frozenset(sys.modules) - {"__future__"}
 
-import __future__  # noqa: E402  what is loaded already has to be known first
+import __future__  # noqa: E402  must follow: the line above records what Python has loaded
 
 import hashlib  # noqa: E402
 import json  # noqa: E402
@@ -42,7 +42,7 @@ _IN_C = "written in C"
 
 
 class Module(NamedTuple):
-    """A module that was found: its names in targets, its file, its source; `reason` is why it has none."""
+    """Module that was found: its names in targets, its file, its source; `reason` is why it has no source."""
 
     names: tuple[str, ...]
     file: str
@@ -61,7 +61,7 @@ def _find_spec(name: str, path: Sequence[str] | None) -> Any:
 
 
 def _spec_of(name: str) -> Any:
-    """Return the spec of a dotted name, from the paths of its packages as they are before anything of them runs."""
+    """Return the spec of a dotted name, from its packages' paths before any code of the packages runs."""
     path = None
     spec = None
     parts = name.split(".")
@@ -82,23 +82,23 @@ def _described(name: str, spec: Any, names: tuple[str, ...]) -> Module:
     if loader is BuiltinImporter or isinstance(loader, ExtensionFileLoader):
         reason = _IN_C
     elif name in _loaded_before and "__main__" not in names:
-        reason = "loaded before any hook can be set"
+        reason = "loaded before the hook can be installed"
     elif loader is FrozenImporter:
         reason = "frozen into the interpreter"
     elif isinstance(loader, SourceFileLoader):
         source = loader.get_data(loader.path)
     elif isinstance(loader, zipimporter):
         source = loader.get_source(name)
-        reason = "" if source is not None else "there without its source"
+        reason = "" if source is not None else "available only without source"
     elif loader is None or spec.submodule_search_locations is not None:
         source = b""  # a namespace
     else:
-        reason = f"loaded by {type(loader).__name__}, which the hook does not know"
+        reason = f"loaded by {type(loader).__name__}, which the hook does not support"
     return Module(names, spec.origin or "", source, reason)
 
 
 def modules_of(target: list[str]) -> Iterator[Module]:
-    """Yield every module that may hold a target: literal names are looked for, globs among all there are."""
+    """Yield every module that may contain a target; globs are matched against all modules that can be found."""
     found: list[tuple[tuple[str, ...], Sequence[str] | None]] = [((), None)]
     for part in target[:-1]:
         deeper: list[tuple[tuple[str, ...], Sequence[str] | None]] = []
@@ -125,12 +125,12 @@ def modules_of(target: list[str]) -> Iterator[Module]:
 
 
 def main_module(main: dict[str, str]) -> Module | None:
-    """Return what runs as `__main__`, by kind and value of the command line; None when it is not there."""
+    """Return the module that runs as `__main__`, given the command line's kind and value; None if not found."""
     kind, value = main["kind"], main["value"]
     if kind == "code":
         return Module(("__main__",), "-c", value, "")
     if kind == "stdin":
-        return Module(("__main__",), "stdin", None, "read from stdin; put it into a file")
+        return Module(("__main__",), "stdin", None, "read from stdin: save the program to a file")
     if kind == "module":
         spec = _spec_of(value)
         name = value
@@ -143,13 +143,13 @@ def main_module(main: dict[str, str]) -> Module | None:
     if Path(value).is_dir() or not is_text(value):
         spec = _find_spec("__main__", [value])
         if spec is None:
-            return Module(("__main__", stem), value, None, "no source that Python compiles when it starts")
+            return Module(("__main__", stem), value, None, "not source code that Python compiles at start")
         return _described("__main__", spec, ("__main__", stem))
     return Module(("__main__", stem), str(Path(value).resolve()), Path(value).read_bytes(), "")
 
 
 def is_text(path: str) -> bool:
-    """Return whether a file is a script, not an archive, which Python looks into, or compiled code."""
+    """Return whether a file is a script, not a zip archive (which Python imports from) or compiled code."""
     try:
         zipimporter(path)
     except ImportError:
@@ -158,7 +158,7 @@ def is_text(path: str) -> bool:
 
 
 def set_path(main: dict[str, str]) -> None:
-    """Make sys.path what the program will have."""
+    """Set sys.path to the value that the program will have."""
     if not getattr(sys.flags, "safe_path", False):
         del sys.path[0]
     kind, value = main["kind"], main["value"]
@@ -171,7 +171,7 @@ def set_path(main: dict[str, str]) -> None:
 
 
 def _replaced_by_c(tree: Any) -> dict[str, str]:
-    """Return names that a module imports from one in C after it may have defined them: name → that module."""
+    """Return the names that a module imports from a C module, possibly after defining them: name → C module."""
     found = {}
     waiting = list(tree.body)
     while waiting:
@@ -188,7 +188,7 @@ def _replaced_by_c(tree: Any) -> dict[str, str]:
         for alias in node.names:
             if alias.name != "*":
                 found[alias.asname or alias.name] = node.module
-            elif is_own:  # the standard library's: importing it does nothing else
+            elif is_own:  # a module of the standard library: importing it has no side effects
                 found.update({name: node.module for name in dir(__import__(node.module)) if not name.startswith("_")})
     return found
 
@@ -202,7 +202,7 @@ def _find(question: dict[str, Any]) -> dict[str, Any]:
         parts = target.split(".")
         modules = {module.names[0]: module for module in modules_of(parts)}
         if main is not None:
-            # One module may run as the main one and be imported too: it is listed once.
+            # The main module may be imported too: it is listed once.
             modules = {
                 name: module for name, module in modules.items() if str(Path(module.file).resolve()) != main.file
             }
@@ -232,7 +232,7 @@ def _find(question: dict[str, Any]) -> dict[str, Any]:
                     known.append(".".join(full[0]))
                     continue
                 if len(names) == 1 and names[0] in in_c:
-                    replaced.append([".".join(full[0]), module.file, f"replaced by that of {in_c[names[0]]}, {_IN_C}"])
+                    replaced.append([".".join(full[0]), module.file, f"replaced by {in_c[names[0]]}, {_IN_C}"])
                     continue
                 text = lines[function.lineno - 1]
                 text = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
@@ -263,11 +263,11 @@ def _parsed(module: Module) -> Any:
     try:
         return compile(module.source, module.file, "exec", _ONLY_TREE, True)
     except (SyntaxError, ValueError) as error:
-        return f"no source that this Python understands ({error})"
+        return f"not valid source for this Python ({error})"
 
 
 def _imported_names(tree: Any) -> list[str]:
-    """Return what a module takes from others by name, as `name (of module)`: it is counted where it is defined."""
+    """Return the names that a module imports from other modules, marked as `(defined elsewhere: …)`."""
     return [
         f"{alias.asname or alias.name} (defined elsewhere: from {'.' * node.level}{node.module or ''})"
         for node in tree.body
@@ -277,7 +277,7 @@ def _imported_names(tree: Any) -> list[str]:
 
 
 def _lambda_names(tree: Any) -> Iterator[str]:
-    """Yield each name that a module or class gives to a lambda, as `name (a lambda)`: it is not a function's."""
+    """Yield each name that a module or class assigns a lambda to, as `name (a lambda)`: no target matches it."""
     waiting = [("", node) for node in tree.body]
     for scope, node in waiting:
         kind = type(node).__name__
@@ -289,7 +289,7 @@ def _lambda_names(tree: Any) -> Iterator[str]:
 
 
 def _modules(targets: list[str], main: dict[str, str]) -> dict[str, Any]:
-    """Return the modules that may hold a target, by the names under which the hook looks for them."""
+    """Return the modules that may contain a target, by the names under which the hook looks them up."""
     found = {module.names[0]: module for target in targets for module in modules_of(target.split("."))}
     own = main_module(main)
     if own is not None:
@@ -299,13 +299,13 @@ def _modules(targets: list[str], main: dict[str, str]) -> dict[str, Any]:
 
 
 def _is_compiled_by_python(main: dict[str, str]) -> bool:
-    """Return whether the main program passes by no loader."""
+    """Return whether CPython itself compiles the main program, without a loader."""
     value = main["value"]
     return main["kind"] == "code" or (main["kind"] == "script" and not Path(value).is_dir() and is_text(value))
 
 
 def _counting(name: str, module: Any, chooser: Any) -> Any:
-    """Return the code of a module whose functions count, None when none is chosen."""
+    """Return a module's code with functions that count; None if no function is chosen."""
     names = (
         ("__main__", *chooser.aliases)
         if name == hook.MAIN
@@ -319,7 +319,7 @@ def _counting(name: str, module: Any, chooser: Any) -> Any:
 
 
 def _own_code(name: str) -> Any:
-    """Compile a module of ours without its docstrings, and without loading `__future__` for its annotations."""
+    """Compile a module of the hook without docstrings, and without its import of `__future__`."""
     path = _OWN / f"{name}.py"
     flags = __future__.annotations.compiler_flag
     tree: Any = compile(path.read_bytes(), str(path), "exec", flags | _ONLY_TREE, True)
@@ -348,7 +348,7 @@ def _write(folder: Path, question: dict[str, Any], modules: dict[str, Any]) -> N
 
 
 def _name(question: dict[str, Any], modules: dict[str, Any]) -> str:
-    """Return a name for all that decides what is written. Where sources lie does not: the hook puts their paths in."""
+    """Return a digest of everything that determines the written files: not source paths, which the hook inserts."""
     main = question["main"]
     parts = [
         sys.version,

@@ -1,4 +1,4 @@
-"""Insert a statement, `-hit`, first into chosen functions of a syntax tree; no line, name or signature changes."""
+"""Insertion of a statement, `-hit`, at the start of chosen functions; lines, names and signatures stay the same."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 
 
 def functions_of(tree: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield every function that a statement of a module defines, with its dotted name: `outer.inner` if nested."""
+    """Yield every function that a statement of a module defines, with its dotted name, `outer.inner` if nested."""
     waiting: list[tuple[tuple[str, ...], Any]] = [((), tree)]
     while waiting:
         names, node = waiting.pop()
@@ -31,13 +31,13 @@ def functions_of(tree: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
 
 
 def insert_hits(tree: Any, plain: CodeType, hits_of: Callable[[tuple[str, ...]], Sequence[str]]) -> int:
-    """Put hits into the functions of a module.
+    """Insert hits into the functions of a module, and return the number of changed functions.
 
-    `tree`: The module's syntax tree, which is changed.
-    `hits_of`: Names of the objects that count, for a function's dotted name in the module.
+    `tree`: The module's syntax tree, which is changed in place.
+    `hits_of`: Returns the names of the objects that count, for a function's dotted name in the module.
 
-    A hit is on the line with which the function's own code begins, so that tracers and tracebacks meet no line more:
-    of a statement over several lines, that is not always the first.
+    A hit gets the line on which the function's own code begins, so that tracers and tracebacks see no additional line.
+    This is not always the first line of a statement that spans several lines.
     """
     chosen = [(function, hits) for names, function in functions_of(tree) for hits in [hits_of(names)] if hits]
     begins = _first_lines(plain) if chosen else {}
@@ -64,13 +64,13 @@ def insert_hits(tree: Any, plain: CodeType, hits_of: Callable[[tuple[str, ...]],
 
 
 def _first_lines(module: CodeType) -> dict[tuple[str, int], int]:
-    """Return the line on which each function's own code begins, by its name and the line of its head."""
+    """Return the line on which each function's own code begins, by function name and line of its head."""
     found = {}
     waiting = [module]
     while waiting:
         code = waiting.pop()
         waiting += [constant for constant in code.co_consts if hasattr(constant, "co_code")]
-        # What comes before on the line of the head makes the frame ready.
+        # Instructions before, on the line of the head, prepare the frame.
         first = next((line for line in _lines(code) if line != code.co_firstlineno), None)
         if first is not None:
             found[code.co_name, code.co_firstlineno] = first
@@ -81,7 +81,7 @@ def _lines(code: CodeType) -> Iterator[int]:
     if hasattr(code, "co_lines"):
         yield from (line for _, _, line in code.co_lines() if line)
         return
-    line = code.co_firstlineno  # 3.9: pairs of steps, of the address and of the line
+    line = code.co_firstlineno  # Python 3.9: pairs of an address step and a line step
     for place in range(0, len(code.co_lnotab), 2):
         if code.co_lnotab[place]:
             yield line

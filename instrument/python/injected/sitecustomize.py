@@ -1,10 +1,9 @@
-"""Python's start finds this first: set the hook up, and go on to the program's own sitecustomize.
+"""Start-up module that Python finds first: it installs the hook, then runs the program's own sitecustomize.
 
-Afterwards neither this module, nor its folder in sys.path, nor what it changed of the environment is left for the
-program to see.
+Afterwards the program sees neither this module, nor its folder in sys.path, nor its change to the environment.
 
-It runs, compiled, from a folder that `lookup.py` has made. Everything of ours is read there, and nothing is looked for
-or written.
+The compiled module runs from a folder that `lookup.py` has written. All files of the hook are read from this folder;
+nothing is searched for or written.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import sys
 from marshal import loads
 
 TYPE_CHECKING = False
-"""As in `hook.py`."""
+"""Always False, as in `hook.py`."""
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -34,7 +33,7 @@ def _hand_on(folder: str) -> None:
     sys.path_importer_cache.pop(folder, None)
     spec = external.PathFinder.find_spec("sitecustomize")
     if spec is None or spec.loader is None:
-        raise ImportError("No module named 'sitecustomize'", name="sitecustomize")  # site takes it for what it is
+        raise ImportError("No module named 'sitecustomize'", name="sitecustomize")  # site ignores this error
     module = bootstrap.module_from_spec(spec)
     sys.modules["sitecustomize"] = module
     spec.loader.exec_module(module)

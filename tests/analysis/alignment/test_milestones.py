@@ -58,7 +58,7 @@ def test_positions_of_a_run_with_itself_are_the_middles():
 
 
 def test_other_totals_are_refused():
-    with pytest.raises(DataError, match="STEPS happened 3 times in one run and 2 times"):
+    with pytest.raises(DataError, match="STEPS occurred 3 times in one run and 2 times"):
         milestone_positions([1, 3], [2], name="STEPS")
 
 

@@ -66,9 +66,9 @@ def test_anchors_are_sure_and_rise_and_are_mutual(both):
 
 
 def test_anchors_need_the_same_total_and_at_least_one_milestone():
-    with pytest.raises(DataError, match="PAGES happened 3 times in one run and 4 times in the other"):
+    with pytest.raises(DataError, match="PAGES occurred 3 times in one run and 4 times in the other"):
         milestone_anchors([1, 3], [2, 4], name="PAGES")
-    with pytest.raises(DataError, match="never happened"):
+    with pytest.raises(DataError, match="never occurred"):
         milestone_anchors([0, 0], [0])
 
 
@@ -177,7 +177,7 @@ def test_what_cannot_be_aligned_is_refused_by_name():
         align(good, trace("b", IPC=[1.0, np.nan]))
     with pytest.raises(DataError, match="'IPC' is 2 in every interval of both runs"):
         align(trace(IPC=[2.0, 2.0]), trace(IPC=[2.0]))
-    with pytest.raises(DataError, match="M happened 2 times in one run and 3 times"):
+    with pytest.raises(DataError, match="M occurred 2 times in one run and 3 times"):
         align(good, trace(IPC=[1.0, 2.0], M=[2, 1]), anchor="M")
     for anchor in ("GAUGE", "RATE"):
         with pytest.raises(DataError, match=f"'{anchor}' is not an event counter"):

@@ -113,11 +113,11 @@ def test_what_separates_a_scripts_inputs_from_its_instructions_is_no_effect_of_t
 def test_what_contradicts_the_data_is_told():
     table = draw_sweep(2).table
     model = learn(table, inputs=draw_sweep(2).inputs, subsamples=0, test="regression", quantify=False)
-    assert "deny" not in model.headline()
+    assert "rules out" not in model.headline()
     against = Contradiction("counter_a", "counter_b", (), 20.0, 0.001)
     model = replace(model, contradictions=(against,))
-    assert model.headline().endswith("and deny 1 dependence of the table.")
-    assert undecided(model)[0] == f"Contradicts the data: {against}."
+    assert model.headline().endswith("; the graph rules out 1 dependence that the table shows.")
+    assert undecided(model)[0] == f"The graph contradicts the data: {against}."
     assert model.to_dict()["contradictions"] == [
         {
             "target": "counter_a",

@@ -244,17 +244,17 @@ def test_the_documented_kind_of_ones_own_works() -> None:
 
 def test_bad_input() -> None:
     nothing = EventTrace.from_pairs([], unit="ns", name="nothing.log")
-    with pytest.raises(DataError, match=r"nothing\.log has no event"):
+    with pytest.raises(DataError, match=r"nothing\.log has no events"):
         diagnose(REFERENCES, nothing)
-    with pytest.raises(DataError, match="single event"):
+    with pytest.raises(DataError, match="only one event"):
         diagnose(EventTrace.from_pairs([(1, "a:b")], unit="ns"), REFERENCES[0])
     with pytest.raises(DataError, match=r"in ns and .* in ms"):
         diagnose(REFERENCES, play(1, unit="ms"))
     with pytest.raises(ValueError, match="at least one reference"):
         diagnose([], play(1))
-    with pytest.raises(ValueError, match="distances must be"):
+    with pytest.raises(ValueError, match=r"unknown distance .*: use dropping, occurrence, temporal, mannila"):
         diagnose(REFERENCES, play(1), distances=["manhattan"])  # type: ignore[list-item]
-    with pytest.raises(ValueError, match="needs a distance"):
+    with pytest.raises(ValueError, match="needs at least one of `distances`"):
         diagnose(REFERENCES, play(1), method="paper")
 
 
@@ -278,7 +278,7 @@ def test_a_log_with_too_little_detail_is_undecided_unless_it_crashed() -> None:
     assert not {LOST, APART, SLOW, PHASE} & set(told.kinds)  # other kinds may need no regular events
     assert any("GST_DEBUG" in note for note in told.notes)
     assert diagnose(coarse, logged(play(1, stop_at=0.5), {"INFO": 900})).verdict == "anomalous"
-    with pytest.raises(DataError, match="events of the level DEBUG"):
+    with pytest.raises(DataError, match="events of level DEBUG"):
         diagnose([logged(one, {"DEBUG": 900}) for one in REFERENCES], coarse[0])
 
 
@@ -334,7 +334,7 @@ def test_what_cannot_be_fitted() -> None:
         calibrate([labelled(1, SLOW, pace=2)])
     with pytest.raises(DataError, match="is labelled 'odd'"):
         calibrate([labelled(1, "odd")])
-    with pytest.raises(DataError, match="'crash or truncation' has no strictness"):
+    with pytest.raises(DataError, match="no kind 'crash or truncation' has a strictness"):
         with_strictness({CRASH: 2.0})
     with pytest.raises(DataError, match="a positive number"):
         with_strictness({SLOW: -1.0})
@@ -372,7 +372,7 @@ def test_media_that_are_shorter_are_no_loss() -> None:
 
     (found,) = diagnose(REFERENCES, _moved(play(3), cut)).findings
     assert found.kind == CRASH
-    assert "ends in order" in found.summary
+    assert "ends normally" in found.summary
     assert found.strength["end_reached_share"] == pytest.approx(0.5, abs=0.06)
 
 
@@ -395,7 +395,7 @@ def test_other_parts_that_go_on_working_are_another_pipeline() -> None:
 
 def test_the_same_in_another_unit_is_seen() -> None:
     thousandth = _moved(play(2), lambda time: time // 1000)
-    with pytest.raises(DataError, match="is it in another unit of time"):
+    with pytest.raises(DataError, match="check its unit of time"):
         diagnose(REFERENCES, thousandth)
 
 
@@ -412,11 +412,11 @@ def test_a_diagnosis_is_a_result(tmp_path: Path) -> None:
     assert late.summary().startswith(late.headline())
     assert late.to_frame()["kind"].to_list() == [one.kind for one in late.findings]
     assert [table.caption for table in late.tables()][1:] == [
-        "Event types that carry: slow streaming",
+        "Event types that contribute to: slow streaming",
         "The paper's distances",
-        "What could have been seen",
+        "Smallest changes that would have been found",
     ]
     assert "The trace is anomalous: slow streaming" in late.write_html(tmp_path / "page.html").read_text()
     clean = diagnose(REFERENCES, REFERENCES[0])
-    assert [table.caption for table in clean.tables()] == ["What could have been seen"]
+    assert [table.caption for table in clean.tables()] == ["Smallest changes that would have been found"]
     assert len(clean.to_frame()) == 0

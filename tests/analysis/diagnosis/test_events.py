@@ -66,7 +66,7 @@ def test_wrong_traces_are_refused() -> None:
     with pytest.raises(TypeError, match=r"event 1: the timestamp must be an integer, not 1\.5"):
         EventTrace.from_pairs([(1, "a"), (1.5, "b")])  # type: ignore[list-item]
     ids = np.zeros(2, np.int32)
-    with pytest.raises(DataError, match="shapes"):
+    with pytest.raises(DataError, match="one-dimensional arrays of the same length"):
         EventTrace(np.zeros(3, np.int64), ids, (EventType("a"),))
     with pytest.raises(DataError, match="from 0 to 0"):
         EventTrace(np.zeros(2, np.int64), ids + 1, (EventType("a"),))

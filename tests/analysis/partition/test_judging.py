@@ -159,7 +159,7 @@ def test_a_fresh_baseline_is_what_certificates_are_held_against(campaign, refere
 
 def test_too_few_runs_are_refused(campaign, reference):
     judge = TraceJudge(lambda subset, repetitions: campaign(subset, repetitions)[1:], reference)
-    with pytest.raises(DataError, match=r"measure\(\(a\), 3\) gave 2 traces, but 3 traces are needed"):
+    with pytest.raises(DataError, match=r"measure\(\(a\), 3\) returned 2 traces, but 3 traces are needed"):
         judge.explore(("a",), 3)
 
 
@@ -176,7 +176,7 @@ def test_runs_that_were_given_before_are_refused(campaign, reference):
     once = campaign(("a",), 3)
     judge = TraceJudge(lambda subset, repetitions: once, reference)
     judge.explore(("a",), 3)
-    with pytest.raises(DataError, match="was given before: make every run afresh"):
+    with pytest.raises(DataError, match="was used before: make fresh runs each time"):
         judge.certify(("a",), 3, 0.025)
 
 
@@ -200,13 +200,13 @@ def test_baselines_of_different_tolerance_are_refused(campaign):
     baselines = {"main": campaign.baseline(), "caches": campaign.baseline(tolerance=0.3)}
     with pytest.raises(DataError, match=r"tolerances 0\.25, 0\.3"):
         TraceJudge(campaign, baselines)
-    with pytest.raises(DataError, match="no pass"):
+    with pytest.raises(DataError, match="no pass has a baseline"):
         TraceJudge(campaign, {})
 
 
 def test_a_fresh_baseline_of_another_kind_is_refused(campaign, reference):
     judge = TraceJudge(campaign, reference, fresh_baseline=lambda: campaign.baseline(tolerance=0.3))
-    with pytest.raises(DataError, match="another tolerance than the first"):
+    with pytest.raises(DataError, match="differs from the first in its passes or tolerance"):
         judge.renew_baseline()
 
 

@@ -14,7 +14,7 @@ def test_runs_are_allowed_up_to_the_limit_and_not_beyond():
     limits.require(10)
     limits.runs = 7
     limits.require(3)
-    with pytest.raises(Stop, match="max_runs is 10: 7 runs are made, the next subset needs 4"):
+    with pytest.raises(Stop, match="max_runs is 10: 7 runs are done, the next subset needs 4"):
         limits.require(4)
 
 
@@ -22,7 +22,7 @@ def test_what_is_kept_for_certification_is_at_most_half():
     limits = Limits(SearchSettings(max_runs=10), lambda: 0.0)
     limits.require(3, reserve=7)
     limits.require(5, reserve=99)
-    with pytest.raises(Stop, match="5 are kept for certification"):
+    with pytest.raises(Stop, match="5 runs are reserved for certification"):
         limits.require(6, reserve=99)
 
 
@@ -44,7 +44,7 @@ def test_hours_that_are_kept_for_certification_are_named():
     limits = Limits(SearchSettings(max_hours=1), lambda: now[0])
     now[0], limits.runs = 1800.0, 10
     limits.require(5, reserve=5)
-    with pytest.raises(Stop, match=r"the next 5 runs would take about 0\.25 h, and 0\.5 h are kept for certification"):
+    with pytest.raises(Stop, match=r"the next 5 runs would take about 0\.25 h; 0\.5 h are reserved for certification"):
         limits.require(5, reserve=20)
 
 

@@ -54,8 +54,8 @@ def test_a_metric_that_perturbs_alone_is_unmeasurable_and_the_others_are_not_los
     plan = search("abcd", judge, SearchSettings(), strategy=strategy)
     assert found(plan) == {"abd"}
     assert [each.metric for each in plan.unmeasurable] == ["c"]
-    assert "perturbs alone, in 3 repetitions: inner A – B" in plan.unmeasurable[0].reason
-    assert "larger interval" in plan.unmeasurable[0].advice
+    assert "perturbs the program when measured alone, in 3 repetitions: inner A – B" in plan.unmeasurable[0].reason
+    assert "longer interval" in plan.unmeasurable[0].advice
     assert not any("c" in name and len(name) == 2 for name in explored(judge)) or strategy == "halving"
 
 
@@ -105,7 +105,7 @@ def test_a_metric_that_stays_undecided_alone_is_reported_so():
     plan = search("abc", judge, SearchSettings(max_repetitions=12))
     assert found(plan) == {"bc"}
     assert [each.metrics for each in plan.undecided] == [("a",)]
-    assert "undecided alone after 12 repetitions" in plan.undecided[0].reason
+    assert "measured alone, undecided after 12 repetitions" in plan.undecided[0].reason
     assert judge.pool["a"] == 12
 
 
@@ -118,7 +118,7 @@ def test_a_metric_that_is_shifted_alone_is_not_given_up_as_perturbing_alone():
     assert plan.unmeasurable == ()
     (left,) = plan.undecided
     assert left.metrics == ("a",)
-    assert "shifted alone after" in left.reason
+    assert "measured alone, shifted after" in left.reason
 
 
 def test_no_subset_is_explored_again_once_it_is_settled():
@@ -238,7 +238,7 @@ def test_what_is_too_much_to_certify_does_not_keep_a_smaller_subset_from_its_run
     certification.run([tuple("abcd"), ("e",)])
     assert [each.subset for each in certification.certificates.values()] == [("e",)]
     assert certification.pending == [tuple("abcd")]
-    assert certification.stopped == "max_runs is 11: 6 runs are made, the next subset needs 8"
+    assert certification.stopped == "max_runs is 11: 6 runs are done, the next subset needs 8"
 
 
 def test_interrupted_gives_the_best_plan_so_far():
@@ -304,7 +304,7 @@ def test_a_strategy_of_ones_own_is_a_small_class():
     ("metrics", "options", "said"),
     [
         ("", {}, "give at least one"),
-        ("aba", {}, "each once"),
+        ("aba", {}, "each only once"),
         ("ab", {"strategy": "best"}, "unknown strategy 'best': use first-fit"),
     ],
 )

@@ -107,7 +107,7 @@ def test_pairs_that_share_an_event_and_metrics_of_other_kinds_are_left_out(basel
     assert ("H1", "IPC") in baseline.pairs
     excluded = dict(baseline.excluded)
     assert excluded["PAPI_TOT_INS – IPC"] == "correlated by construction"
-    assert "derived from another metric than the hardware and simulated ones" in excluded["PER_CALL"]
+    assert "derived from metrics other than the hardware and simulated metrics" in excluded["PER_CALL"]
     assert "CALLS" not in excluded
     asked = Baseline(traces, metrics=["H0", "SWITCHES", "CALLS", "H1"])
     assert asked.metrics == ("H0", "SWITCHES", "CALLS", "H1")
@@ -172,7 +172,7 @@ REFUSED = {
     "a run twice": (lambda runs: [*runs[:5], runs[0]], "run baseline-0 is given twice"),
     "identical runs": (
         lambda runs: [changed(runs[0], attributes={"run": str(number)}) for number in range(5)],
-        "identical in every metric and interval.*varied layout",
+        "identical in every metric and interval.*vary the layout",
     ),
     "another interval": (lambda runs: [*runs[:5], changed(runs[5], attributes={"interval_ns": 5})], "interval .* is 5"),
     "another host": (lambda runs: [*runs[:5], changed(runs[5], attributes={"host": "other"})], "host is other"),
@@ -180,11 +180,11 @@ REFUSED = {
     "no intervals": (lambda runs: [*runs[:5], changed(runs[5], length=0)], "run baseline-5 has 0 intervals"),
     "other metrics": (
         lambda runs: [*runs[:5], changed(runs[5], metrics={"X": Metric("X", "os")}, columns={"X": runs[5]["H0"]})],
-        "run baseline-5 and run baseline-0 differ in metric X",
+        "runs baseline-5 and baseline-0 have different metrics .X",
     ),
     "another source": (
         lambda runs: [*runs[:5], changed(runs[5], metrics={"H0": Metric("H0", "simulated", source="callgrind")})],
-        "'H0' is simulated .callgrind., in the baseline it is hardware",
+        "'H0' differs from the baseline's in kind, .*run: simulated, callgrind; baseline: hardware",
     ),
     "not finite": (
         lambda runs: [*runs[:5], changed(runs[5], columns={"H2": np.where(np.arange(len(runs[5])) == 9, np.nan, 1.5)})],
@@ -198,7 +198,7 @@ REFUSED = {
         lambda runs: [
             changed(run, metrics={name: None for name in run.metrics if name != "MILESTONE"}) for run in runs
         ],
-        "no metric to compare among MILESTONE",
+        "no metric to compare .candidates: MILESTONE",
     ),
 }
 
@@ -216,7 +216,7 @@ def test_checked_runs_that_do_not_fit_are_refused(program, baseline_runs):
     good = simulate.run(program, np.random.default_rng(8), name="good")
     cases = {
         "give at least one": [],
-        "run baseline-2 is one of the runs of baseline": [baseline_runs[2]],
+        "run baseline-2 belongs to baseline: a run cannot be checked against itself": [baseline_runs[2]],
         "2 configurations .a, b.": [changed(good, attributes={"configuration": name}) for name in "ab"],
         "run good lacks metric 'H3'": [changed(good, metrics={"H3": None})],
         "host is None, the baseline's is simulated": [changed(good, attributes={"host": None})],
@@ -235,7 +235,7 @@ def test_wrong_arguments_are_refused(baseline_runs):
         with pytest.raises(ValueError, match="alpha is"):
             Baseline(baseline_runs, alpha=alpha)
     for tolerance in (-0.1, 2):
-        with pytest.raises(ValueError, match=f"tolerance is {tolerance}: give a change of ρ from 0 to below 2"):
+        with pytest.raises(ValueError, match=f"tolerance is {tolerance}: use a change of ρ of at least 0 and below 2"):
             Baseline(baseline_runs, tolerance=tolerance)
     with pytest.raises(DataError, match="no metric 'H9'"):
         Baseline(baseline_runs, metrics=["H9"])

@@ -65,7 +65,7 @@ def test_runs_that_align_as_baseline_runs_do_and_runs_that_do_not(runs):
     assert bad.verdict == "perturbed"
     assert min(change.effect for change in bad.changes) < -0.3
     assert max(abs(change.effect) for change in good.changes) < 0.15
-    assert bad.notes == ("compared with run one-0 alone",)
+    assert bad.notes == ("compared only with run one-0",)
     assert all(change.runs_to_decide is None for change in good.changes)
 
 

@@ -68,7 +68,7 @@ def test_one_run_gives_the_prediction_interval():
     compared = compare_runs(reference, observed, intervals=100, alpha=ALPHA)
     z = fisher(reference)
     assert compared.standard_error[0] == pytest.approx(z.std(ddof=1) * np.sqrt(1 + 1 / 8))
-    assert compared.notes == ("one checked run: its spread is taken to be the reference's",)
+    assert compared.notes == ("one checked run: its spread is assumed to be that of the reference runs",)
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.4, 1.0, -1.0])
@@ -98,7 +98,7 @@ def test_a_wider_spread_of_the_checked_runs_is_said():
     compared = compare_runs(
         around(rng, 0.5, 10, spread=0.01), around(rng, 0.5, 5, spread=0.5), intervals=165, alpha=ALPHA
     )
-    assert "times as much as the reference's" in compared.notes[0]
+    assert "times as much as the reference runs" in compared.notes[0]
 
 
 @pytest.mark.parametrize(("k", "r"), [(5, 1), (5, 3), (10, 3), (10, 5), (20, 5)])

@@ -163,7 +163,7 @@ def test_no_count_of_runs_is_promised_where_one_change_is_out_of_reach():
 
 
 def test_checks_made_differently_are_not_joined():
-    with pytest.raises(DataError, match="make both with one baseline"):
+    with pytest.raises(DataError, match="use one baseline for both"):
         combine_checks("c", check(), check(alpha=0.01))
-    with pytest.raises(DataError, match="one check was made by runs, another by paper"):
+    with pytest.raises(DataError, match="one check has method runs, another has paper"):
         combine_checks("c", check(), replace(check(), method="paper"))

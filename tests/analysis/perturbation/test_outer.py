@@ -119,7 +119,7 @@ def test_a_lost_correspondence_is_perturbed(program, baseline):
 
 def test_runs_that_did_other_work_cannot_be_anchored(program, baseline):
     longer = simulate.program(np.random.default_rng(9), correlation=program.correlation, intervals=80)
-    with pytest.raises(DataError, match="MILESTONE happened 12 times in one run and 16 times in the other"):
+    with pytest.raises(DataError, match="MILESTONE occurred 12 times in one run and 16 times in the other"):
         baseline.outer(simulate.run(longer, np.random.default_rng(10)), align_on=("H0",), anchor=simulate.MILESTONE)
 
 

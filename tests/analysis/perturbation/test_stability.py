@@ -114,7 +114,7 @@ def test_drift_is_told_in_the_order_in_which_runs_were_made():
     assert found.drift[0].label == "ρ of H0 and H1"
     assert found.drift[0].first < 0.35 < 0.55 < found.drift[0].last
     assert fisher(found.drift[0].last) > fisher(found.drift[0].first)
-    assert found.sentences()[0].startswith("The baseline drifts: ρ of H0 and H1 goes from 0.")
+    assert found.sentences()[0].startswith("The baseline drifts: ρ of H0 and H1 changes from 0.")
 
 
 @pytest.mark.parametrize(
@@ -140,5 +140,5 @@ def test_columns_that_drift_together_are_told_in_one_sentence():
     values = np.linspace(0.1, 0.6, 10)[:, None] + rng.normal(0, 0.01, (10, 5))
     found = Stability(10, find_drift(columns(values), range(10), alpha=0.05), (), (), 10, "")
     (said,) = found.sentences()
-    assert said.count(" goes from 0.") == 3
+    assert said.count(" changes from 0.") == 3
     assert "; and 2 more. " in said

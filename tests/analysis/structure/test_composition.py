@@ -47,17 +47,17 @@ def test_durations_in_another_unit_are_added_up() -> None:
 def test_words_and_numbers_are_said(sequence) -> None:
     made = compose(sequence)
     told = composition_sentence(made)
-    assert f"{len(LOOP)} intervals of 4 classes make a sequence of {len(sequence)} symbols" in told
+    assert f"{len(LOOP)} intervals of 4 classes form a sequence of {len(sequence)} symbols" in told
     assert "the model is adequate" in told
     assert "from 19 shuffled sequences" in adequacy_sentence(made.dictionary.adequacy, "shuffled sequences")
-    assert "which was given" in adequacy_sentence(compose(sequence, adequate=3).dictionary.adequacy, "")
+    assert "set by the user" in adequacy_sentence(compose(sequence, adequate=3).dictionary.adequacy, "")
     flat = compose(structural_sequence([1.0] * 50, classes=1))
     assert composition_sentence(flat) == "50 intervals of one class: there is a single phase."
     random = np.random.default_rng(5).choice(list("abcd"), 60)
     loose = compose(structural_sequence(list(random)))
     assert "nothing in it recurs more often than by chance" in composition_sentence(loose)
     same = compare_structure(made, made)
-    assert "The first run's words describe loop: J, joints apart, is" in difference_sentence(same)
+    assert "The first run's words describe loop: J without merged symbols is" in difference_sentence(same)
     json.dumps([made.to_dict(), same.to_dict(), compose(sequence, adequate=3).to_dict()], allow_nan=False)
 
 

@@ -56,7 +56,7 @@ def test_what_every_segment_lacks_or_has_in_addition_is_told(changed: str, edit:
     assert (told.word, told.place, told.symbol, told.missing) == (0, place, CLASSES[letter], missing)
     assert told.times >= 28
     assert told.to_dict() in found.to_dict()["habitual_edits"]
-    change = f"{letter.upper()} is {'missing' if missing else 'added'} at place {place + 1} of word 1"
+    change = f"{letter.upper()} is {'missing' if missing else 'added'} at position {place + 1} of word 1"
     assert f"{change} in {told.times} of {told.segments} segments" in difference_sentence(found)
     same = compare_structure(found.first, compose(one, adequate=1e9))
     assert same.habitual_edits == ()
@@ -75,7 +75,7 @@ def test_a_single_phase_is_the_same_whatever_else_happens_for_a_moment() -> None
     assert composition_sentence(first) == "one: 1,000 intervals of one class: there is a single phase."
     assert (
         composition_sentence(second)
-        == "other: 1,000 intervals of one class: there is a single phase, but for 1 stretch unlike it."
+        == "other: 1,000 intervals of one class: there is a single phase, except in 1 stretch."
     )
     assert compare_structure(first, second).adequacy.is_adequate
     assert compare_structure(second, first).adequacy.is_adequate
@@ -131,7 +131,7 @@ def test_what_is_classified_otherwise_is_refused() -> None:
     values = np.random.default_rng(1).normal(size=50)
     one, other = (compose(structural_sequence(values, classes=Quantiles(3))) for _ in range(2))
     with pytest.raises(
-        ValueError, match=r"classified differently; give the second sequence classes=first\.sequence\.classes"
+        ValueError, match=r"classified differently: classify the second run with classes=first\.sequence\.classes"
     ):
         compare_structure(one, other)
     with pytest.raises(ValueError, match="level is 2"):

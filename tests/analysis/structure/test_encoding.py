@@ -59,12 +59,12 @@ def test_words_of_text_fit_lists_of_characters():
 @pytest.mark.parametrize(
     ("sequence", "words", "message"),
     [
-        ("ab", "ab", "words is 'ab', a single text; give a list"),
+        ("ab", "ab", "words is the single text 'ab': give a list"),
         ("ab", ["a", ""], "word 1 is empty"),
         ([1], [()], "word 0 is empty"),
         (["page 7"], ["page 7"], "word 0 is the text 'page 7', but the sequence's symbols are not single characters"),
         ([1, 2], ["12"], "give a tuple of symbols"),
-        ([1, [2]], [], r"symbol 1 of the sequence is \[2\]; give a hashable symbol"),
+        ([1, [2]], [], r"symbol 1 of the sequence is \[2\]: give a hashable symbol"),
         ([1.0, float("nan")], [], "symbol 1 of the sequence is NaN"),
         (np.array([np.nan]), [], "symbol 0 of the sequence is NaN"),
         (np.zeros((2, 2)), [], r"the sequence has the shape \(2, 2\)"),

@@ -64,10 +64,10 @@ def test_nothing_to_classify():
 @pytest.mark.parametrize(
     ("members", "message"),
     [
-        ([], "no members"),
+        ([], "members are empty"),
         ([2], "member 2 is not a row"),
         ([-1], "member -1 is not a row"),
-        ([0, 0], "given twice"),
+        ([0, 0], "contain a row twice"),
     ],
 )
 def test_members_that_are_no_prototypes_are_refused(members, message):
@@ -78,7 +78,7 @@ def test_members_that_are_no_prototypes_are_refused(members, message):
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        ([0], r"shape \(1,\); give one for each of the 2"),
+        ([0], r"shape \(1,\): give one for each of the 2"),
         ([0, -1], "label -1 of segment 1"),
         ([0, 2], "class 1 has no segments"),
     ],

@@ -78,11 +78,11 @@ def test_symbols_of_any_kind():
 
 @pytest.mark.parametrize("theta", [-0.1, 1.1, float("nan")])
 def test_theta_is_a_ratio(theta):
-    with pytest.raises(ValueError, match="give a ratio from 0 to 1"):
+    with pytest.raises(ValueError, match="use a ratio from 0 to 1"):
         first_decomposition("abc", theta=theta)
 
 
 @pytest.mark.parametrize("lengths", [{"shortest": 0}, {"shortest": 5, "longest": 4}])
 def test_lengths_are_in_order(lengths):
-    with pytest.raises(ValueError, match="give 1 symbol or more for shortest"):
+    with pytest.raises(ValueError, match="use 1 symbol or more for `shortest`"):
         first_decomposition("abc", **lengths)

@@ -118,9 +118,9 @@ def test_the_sentence_and_the_table() -> None:
     )
     said = totals_sentence("B", found, "A", "unperturbed")
     assert said.startswith("B has 2.1 % more instructions")
-    assert "than A; L1-data misses are equal to the last count; loads are the same within 1 %" in said
+    assert "than A; L1-data misses are exactly equal; loads are the same within 1 %" in said
     assert said.endswith("; correlations are unperturbed.")
     text = total_table({"B": found}, 0.05, "Totals").to_text()
-    assert "all but times are simulated" in text
+    assert "all totals except times are simulated" in text
     assert "✗ ±1" in text
     assert "equal" in text

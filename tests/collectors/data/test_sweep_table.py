@@ -82,17 +82,17 @@ def test_a_table_that_cannot_be_written_leaves_the_one_before(tmp_path: Path) ->
         write_sweep(tmp_path, _frame([(6, "int", 0.25, 7)]), COLUMNS, {"bad": float("nan")})
     with pytest.raises(
         DataError,
-        match="the description names the columns n, datatype; the table has n, datatype, time_s, PAPI_TOT_CYC",
+        match="the description has the columns n, datatype, but the table has n, datatype, time_s, PAPI_TOT_CYC",
     ):
         write_sweep(tmp_path, _frame([]), COLUMNS[:2], FACTS)
-    with pytest.raises(DataError, match=r"columns must hold integers, floats or text, not n \(Int32\)"):
+    with pytest.raises(DataError, match=r"columns must contain integers, floats or text, not n \(Int32\)"):
         write_sweep(tmp_path, _frame([]).with_columns(pl.col("n").cast(pl.Int32)), COLUMNS, FACTS)
     assert (tmp_path / "table.parquet").read_bytes() == before
     assert len(list(tmp_path.iterdir())) == 3
 
 
 def test_what_is_no_table_is_said(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="the folder has no table; a sweep writes it"):
+    with pytest.raises(DataError, match="the folder has no table; to write it"):
         read_sweep(tmp_path)
     with pytest.raises(DataError, match="no such table"):
         read_sweep(tmp_path / "other.parquet")
@@ -103,14 +103,14 @@ def test_what_is_no_table_is_said(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="not the table of a sweep"):
         read_sweep(tmp_path)
     _frame([]).write_csv(tmp_path / "other.csv")
-    with pytest.raises(DataError, match=r"other.json, the description of its columns, is missing beside it"):
+    with pytest.raises(DataError, match=r"other.json, which describes the columns, is missing in the same folder"):
         read_sweep(tmp_path / "other.csv")
 
 
 def test_a_csv_and_a_description_of_two_moments_are_not_read_together(tmp_path: Path) -> None:
     write_sweep(tmp_path, _frame([(5, "int", 0.25, 7)]), COLUMNS, FACTS)
     _frame([]).write_csv(tmp_path / "table.csv")
-    with pytest.raises(DataError, match=r"the table has 0 rows .* its description has 1 of"):
+    with pytest.raises(DataError, match=r"the table has 0 rows .* its description has 1 rows"):
         read_sweep(tmp_path / "table.csv")
     (tmp_path / "table.json").write_text('{"format": 99}')
     with pytest.raises(DataError, match="written by a newer version"):

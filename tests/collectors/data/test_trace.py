@@ -66,7 +66,7 @@ def test_nothing_appears_when_writing_fails(tmp_path: Path) -> None:
     [
         ({"columns": {}}, "no column for metric 'm'"),
         ({"columns": {"m": [1]}}, "has shape"),
-        ({"end_ns": [1]}, "their numbers must be equal"),
+        ({"end_ns": [1]}, "give the same number of each"),
         ({"begin_ns": [0, 5], "end_ns": [1, 4]}, "interval 1 ends before it begins"),
         ({"metrics": [Metric("m", "os"), Metric("m", "software")]}, "two metrics share the name m"),
     ],
@@ -83,7 +83,7 @@ def test_what_does_not_fit_is_refused(change: dict[str, object], message: str) -
 
 
 def test_reserved_names_and_kinds() -> None:
-    with pytest.raises(DataError, match="taken by a column"):
+    with pytest.raises(DataError, match="every trace has a column with this name"):
         Metric("end_ns", "os")
     with pytest.raises(DataError, match="kind 'magic'"):
         Metric("m", "magic")  # type: ignore[arg-type]
@@ -98,10 +98,10 @@ def test_reading_what_is_no_trace(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="not a readable Parquet file"):
         Trace.read(tmp_path / "text.parquet")
     pl.DataFrame({"a": [1]}).write_parquet(tmp_path / "other.parquet")
-    with pytest.raises(DataError, match="not a trace of this tool"):
+    with pytest.raises(DataError, match="not a trace of Unperturbed"):
         Trace.read(tmp_path / "other.parquet")
 
 
 def test_unknown_metric_names_those_there_are() -> None:
-    with pytest.raises(DataError, match="it has PAPI_TOT_INS and IPC"):
+    with pytest.raises(DataError, match="the trace has PAPI_TOT_INS and IPC"):
         _trace([1], [1.0])["PAPI_L1_DCM"]

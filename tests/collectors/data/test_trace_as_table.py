@@ -91,7 +91,7 @@ def test_a_runs_folder_is_read(tmp_path: Path) -> None:
     a_trace(run="7").write(tmp_path / "trace.parquet")
     assert Trace.read(tmp_path) == a_trace(run="7")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match=r"not a run's folder \(no trace.parquet in it\)"):
+    with pytest.raises(DataError, match=r"not a run's folder \(it has no trace.parquet\)"):
         Trace.read(tmp_path / "empty")
 
 

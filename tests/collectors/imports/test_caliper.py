@@ -144,23 +144,23 @@ def test_durations_are_added_up(tmp_path: Path) -> None:
 GOOD = as_cali(snapshots(5))
 LINES = GOOD.splitlines(keepends=True)
 BAD = {
-    "cut off": (GOOD[:-8], "run.cali:26: this snapshot is not whole: the file is cut off"),
-    "no snapshot": (BASE, "run.cali: this file has no snapshot: it is cut off"),
-    "out of order": ("".join([*LINES[:-2], LINES[-1], LINES[-2]]), "run.cali:26: the time goes back in this snapshot"),
-    "a line missing": ("".join(LINES[:11] + LINES[12:]), "run.cali:21: node 23 is described in no line before"),
+    "cut off": (GOOD[:-8], "run.cali:26: incomplete snapshot: the file is truncated"),
+    "no snapshot": (BASE, "run.cali: the file has no snapshots: it is truncated"),
+    "out of order": ("".join([*LINES[:-2], LINES[-1], LINES[-2]]), "run.cali:26: this snapshot is earlier than"),
+    "a line missing": ("".join(LINES[:11] + LINES[12:]), "run.cali:21: node 23 is not defined before this line"),
     "a snapshot twice": (GOOD + LINES[-1], "run.cali:27: this snapshot appears twice"),
-    "decimal commas": (GOOD.replace("=23=24,data=", "=23=24,data=1,"), "run.cali:22: this snapshot is not whole"),
-    "a node without an id": (GOOD + "__rec=node,id,attr=26,data=x\n", "run.cali:27: this node is not whole"),
+    "decimal commas": (GOOD.replace("=23=24,data=", "=23=24,data=1,"), "run.cali:22: incomplete snapshot"),
+    "a node without an id": (GOOD + "__rec=node,id,attr=26,data=x\n", "run.cali:27: incomplete node"),
     "another recording": (
         GOOD + "__rec=node,id=30,attr=26,data=x\n",
-        "run.cali:27: node 30 has another description before",
+        "run.cali:27: node 30 was already defined differently",
     ),
     "no number": (GOOD.replace("=23=24,data=", "=23=24,data=x"), "run.cali:22: 'x[0-9]+' is not a number"),
-    "something else": (GOOD + "hello\n", "run.cali:27: this is not a record of Caliper"),
-    "a profile": ('[{"path": "main", "sum#time.inclusive": 3}]', "no snapshot has a time, so this is a profile"),
+    "something else": (GOOD + "hello\n", "run.cali:27: not a Caliper record"),
+    "a profile": ('[{"path": "main", "sum#time.inclusive": 3}]', "no snapshot has a time: this is the profile"),
     "JSON cut off": ('[{"time.offset": 3, "count"', "run.cali:1: not JSON: "),
-    "no counts": ('[{"time.offset": 3, "x": 1}]', "no attribute is known to be a count: name them by metrics=A,B"),
-    "perf's": ("     0.020000000,1,,cycles,20000000,100.00,,\n", "this is perf stat -I, not a recording of Caliper"),
+    "no counts": ('[{"time.offset": 3, "x": 1}]', "known to be a count: name the count attributes with metrics=A,B"),
+    "perf's": ("     0.020000000,1,,cycles,20000000,100.00,,\n", "is perf stat -I output, not a Caliper recording"),
 }
 
 
@@ -174,10 +174,10 @@ def test_bad_files(tmp_path: Path, case: str) -> None:
 def test_bad_options(tmp_path: Path) -> None:
     path = write(tmp_path, GOOD)
     for options, message in (
-        ({"time": "time.ofset"}, "time=time.ofset: no snapshot has it; did you mean time.offset.ns"),
-        ({"metrics": "bytes"}, "metrics=bytes: no snapshot has 'bytes'"),
+        ({"time": "time.ofset"}, "time=time.ofset: no snapshot has this attribute; did you mean time.offset.ns"),
+        ({"metrics": "bytes"}, "metrics=bytes: no snapshot has attribute 'bytes'"),
         ({"interval": "x"}, "interval=x: give a length in ms"),
-        ({"ranks": "all"}, "ranks=all: give sum or runs"),
+        ({"ranks": "all"}, "ranks=all: use sum or runs"),
     ):
         with pytest.raises(DataError, match=message):
             read_traces(path, **options)

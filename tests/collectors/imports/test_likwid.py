@@ -51,19 +51,19 @@ def test_torn_rows_and_lines_of_the_program_are_told(tmp_path: Path) -> None:
     (trace,) = read_traces(write(tmp_path, HEAD + "".join(lines)))
     assert trace["L3 bandwidth [MBytes/s]"].tolist() == [150, 152, 154, 155]
     (note,) = trace.attributes["notes"]
-    assert note == "3 lines (the first in line 6) of the timeline are torn, or not LIKWID's, and left out"
+    assert note == "left out 3 lines of the timeline (first: line 6): damaged, or not from LIKWID"
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (HEAD, "run.txt:4: the heading has no rows"),
-        (HEAD + row(0) + row(1, 2), "run.txt:5: groups 1 and 2 take turns"),
-        (HEAD + row(1) + row(0), "run.txt:6: the time goes back here"),
-        (HEAD + row(0)[:20] + "\n" + row(1)[:22] + "\n", "run.txt:5: 2 of 2 rows are torn"),
-        (HEAD.replace("|", " ") + row(0), "run.txt:4: the names of the metrics have blanks .* -o FILE.csv"),
-        (HEAD + "".join(row(at).replace(".", ",") for at in range(9)), "9 of 9 rows are torn: .* decimals commas"),
-        ("x\n", "run.txt:1: this file has no heading of LIKWID's timeline"),
+        (HEAD, "run.txt:4: no rows below the header"),
+        (HEAD + row(0) + row(1, 2), "run.txt:5: the recording multiplexes groups 1 and 2"),
+        (HEAD + row(1) + row(0), "run.txt:6: this row is not later than the previous row"),
+        (HEAD + row(0)[:20] + "\n" + row(1)[:22] + "\n", "run.txt:5: 2 of 2 rows are damaged"),
+        (HEAD.replace("|", " ") + row(0), "run.txt:4: ambiguous header: .* blanks.* -o FILE.csv"),
+        (HEAD + "".join(row(at).replace(".", ",") for at in range(9)), "9 of 9 rows are damaged, .* decimal commas"),
+        ("x\n", "run.txt:1: the file has no header of a LIKWID timeline"),
     ],
 )
 def test_bad_files(tmp_path: Path, text: str, message: str) -> None:

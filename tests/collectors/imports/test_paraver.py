@@ -47,7 +47,7 @@ def test_records_of_extrae(tmp_path: Path) -> None:
     assert second["PAPI_TOT_CYC"].tolist() == [9, 2]
     assert first.end_ns.tolist() == [10_000, 20_000]
     assert first.metrics["PAPI_TOT_INS"].kind == "hardware"
-    assert first.attributes["notes"] == ["1 event type without counts left out"]
+    assert first.attributes["notes"] == ["left out 1 event type without counts"]
     (both,) = read_traces(path, interval="0.015")
     assert both["PAPI_TOT_INS"].tolist() == [107, 51]
     assert both.end_ns.tolist() == [15_000, 30_000]
@@ -68,13 +68,13 @@ def test_what_this_tool_exported(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("#Paraver nothing\n", "t.prv:1: this is not a heading of Paraver"),
-        (HEAD + RECORDS[:-20], "t.prv:7: this record of events is not whole: the trace is cut off"),
-        (HEAD + RECORDS.replace(":15000:4", ":25000:4"), "t.prv:6: the time goes back here"),
-        (HEAD + RECORDS + RECORDS.splitlines()[-1] + "\n", "t.prv:8: this record appears twice"),
-        (HEAD + "what\n", "t.prv:2: this is not a record of Paraver"),
-        (HEAD, "no record holds a counter"),
-        (HEAD + RECORDS, "several threads count at different times"),
+        ("#Paraver nothing\n", "t.prv:1: not a Paraver header"),
+        (HEAD + RECORDS[:-20], "t.prv:7: incomplete event record: the trace is truncated"),
+        (HEAD + RECORDS.replace(":15000:4", ":25000:4"), "t.prv:6: this record is earlier than the previous one"),
+        (HEAD + RECORDS + RECORDS.splitlines()[-1] + "\n", "t.prv:8: duplicate record"),
+        (HEAD + "what\n", "t.prv:2: not a Paraver record"),
+        (HEAD, "no record contains a counter"),
+        (HEAD + RECORDS, "several threads record at different times"),
     ],
 )
 def test_bad_files(tmp_path: Path, text: str, message: str) -> None:
@@ -85,4 +85,4 @@ def test_bad_files(tmp_path: Path, text: str, message: str) -> None:
 def test_without_names(tmp_path: Path) -> None:
     first, _ = read_traces(write(tmp_path, HEAD + RECORDS, names=""), tasks="runs")
     assert list(first.metrics) == ["event 42000050", "event 42000059"]
-    assert "put the .pcf of this trace beside it" in first.attributes["notes"][-1]
+    assert "copy the trace's .pcf file to the same folder" in first.attributes["notes"][-1]

@@ -42,7 +42,7 @@ def test_periods_are_summed(tmp_path: Path) -> None:
     assert trace["cycles:u"].tolist() == [1000, 0, 0, 3000]
     assert trace.end_ns.tolist() == [10_000_000, 20_000_000, 30_000_000, 40_000_000]
     assert [metric.kind for metric in trace.metrics.values()] == ["os", "hardware"]
-    assert "samples per interval: its sums are rough" in trace.attributes["notes"][0]
+    assert "samples per interval, so its sums are imprecise" in trace.attributes["notes"][0]
 
 
 def test_a_real_recording(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_a_real_recording(tmp_path: Path) -> None:
 
 def test_a_file_that_ends_within_a_line_says_so(tmp_path: Path) -> None:
     (trace,) = read_traces(write(tmp_path, LINES[:-9]), interval="10")
-    assert trace.attributes["notes"][-2] == "the file ends within a line: it may be cut off"
+    assert trace.attributes["notes"][-2] == "the file's last line has no end of line: the file may be truncated"
 
 
 @pytest.mark.parametrize(
@@ -75,12 +75,12 @@ def test_a_file_that_ends_within_a_line_says_so(tmp_path: Path) -> None:
     [
         (
             LINES + "     my prog 2365 13502.0",
-            "run.txt:9: this is not a sample of perf script: the last line is cut off",
+            "run.txt:9: not a sample from perf script: the last line is truncated",
         ),
-        (LINES.replace("13502.012", "13501.012"), "run.txt:6: the time goes back here"),
-        (LINES.replace(" 3000 cycles", " cycles"), "some samples have a period and some have none"),
-        (LINES + LINES.splitlines()[-1] + "\n", "run.txt:9: this sample appears twice"),
-        ("# nothing\n", "run.txt:1: this file has no sample"),
+        (LINES.replace("13502.012", "13501.012"), "run.txt:6: this sample is earlier than the previous one"),
+        (LINES.replace(" 3000 cycles", " cycles"), "samples with and without a period cannot be summed"),
+        (LINES + LINES.splitlines()[-1] + "\n", "run.txt:9: duplicate sample"),
+        ("# nothing\n", "run.txt:1: the file has no samples"),
     ],
 )
 def test_bad_files(tmp_path: Path, text: str, message: str) -> None:

@@ -39,7 +39,7 @@ def test_real_recordings(tmp_path: Path, options: tuple[str, ...]) -> None:
     assert set(trace.metrics) == {"task-clock", "page-faults", "context-switches"}
     assert {metric.kind for metric in trace.metrics.values()} == {"os"}
     assert (trace.metrics["task-clock"].unit, trace.metrics["page-faults"].unit) == ("ms", "events")
-    assert trace.attributes["imported"] == "perf stat -I"
+    assert trace.attributes["imported"] == "perf stat -I output"
     assert trace.attributes["started"].startswith("20")
     if options == ("-x,",):
         rows = naive(path.read_text(), ",", place=False)
@@ -126,8 +126,8 @@ def test_what_is_left_out_and_scaled_is_said(tmp_path: Path) -> None:
     assert trace["cycles"].tolist() == [1000, 3000, 4000]
     assert trace.end_ns.tolist() == [20_000_000, 60_000_000, 80_000_000]
     assert trace.attributes["notes"] == [
-        "1 interval in which cycles was not counted is left out",
-        "the last interval lasted 0.0050 s of 0.020 s and is left out",
+        "left out 1 interval in which cycles was not counted",
+        "left out the last interval: 0.0050 s long instead of 0.020 s",
     ]
     assert trace.metrics["cycles"].scaled
     assert trace.metrics["cycles"].kind == "hardware"
@@ -142,40 +142,43 @@ def lines_of(*numbers: int) -> str:
 
 BAD = {
     "empty": ("", "run.csv: the file is empty"),
-    "heading alone": (lines_of(1, 2), "run.csv:1: perf wrote a heading here without rows"),
-    "cut off in a row": (GOOD[:-30], "run.csv:12: the last row is cut off"),
+    "heading alone": (lines_of(1, 2), "run.csv:1: no rows below perf's header"),
+    "cut off in a row": (GOOD[:-30], "run.csv:12: the last row is truncated"),
     "cut off between rows": (
         lines_of(1, 2, 3, 4, 5),
         "run.csv:5: cycles has no row in this interval; the recording is",
     ),
     "a row missing": (lines_of(1, 2, 3, 5, 6), "run.csv:3: cycles has no row in this interval$"),
-    "out of order": (lines_of(1, 2, 5, 6, 3, 4), "run.csv:5: the time goes back here"),
+    "out of order": (lines_of(1, 2, 5, 6, 3, 4), "run.csv:5: this row is earlier than the previous row"),
     "a row twice": (lines_of(1, 2, 3, 4, 4, 5, 6), "run.csv:5: cycles appears twice for this interval"),
-    "decimal commas": (GOOD.replace("0.0", "0,0"), "run.csv:3: the decimals have commas .* LC_ALL=C"),
-    "no intervals": ("18.05,msec,task-clock,18045738,100.00,,\n", "run.csv:1: no time .* with intervals"),
+    "decimal commas": (GOOD.replace("0.0", "0,0"), "run.csv:3: ambiguous row: commas .* LC_ALL=C"),
+    "no intervals": (
+        "18.05,msec,task-clock,18045738,100.00,,\n",
+        "run.csv:1: .* begin with a time: record with intervals",
+    ),
     "no number": (
         GOOD.replace("3000", "x3"),
-        "run.csv:8: this is not a row of perf stat: a column is missing or is no",
+        "run.csv:8: not a row of perf stat: a column is missing or is not a number",
     ),
     "a separator in a name": (
         GOOD.replace(",cycles,", ",cpu/event=1,umask=2/,"),
-        "run.csv:4: .* separator in the event",
+        "run.csv:4: unexpected columns after the event: if the event's name contains the separator",
     ),
     "a table": (
         "time,a\n1,2\n2,3\n",
-        r"run.csv:1: this is a table \(CSV\), not perf stat -I; `unperturbed import csv`",
+        r"run.csv:1: this is a table \(CSV\), not perf stat -I output; use `unperturbed import csv`",
     ),
     "a database": ("SQLite format 3\0", "run.csv:1: this is an SQLite database"),
     "JSON cut off": (
         '{"interval" : 0.02, "counter-value" : "1", "eve',
-        "run.csv:1: this line is not a JSON .* cut off",
+        "run.csv:1: truncated or damaged JSON",
     ),
     "JSON without end": (
         '{"interval" : 0.02, "counter-value" : ' + "[" * 100_000,
-        "run.csv:1: this line is not a JSON",
+        "run.csv:1: truncated or damaged JSON",
     ),
-    "a letter between columns": ("     0.040000001e40028\n", "run.csv:1: this is not a row of perf stat"),
-    "JSON with commas": ('{"interval" : 0,020000000, "counter-value" : "1,5"}\n', "run.csv:1: .* commas, which JSON"),
+    "a letter between columns": ("     0.040000001e40028\n", "run.csv:1: not a row of perf stat"),
+    "JSON with commas": ('{"interval" : 0,020000000, "counter-value" : "1,5"}\n', "run.csv:1: JSON .* decimal commas"),
 }
 
 

@@ -41,8 +41,8 @@ def test_runs_of_one_file(tmp_path: Path) -> None:
     assert second["misses"].tolist() == [30, 40, 45]
     assert second.end_ns.tolist() == [100_000_000, 200_000_000, 300_000_000]
     assert first.attributes["notes"] == [
-        "note holds no numbers and is left out",
-        "1 interval in which faults was not given is left out",
+        "left out non-numeric column note",
+        "left out 1 interval in which faults was missing",
     ]
     assert second.metrics["misses"].kind == "os"
 
@@ -85,19 +85,19 @@ def test_parquet_of_this_tool_keeps_what_it_knows(tmp_path: Path) -> None:
 
 BAD = {
     "empty": ("\n", "runs.csv: the file is empty"),
-    "no heading": ("1,2\n3,4\n", "runs.csv:1: numbers instead of names"),
-    "a heading alone": ("time,x\n", "runs.csv: the table has no rows below its heading"),
-    "no time": ("a,b\n1,2\n", "runs.csv:1: which column is the time"),
+    "no heading": ("1,2\n3,4\n", "runs.csv:1: the header consists of numbers"),
+    "a heading alone": ("time,x\n", "runs.csv: the table has no rows below the header"),
+    "no time": ("a,b\n1,2\n", "runs.csv:1: cannot find the time column"),
     "a name twice": ("time,b,b\n1,2,3\n", "runs.csv:1: two columns are named 'b'"),
-    "cut off": ("time,b\n1,2\n2\n", "runs.csv:3: 1 fields, .*: the file is cut off"),
-    "decimal commas": ("time,b\n0,1,2\n0,2,3\n", "runs.csv:2: 3 fields, .* decimals commas"),
-    "no number": ("time,b\n1,2\n\n# more\n2,x\n", "runs.csv:5: the column 'b' holds 'x' here"),
-    "no time in a row": ("time,b\n1,2\n,3\n", "runs.csv:3: the column 'time' holds nothing here"),
-    "infinite": ("time,b\n1,2\n2,inf\n", "runs.csv:3: the column 'b' holds an infinite number"),
-    "a time twice": ("time,b\n1,2\n1,2\n", "runs.csv:3: the time of a run stands twice"),
-    "out of order": ("time,b\n2,2\n1,2\n", "runs.csv:3: the time of a run goes back here"),
-    "no metric": ("time,b\n2,x\n3,y\n", "runs.csv:2: no column but time holds numbers"),
-    "no text": (b"time,b\n1,\xff\n", "runs.csv:2: this line is not text"),
+    "cut off": ("time,b\n1,2\n2\n", "runs.csv:3: the line has 1 fields, .*: the file is truncated"),
+    "decimal commas": ("time,b\n0,1,2\n0,2,3\n", "runs.csv:2: the line has 3 fields, .* decimal commas"),
+    "no number": ("time,b\n1,2\n\n# more\n2,x\n", "runs.csv:5: column 'b' contains 'x', expected a number"),
+    "no time in a row": ("time,b\n1,2\n,3\n", "runs.csv:3: column 'time' contains nothing, expected a number"),
+    "infinite": ("time,b\n1,2\n2,inf\n", "runs.csv:3: column 'b' contains an infinite number"),
+    "a time twice": ("time,b\n1,2\n1,2\n", "runs.csv:3: this row has the same time as the previous row of its run"),
+    "out of order": ("time,b\n2,2\n1,2\n", "runs.csv:3: this row has an earlier time than the previous row"),
+    "no metric": ("time,b\n2,x\n3,y\n", "runs.csv:2: no metrics to import: no column except time contains numbers"),
+    "no text": (b"time,b\n1,\xff\n", "runs.csv:2: this line is not valid UTF-8"),
 }
 
 
@@ -114,7 +114,7 @@ def test_bad_parquet_and_bad_names(tmp_path: Path) -> None:
     pl.DataFrame({"time": [1.0, 2.0], "x": [1, 2]}).write_parquet(tmp_path / "u.parquet")
     path = tmp_path / "v.parquet"
     path.write_bytes((tmp_path / "u.parquet").read_bytes()[:-20])
-    with pytest.raises(DataError, match=r"v.parquet: not a readable Parquet file: it is cut off"):
+    with pytest.raises(DataError, match=r"v.parquet: not a readable Parquet file: it is truncated"):
         read_traces(path)
     with pytest.raises(DataError, match="no option tim=…; did you mean time"):
         read_traces(tmp_path / "u.parquet", tim="x")

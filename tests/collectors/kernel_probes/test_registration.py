@@ -534,7 +534,7 @@ int main(void) { odd(); return 0; }
     before = probe_registry().read_text()
     with pytest.raises(HostError, match=r"program:odd: the kernel cannot set a breakpoint on that instruction"):
         register_probes([function(0, program, "odd")])
-    with pytest.raises(HostError, match="it changed meanwhile"):
+    with pytest.raises(HostError, match="the file has changed"):
         register_probes([At(0, "program:gone", program, 1 << 30)])
     assert probe_registry().read_text() == before
 

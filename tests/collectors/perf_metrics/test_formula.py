@@ -55,16 +55,16 @@ def test_the_grammar_is_perfs(text: str, tree: Node) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "expected a number, a name or a parenthesis at character 1: the end"),
-        ("a +", "expected a number, a name or a parenthesis at character 4: the end"),
+        ("", "expected a number, a name or an opening parenthesis at character 1: the end"),
+        ("a +", "expected a number, a name or an opening parenthesis at character 4: the end"),
         ("a b", "expected an operator at character 3: b"),
         ("(a", "expected ')' at character 3: the end"),
         ("a if b", "expected 'else' at character 7: the end"),
         ("max(a)", "max takes 2 arguments, not 1, at character 6: )"),
         ("a ; b", "unexpected character at character 3: ; b"),
         ("a + " * 6000 + "a", "the formula has 24,001 characters; the limit is 20,000"),
-        ("(" * 400 + "a", "the formula is nested more than 100 deep"),
-        ("-" * 400 + "a", "the formula is nested more than 100 deep"),
+        ("(" * 400 + "a", "the formula is nested too deeply: the limit is 100 levels"),
+        ("-" * 400 + "a", "the formula is nested too deeply: the limit is 100 levels"),
     ],
 )
 def test_what_is_no_formula_is_refused_with_its_place(text: str, message: str) -> None:

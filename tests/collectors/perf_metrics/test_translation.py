@@ -85,15 +85,15 @@ def test_what_the_host_decides_is_written_out(sapphire: Path, smt: str, *, divid
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("gflops", "it needs duration_time, perf's clock: this tool's intervals have their own length"),
-        ("bandwidth", "it needs UNC_M_CAS_COUNT.RD: this host has no PMU 'uncore_imc'"),
+        ("gflops", "its formula needs duration_time, perf's clock, which is not available here"),
+        ("bandwidth", "its formula needs UNC_M_CAS_COUNT.RD: this host has no PMU 'uncore_imc'"),
         ("strange", "unknown literal #EBS_Mode; supported: #num_cpus"),
-        ("per_unit", "it calls source_count(), which is not supported"),
-        ("circle", "it refers to itself: circle → circle"),
-        ("bits", "unsupported operator | between events"),
-        ("missing", "it needs NO.SUCH_EVENT, which is not in perf's tables of events for this processor"),
-        ("nameless", "it needs cpu//, which names no event"),
-        ("constant", "`0` names no metric, so it is the same in every interval"),
+        ("per_unit", "its formula calls source_count(), which is not supported"),
+        ("circle", "its formula refers to itself: circle → circle"),
+        ("bits", "its formula uses operator | between events, which is not supported"),
+        ("missing", "its formula needs NO.SUCH_EVENT, which is not in perf's event tables for this processor"),
+        ("nameless", "its formula needs cpu//, which does not name an event"),
+        ("constant", "`0` contains no metric, so its value is the same in every interval"),
     ],
 )
 def test_what_has_no_counterpart_is_refused_with_the_reason(sapphire: Path, name: str, why: str) -> None:
@@ -103,7 +103,7 @@ def test_what_has_no_counterpart_is_refused_with_the_reason(sapphire: Path, name
 
 
 def test_a_host_without_a_pmu_is_said(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match=r"it needs INST_RETIRED\.ANY, but this host has no PMU of a processor's cores"):
+    with pytest.raises(SpecError, match=r"needs INST_RETIRED\.ANY, but this host has no PMU of the processor's cores"):
         translate("ipc", PerfTables("7", metrics=(PerfMetric("ipc", "INST_RETIRED.ANY / cycles"),)), tmp_path)
 
 

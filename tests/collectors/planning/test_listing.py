@@ -176,7 +176,7 @@ def test_events_of_another_hosts_pmus(tmp_path: Path) -> None:
     assert "needs a number for core" in metrics["perf::cpu/topdown/"].best.problem
     assert (
         metrics["perf::uncore_imc/reads/"].best.problem
-        == "its PMU counts for a whole processor or package, not for one program"
+        == "the event's PMU counts for a whole processor or package, not for one program"
     )
     assert metrics["perf::cpu/loads/"].family == "PMU event"
     assert metrics["bytes_read"].best.problem == "this kernel has no /proc/self/io"
@@ -278,14 +278,14 @@ def broken_library(folder: Path, body: str) -> str:
 
 def test_a_library_that_crashes_takes_nothing_with_it(tmp_path: Path) -> None:
     library = ask_papi(planning.trials_on_this_host("gcc"), [], broken_library(tmp_path, "abort();"))
-    assert library == PapiAnswers(problem="asking ended by signal 6")
+    assert library == PapiAnswers(problem="the program that tries events was ended by signal 6")
 
 
 def test_a_library_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planning, "_SECONDS", 0.2)
     assert (
         ask_papi(planning.trials_on_this_host("gcc"), [], broken_library(tmp_path, "pause();")).problem
-        == "no answer within 0.2 s"
+        == "the program that tries events did not finish within 0.2 s"
     )
 
 
@@ -308,8 +308,9 @@ def test_refusals_of_the_kernel_say_what_to_do() -> None:
     assert "although perf_event_paranoid is 1: a container" in OPEN.refusal(forbidden)
     assert "although perf_event_paranoid is -1" in Host(("cpu",), "-1").refusal(forbidden)
     assert "is unknown" in Host(("cpu",), "").refusal(forbidden)
-    assert "hides it" in OPEN.refusal(Answer("x", "Function not implemented", errno.ENOSYS))
-    assert OPEN.refusal(Answer("x", "Invalid argument", errno.EINVAL)) == "the kernel refuses it: Invalid argument"
+    assert "blocks it" in OPEN.refusal(Answer("x", "Function not implemented", errno.ENOSYS))
+    invalid = Answer("x", "Invalid argument", errno.EINVAL)
+    assert OPEN.refusal(invalid) == "the kernel refuses this event: Invalid argument"
 
 
 def test_an_old_papi_a_missing_permission_and_a_missing_pmu_are_told_apart() -> None:
@@ -330,7 +331,7 @@ def test_an_old_papi_a_missing_permission_and_a_missing_pmu_are_told_apart() -> 
     paranoid = off("perf_event support disabled by Linux with paranoid=3").refusal(disabled, LOCKED, counting)
     assert paranoid.endswith("allow counting with: sysctl kernel.perf_event_paranoid=1")
     assert PapiAnswers(problem="libpapi is not installed").refusal(None, OPEN, counting) == "libpapi is not installed"
-    assert PapiAnswers("7.0.0").refusal(None, OPEN, counting) == "this PAPI has no such event"
+    assert PapiAnswers("7.0.0").refusal(None, OPEN, counting) == "this version of PAPI has no such event"
     assert (
         PapiAnswers("7.0.0").refusal(Answer("x", "Event does not exist", -7), OPEN, counting)
         == "PAPI 7.0.0: Event does not exist"

@@ -117,7 +117,7 @@ def test_events_take_turns_only_when_asked_and_only_through_perf_event(monkeypat
     presets = ["PAPI_TOT_INS", "PAPI_TOT_CYC", "PAPI_BR_INS", "PAPI_BR_MSP", "PAPI_L1_DCM"]
     found = plan(presets, "auto", multiplex=True)
     assert [(item.source, item.multiplexed) for item in found.passes] == [("perf_event", True)]
-    assert "which reports how long each event ran" in found.reasons["papi"]
+    assert "which reports how long each event was counted" in found.reasons["papi"]
 
 
 def test_a_later_source_gets_the_shared_metrics_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,12 +199,12 @@ def test_what_was_passed_over_is_said_in_one_line_without_the_libraries_words() 
         "perf_event": "perf_event_open of PAPI_TOT_INS: No such file or directory",
     }
     assert passes.Passes((), no_pmu).passed_over == (
-        "not papi, not perf_event: the processor offers no such counter here: no PMU, as in most virtual machines, or "
-        "an event it lacks."
+        "not used: papi, perf_event (this host has no such hardware counter: it has no PMU, like most virtual "
+        "machines, or lacks the event)."
     )
     refused = passes.Passes((), {"papi": "perf_event support disabled by Linux with paranoid=3"}).passed_over
     assert "allow counting with: sysctl kernel.perf_event_paranoid=1" in refused
-    assert passes.Passes((), {"papi": "never on a counter: x"}).passed_over == "not papi: never on a counter: x."
+    assert passes.Passes((), {"papi": "libpapi: x"}).passed_over == "not used: papi (libpapi: x)."
     assert passes.Passes((), {}).passed_over == ""
 
 
@@ -282,7 +282,7 @@ def test_a_processor_without_topdown_events_is_said_once(monkeypatch: pytest.Mon
     assert str(caught.value) == (
         "perf::slots, perf::topdown-retiring cannot be counted on this host (perf_event: the PMU cpu of this processor "
         "has no topdown events (slots, topdown-retiring, …): Intel's processors have them from Ice Lake on; perf's own "
-        "metrics may say the same (`unperturbed metrics frontend_bound`))"
+        "metrics may provide the same (`unperturbed metrics frontend_bound`))"
     )
 
 

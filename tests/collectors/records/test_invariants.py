@@ -30,9 +30,9 @@ def test_a_part_that_exceeds_its_whole_is_told() -> None:
         "PAPI_TOT_INS": np.array([1, 1, 1]),
     }
     (sentence,) = implausible(columns)
-    assert sentence == "PAPI_L1_DCM (62) exceeds its whole, PAPI_L1_DCA (30), in 33% of the intervals"
+    assert sentence == "the part PAPI_L1_DCM (62) exceeds the whole PAPI_L1_DCA (30), in 33% of the intervals"
     assert implausible({"PAPI_L1_DCM": np.array([5.0]), "PAPI_L2_DCM": np.array([6.0])}) == [
-        "PAPI_L2_DCM (6) exceeds its whole, PAPI_L1_DCM (5), in 100% of the intervals"
+        "the part PAPI_L2_DCM (6) exceeds the whole PAPI_L1_DCM (5), in 100% of the intervals"
     ]
 
 

@@ -121,7 +121,7 @@ def test_what_is_started_counts_when_that_is_asked_for(started: str, children: b
 
 def test_a_refusal_is_in_the_source_s_words_and_leaves_nothing_open() -> None:
     before = set(os.listdir("/proc/self/fd"))  # noqa: PTH208
-    with pytest.raises(HostError, match=r"perf_event_open of perf::none: .*no PMU here"):
+    with pytest.raises(HostError, match=r"perf_event_open of perf::none: .*this host has no PMU"):
         ThreadCounters({**codes(*SOFTWARE), "perf::none": PerfCode(1, 9999)}, "perf_event").open()
     with pytest.raises(HostError, match=r"^(libpapi|PAPI_NOT_THERE): "):
         ThreadCounters({"PAPI_NOT_THERE": PerfCode(0, 0)}, "papi").open()
@@ -148,7 +148,8 @@ def test_as_many_as_fit_are_counted_in_the_order_of_their_names() -> None:
     assert list(counters.totals) == names[:EVENTS]
     counters.close()
     assert list(chosen.refused) == ["perf::none/nothing/", *names[EVENTS:]]
-    assert chosen.refused[names[-1]] == "perf_event: does not fit the counters together with those before it"
+    full = "perf_event: too few counters to count this event together with the events listed before it"
+    assert chosen.refused[names[-1]] == full
     assert "this host has no PMU 'none'" in chosen.refused["perf::none/nothing/"]
 
 
@@ -193,7 +194,7 @@ def test_children_that_were_waited_for_count_in_getrusage() -> None:
         counters.end()
         assert (counters.totals["minor_faults"] >= PAGES) is children
     assert choose(["sched_run_ns"], children=True).refused == {
-        "sched_run_ns": "schedstat: of the main thread alone, not of other processes"
+        "sched_run_ns": "schedstat: it counts only the main thread, not other processes"
     }
 
 
@@ -203,5 +204,5 @@ def test_a_topdown_event_is_left_to_campaigns(monkeypatch: pytest.MonkeyPatch, t
     monkeypatch.setattr(pyperf_hook, "leader", partial(leader, root=root))
     events, refused = pyperf_hook._perf_event(["perf::topdown-retiring", "perf::slots"], False)
     assert list(events) == ["perf::slots"]
-    why = "a topdown event needs a group that perf::slots leads; campaigns have one"
+    why = "a topdown event must be in a group led by perf::slots; use a campaign"
     assert refused == {"perf::topdown-retiring": why}

@@ -100,8 +100,8 @@ def test_modifiers_choose_where_it_counts() -> None:
 def test_a_name_of_another_processor_is_refused_with_the_pmus_of_this() -> None:
     other, typed, component = ask("skl", "amd64_fam10h::RETIRED_INSTRUCTIONZ", "pfm::NO_SUCH", "appio:::READ_BYTES")
     assert "has no event amd64_fam10h::RETIRED_INSTRUCTIONZ for this processor" in str(other)
-    assert "NO_SUCH for this processor (event not found); the PMUs that it knows here are skl" in str(typed)
-    assert component == "the kernel has no generic event for it", "a component of PAPI's is not libpfm4's"
+    assert "NO_SUCH for this processor (event not found); libpfm4 knows these PMUs of this host: skl" in str(typed)
+    assert component == "the kernel has no generic event for this metric", "a component of PAPI's is not libpfm4's"
 
 
 def test_without_libpfm_the_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

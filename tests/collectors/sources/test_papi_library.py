@@ -58,13 +58,13 @@ def test_the_variable_names_a_path_or_what_the_linker_looks_for(
 
 def test_a_path_that_cannot_be_used_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("UNPERTURBED_PAPI", str(tmp_path / "none.so"))
-    with pytest.raises(HostError, match=r"none\.so: no such file; name a PAPI library, or unset it"):
+    with pytest.raises(HostError, match=r"none\.so: no such file; set the variable to a PAPI library, or unset it"):
         PAPI.library()
     deep = tmp_path / ("d" * 200) / ("e" * 200)
     deep.mkdir(parents=True)
     (deep / "libpapi.so").touch()
     monkeypatch.setenv("UNPERTURBED_PAPI", str(deep / "libpapi.so"))
-    with pytest.raises(HostError, match=r"longer than 255 bytes; make a shorter link to it"):
+    with pytest.raises(HostError, match=r"longer than 255 bytes; use a symbolic link with a shorter path"):
         PAPI.observer_library()
 
 

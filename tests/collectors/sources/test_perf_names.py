@@ -220,11 +220,11 @@ def test_bits_of_a_number_are_spread_over_the_ranges_of_its_format(tmp_path: Pat
     assert parse("cpu/config=0x12,config1=5,config2=6/", root).code == PerfCode(4, 0x12, 5, 6)
     assert parse("cpu/r1c2/", root).code == PerfCode(4, 0x1C2)
     assert parse("cpu/L1-dcache-load-misses/", root).code == GENERIC["L1-dcache-load-misses"].code
-    with pytest.raises(SpecError, match=r"umask=0x100 does not fit its bits, config:8-15"):
+    with pytest.raises(SpecError, match=r"umask=0x100 is too large for its bits, config:8-15"):
         parse("cpu/umask=0x100/", root)
     with pytest.raises(SpecError, match="no event or term 'nope'"):
         parse("cpu/nope/", root)
-    with pytest.raises(SpecError, match=r"no term 'nope'; it has cmask, edge, event, inv, umask"):
+    with pytest.raises(SpecError, match=r"no term 'nope'; its terms: cmask, edge, event, inv, umask"):
         parse("cpu/nope=1/", root)
 
 
@@ -235,7 +235,7 @@ def test_terms_of_config1_and_events_that_need_a_number(tmp_path: Path) -> None:
         4, 0x1B7, config1=0x3FBFC00001
     )
     assert parse("cpu/topdown-fetch,core=2/", root).code == PerfCode(4, 0x19C, config2=2)
-    with pytest.raises(SpecError, match=r"needs a number for core: cpu/topdown-fetch,core=N/"):
+    with pytest.raises(SpecError, match=r"needs a number for core: write cpu/topdown-fetch,core=N/"):
         parse("cpu/topdown-fetch/", root)
 
 
@@ -249,7 +249,7 @@ def test_on_a_hybrid_processor_the_kind_of_core_is_named(tmp_path: Path) -> None
     assert parse("slots", root).code == PerfCode(4, 0x400)
     with pytest.raises(SpecError, match="cpu_atom/mem-stores/, cpu_core/mem-stores/"):
         parse("mem-stores", root)
-    with pytest.raises(HostError, match="has no PMU 'cpu'; it has cpu_atom, cpu_core"):
+    with pytest.raises(HostError, match="has no PMU 'cpu'; PMUs that accept terms: cpu_atom, cpu_core"):
         parse("cpu/cycles/", root)
 
 
@@ -291,7 +291,7 @@ def test_a_format_that_is_not_understood_is_said(tmp_path: Path) -> None:
     host(tmp_path, {"cpu/type": "4", "cpu/format/new": "config9:0-3", "cpu/format/odd": "somewhere"})
     pmu = pmus(tmp_path)["cpu"]
     assert isinstance(pmu, Pmu)
-    with pytest.raises(SpecError, match="its field is config9:0-3"):
+    with pytest.raises(SpecError, match="too large for its field, config9:0-3"):
         encode(pmu, "new=1")
     with pytest.raises(SpecError, match="'somewhere', which is not supported"):
         encode(pmu, "odd=1")
@@ -333,7 +333,7 @@ def test_tracepoints_that_root_alone_may_read() -> None:
         finally:
             os.seteuid(0)
     assert said is not None
-    assert "may be read by root alone" in said
+    assert "only root can read tracepoints" in said
 
 
 def test_the_nearest_names_are_proposed(tmp_path: Path) -> None:
@@ -375,7 +375,7 @@ def test_metrics_of_one_event_share_it() -> None:
     assert (cycles.kind, cycles.unit, cycles.meaning) == (
         "hardware",
         "cycles",
-        "cycles (the kernel's nearest generic event)",
+        "cycles (the kernel's closest generic event)",
     )
     assert cycles.components == perf_event.metric("perf::cpu-cycles").components
     assert perf_event.metric("perf::task-clock").unit == "ns"
@@ -396,8 +396,8 @@ def test_a_process_on_one_kind_of_core_has_names_counted_there(tmp_path: Path) -
     assert perf_event.metric("perf::instructions", on_atom).components == by_own_name.components
     assert confinement(on_core) == confinement(on_atom) == ""
     assert confinement(free) == (
-        "this processor is hybrid, and an event counts on one kind of core alone (cpu_atom, cpu_core): confine the "
-        "campaign to one kind with taskset -c 0-15"
+        "this processor is hybrid, and an event counts on only one kind of core (cpu_atom, cpu_core): confine the "
+        "campaign to one kind of core with taskset -c 0-15"
     )
     assert confinement(processor(tmp_path / "alike", ZEN_4, cpus="0-7")) == ""
     arm = {"armv8_cortex_a53/type": "8", "armv8_cortex_a53/cpus": "0-3", "armv8_cortex_a72/type": "9"}

@@ -122,7 +122,7 @@ def test_a_dump_cut_short_is_an_error(tmp_path: Path) -> None:
     assert {name: list(column) for name, column in read_dumps(file, 1).items()} == {"Ir": [7], "Dr": [0]}
     with pytest.raises(RunError, match="dump of interval 2 is missing"):
         read_dumps(file, 2)
-    with pytest.raises(RunError, match="left no dump file"):
+    with pytest.raises(RunError, match="did not write its dump file"):
         read_dumps(tmp_path / "dumps.2", 1)
 
 

@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as hnp
 from unperturbed.common.expressions.metrics import MetricExpression, parse_metric_expression
 from unperturbed.errors import DataError, SpecError
 
-ALLOWED = "an expression consists of metric names, numbers, + - * /, parentheses, min, max and `A if B > C else D`"
+ALLOWED = "an expression may contain metric names, numbers, + - * /, parentheses, min, max and `A if B > C else D`"
 
 
 def test_reads_and_computes_instructions_per_cycle() -> None:
@@ -65,7 +65,7 @@ def test_only_the_undefined_intervals_are_undefined() -> None:
 
 
 def test_a_missing_metric_is_named() -> None:
-    with pytest.raises(DataError, match="`a / b` needs b, which this trace does not hold"):
+    with pytest.raises(DataError, match="the trace does not contain b, needed for `a / b`"):
         parse_metric_expression("a / b").evaluate({"a": np.array([1.0])})
 
 
@@ -88,13 +88,13 @@ def test_a_missing_metric_is_named() -> None:
         ("f'{a}'", f"`f'{{a}}'` is not allowed in an expression: {ALLOWED}"),
         ("'' + a", f"`''` is not allowed in an expression: {ALLOWED}"),
         ("f(" * 200 + ")" * 200, f"`{'f(' * 20}…` is not allowed in an expression: {ALLOWED}"),
-        ("2 * 3", "`2 * 3` names no metric, so it is the same in every interval"),
-        ("a / 0", "division by the number zero"),
-        ("a / 0.0", "division by the number zero"),
-        ("1e999 * a", "a number in the expression is too large"),
-        ("9" * 400 + " * a", "a number in the expression is too large"),
-        ("a + " * 150 + "a", "the expression is nested more than 100 deep; write it with fewer terms"),
-        ("-" * 900 + "a", "the expression is nested more than 100 deep; write it with fewer terms"),
+        ("2 * 3", "`2 * 3` contains no metric, so its value is the same in every interval"),
+        ("a / 0", "the expression divides by the constant 0"),
+        ("a / 0.0", "the expression divides by the constant 0"),
+        ("1e999 * a", "a number in the expression is too large; the limit is 1e+300"),
+        ("9" * 400 + " * a", "a number in the expression is too large; the limit is 1e+300"),
+        ("a + " * 150 + "a", "the expression is nested more than 100 levels deep; use fewer terms"),
+        ("-" * 900 + "a", "the expression is nested more than 100 levels deep; use fewer terms"),
         ("a + " * 2_500 + "a", "the expression has 10,001 characters; the limit is 10,000"),
     ],
 )

@@ -93,7 +93,7 @@ def test_a_killed_campaign_goes_on_and_repeats_nothing(finished: Finished) -> No
     for run, written in finished.done_before.items():
         assert (finished.campaign / "runs" / run / "trace.parquet").stat().st_mtime_ns == written
     assert len(done_runs(finished.campaign)) == RUNS
-    assert f"{len(finished.done_before)} of them are done already" in finished.last.stderr
+    assert f"{len(finished.done_before)} runs are already done" in finished.last.stderr
 
 
 def test_traces_hold_what_was_asked_for(finished: Finished) -> None:
@@ -235,8 +235,8 @@ def test_comments_do_not_make_another_spec_but_values_do(finished: Finished) -> 
         other = write_spec(finished.folder, campaign__seed=4)
         done = unperturbed(finished.folder, "run", other)
         assert done.returncode == 2
-        assert "holds a campaign of another spec" in done.stderr
-        assert "; changed since: campaign.seed): choose another folder" in done.stderr
+        assert "contains a campaign of another spec" in done.stderr
+        assert "; changed keys: campaign.seed): choose another folder" in done.stderr
         assert len(done_runs(finished.campaign)) == RUNS
     finally:
         finished.spec.write_text(text)
@@ -349,20 +349,22 @@ def test_merge_refuses_what_the_outer_check_rejects_and_marks_it_when_forced(
     outer: dict[str, Any] = {"verdict": "undecided", "effect": -0.46}
     monkeypatch.setattr(merging, "check", checked_and_one_rejected)
     first, *_ = merging.merge_campaign(finished.campaign).notes
-    assert first.startswith("Not shown to behave like the untouched program: steps: the correlation of PAPI_")
+    assert first.startswith("Not shown to match the untouched program: steps: the correlation of PAPI_")
     outer = {"verdict": "shifted", "effect": -0.05}
     assert not merging.merge_campaign(finished.campaign).rejected
     for verdict in ("shifted", "perturbed"):
         outer = {"verdict": verdict, "effect": -0.46}
-        with pytest.raises(SpecError, match=r"^steps: the correlation of PAPI_\w+ with itself .*change -0\.46"):
+        with pytest.raises(
+            SpecError, match=r"^steps: the correlation of PAPI_\w+ between runs changes .*change -0\.46"
+        ):
             merging.merge_campaign(finished.campaign, budget=None, force=False)
     left = merging.merge_campaign(finished.campaign, without=["steps"])
     assert {source.configuration for source in left.merged.sources} == {"anchor"}
-    with pytest.raises(SpecError, match="no such configuration; the campaign has baseline, anchor, steps"):
+    with pytest.raises(SpecError, match="no such configuration; the configurations are baseline, anchor, steps"):
         merging.merge_campaign(finished.campaign, without=["stops"])
     forced = merging.merge_campaign(finished.campaign, budget=4, force=True)
     assert forced.rejected == ("steps",)
-    assert forced.notes[0].startswith("Rejected and merged by --force: steps: ")
+    assert forced.notes[0].startswith("Rejected, but merged because of --force: steps: ")
     assert forced.merged.trace.attributes["merged"]["rejected"] == ["steps"]
     assert len(forced.merged.sources[1].alignment.anchors) == 4
 
@@ -397,7 +399,7 @@ def test_merge_names_a_configuration_that_is_perturbed_within_its_runs(
     monkeypatch.setattr(merging, "check", checked_and_one_perturbed)
     (note,) = [one for one in merging.merge_campaign(finished.campaign).notes if "perturbed" in one]
     assert note.startswith("steps is perturbed within its runs: PAPI_")
-    assert note.endswith(". Leave it out by --without steps, or do not use those pairs.")
+    assert note.endswith(". Leave steps out with --without steps, or do not use these correlations.")
     left = merging.merge_campaign(finished.campaign, without=["steps"])
     assert not [one for one in left.notes if "perturbed within" in one]
 
@@ -412,7 +414,7 @@ def test_merge_says_whose_verdict_is_open_only_of_what_is_merged(
     monkeypatch.setattr(merging, "check", checked_and_all_open)
     for without, named in ((), "anchor, steps"), (["steps"], "anchor"):
         notes = merging.merge_campaign(finished.campaign, without=without, force=True).notes
-        assert f"The verdict is open (shifted or undecided): {named}." in notes
+        assert f"Configurations with an open verdict (shifted or undecided): {named}." in notes
 
 
 def test_align_says_how_two_runs_belong_together(finished: Finished, tmp_path: Path) -> None:
@@ -437,8 +439,8 @@ def test_align_says_how_two_runs_belong_together(finished: Finished, tmp_path: P
     assert 5 <= expected <= 8
     assert f"{expected} milestones of rounds" in shown.stdout
     assert "steps" in shown.stdout
-    assert "intervals 5:20 of the first run are" in shown.stdout
-    assert "milestones leave" in shown.stdout
+    assert "intervals 5:20 of the first run correspond to intervals" in shown.stdout
+    assert "by the milestones, the start is between" in shown.stdout
     text = page.read_text()
     assert "alignment-signals" in text
     assert "alignment-scores" in text
@@ -449,7 +451,7 @@ def test_align_says_how_two_runs_belong_together(finished: Finished, tmp_path: P
         if "steps" not in trace.metrics and "rounds" in trace.metrics
     ]
     bounded = unperturbed(finished.folder, "align", *anchors[:2], "--anchor", "rounds", "--region", "5:20")
-    assert "milestones leave" in bounded.stdout, bounded.stderr
+    assert "by the milestones, the start is between" in bounded.stdout, bounded.stderr
     found = json.loads(unperturbed(finished.folder, *arguments, "--json").stdout)
     a, b = Trace.read(first / "trace.parquet"), Trace.read(second / "trace.parquet")
     assert (found["x_index"][-1], found["y_index"][-1]) == (len(a) - 1, len(b) - 1)
@@ -471,7 +473,7 @@ def test_a_kernel_that_is_compiled_for_the_first_time_says_so(finished: Finished
         unperturbed(finished.folder, "align", run, run, "--on", "PAPI_TOT_INS", environment=cache) for _ in "12"
     )
     assert first.returncode == again.returncode == 0, first.stderr
-    assert "compiling the loops of the alignment, this once" in first.stderr
+    assert "compiling the loops of the alignment analysis, at first use only" in first.stderr
     assert again.stderr == ""
     assert first.stdout == again.stdout
 
@@ -485,7 +487,7 @@ def test_a_kernel_that_is_compiled_for_the_first_time_says_so(finished: Finished
         (("--penalty", "-1"), "--penalty -1: give a number, 0 or more"),
         (("--penalty", "nan"), "--penalty nan: give a number, 0 or more"),
         (("--html", "missing/x.html"), "does not exist"),
-        (("--method", "paper", "--penalty", "1"), "exclude each other"),
+        (("--method", "paper", "--penalty", "1"), "--penalty cannot be used with --method paper"),
         (("--on", "NOTHING"), "the trace has no metric 'NOTHING'"),
     ],
 )
@@ -514,16 +516,21 @@ def test_lost_damaged_and_foreign_traces_are_named_left_out_and_measured_again(
 
     refused = unperturbed(finished.folder, "check", campaign, "--no-write")
     assert refused.returncode == 2
-    for file, why in ((lost, "is gone"), (cut, "not a readable"), (changed, ""), (foreign, "is the trace of run 0001")):
+    for file, why in (
+        (lost, "is missing"),
+        (cut, "not a readable"),
+        (changed, ""),
+        (foreign, "is the trace of run 0001"),
+    ):
         assert any(str(file) in line and why in line for line in refused.stderr.splitlines()), refused.stderr
-    assert "of its spec makes these runs again" in refused.stderr
+    assert "repeat `unperturbed run` to make these runs again" in refused.stderr
     without = [word for run in runs for word in ("--without", run)]
     assert unperturbed(finished.folder, "check", campaign, "--no-write", *without).returncode in (0, 4)
 
     kept = {path: path.stat().st_mtime_ns for path in campaign.glob("runs/00*/trace.parquet")}
     again = unperturbed(finished.folder, "run", finished.spec, "--campaign", campaign)
     assert again.returncode in (0, 4), again.stderr
-    assert f"the traces of 2 runs are lost and measured again: {runs[0]} and {runs[1]}" in again.stderr
+    assert f"the traces of 2 runs are lost; measuring again: {runs[0]} and {runs[1]}" in again.stderr
     changed_files = {path for path, written in kept.items() if path.stat().st_mtime_ns != written}
     assert changed_files == {cut, changed, foreign} & set(kept)
     assert len(done_runs(campaign)) == RUNS
@@ -536,7 +543,7 @@ def test_a_campaign_that_cannot_be_written_to_still_has_its_verdict(finished: Fi
     expected = unperturbed(finished.folder, "check", campaign)
     verdict = (expected.returncode, expected.stdout.partition("report:")[0])
     for command, said, outcome in (
-        ("check", "report and verdicts.json are not written: ", verdict),
+        ("check", "cannot write report.html and verdicts.json: ", verdict),
         ("report", "cannot write the report: ", (3, "")),
     ):
         line = f"ulimit -f 1; {sys.executable} -m unperturbed.harness.cli {command} {campaign}"

@@ -77,8 +77,8 @@ def test_a_damaged_fact_is_named(file: Path, name: str, value: object, message: 
 @pytest.mark.parametrize(
     ("column", "value", "message"),
     [
-        ("id", "../../home", "a run has the name '../../home'"),
-        ("id", b"\xff/", "a run has the name"),
+        ("id", "../../home", "a run has the invalid name '../../home'"),
+        ("id", b"\xff/", "a run has the invalid name"),
         ("configuration", b"\x05", ""),
         ("repetition", "x", "`repetition` of a run is 'x', not a whole number"),
         ("seconds", "x", "`seconds` of a run is 'x', not a number"),

@@ -103,7 +103,7 @@ def test_a_killed_campaign_goes_on_in_the_same_layouts(tmp_path: Path) -> None:
     assert again.returncode == 0
     assert "linking" not in again.stderr
     assert all(row["layout"] == row["repetition"] for row in verdicts(campaign)["runs"])
-    kept = "phases keeps the order of its objects in every layout, and only padding varies (link-time optimisation)."
+    kept = "phases keeps the order of its objects in every layout; only padding varies (link-time optimisation)."
     with Manifest(campaign / "campaign.sqlite") as manifest:
         assert set(manifest.fact("layout_notes")) == set(numbers)
         manifest.set_facts(layout_notes={name: [kept] for name in numbers})
@@ -130,7 +130,7 @@ def test_shams_are_asked_for_later_and_given_up_again(tmp_path: Path) -> None:
     )
     assert "max_hours" in asked.stderr
     assert "14 runs (baseline 5, steps 3, library 3, sham-steps 3)" in asked.stderr
-    assert "no sham of library: no compiled-in code to leave out" in asked.stderr
+    assert "library: no sham is possible, because no counter is compiled in" in asked.stderr
     given_up = unperturbed(tmp_path, "run", write_spec(tmp_path, **changed))
     assert given_up.returncode == 0, given_up.stderr
     assert done(campaign) == before
@@ -167,7 +167,7 @@ def test_a_session_takes_up_configurations_as_it_goes_and_finds_them_again(tmp_p
                 manifest.plan(batch)
             manifest.reopen()
             execute_plan(session, samplings, manifest, steps)
-            with pytest.raises(SpecError, match="try-1 was built with other metrics in this campaign"):
+            with pytest.raises(SpecError, match="already built the configuration try-1 with different metrics"):
                 with_configuration(session, replace(tried, software=("steps",)), samplings, manifest, steps)
             sham = Configuration("sham-try-1", (), 2, "try-1", ("rounds",))
             assert with_configuration(session, sham, samplings, manifest, steps).built["sham-try-1"].tree is not None

@@ -86,7 +86,7 @@ def test_a_configuration_without_enough_runs_is_undecided_not_unperturbed(campai
     checked = check(recorded, traces)
     found = checked.verdicts[0]
     assert found.verdict != "unperturbed"
-    assert found.lost == (("steps", "only 1 of 3 runs can be judged"),)
+    assert found.lost == (("steps", "only 1 of 3 runs gave a trace, too few for a verdict"),)
     # The other pass was checked all the same, and is part of the same verdict.
     assert found.changes
     assert found.overhead.instructions is not None
@@ -94,7 +94,7 @@ def test_a_configuration_without_enough_runs_is_undecided_not_unperturbed(campai
     assert (alone.verdict, alone.changes) == ("undecided", ())
     del traces["main"]["baseline"]
     assert check(recorded, traces).verdicts[0].verdict != "unperturbed"
-    assert check(recorded, {}).verdicts[0].excluded == (("steps", "no run gave a trace"),)
+    assert check(recorded, {}).verdicts[0].excluded == (("steps", "no run has a trace"),)
 
 
 def test_identical_baseline_runs_are_refused(campaign: Path) -> None:
@@ -120,7 +120,7 @@ def test_identical_baseline_runs_are_refused(campaign: Path) -> None:
 def test_a_coarse_clock_is_said() -> None:
     interval, note = pilot._interval_for(3000, 2_500_000_000, "process-cpu")
     assert interval >= 2_000_000
-    assert "3000 records were requested" in note
+    assert "The spec requests 3000 records" in note
     interval, note = pilot._interval_for(3000, 30_000_000_000, "monotonic")
     assert (interval, note) == (10_000_000, "")
     interval, note = pilot._interval_for(100, 3_000_000_000, "process-cpu")
@@ -198,19 +198,19 @@ def test_a_campaign_goes_on_when_more_runs_are_asked_for_and_builds_what_these_n
     second = unperturbed(tmp_path, "run", spec)
     assert second.returncode in (0, 4), second.stderr
     assert "10 runs (baseline 6, steps 4)" in second.stderr
-    assert "8 of them are done already" in second.stderr
+    assert "8 runs are already done" in second.stderr
     assert "building" not in second.stderr
     for path, written in before.items():
         assert path.stat().st_mtime_ns == written
     said = verdicts(folder)
     assert said["settings"]["tolerance"] == 0.3
-    assert any("extended from 8 runs by 2" in note for note in said["notes"])
+    assert any("extended by 2 runs, from 8" in note for note in said["notes"])
     assert len(said["verdicts"][0]["changes"][0]["reference"]) == 6
 
     shutil.rmtree(folder / "builds")
     third = unperturbed(tmp_path, "run", spec, "--no-check")
     assert (third.returncode, "building" in third.stderr) == (0, False), third.stderr
-    assert "10 of them are done already" in third.stderr
+    assert "10 runs are already done" in third.stderr
     assert not (folder / "builds").exists()
     spec.write_text(spec.read_text().replace("runs: 4", "runs: 5"))
     fourth = unperturbed(tmp_path, "run", spec, "--no-check")
@@ -226,7 +226,8 @@ def test_a_program_too_short_for_the_records_is_refused_after_the_pilot(tmp_path
     done = unperturbed(tmp_path, "run", spec)
     assert done.returncode == 1, done.stderr
     assert (
-        "intervals of 100,000 basic blocks, but at least 30 are needed: give the program 2 times as much" in done.stderr
+        "intervals of 100,000 basic blocks, but a verdict needs at least 30: give the program 2 times as much"
+        in done.stderr
     )
 
 
@@ -238,5 +239,5 @@ def test_a_derived_metric_whose_parts_no_run_holds_is_named_before_the_first(tmp
         measure__source="simulated",
     )
     done = unperturbed(tmp_path, "doctor", spec)
-    assert "per_miss will have no values: no run holds all 2 hardware metrics that it is computed from" in done.stdout
+    assert "per_miss will have no values: no run counts all 2 hardware metrics in its expression" in done.stdout
     assert "per_instruction will have" not in done.stdout, "every pass counts instructions"

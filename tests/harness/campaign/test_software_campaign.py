@@ -298,7 +298,7 @@ def test_a_metric_without_a_place_is_named_at_its_line_with_the_nearest_names(tm
         done = unperturbed(tmp_path, command, spec)
         assert done.returncode == 2, done.stderr
         assert (
-            f"spec.yaml:{at['rounds']}:5: software metric 'rounds': no place in the program matches enter: begin_roumd"
+            f"spec.yaml:{at['rounds']}:5: software metric 'rounds': the program has no site for enter: begin_roumd"
             in done.stderr
         )
         assert "begin_round" in done.stderr
@@ -336,7 +336,7 @@ def test_an_interval_that_is_the_shortest_is_not_to_be_made_shorter(
     )
     done = unperturbed(tmp_path, "run", spec)
     assert done.returncode == 1, done.stdout
-    assert "intervals of 100,000 basic blocks, but at least 30 are needed: give the program " in done.stderr
+    assert "intervals of 100,000 basic blocks, but a verdict needs at least 30: give the program " in done.stderr
     assert "times as much work" in done.stderr
 
 
@@ -344,7 +344,7 @@ def test_a_short_program_is_traced_where_no_verdict_is_to_be_given(tmp_path: Pat
     spec = write_spec(tmp_path, **{**NATIVE, "program__run": "{build}/phases 30", "measure__interval": "1 ms"})
     done = unperturbed(tmp_path, "run", spec)
     assert done.returncode == 0, done.stderr
-    assert "this campaign gives traces, and no verdict" in done.stderr
+    assert "this campaign gives traces but no verdict" in done.stderr
 
 
 BY_HAND = """
@@ -367,7 +367,7 @@ def test_a_program_built_by_hand_is_traced_as_it_is(tmp_path: Path, sampler: str
     )
     done = unperturbed(tmp_path, "run", spec)
     assert done.returncode == 0, done.stderr
-    assert done.stderr.index("gives traces, and no verdict") < done.stderr.index("running the untouched program"), (
+    assert done.stderr.index("gives traces but no verdict") < done.stderr.index("running the untouched program"), (
         "it is said first"
     )
     runs = traces(tmp_path / "campaigns" / "sham", "baseline")

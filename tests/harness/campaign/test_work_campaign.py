@@ -62,7 +62,7 @@ def test_runs_need_no_alignment_and_the_report_says_by_what_intervals_ended(fold
         assert (trace.attributes["interval_event"], trace.attributes["interval_ns"]) == ("perf::page-faults", 500)
         assert (trace.attributes["skid_median"], trace.attributes["missed_ticks"]) == (0, 0)
         assert trace.overview().caption.endswith(
-            "an interval ends every 500 counts of perf::page-faults, median skid 0"
+            "each interval ends after 500 counts of perf::page-faults, median skid 0"
         )
     steps = [np.cumsum(trace["steps"]) for trace in runs if "steps" in trace]
     assert len(steps) == 3
@@ -73,7 +73,7 @@ def test_runs_need_no_alignment_and_the_report_says_by_what_intervals_ended(fold
     assert np.ptp(np.stack(steps), axis=0).max() <= np.ptp(totals)
     report = (campaign / "report.html").read_text()
     assert "500 perf::page-faults" in report
-    assert "An interval ends every 500 counts of perf::page-faults. Records were read 0 counts after that" in report
+    assert "every 500 counts of perf::page-faults. The median skid until the counters are read is 0 counts" in report
     assert "when perf::page-faults overflows" in report
     assert up.load(campaign).spec.measure.interval_event == "perf::page-faults"
 
@@ -97,5 +97,5 @@ def test_what_would_be_simulated_is_refused_at_its_place(folder: Path) -> None:
     (folder / "spec.yaml").write_text(text)
     done = unperturbed(folder, "run", folder / "spec.yaml")
     assert done.returncode == 2, done.stderr
-    assert f"spec.yaml:8:13: {simulated} would be simulated here, but no counter of the simulator" in done.stderr
+    assert f"spec.yaml:8:13: {simulated} would be simulated here, but simulated counters do not overflow" in done.stderr
     assert not (folder / "campaigns" / "faults" / "runs").exists()

@@ -131,7 +131,7 @@ def test_a_program_whose_result_changes_from_run_to_run(tmp_path: Path) -> None:
         .replace("#include <stdio.h>", "#include <stdio.h>\n#include <unistd.h>")
         .replace('printf("%ld\\n", found)', 'printf("%ld %d\\n", found, getpid())')
     )
-    _refused(unperturbed(tmp_path, "run", spec), 1, "another result than without measurement")
+    _refused(unperturbed(tmp_path, "run", spec), 1, "the program's result differs from its result without measurement")
 
 
 def test_a_result_that_is_not_the_specs(tmp_path: Path) -> None:
@@ -141,22 +141,26 @@ def test_a_result_that_is_not_the_specs(tmp_path: Path) -> None:
 
 def test_an_input_that_cannot_be_prepared(tmp_path: Path) -> None:
     spec = write_spec(tmp_path, **PLAIN, program__prepare="{python} -c \"raise SystemExit('no corpus here')\"")
-    _refused(unperturbed(tmp_path, "run", spec), 1, "prepare failed with exit code 1", "no corpus here")
+    _refused(unperturbed(tmp_path, "run", spec), 1, "`prepare` failed with exit code 1", "no corpus here")
 
 
 def test_too_many_runs_are_refused_before_anything_is_built(tmp_path: Path) -> None:
     spec = write_spec(tmp_path, campaign__max_runs=5)
-    _refused(unperturbed(tmp_path, "run", spec), 2, "the plan has 13 runs, but max_runs allows 5")
+    _refused(unperturbed(tmp_path, "run", spec), 2, "the plan has 13 runs, but max_runs is 5")
     assert not (tmp_path / "campaigns" / "phases" / "builds").exists()
 
 
 def test_a_folder_with_a_space_cannot_be_built_in(tmp_path: Path) -> None:
     spec = write_spec(tmp_path)
-    _refused(unperturbed(tmp_path, "run", spec, "--campaign", tmp_path / "my campaign"), 2, "holds a space")
+    _refused(
+        unperturbed(tmp_path, "run", spec, "--campaign", tmp_path / "my campaign"),
+        2,
+        "a compiler with a space in its path",
+    )
 
 
 def test_a_folder_that_is_no_campaign(tmp_path: Path) -> None:
-    _refused(unperturbed(tmp_path, "check", tmp_path), 2, "holds no campaign")
+    _refused(unperturbed(tmp_path, "check", tmp_path), 2, "contains no campaign")
     _refused(unperturbed(tmp_path, "report", tmp_path / "nowhere"), 2, "no file or folder")
 
 
@@ -236,9 +240,7 @@ def test_counters_in_a_library_that_is_not_the_one_loaded(tmp_path: Path) -> Non
         campaign__subsets=subset,
         campaign__seed=3,
     )
-    _refused(
-        unperturbed(tmp_path, "run", spec), 2, "the program loaded none of the code that counts", "LD_LIBRARY_PATH"
-    )
+    _refused(unperturbed(tmp_path, "run", spec), 2, "the program loaded no instrumented code", "LD_LIBRARY_PATH")
 
 
 def test_every_software_metric_without_a_place_is_named(tmp_path: Path) -> None:
@@ -251,7 +253,7 @@ def test_a_campaign_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     _refused(unperturbed(tmp_path, "run", spec, "--campaign", tmp_path / "file"), 2, "cannot create the folder")
     _refused(unperturbed(tmp_path, "run", spec, "--campaign", "/proc/x"), 2, "cannot create the folder")
-    _refused(unperturbed(tmp_path, "check", spec), 2, "its campaign is not in campaigns/phases; run it")
+    _refused(unperturbed(tmp_path, "check", spec), 2, "no campaign of this spec in campaigns/phases; run the spec")
 
 
 def test_a_campaign_that_ended_before_its_first_run_cannot_be_judged(tmp_path: Path) -> None:
@@ -271,7 +273,7 @@ def _limited(folder: Path, limit: str, *words: str) -> subprocess.CompletedProce
 @pytest.mark.parametrize("limit", ["-d 160000", "-d 260000", "-v 200000", "-v 300000"])
 def test_too_little_memory_is_one_message_whatever_the_libraries_do(tmp_path: Path, limit: str) -> None:
     (tmp_path / "table.csv").write_text("n,T\n" + "".join(f"{at},{at * at % 7}\n" for at in range(30)))
-    _refused(_limited(tmp_path, limit, "model", "table.csv"), 3, "there is not enough memory")
+    _refused(_limited(tmp_path, limit, "model", "table.csv"), 3, "not enough memory: raise the limits")
 
 
 def test_a_file_that_may_not_grow_is_named_with_what_to_do(tmp_path: Path) -> None:
@@ -293,14 +295,14 @@ def test_a_file_that_may_not_grow_is_named_with_what_to_do(tmp_path: Path) -> No
     "words", [("run", "spec.yaml", "--campaign="), ("run", "--name=", "--", "true"), ("check", "")]
 )
 def test_an_empty_argument_is_no_folder(tmp_path: Path, words: tuple[str, ...]) -> None:
-    _refused(unperturbed(tmp_path, *words), 2, "is empty; is a variable of your shell unset?")
+    _refused(unperturbed(tmp_path, *words), 2, "is empty: is a shell variable unset?")
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("diagnose", "--process", "9" * 30, "a.log", "b.log"), "at most 64 bits"),
-        (("diagnose", "--most-late", "9" * 30, "a.log", "b.log"), "at most 64 bits"),
+        (("diagnose", "--process", "9" * 30, "a.log", "b.log"), "does not fit into 64 bits"),
+        (("diagnose", "--most-late", "9" * 30, "a.log", "b.log"), "does not fit into 64 bits"),
         (("partition", "--max-runs", "1e308", "spec.yaml"), "'1e308' is not a whole number"),
         (("model", "--subsamples", "9" * 12, "table.csv"), "from 0 to"),
     ],

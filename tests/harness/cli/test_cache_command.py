@@ -113,7 +113,7 @@ def test_after_warming_nothing_is_compiled(tmp_path: Path, part: str, command: C
         first = unperturbed(tmp_path, *words, environment=here)
         assert first.returncode == 0
         assert [line for line in first.stderr.splitlines() if "compiling" in line] == [
-            "  compiling the loops of the model, this once: some 10 s of CPU time …"
+            "  compiling the loops of the model analysis, at first use only: about 10 s of CPU time …"
         ]
         assert "compiling" not in unperturbed(tmp_path, *words, environment=here).stderr
         unperturbed(tmp_path, "cache", "clear", "kernels", environment=here)

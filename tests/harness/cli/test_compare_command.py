@@ -80,15 +80,15 @@ def test_another_program_changes_the_numbers(programs: Path) -> None:
     levels = {one["metric"]: one for one in found["levels"]["B"]}
     assert levels["PAPI_TOT_INS"]["ratio"] > 0.05
     assert levels["PAPI_TOT_INS"]["low"] > 0
-    assert "Totals: means over the runs, and by how much B differs" in done.stdout
+    assert "Totals: mean over the runs, and how much B differs" in done.stdout
     page = (programs / "campaigns" / "one-and-other" / "report.html").read_text()
     assert "Measuring changed the program" not in page
     assert 'id="totals"' in page
     # The spec that was written is the campaign's; the same command goes on.
     again = unperturbed(programs, "run", "campaigns/one-and-other.yaml")
-    assert "10 of them are done already" in again.stderr
+    assert "10 runs are already done" in again.stderr
     typed = (programs / "campaigns" / "one-and-other.yaml").read_text().splitlines()[0].partition("unperturbed ")[2]
-    assert "continuing by" in unperturbed(programs, *typed.split()).stderr
+    assert "continuing the campaign of" in unperturbed(programs, *typed.split()).stderr
 
 
 def test_the_same_program_by_another_name_does_not(programs: Path) -> None:
@@ -200,18 +200,18 @@ def test_programs_of_a_spec_are_built_each_by_its_own_command(tmp_path: Path) ->
     assert -0.05 < ratios["fewer"] < -0.005
     # A program that changes is another campaign.
     spec.write_text(spec.read_text().replace("-O0 -g", "-O0"))
-    assert "holds a campaign of another spec" in unperturbed(tmp_path, "run", "spec.yaml").stderr
+    assert "contains a campaign of another spec" in unperturbed(tmp_path, "run", "spec.yaml").stderr
 
 
 @pytest.mark.parametrize(
     ("programs", "said"),
     [
-        ("{a: {}}", "`a` is the same as `program`"),
-        ("{baseline: {run: sh -c x}}", "`baseline` is the name of another configuration"),
-        ("{sham-a: {run: sh -c x}}", "belong to shams"),
-        ("{a: {run: 'sh -c x | cat'}}", "needs a shell, but none runs"),
+        ("{a: {}}", "`a` does not differ from `program`"),
+        ("{baseline: {run: sh -c x}}", "another configuration is already named `baseline`"),
+        ("{sham-a: {run: sh -c x}}", "are reserved for shams"),
+        ("{a: {run: 'sh -c x | cat'}}", "needs a shell, but `run` runs without one"),
         ("{a: {run: '{biuld}/x'}}", "unknown placeholder `{biuld}`; did you mean `{build}`?"),
-        ("{a: {build: make}}", "`program:` is not built"),
+        ("{a: {build: make}}", "`program:` has no `build`"),
         ("{a: {rnu: sh}}", "unknown key `rnu`"),
     ],
 )

@@ -48,7 +48,7 @@ def test_this_host_and_a_spec_as_text(tmp_path: Path) -> None:
     ):
         assert any(re.match(rf"  [✓!✗] {subject} ", line) for line in lines), subject
     assert "Nothing was changed" in done.stdout
-    assert "  PAPI_L1_DCM    simulated (callgrind)   main                 " in lines
+    assert "  PAPI_L1_DCM    simulated (callgrind)   main       " in lines
     assert "✓ can run here: 13 runs" in lines
 
 

@@ -52,7 +52,7 @@ def test_a_source_folder_that_can_be_run_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "phases.yaml").write_text(chosen)
     found = unperturbed(tmp_path, "sites", "phases.yaml")
     assert found.returncode == 0, found.stderr
-    assert "walk_entered  {enter: walk}  1 place" in found.stdout
+    assert "walk_entered  {enter: walk}  1 site;" in found.stdout
 
 
 @pytest.mark.parametrize(

@@ -37,15 +37,15 @@ def rows(output: str, name: str) -> list[list[str]]:
 def test_every_source_can_be_chosen(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["metrics", "--help"])
-    assert f"only this source: {', '.join(source_names())}" in " ".join(capsys.readouterr().out.split())
+    assert f"list only metrics of this source: {', '.join(source_names())}" in " ".join(capsys.readouterr().out.split())
 
 
 def test_every_metric_that_can_be_counted_has_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     code, output, _ = run(capsys)
     assert code == 0
     (line,) = rows(output, "minor_faults")
-    assert " ".join(line) == "minor_faults events os page faults served without reading a disk"
-    assert "fits one run" in output
+    assert " ".join(line) == "minor_faults events os page faults served without reading from disk"
+    assert "metrics that fit into one run" in output
     assert all(source in output for source in source_names())
 
 
@@ -99,14 +99,14 @@ def test_a_pattern_and_a_source_narrow_the_list(capsys: pytest.CaptureFixture[st
     assert code == 0
     assert [metric["name"] for metric in json.loads(output)["metrics"]] == ["minor_faults", "major_faults"]
     _, table, _ = run(capsys, "*_faults")
-    assert "fits one run" not in table
+    assert "metrics that fit into one run" not in table
     assert rows(table, "major_faults")
 
 
 def test_a_pattern_that_matches_nothing_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     code, output, error = run(capsys, "papi_tot_isn")
     assert (code, output) == (2, "")
-    assert "no metric matches 'papi_tot_isn'; nearest are" in error
+    assert "no metric matches 'papi_tot_isn'; the nearest names are" in error
     assert "PAPI_TOT_INS" in error
     assert run(capsys, "%%%%%", "--source", "papi")[2] == (
         "unperturbed: no metric of source papi matches '%%%%%'; `unperturbed metrics --all` lists every metric\n"

@@ -33,7 +33,7 @@ def test_make_is_given_no_path_that_it_would_execute_or_split(name: str, tmp_pat
     spec = write_spec(tmp_path, measure__software={}, campaign__subsets={}, analysis__anchor=None)
     done = run_command(tmp_path, ["run", str(spec), "--campaign", name])
     assert done.returncode == 2, done.stderr
-    assert "make and configure cannot use a compiler whose path holds" in done.stderr
+    assert "make and configure cannot use a compiler with " in done.stderr
     assert not list(tmp_path.rglob("pwned"))
     assert not list(tmp_path.rglob("build.log"))
 
@@ -149,7 +149,7 @@ def test_every_command_works_in_and_on_what_bears_the_name(name: str, made: Path
         *([] if unfit else [["model", f"{own}.sweep"]]),
     ):
         done = run_command(home, words)
-        assert ("make and configure cannot use a compiler whose path holds" in done.stderr) == unfit, done.stderr
+        assert ("make and configure cannot use a compiler with " in done.stderr) == unfit, done.stderr
         assert done.returncode in ((2,) if unfit else (0, 4)), (words, done.stderr)
         assert "Traceback" not in done.stderr, (words, done.stderr)
     assert not list(tmp_path.rglob("pwned"))

@@ -54,12 +54,12 @@ def test_from_a_command_to_a_verdict_and_its_spec(program: Path) -> None:
     # The same command goes on, and has nothing to do.
     again = unperturbed(program, "run", *FEW, "--json", "--", "./phases", "40")
     assert again.returncode == done.returncode
-    assert "continuing by campaigns/phases.yaml" in again.stderr
-    assert "8 of them are done already" in again.stderr
+    assert "continuing the campaign of campaigns/phases.yaml" in again.stderr
+    assert "8 runs are already done" in again.stderr
     assert json.loads(again.stdout)["campaign"] == "phases"
     # So does its spec; another command has a campaign of its own.
     by_spec = unperturbed(program, "run", "campaigns/phases.yaml")
-    assert "8 of them are done already" in by_spec.stderr
+    assert "8 runs are already done" in by_spec.stderr
     other = unperturbed(program, "run", *FEW, "--", "./phases", "1")
     assert other.returncode == 1
     assert "too short for enough intervals" in other.stderr
@@ -90,8 +90,8 @@ def test_a_program_that_prints_another_thing_each_time_and_ends_otherwise(tmp_pa
         )
     assert done.returncode in (0, 4), done.stderr
     said = " ".join(done.stderr.split())
-    assert "the program ends with exit code 3: the spec takes that as a right run" in said
-    assert "the program prints something else each time" in said
+    assert "the program ends with exit code 3, and the spec expects this code" in said
+    assert "the program's output differs between runs" in said
     (written,) = (tmp_path / "campaigns").glob("*.yaml")
     spec = load_spec(written)
     assert (spec.program.exit_code, spec.program.result) == (3, "any")
@@ -103,17 +103,17 @@ def test_a_program_that_prints_another_thing_each_time_and_ends_otherwise(tmp_pa
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        ([], 2, "give a spec, or a program after --"),
+        ([], 2, "give a spec (unperturbed run SPEC) or a program after --"),
         (["x.yaml", "--", "ls"], 2, "not both"),
-        (["--runs", "3", "x.yaml"], 2, "--runs: this option needs a program after --"),
+        (["--runs", "3", "x.yaml"], 2, "--runs: only allowed with a program after --"),
         (["--", "./nothing"], 2, "is not a program here or on the PATH"),
-        (["--", "sh", "-c", "kill -SEGV $$"], 1, "was killed by signal 11, unmeasured"),
+        (["--", "sh", "-c", "kill -SEGV $$"], 1, "was killed by signal 11 in an unmeasured run"),
         (["--", "true"], 1, "too short for enough intervals"),
-        (["--env", "NO_SUCH_VARIABLE", "--", "true"], 2, "give it as NO_SUCH_VARIABLE=VALUE"),
-        (["--interval", "5 m", "--", "true"], 2, "`m` is not a unit of a duration"),
+        (["--env", "NO_SUCH_VARIABLE", "--", "true"], 2, "use --env NO_SUCH_VARIABLE=VALUE"),
+        (["--interval", "5 m", "--", "true"], 2, "`m` is not a unit for a duration"),
         (["--metrics", "PAPI_TOT_INSS", "--", "true"], 2, "did you mean `PAPI_TOT_INS`?"),
         (["--metrics", "bogus", "--", "true"], 2, "unperturbed: in the options before --: unknown metric `bogus`;"),
-        (["--metrics", "cylces", "--", "true"], 2, "did you mean perf's `cycles`? Here it is `PAPI_TOT_CYC`"),
+        (["--metrics", "cylces", "--", "true"], 2, "did you mean perf's `cycles`? Its name here is `PAPI_TOT_CYC`"),
         (
             ["--metrics", "perf::cylces", "--", "true"],
             2,

@@ -10,7 +10,7 @@ SPEC = """# Typed in /somewhere: unperturbed run -- ./sort
 name: sort
 
 campaign:
-  baseline_runs: 10           # hardware metrics alone
+  baseline_runs: 10           # with hardware metrics only
   runs: 5                     # of each configuration
   seed: 1
 """
@@ -30,6 +30,6 @@ def test_fewer_runs_are_left_to_the_user(tmp_path: Path) -> None:
     spec.write_text(SPEC.replace("  runs: 5                     # of each configuration\n", ""))
     before = spec.read_text()
     (fewer, none) = set_runs(spec, {"baseline_runs": 4, "runs": 4})[1]
-    assert "asks for baseline_runs: 10 already, and options can only increase it: edit the spec" in fewer
+    assert "already has baseline_runs: 10, and options can only increase it; edit the spec" in fewer
     assert "has no `runs`" in none
     assert spec.read_text() == before

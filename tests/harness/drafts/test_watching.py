@@ -41,11 +41,11 @@ def test_a_script_that_becomes_a_program_is_followed(folder: Path) -> None:
     assert spec.words == (str(folder / "work"), "one")
     assert spec.environment["WHICH"] == "this"
     assert (spec.name, spec.folder) == ("shim", Path("/"))
-    assert f"becomes another program (exec), which is measured: {folder}/work one" in " ".join(spec.remarks())
+    assert f"executes (exec) another program, which is measured: {folder}/work one" in " ".join(spec.remarks())
 
 
 def test_a_script_that_waits_for_a_program_says_what_to_measure(folder: Path) -> None:
-    with pytest.raises(RunError, match=rf"To measure what it starts: unperturbed run -- {folder}/work one"):
+    with pytest.raises(RunError, match=rf"To measure such a program: unperturbed run -- {folder}/work one"):
         _tried(str(folder / "parent"), "one")
 
 
@@ -53,7 +53,7 @@ def test_a_program_that_waits_is_told_from_one_that_is_short(folder: Path) -> No
     spec = describe_command([str(folder / "sleeps")], Choices(stdin="null"))
     if not spec.hardware.simulated:
         pytest.skip("this processor counts: an interval is of time that passes")
-    with pytest.raises(RunError, match=r"of CPU time. It ran for .* and mostly waited"):
+    with pytest.raises(RunError, match=r"of CPU time. It ran for .* but mostly waited"):
         spec.tried()
 
 
@@ -82,7 +82,7 @@ def test_piped_input_is_kept_for_every_run(tmp_path: Path) -> None:
 def test_what_never_happens_is_not_counted() -> None:
     chosen, left_out = choose_counted({"calls_malloc": 0, "calls_read": 900, "calls_write": 5})
     assert chosen == ("calls_read",)
-    assert left_out == "not counted, as it never happens: calls_malloc; rarely happens: calls_write (5)"
+    assert left_out == "metrics left out: calls_malloc (no events); calls_write: 5 (too few events)"
     assert choose_counted({"calls_malloc": 7, "calls_read": 0})[0] == ("calls_malloc",)
     assert choose_counted({"calls_malloc": 0})[0] == ()
 
@@ -97,7 +97,7 @@ def test_calls_that_a_program_makes_are_chosen_by_a_run_of_it(folder: Path) -> N
     subprocess.run(["gcc", "-O1", "-fno-builtin", "-o", "calls", "calls.c"], cwd=folder, check=True)
     spec = describe_command([str(folder / "calls")], Choices(stdin="null")).tried()
     assert dict(spec.calls) == {"calls_malloc": "malloc"}
-    assert "not counted, as it never happens: calls_calloc" in " ".join(spec.remarks())
+    assert "metrics left out: calls_calloc (no events)" in " ".join(spec.remarks())
     assert "subsets: {calls: [calls_malloc]}" in spec.text("")
 
 
@@ -115,4 +115,4 @@ def test_of_a_python_script_its_own_functions_are_counted(tmp_path: Path) -> Non
 def test_a_program_that_calls_nothing_is_told_what_to_do(folder: Path) -> None:
     spec = describe_command([str(folder / "work"), "one"], Choices(stdin="null")).tried()
     assert not spec.calls
-    assert "compare and no verdict; count others with --count" in " ".join(spec.remarks())
+    assert "compare and no verdict; count other calls with --count" in " ".join(spec.remarks())

@@ -103,7 +103,10 @@ def test_where_it_is_written_without_a_file(campaign: Path) -> None:
         (("--format", "perfeto"), "did you mean perfetto"),
         (("--format", "csv", "--configuration", "basline"), "did you mean baseline?"),
         (("--format", "csv", "--run", "9999"), "--run 9999"),
-        (("--format", "csv", "--run", "0000", "--configuration", "anchor"), "no run of anchor is among 0000"),
+        (
+            ("--format", "csv", "--run", "0000", "--configuration", "anchor"),
+            "no run matches --configuration anchor and --run 0000",
+        ),
         (("--format", "csv", "--phases"), f"--phases: the format csv has no time axis; use {WITH_TIME}"),
         (("-o", "nowhere/c.csv"), "does not exist"),
     ],
@@ -122,4 +125,4 @@ def test_a_trace_has_no_runs_to_choose_and_is_not_overwritten(campaign: Path, tm
     assert (done.returncode, "own file" in done.stderr) == (2, True)
     done = unperturbed(tmp_path, "export", run, "-o", "a.pftrace", "--aligned")
     assert done.returncode == 2
-    assert "--aligned selects runs of a campaign" in done.stderr
+    assert "--aligned applies to the runs of a campaign" in done.stderr

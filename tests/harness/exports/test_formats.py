@@ -85,11 +85,11 @@ def test_a_format_of_another_distribution(trace: Trace, toys: Path) -> None:
 
 
 def test_what_cannot_be_written_is_refused(trace: Trace, tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match=r"give a name that ends in .*\.csv, .*, or the format by --format"):
+    with pytest.raises(SpecError, match=r"use a name that ends in .*\.csv, .*, or set --format"):
         choose_format("trace", tmp_path / "trace.txt")
-    with pytest.raises(SpecError, match=r"no format 'cvs' for a trace; did you mean csv"):
+    with pytest.raises(SpecError, match=r"cannot export a trace in format 'cvs'; did you mean csv"):
         choose_format("trace", tmp_path / "trace.txt", "cvs")
-    with pytest.raises(SpecError, match="no format 'dot' for a trace"):
+    with pytest.raises(SpecError, match="cannot export a trace in format 'dot'"):
         export(trace, "trace", tmp_path / "trace.dot", name="dot")
     with pytest.raises(SpecError, match="does not exist"):
         choose_format("trace", tmp_path / "nowhere" / "trace.csv")

@@ -258,4 +258,4 @@ def test_findings_of_a_diagnosis_are_slices_beside_its_events(tmp_path: Path) ->
     assert end > 0
     refused = unperturbed(tmp_path, "diagnose", *references, bad, "--export", "bad.txt")
     assert refused.returncode == 2
-    assert "give a name that ends in .perfetto-trace or .pftrace" in refused.stderr
+    assert "use a name that ends in .perfetto-trace or .pftrace" in refused.stderr

@@ -110,7 +110,7 @@ def test_openmetrics_is_what_prometheus_reads(trace: Trace, tmp_path: Path) -> N
     labels = {"campaign": "c", "configuration": 'a "b" \\', "run": "0007", "kind": "simulated"}
     assert families["unperturbed_PAPI_TOT_INS"].samples[0].labels == labels
     assert families["unperturbed_PAPI_TOT_INS"].documentation == (
-        "PAPI_TOT_INS [events], total of a run (simulated, by callgrind): instructions"
+        "PAPI_TOT_INS [events], run total (simulated, from callgrind): instructions"
     )
 
 

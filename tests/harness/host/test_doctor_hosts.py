@@ -53,7 +53,7 @@ def test_a_hybrid_laptop(tmp_path: Path) -> None:
     assert found["SMT"].mend == "echo off | tee /sys/devices/system/cpu/smt/control"
     assert found["SMT"].what == "CPUs share cores: 0-1"
     # The disk is hotter; only the processor counts. Less speed is what cools it.
-    assert found["temperature"].what == "Package id 0 is at 94 °C, its limit is 100 °C"
+    assert found["temperature"].what == "Package id 0 is at 94 °C (limit: 100 °C)"
     assert found["temperature"].mend == found["turbo"].mend
     assert "340 times" in found["throttling"].what
     assert found["swap"].mend == "swapoff -a"
@@ -68,7 +68,7 @@ def test_a_hybrid_laptop_on_whose_strong_cores_the_process_stays(tmp_path: Path)
     found = look(tmp_path, LAPTOP, proc__self__status=USER_STATUS.format(cpus="2-5"))
     assert found["PMU"].status == "good"
     assert "cpu_core (CPUs 2-5)" in found["PMU"].what
-    assert found["PMU"].why == "Events that name no PMU count there (perf::cycles)."
+    assert found["PMU"].why == "Events without a PMU name count there (perf::cycles)."
 
 
 def test_a_hybrid_laptop_on_whose_efficient_cores_the_process_stays(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_a_processor_with_topdown_events(tmp_path: Path) -> None:
     assert look(tmp_path / "new", {**SERVER, **slots})["PMU"].what.endswith(
         "(cpu), with topdown events (perf::slots, …)"
     )
-    assert look(tmp_path / "old", SERVER)["PMU"].what == "the processor's counters are there (cpu)"
+    assert look(tmp_path / "old", SERVER)["PMU"].what == "the processor's counters are available (cpu)"
 
 
 @pytest.mark.parametrize(("thousandths", "status"), [("79000", "good"), ("81000", "note"), ("90500", "bad")])
@@ -94,7 +94,7 @@ def test_a_quiet_server_whose_libpapi_is_older_than_its_processor(tmp_path: Path
     found = look(tmp_path, SERVER)
     assert statuses(found, "bad") == {"libpapi's age"}
     assert statuses(found, "note") == {"user reads", "uprobes", "memory nodes", "clock"}
-    assert found["PMU"].what == "the processor's counters are there (cpu)"
+    assert found["PMU"].what == "the processor's counters are available (cpu)"
     assert "libpapi 7.0.0 is older than this processor (Zen 5)" in found["libpapi's age"].what
     assert found["user reads"].mend == f"echo 1 | tee /{EVENT_SOURCES}/cpu/rdpmc"
     assert found["memory nodes"].mend == "sysctl kernel.numa_balancing=0"
@@ -133,7 +133,8 @@ def test_a_guest_without_a_pmu(tmp_path: Path) -> None:
     assert found["steal"].what.startswith("other guests of this machine took 4.00%")
     assert found["quota"].what == "the control group of this process may use 2.5 CPUs"
     assert found["quota"].mend == "echo -1 | tee /sys/fs/cgroup/cpu,cpuacct/batch/cpu.cfs_quota_us"
-    assert found["governor"].what == "the machine that hosts this guest decides its speed, unseen"
+    governed = "the host of this virtual machine controls the processor's speed, which is unknown here"
+    assert found["governor"].what == governed
     # Nothing is said of what a host without counters cannot have.
     assert not {"watchdog", "user reads", "turbo", "temperature", "throttling", "power"} & set(found)
 
@@ -143,7 +144,7 @@ def test_a_container_at_paranoid_3(tmp_path: Path) -> None:
     assert statuses(found, "bad") == {"permission", "container", "quota"}
     assert found["permission"].what == "perf_event_paranoid is 3"
     assert found["permission"].mend == "sysctl kernel.perf_event_paranoid=1"
-    assert "On the container's host" in found["permission"].why
+    assert "on the container's host" in found["permission"].why
     assert found["container"].mend == "docker run --cap-add PERFMON --security-opt seccomp=unconfined IMAGE"
     assert "Operation not permitted" in found["container"].why
     assert found["quota"].what == "the control group of this process may use 1.5 CPUs"
@@ -168,7 +169,7 @@ def test_rights_of_a_user_namespace_do_not_reach_the_counters(tmp_path: Path) ->
         proc__self__uid_map="0 1000 1\n1 100000 65536\n",
     )
     assert found["permission"].status == "bad"
-    assert found["container"].what.startswith("a podman container, a user namespace of its own")
+    assert found["container"].what.startswith("a podman container, in its own user namespace")
 
 
 def test_an_arm64_board(tmp_path: Path) -> None:
@@ -179,7 +180,7 @@ def test_an_arm64_board(tmp_path: Path) -> None:
     assert found["user reads"].mend == "sysctl kernel.perf_user_access=1"
     assert found["governor"].what == "frequency governor schedutil (CPUs 0-3), performance (CPUs 4-5)"
     assert found["temperature"].status == "note"
-    assert found["temperature"].what == "cpu-thermal is at 68 °C, its limit is 85 °C"
+    assert found["temperature"].what == "cpu-thermal is at 68 °C (limit: 85 °C)"
     assert found["valgrind"].status == "note"
     assert found["clock"].status == "good"
 
@@ -188,7 +189,7 @@ def test_one_kind_of_arm64_core(tmp_path: Path) -> None:
     tree = {name: text for name, text in BOARD.items() if "armv8" not in name} | {
         f"{EVENT_SOURCES}/armv8_pmuv3/type": "8\n"
     }
-    assert look(tmp_path, tree)["PMU"].what == "the processor's counters are there (armv8_pmuv3)"
+    assert look(tmp_path, tree)["PMU"].what == "the processor's counters are available (armv8_pmuv3)"
 
 
 def test_a_kernel_without_perf_event(tmp_path: Path) -> None:

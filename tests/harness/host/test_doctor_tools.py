@@ -44,7 +44,7 @@ def test_libpapi_answers_for_itself() -> None:
     if verdict.disabled:
         assert verdict.disabled in finding.what
     elif verdict.presets == 0:
-        assert "offers none of its presets" in finding.what
+        assert "offers no presets on this host" in finding.what
     else:
         assert "no PMU can count them" in finding.what
 
@@ -58,8 +58,8 @@ def test_libpapi_answers_for_itself() -> None:
             "cannot be used: PAPI_library_init: Version mismatch",
         ),
         (PapiVerdict(disabled="Unknown libpfm4 related error"), "bad", "Unknown libpfm4 related error"),
-        (PapiVerdict(presets=0, counters=6), "bad", "offers none of its presets"),
-        (PapiVerdict(presets=31, counters=6), "good", "libpapi 7.0.0: 31 of its presets, 6 counters"),
+        (PapiVerdict(presets=0, counters=6), "bad", "offers no presets on this host"),
+        (PapiVerdict(presets=31, counters=6), "good", "libpapi 7.0.0: 31 presets, 6 counters"),
     ],
 )
 def test_what_libpapi_may_say(tmp_path: Path, verdict: PapiVerdict, status: str, said: str) -> None:
@@ -71,14 +71,12 @@ def test_what_libpapi_may_say(tmp_path: Path, verdict: PapiVerdict, status: str,
 def test_presets_without_a_pmu_promise_nothing(tmp_path: Path) -> None:
     finding = papi(tmp_path, PapiVerdict(presets=27, counters=6), bundled=True)
     assert finding.status == "note"
-    assert "27 presets of this processor, but no PMU" in finding.what
+    assert "27 presets for this processor, but no PMU" in finding.what
 
 
 def test_the_library_in_a_wheel_serves_where_the_system_has_none(tmp_path: Path) -> None:
     finding = papi(plant(tmp_path, BOARD), PapiVerdict(presets=21, counters=6), bundled=True)
-    assert finding == Finding(
-        "libpapi", "good", "python-papi's libpapi (no system library): 21 of its presets, 6 counters"
-    )
+    assert finding == Finding("libpapi", "good", "python-papi's libpapi (no system library): 21 presets, 6 counters")
     assert "none.so: cannot open shared object file" in ask(str(tmp_path / "none.so")).error
 
 
@@ -86,9 +84,10 @@ def test_of_several_libraries_the_newest_is_named_and_how_to_take_another(tmp_pa
     folder = "usr/lib/x86_64-linux-gnu"
     files = {f"{folder}/libpapi.so.{version}": "" for version in ("6.0", "6.0.0.1", "7.2", "7.2.0.0")}
     finding = papi(plant(tmp_path, {**SERVER, **files}), PapiVerdict(presets=31, counters=6, version=(7, 2, 0)))
-    assert finding.what == "libpapi 7.2.0: 31 of its presets, 6 counters"
+    assert finding.what == "libpapi 7.2.0: 31 presets, 6 counters"
     assert finding.why == (
-        "6.0 and 7.0 are installed too: UNPERTURBED_PAPI=libpapi.so.7.0 takes that in place of the newest."
+        "PAPI 6.0 and 7.0 are also installed: UNPERTURBED_PAPI=libpapi.so.7.0 selects that version instead of the "
+        "newest."
     )
 
 
@@ -98,14 +97,14 @@ def test_the_library_that_was_chosen_is_asked_and_named(monkeypatch: pytest.Monk
         pytest.skip("python-papi has wheels for x86-64 and Python 3.11 to 3.13 only")
     monkeypatch.setenv("UNPERTURBED_PAPI", library)
     found = {finding.subject: finding for finding in examine(REAL).counting}
-    assert found["libpapi"].what.startswith(f"libpapi 6.0.0 ({library}, by UNPERTURBED_PAPI) ")
+    assert found["libpapi"].what.startswith(f"libpapi 6.0.0 ({library}, from UNPERTURBED_PAPI) ")
     assert f"PAPI 6.0.0 ({library})" in versions()
     monkeypatch.setenv("UNPERTURBED_PAPI", str(tmp_path / "none.so"))
     with pytest.raises(HostError, match=r"UNPERTURBED_PAPI is .*/none\.so: no such file"):
         versions()
     no_papi = next(Path("/").glob("lib/*-linux-*/libm.so.6"))
     monkeypatch.setenv("UNPERTURBED_PAPI", str(no_papi))
-    assert "it is not a PAPI" in {finding.subject: finding for finding in examine(REAL).counting}["libpapi"].what
+    assert "the library is not PAPI" in {finding.subject: finding for finding in examine(REAL).counting}["libpapi"].what
 
 
 PYPERF = """Show the system configuration

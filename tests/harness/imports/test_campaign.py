@@ -136,7 +136,7 @@ def test_the_right_command_is_named(recorded: Path) -> None:
 
 
 def test_one_trace_of_another_tool_in_the_library(recorded: Path) -> None:
-    with pytest.raises(DataError, match=r"this is perf stat -I; .*in Python, `read_traces\('.*run0.csv'\)` reads it"):
+    with pytest.raises(DataError, match=r"is perf stat -I output; .*in Python, use `read_traces\('.*run0.csv'\)`"):
         up.read_trace(recorded / "base" / "run0.csv")
 
 
@@ -149,9 +149,9 @@ def test_what_is_refused(recorded: Path, tmp_path: Path) -> None:
 
     imported = ("import", "perf-stat")
     out = ("-o", str(tmp_path / "c"))
-    assert "exists and is not empty" in refusal(*imported, "base", "--as", "x", "-o", "campaign")
-    assert "put --as NAME after the files" in refusal(*imported, "base", *out)
-    assert "are the same, byte for byte" in refusal(*imported, "base", "--as", "a", "base/run0.csv", "--as", "b", *out)
+    assert "is not empty: choose a new folder" in refusal(*imported, "base", "--as", "x", "-o", "campaign")
+    assert "put --as NAME after each configuration's files" in refusal(*imported, "base", *out)
+    assert "are identical, byte for byte" in refusal(*imported, "base", "--as", "a", "base/run0.csv", "--as", "b", *out)
     assert "this name is reserved" in refusal(*imported, "base", "--as", "anchor", *out)
     assert "no such configuration" in refusal(*imported, "base", "--as", "b", "--baseline", "a", *out)
     assert "not all runs have this metric" in refusal(*imported, "base", "--as", "b", "--align-on", "IPC", *out)
@@ -169,8 +169,8 @@ def test_a_baseline_of_another_name_and_metrics_of_some_runs(tmp_path: Path) -> 
     made = import_campaign("perf-stat", groups, tmp_path / "c", baseline="old")
     assert dict(made.configurations) == {"baseline": 5, "new": 3}
     assert made.notes == (
-        "The baseline was imported as old.",
-        "cache-misses is in 5 of 8 runs and is not compared.",
+        "old was imported as the baseline.",
+        "cache-misses is not compared: the metric is only in 5 of 8 runs.",
     )
     assert up.load(tmp_path / "c").check("new").verdict != "perturbed"
 

@@ -60,7 +60,7 @@ def test_a_campaign_is_a_mapping_of_its_configurations(folder: Path) -> None:
         campaign["stesp"]
     with pytest.raises(KeyError):
         campaign["stesp"]
-    with pytest.raises(SpecError, match="holds no campaign"):
+    with pytest.raises(SpecError, match="contains no campaign"):
         up.load(folder / "runs")
 
 
@@ -161,7 +161,7 @@ def test_what_a_notebook_does(folder: Path, tmp_path: Path) -> None:
     assert up.align(first, second, on="PAPI_L1_DCM").on == ("PAPI_L1_DCM",)
     assert up.pairwise(campaign["baseline"], on="PAPI_L1_DCM").distances.shape == (5, 5)
     drawn = campaign["steps"].plot(["PAPI_L1_DCM", "steps"])
-    assert repr(drawn) == "<Picture: PAPI_L1_DCM and steps of steps; .write_html(path) writes it>"
+    assert repr(drawn) == "<Picture: PAPI_L1_DCM and steps of steps; write the page with .write_html(path)>"
     page = drawn.write_html(tmp_path / "steps.html").read_text()
     assert "<!DOCTYPE html>" in page
     assert page.count("<figure") == 1
@@ -169,7 +169,7 @@ def test_what_a_notebook_does(folder: Path, tmp_path: Path) -> None:
         assert shown._repr_html_().startswith('<iframe srcdoc="&lt;!DOCTYPE html&gt;')
     for trace in campaign["steps"]:
         assert trace.attributes["run"] in campaign["steps"]._repr_html_()
-    with pytest.raises(DataError, match="no run to plot has a metric 'stpes'"):
+    with pytest.raises(DataError, match="no plotted run has metric 'stpes'"):
         campaign["steps"].plot("stpes")
 
 

@@ -109,7 +109,7 @@ def test_cancelled_jobs_end_and_the_campaign_resumes(tmp_path: Path) -> None:
     running = start(spec, "--no-check")
     wait_for((campaign / "nodes/01/owner.json").exists)
     worker = psutil.Process(json.loads((campaign / "nodes/01/job.json").read_text())["pid"])
-    assert read_status(campaign).parts[1].waits == "no job works on it yet; `unperturbed run` is still at work"
+    assert read_status(campaign).parts[1].waits == "no job works on this part yet; `unperturbed run` is still running"
     cancelled = unperturbed(tmp_path, "run", spec, "--cancel")
     assert (cancelled.returncode, cancelled.stdout.startswith("1 job cancelled")) == (0, True)
     assert running.wait(60) == 1 and "the jobs were cancelled" in running.communicate()[1]
@@ -132,7 +132,7 @@ def test_a_part_that_cannot_be_made_is_given_up_and_told(tmp_path: Path) -> None
     (campaign / "nodes/facts.json").write_text(json.dumps(facts))
     shown = unperturbed(tmp_path, "run", spec, "--no-check")
     assert shown.returncode == 1  # as where a verdict is given: runs are missing
-    assert "part 01 is given up: the node part-01 differs from part-01, which began: processor model" in " ".join(
+    assert "part 01 is given up: node part-01 differs from the first node, part-01: processor model" in " ".join(
         shown.stderr.split()
     )
     assert len(states(campaign)) == 12
@@ -144,7 +144,7 @@ def test_a_part_that_cannot_be_made_is_given_up_and_told(tmp_path: Path) -> None
     del plain["nodes"]
     (tmp_path / "plain.yaml").write_text(yaml.safe_dump(plain))
     refused = unperturbed(tmp_path, "run", "plain.yaml")
-    assert refused.returncode == 2 and "holds a campaign on nodes" in refused.stderr
+    assert refused.returncode == 2 and "contains a campaign on nodes" in refused.stderr
 
 
 def test_runs_that_fail_end_the_command_and_the_part_with_1(tmp_path: Path) -> None:
@@ -194,4 +194,4 @@ def test_parts_are_judged_together(tmp_path: Path) -> None:
     part = unperturbed(tmp_path, "check", campaign / "nodes" / "01", "--json", "--no-write")
     assert json.loads(part.stdout)["verdicts"][0]["verdict"] == steps["by_node"]["part-01"]
     merged = unperturbed(tmp_path, "merge", campaign)
-    assert merged.returncode == 2 and "each part is a campaign of its own" in merged.stderr
+    assert merged.returncode == 2 and "use `check` or `report` for all nodes together" in merged.stderr

@@ -85,7 +85,7 @@ def test_a_search_that_was_killed_goes_on_without_a_lost_node_and_repeats_no_run
     out, told = resumed.communicate(timeout=280)
     said = " ".join((out + told).split())
     assert resumed.returncode == 0, said
-    assert "part 02 is given up: part 02 belongs to the node gone" in said
+    assert "part 02 is given up: part 02 belongs to node gone" in said
     assert "Part 02 ended early" in said and "on part-01" in said
     after = measured(campaign)
     assert {run: after[run] for run in before} == before
@@ -102,7 +102,7 @@ def test_a_search_that_was_killed_goes_on_without_a_lost_node_and_repeats_no_run
     assert again.communicate(timeout=280) and again.returncode == 0
     assert measured(campaign) == after and plan_of(campaign) == plan
     refused = unperturbed(tmp_path, "run", "spec.yaml", "--campaign", campaign, environment=environment(tmp_path))
-    assert refused.returncode == 2 and "holds a search for a partition on nodes" in refused.stderr
+    assert refused.returncode == 2 and "contains a search for a partition on nodes" in refused.stderr
 
 
 @pytest.mark.long
@@ -117,7 +117,7 @@ def test_a_run_that_fails_ends_the_search_and_the_next_tries_it_again(tmp_path: 
     out, told = running.communicate(timeout=280)
     said = " ".join((out + told).split())
     assert running.returncode == 1, said
-    assert "(part-01) failed, and the search needs it: the program ended with exit code 1" in said
+    assert "(part-01), which the search needs, failed: the program ended with exit code 1" in said
     assert plan_of(campaign)["stopped"].startswith("run 01/") and not plan_of(campaign)["subsets"]
     before = measured(campaign)
     (tmp_path / "fail").unlink()

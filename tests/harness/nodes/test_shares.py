@@ -60,9 +60,9 @@ def test_too_few_runs_are_refused_with_the_numbers() -> None:
         _spec(12, 5, 3)
     assert str(refused.value).splitlines() == [
         "x.yaml:5:27: `baseline_runs: 12` gives each of 3 nodes 4 runs; the minimum is 5: set "
-        "`baseline_runs` to 15 or more, or `count` to fewer nodes",
+        "`baseline_runs` to 15 or more, or reduce `count`",
         "x.yaml:5:37: `runs: 5` gives each of 3 nodes 1 run; the minimum is 2: set `runs` to 6 or "
-        "more, or `count` to fewer nodes",
+        "more, or reduce `count`",
     ]
     assert lacks(_spec(10, 4, 2), {"baseline": 4, "all": 2}) == ("baseline 4 of 5",)
     assert lacks(_spec(10, 4, 2), {"baseline": 5, "all": 2}) == ()
@@ -77,8 +77,8 @@ def _part(folder: Path, number: int) -> NodePart:
 def test_a_part_has_one_owner_and_a_node_one_part(tmp_path: Path) -> None:
     parts = tuple(_part(tmp_path, number) for number in (1, 2))
     assert claim(parts[0], parts, "alpha") == "" and claim(parts[0], parts, "alpha") == ""
-    assert claim(parts[0], parts, "beta") == "part 01 belongs to the node alpha"
-    assert claim(parts[1], parts, "alpha") == "the node alpha makes part 01 already"
+    assert claim(parts[0], parts, "beta") == "part 01 belongs to node alpha"
+    assert claim(parts[1], parts, "alpha") == "node alpha already owns part 01"
     assert parts[1].owner is None and claim(parts[1], parts, "beta") == ""
 
 
@@ -107,7 +107,7 @@ def test_a_damaged_file_gets_a_message(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="damaged"):
         read_json(tmp_path / "a.json")
     (tmp_path / "a.json").write_text("[]")
-    with pytest.raises(SpecError, match="no JSON object"):
+    with pytest.raises(SpecError, match="not a JSON object"):
         read_json(tmp_path / "a.json")
 
 

@@ -139,7 +139,7 @@ def test_jobs_that_are_lost_in_every_way_are_submitted_again_to_their_node(slurm
     running.open_gate()
     _, told = watching.communicate(timeout=240)
     assert watching.returncode == 0, told
-    assert "it is submitted again" in " ".join(told.split())
+    assert "the part is submitted again" in " ".join(told.split())
     running.is_whole()
     assert {part.name: part.owner for part in running.parts} == owners
 
@@ -211,7 +211,7 @@ def test_an_option_that_sbatch_refuses_is_told(slurm: Cluster, tmp_path: Path) -
     refused = Running(slurm, tmp_path, partition="nowhere").run("--no-check")
     assert refused.returncode == 1
     assert "sbatch refused the job: " in refused.stderr and "invalid partition" in refused.stderr
-    assert "no node has enough finished runs to be judged" in refused.stderr
+    assert "no node has enough finished runs for a verdict" in refused.stderr
 
 
 def test_without_slurm_the_message_says_where_to_type_the_command(tmp_path: Path, slurm: Cluster) -> None:

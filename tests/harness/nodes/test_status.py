@@ -71,7 +71,7 @@ def test_why_a_campaign_waits(tmp_path: Path) -> None:
     assert part.phase == "stopped" and part.seconds_left == 10
     assert f"unperturbed run /specs/a.yaml --campaign '{stopped}'" in part.waits
     failed = read_status(_campaign(tmp_path / "failed", "dff")).parts[0]
-    assert failed.waits == "2 runs failed; repeat the command to try them again" and len(failed.failures) == 2
+    assert failed.waits == "2 runs failed; repeat the command to retry" and len(failed.failures) == 2
     done = read_status(_campaign(tmp_path / "done", "dd")).parts[0]
     assert (done.phase, done.waits, done.seconds_left) == ("done", "", 0)
     pilot = {"interval_ns": 1, "intervals": 9, "seconds": 4.0, "note": ""}
@@ -81,11 +81,11 @@ def test_why_a_campaign_waits(tmp_path: Path) -> None:
     assert read_status(unknown).seconds_left is None
     empty = _campaign(tmp_path / "empty", "")
     with locked(empty):
-        assert "being prepared" in read_status(empty).parts[0].waits
+        assert "preparation is not finished" in read_status(empty).parts[0].waits
 
 
 def test_a_folder_without_a_campaign_and_one_left_in_the_middle_of_a_write(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match="holds no campaign"):
+    with pytest.raises(SpecError, match="contains no campaign"):
         read_status(tmp_path)
     folder = _campaign(tmp_path / "killed", "dp")
     # A writer that is killed leaves its journal; a reader cannot roll it back, and must not.
@@ -102,7 +102,7 @@ def test_a_folder_without_a_campaign_and_one_left_in_the_middle_of_a_write(tmp_p
     (folder / "campaign.sqlite").write_bytes(spilt)
     (folder / "campaign.sqlite-journal").write_bytes(journal)
     shown = run_command(tmp_path, ["status", str(folder)])
-    assert shown.returncode == 2 and "left in the middle of a write by a process that was killed" in shown.stderr
+    assert shown.returncode == 2 and "a process was killed while it wrote the manifest" in shown.stderr
     assert (folder / "campaign.sqlite-journal").read_bytes() == journal
     with reading(NodePart(1, folder)) as manifest:  # who coordinates rolls it back
         assert manifest.counts() == {"done": 1, "planned": 1}

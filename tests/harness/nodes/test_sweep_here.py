@@ -93,10 +93,10 @@ def test_too_many_nodes_and_a_parameter_that_is_called_node_are_refused_where_th
         _parsed({"node": [1, 2]}, 4)
     lines = str(refused.value).splitlines()
     assert any(
-        line.startswith("x.yaml:") and "`count` is 4, and the sweep has 2 points: a node measures whole points" in line
+        line.startswith("x.yaml:") and "`count` is 4, but the sweep has only 2 points, and each node needs one" in line
         for line in lines
     ), lines
-    assert any("`node` is a column that the table of a sweep over nodes has" in line for line in lines), lines
+    assert any("`node` is a column in the table of a sweep over nodes" in line for line in lines), lines
 
 
 def test_a_coordinator_that_is_killed_leaves_the_parts_working_and_nothing_is_repeated(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_a_coordinator_that_is_killed_leaves_the_parts_working_and_nothing_is_re
     assert (shown["purpose"], shown["planned"], shown["runs"]) == ("a sweep on nodes", 16, {"done": 16})
     for folder in (campaign, campaign / "nodes/01"):
         refused = unperturbed(tmp_path, "check", folder)
-        assert refused.returncode == 2 and "which gives no verdict: its table is" in refused.stderr
+        assert refused.returncode == 2 and "which has no verdicts: use its table" in refused.stderr
     # Extended: each node makes the further repetitions of its own points.
     spec.write_text(spec.read_text().replace("repetitions: 2", "repetitions: 3"))
     assert unperturbed(tmp_path, "run", spec).returncode == 0
@@ -163,9 +163,9 @@ def test_points_that_fail_and_a_node_that_is_refused_are_told(tmp_path: Path) ->
     spec.write_text(spec.read_text().replace("repetitions: 2", "repetitions: 3"))
     refused = unperturbed(tmp_path, "run", spec)
     assert refused.returncode == 1
-    assert "part 01 is given up: the node part-01 differs from" in " ".join(refused.stderr.split())
+    assert "part 01 is given up: node part-01 differs from the first node" in " ".join(refused.stderr.split())
     missing = read_sweep_facts(campaign)["missing"]
-    assert len(missing) == 3 + 7 and any("part 01 ended before" in item["why"] for item in missing)
+    assert len(missing) == 3 + 7 and any("part 01 ended earlier" in item["why"] for item in missing)
     assert read_sweep(campaign)[0].height == 14
 
 
@@ -178,8 +178,9 @@ def test_nodes_that_count_otherwise_do_not_fill_one_column(tmp_path: Path) -> No
     (campaign / "nodes/counting.json").write_text(json.dumps(first))
     shown = unperturbed(tmp_path, "run", spec)
     assert shown.returncode == 1
-    assert "counts differently than alpha, which began (main): a column cannot be counted by two sources" in " ".join(
-        shown.stderr.split()
+    assert (
+        "counts differently from the first node, alpha (main), but one column cannot come from two sources"
+        in " ".join(shown.stderr.split())
     )
 
 

@@ -155,7 +155,7 @@ def test_runs_say_what_they_are_of_and_those_of_another_program_are_refused(meas
 
     Baseline(runs["baseline"], metrics=["PAPI_TOT_INS", "PAPI_SR_INS"]).inner(runs["steps"])
     with pytest.raises(
-        DataError, match=f"program is {named}, the baseline's is bzip2 0123; compare runs with the same settings"
+        DataError, match=f"program is {named}, the baseline's is bzip2 0123: compare runs with the same settings"
     ):
         Baseline(of("bzip2 0123", runs["baseline"]), metrics=["PAPI_TOT_INS", "PAPI_SR_INS"]).inner(runs["steps"])
 
@@ -166,7 +166,7 @@ def test_runs_say_what_they_are_of_and_those_of_another_program_are_refused(meas
     refused = unperturbed(measured, "run", spec)
     assert refused.returncode == 2
     assert (
-        f"the program has changed since this campaign was started (it was {named}, it is now {changed})"
+        f"the program has changed since this campaign was started (it was {named}, and is now {changed})"
         in refused.stderr
     )
     assert "Traceback" not in refused.stderr

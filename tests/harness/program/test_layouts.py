@@ -112,7 +112,7 @@ def test_a_build_without_layouts_stands_as_it_is(tmp_path: Path) -> None:
     put_in_place(built.folder, AS_BUILT)
     assert layout_notes(built.folder) == ()
     assert not (tmp_path / "00" / "toolchain" / "links").exists()
-    with pytest.raises(RunError, match="was not built in layout 1"):
+    with pytest.raises(RunError, match="has no layout 1: remove the campaign's builds folder"):
         put_in_place(built.folder, 1)
     noted = project.build()
     assert noted.folder == built.folder
@@ -132,7 +132,7 @@ def test_a_damaged_file_about_a_build_is_no_traceback(project: Project, content:
     built = project.build()
     project.make(built.folder, AS_BUILT)
     layouts_module._recipe_file(built.folder).write_text(content)
-    with pytest.raises(RunError, match=r"the file is damaged .*; remove the campaign's builds folder"):
+    with pytest.raises(RunError, match=r"is damaged .*: remove the campaign's builds folder"):
         put_in_place(built.folder, AS_BUILT)
     (project.folder / "00" / "built.json").write_text(content)
     again = project.build()
@@ -179,10 +179,10 @@ def test_a_library_and_a_program_with_static_initialisers_by_cmake(tmp_path: Pat
         assert len({places[name] for places in found.values()}) > 1, name
     assert len(layout_notes(tree)) == 2
     assert layout_notes(tree)[1].startswith(
-        "b/prog keeps the order of its objects in every layout, and only padding varies ("
+        "b/prog keeps the order of its objects in every layout; only padding varies ("
     )
     assert "main.cc.o" not in layout_notes(tree)[1]
-    assert layout_notes(tree)[1].endswith("four.cc.o: it has initialisers or finalisers (.init_array)).")
+    assert layout_notes(tree)[1].endswith("four.cc.o: contains initialisers or finalisers (.init_array)).")
 
 
 def test_a_program_that_is_moved_and_copied_after_its_link_is_linked_again(tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ def test_a_program_that_is_moved_and_copied_after_its_link_is_linked_again(tmp_p
     ("command", "reason"),
     [
         ("make CC={cc} && strip prog", "prog was changed after it was linked"),
-        ("make CC={cc} && rm a.o", "a repeated link failed (exit code 1): gcc -o prog main.o a.o b.o c.o"),
+        ("make CC={cc} && rm a.o", "repeating a link failed (exit code 1): gcc -o prog main.o a.o b.o c.o"),
         (
             "cat main.c a.c b.c c.c | {cc} -O2 -x c - -o prog",
             "cannot repeat a link that read its source from standard input: gcc -O2 -x c - -o prog",
@@ -227,7 +227,7 @@ def test_where_a_link_does_not_do_the_whole_build_is_made_again(tmp_path: Path, 
         contents[number] = (tree / "prog").read_bytes()
         assert output(tree) == OUTPUT
     assert way(tree) == reason
-    assert layout_notes(tree)[0] == f"Every layout is a whole build: {reason}."
+    assert layout_notes(tree)[0] == f"Every layout needs a complete build: {reason}."
     assert len(set(contents.values())) == 3
     for number in (0, 2, 1):
         (tree / "left by a run").touch()
@@ -241,11 +241,11 @@ def test_a_link_that_fails_later_is_an_error_and_no_other_kind_of_layout(tmp_pat
     tree = project.build().folder
     project.make(tree, 1)
     (tree / "a.o").unlink()
-    with pytest.raises(RunError, match="a repeated link failed"):
+    with pytest.raises(RunError, match="repeating a link failed"):
         project.make(tree, 2)
     put_in_place(tree, 1)
     assert output(tree) == OUTPUT
-    with pytest.raises(RunError, match="layouts/002 is gone"):
+    with pytest.raises(RunError, match="layouts/002 is missing"):
         put_in_place(tree, 2)
 
 
@@ -260,7 +260,7 @@ def test_a_linker_that_was_killed_changes_no_way_of_making_layouts(
         calls.append(arguments)
         if len(calls) == 1:
             (tree / "prog").write_bytes(b"half a program")
-            raise RunError("a repeated link failed: collect2: fatal error: ld terminated with signal 9 [Killed]")
+            raise RunError("repeating a link failed: collect2: fatal error: ld terminated with signal 9 [Killed]")
         original(*arguments)
 
     monkeypatch.setattr(layouts_module, "relink", killed_at_first)

@@ -23,9 +23,9 @@ def test_what_disturbed_a_run_is_said():
         [*runs, state("0005", steal=1.0), state("0006", swap=12), state("0007", switches=50_000)]
     )
     assert found == {
-        "0005": "10% of the CPU time in demand stolen by other guests of the machine",
-        "0006": "12 MiB swapped out meanwhile",
-        "0007": "5,000 context switches per second, where 200 are usual",
+        "0005": "10% of the demanded CPU time stolen by other guests of the machine",
+        "0006": "12 MiB swapped out during the run",
+        "0007": "5,000 context switches per second (median of all runs: 200)",
     }
 
 
@@ -39,4 +39,4 @@ def test_stolen_time_is_a_share_of_what_all_processors_had_work_for():
     assert describe_disturbances([state("0001", steal=6.4, busy=633.6)]) == {}
     # One of 64 processors is busy, and half of its time is stolen.
     found = describe_disturbances([state("0002", steal=5.0, busy=5.0)])
-    assert found["0002"].startswith("50% of the CPU time in demand stolen")
+    assert found["0002"].startswith("50% of the demanded CPU time stolen")

@@ -124,7 +124,7 @@ def test_faults_of_the_key_have_line_column_and_advice(distribution: Path, spec:
         f"f:{line}:1: `watts` is missing in `power` (most watts)"
     ]
     assert _faults(f"{SMALL_EXAMPLE}power: 90\n", spec.parent) == [
-        f"f:{line}:8: expected a mapping, not the number 90; its keys: watts, domain"
+        f"f:{line}:8: expected a mapping, not the number 90; valid keys: watts, domain"
     ]
     assert _faults(f"{SMALL_EXAMPLE}powr: {{watts: 90}}\n", spec.parent) == [
         f"f:{line}:1: unknown key `powr`; did you mean `power`?"
@@ -164,12 +164,12 @@ def test_a_key_whose_model_is_lax_or_whose_name_is_taken_is_refused(distribution
         )
     )
     with pytest.raises(
-        HostError, match=r"power_key:POWER of power .* TypeError: the model of the key power must derive"
+        HostError, match=r"power_key:POWER of power .* TypeError: the model of spec key power must derive"
     ):
         load_spec(spec)
     (distribution / "power_key.py").write_text(TOY.replace('"power", Power', '"measure", Power'))
     sys.modules.pop("power_key", None)
-    with pytest.raises(HostError, match=r"two extensions of .* are named measure"):
+    with pytest.raises(HostError, match=r"two distributions define the spec key measure"):
         load_spec(spec)
 
 

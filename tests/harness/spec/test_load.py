@@ -229,23 +229,24 @@ def test_faults_carry_the_name_that_the_user_gave(tmp_path: Path, monkeypatch: p
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "spec.yaml:1:1: the spec is empty: `unperturbed schema` lists its keys"),
-        (b" \n\n", "spec.yaml:1:1: the spec is empty: `unperturbed schema` lists its keys"),
+        (b"", "spec.yaml:1:1: the spec is empty: `unperturbed schema` lists the keys of a spec"),
+        (b" \n\n", "spec.yaml:1:1: the spec is empty: `unperturbed schema` lists the keys of a spec"),
         (
             b"\x7f\x02\x01\x01\x00",
-            "spec.yaml:1:1: the character U+007F is not allowed in a text: the file is binary or damaged",
+            "spec.yaml:1:1: the character U+007F is not allowed in YAML: the file is binary or damaged",
         ),
         (
             b"\x89\r\n",
-            "spec.yaml:1:1: byte 0x89 is not UTF-8: the file is binary or in another encoding; save it as UTF-8 text",
+            "spec.yaml:1:1: byte 0x89 is not UTF-8: the file is binary or has a different encoding; save it as UTF-8 "
+            "text",
         ),
         (
             b"name: x\n" * 1_300_000,
-            "spec.yaml:1:1: the file is larger than 1 MiB: this cannot be a spec; check the file's name",
+            "spec.yaml:1:1: the file is larger than 1 MiB, so it cannot be a spec: check the file's name",
         ),
         (
             b"[" * 1_000_000,
-            "spec.yaml:1:21: lists and mappings are nested more than 20 deep: a spec needs 5 levels at most",
+            "spec.yaml:1:21: lists and mappings are nested more than 20 levels deep: a spec needs at most 5 levels",
         ),
     ],
     ids=["empty", "blank", "control character", "not UTF-8", "10 MB", "deep"],
@@ -261,9 +262,9 @@ def test_files_that_are_no_specs_get_one_message(
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match=r"none\.yaml: no such file; name the YAML file of a spec$"):
+    with pytest.raises(SpecError, match=r"none\.yaml: no such file; give the YAML file of a spec$"):
         load_spec(tmp_path / "none.yaml")
-    with pytest.raises(SpecError, match=r": not a file; name the YAML file of a spec$"):
+    with pytest.raises(SpecError, match=r": not a file; give the YAML file of a spec$"):
         load_spec(tmp_path)
 
 
@@ -272,7 +273,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     file = tmp_path / "spec.yaml"
     file.write_text(MINIMAL)
     file.chmod(0)
-    with pytest.raises(SpecError, match="the file cannot be read: Permission denied"):
+    with pytest.raises(SpecError, match="cannot read the file: Permission denied"):
         load_spec(file)
 
 

@@ -32,22 +32,22 @@ def test_data_files(tmp_path: Path) -> None:
     pl.DataFrame({"a": [1]}).write_parquet(tmp_path / "trace")
     assert "a Parquet file" in _refused(tmp_path / "trace")
     (tmp_path / "packed.yaml").write_bytes(gzip.compress(b"name: x\n"))
-    assert "compressed by gzip, not a spec; unpack it first" in _refused(tmp_path / "packed.yaml")
+    assert "this is a file compressed with gzip, not a spec; unpack it first" in _refused(tmp_path / "packed.yaml")
     with sqlite3.connect(tmp_path / "campaign.sqlite") as database:
         database.execute("CREATE TABLE t (a)")
     database.close()
     assert f"`unperturbed check {tmp_path}`" in _refused(tmp_path / "campaign.sqlite")
-    assert "a campaign's folder" in _refused(tmp_path)
+    assert "this is the folder of a campaign, not a spec" in _refused(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("name", "text", "what"),
     [
         ("go", "#!/bin/sh\nmake\n", "a script"),
-        ("x", "<!DOCTYPE html>\n", "a page"),
+        ("x", "<!DOCTYPE html>\n", "an HTML or XML document"),
         ("x", "#include <stdio.h>\n", "source code in C"),
         ("x", "import sys\nprint(1)\n", "a Python program"),
-        ("x", "a,b,c\n1,2,3\n", "a table (CSV)"),
+        ("x", "a,b,c\n1,2,3\n", "a CSV table"),
         ("Makefile", "all:\n\techo\n", "a makefile"),
         ("README.md", "# Read me\n", "a document"),
     ],

@@ -135,6 +135,6 @@ def test_a_metric_of_perfs_tables_is_no_hardware_metric(tmp_path: Path) -> None:
     with pytest.raises(SpecError) as caught:
         parse_spec(text, "s.yaml", tmp_path)
     assert str(caught.value) == (
-        "s.yaml:6:34: unknown metric `perf-metric:ipc`; a metric of perf's tables is computed: list it under "
-        "`derived`, as in `mine: perf-metric:ipc`"
+        "s.yaml:6:34: unknown metric `perf-metric:ipc`; list a metric from perf's tables under `derived`, as in "
+        "`mine: perf-metric:ipc`"
     )

@@ -90,11 +90,11 @@ _FORMS = "write a number with its unit, such as `500 us`, `10 ms`, `1.5 s`, `2 m
         ("10 ms 5 us", f"`10 ms 5 us` is not a duration; {_FORMS}"),
         ("٣ ms", f"`٣ ms` is not a duration; {_FORMS}"),
         ("x" * 100, f"`{'x' * 60}…` is not a duration; {_FORMS}"),
-        ("0 s", f"`0 s` is not a duration; {_FORMS}"),
-        ("0.1 ns", f"`0.1 ns` is not a duration; {_FORMS}"),
-        ("10 sec", f"`sec` is not a unit of a duration: use {', '.join(DURATION_UNITS)}"),
-        ("10 KiB", f"`KiB` is not a unit of a duration: use {', '.join(DURATION_UNITS)}"),
-        ("9000 h", "`9000 h` is more than a year"),
+        ("0 s", f"`0 s` is shorter than 1 ns; {_FORMS}"),
+        ("0.1 ns", f"`0.1 ns` is shorter than 1 ns; {_FORMS}"),
+        ("10 sec", f"`sec` is not a unit for a duration: use {', '.join(DURATION_UNITS)}"),
+        ("10 KiB", f"`KiB` is not a unit for a duration: use {', '.join(DURATION_UNITS)}"),
+        ("9000 h", "`9000 h` is longer than a year: write a shorter time"),
     ],
 )
 def test_what_is_no_duration(value: object, message: str) -> None:
@@ -125,13 +125,15 @@ def test_sizes(text: str, size: int) -> None:
         (64, "`64` has no unit; write a number with its unit, such as `64 B`, `32 KiB` or `1 MB`"),
         (
             "1.5 B",
-            "`1.5 B` is not a whole number of bytes; write a number with its unit, such as `64 B`, `32 KiB` or `1 MB`",
+            "`1.5 B` is not a positive whole number of bytes; write a number with its unit, such as `64 B`, `32 KiB` "
+            "or `1 MB`",
         ),
         (
             "0 B",
-            "`0 B` is not a whole number of bytes; write a number with its unit, such as `64 B`, `32 KiB` or `1 MB`",
+            "`0 B` is not a positive whole number of bytes; write a number with its unit, such as `64 B`, `32 KiB` or "
+            "`1 MB`",
         ),
-        ("1 k", f"`k` is not a unit of a size: use {', '.join(SIZE_UNITS)}"),
+        ("1 k", f"`k` is not a unit for a size: use {', '.join(SIZE_UNITS)}"),
     ],
 )
 def test_what_is_no_size(value: object, message: str) -> None:
@@ -163,17 +165,17 @@ _CACHE_FORMS = "write `32 KiB 8-way 64 B` (size, ways, line), or a mapping {size
         ("32 KiB 8 64 B", f"`32 KiB 8 64 B` is not a cache; {_CACHE_FORMS}"),
         ("32 8-way 64 B", "`32` has no unit; write a number with its unit, such as `64 B`, `32 KiB` or `1 MB`"),
         ("32 KiB 0-way 64 B", "a cache needs at least 1 way"),
-        ("32 KiB 8-way 16 B", "cannot simulate a cache line of 16 B: use a power of two from 32 B on"),
-        ("33 KiB 8-way 96 B", "cannot simulate a cache line of 96 B: use a power of two from 32 B on"),
+        ("32 KiB 8-way 16 B", "cannot simulate a cache line of 16 B: use a power of two, at least 32 B"),
+        ("33 KiB 8-way 96 B", "cannot simulate a cache line of 96 B: use a power of two, at least 32 B"),
         (
             "64 B 1-way 64 B",
-            "64 B does not consist of 1 ways of 64 B lines: the size must be a multiple of ways × line, and more than "
-            "one line",
+            "a cache of 64 B cannot have 1 ways of 64 B lines: the size must be a multiple of ways × line, and larger "
+            "than one line",
         ),
         (
             "1000 B 2-way 64 B",
-            "1000 B does not consist of 2 ways of 64 B lines: the size must be a multiple of ways × line, and "
-            "more than one line",
+            "a cache of 1000 B cannot have 2 ways of 64 B lines: the size must be a multiple of ways × line, and "
+            "larger than one line",
         ),
         (
             "48 KiB 8-way 64 B",

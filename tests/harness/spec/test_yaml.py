@@ -91,51 +91,51 @@ def test_aliases_stand_where_they_are_used() -> None:
         (
             "a: 1\nb: 2\na: 3\n",
             {"a": 1, "b": 2},
-            ["f:3:1: duplicate key `a` (first in line 1); remove one"],
+            ["f:3:1: duplicate key `a` (first on line 1); remove one"],
         ),
         ("1: a\n", {"1": "a"}, ['f:1:1: the key `1` is a number in YAML; quote it: "1"']),
-        ("no: a\n", {"no": "a"}, ['f:1:1: the key `no` is a truth value in YAML; quote it: "no"']),
+        ("no: a\n", {"no": "a"}, ['f:1:1: the key `no` is a boolean in YAML; quote it: "no"']),
         ("'1': a\n", {"1": "a"}, []),
-        ("~: a\n", {}, ['f:1:1: the key `~` means "nothing" in YAML']),
+        ("~: a\n", {}, ['f:1:1: the key `~` is null in YAML; quote it: "~"']),
         ("?\n: b\n", {}, ["f:1:2: a key is missing before the `:`"]),
-        ("? [x]\n: b\n", {}, ["f:1:3: a list or a mapping cannot be a key; quote text that begins with `{` or `[`"]),
+        ("? [x]\n: b\n", {}, ["f:1:3: a list or a mapping cannot be a key; quote text that starts with `{` or `[`"]),
         (
             "a: !x b\n",
             {"a": "b"},
-            ["f:1:4: `!x` is a YAML tag, which a spec cannot have; quote text that begins with `!`"],
+            ["f:1:4: the YAML tag `!x` is not allowed in a spec: quote text that starts with `!`"],
         ),
         (
             "a: !!python/object/apply:os.system [x]\n",
             {"a": ["x"]},
             [
-                "f:1:4: `!!python/object/apply:os.system` is a YAML tag, which a spec cannot have; quote text that "
-                "begins with `!`"
+                "f:1:4: the YAML tag `!!python/object/apply:os.system` is not allowed in a spec: quote text that "
+                "starts with `!`"
             ],
         ),
         (
             "a: *b\nc: 1\n",
             {"a": None, "c": 1},
-            ["f:1:4: `*b` repeats an anchor `&b` that is not above it; quote text that begins with `*`"],
+            ["f:1:4: the alias `*b` has no anchor `&b` above it: quote text that starts with `*`"],
         ),
         (
             "a: &a [*a]\n",
             {"a": [None]},
-            ["f:1:8: `*a` repeats an anchor `&a` that is not above it; quote text that begins with `*`"],
+            ["f:1:8: the alias `*a` has no anchor `&a` above it: quote text that starts with `*`"],
         ),
         (
             'a: ["\\0", x]\n',
             {"a": [None, "x"]},
-            ["f:1:5: an escape in this text stands for a control character, which a spec cannot hold"],
+            ["f:1:5: this text has an escape sequence for a control character, which is not allowed in a spec"],
         ),
         (
             'a: "\\ud800"\n',
             {"a": None},
-            ["f:1:4: an escape in this text stands for a control character, which a spec cannot hold"],
+            ["f:1:4: this text has an escape sequence for a control character, which is not allowed in a spec"],
         ),
         (
             "<<: {a: 1}\n",
             {},
-            ["f:1:1: the merge key `<<` is not supported: write the keys out, or repeat a whole value by its alias"],
+            ["f:1:1: the merge key `<<` is not supported: write out the keys, or reuse a whole value by its alias"],
         ),
     ],
 )
@@ -148,77 +148,84 @@ def test_faults_that_do_not_hinder_the_rest(text: str, data: object, messages: l
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "f:1:1: the spec is empty: `unperturbed schema` lists its keys"),
-        ("# nothing\n", "f:1:1: the spec is empty: `unperturbed schema` lists its keys"),
-        ("a: 1\nb\0c: 2\n", "f:2:2: the character U+0000 is not allowed in a text: the file is binary or damaged"),
-        ("a: \ud800\n", "f:1:4: the character U+D800 is not allowed in a text: the file is binary or damaged"),
-        ("a:\n\tb: 1\n", "f:2:1: a tab is not allowed here: YAML requires spaces"),
-        ("a: @b\n", 'f:1:4: text that begins with `@` must be quoted: "@…"'),
-        ("a: %b\n", 'f:1:4: text that begins with `%` must be quoted: "%…"'),
-        ("a: *.c\n", 'f:1:4: text that begins with `*` must be quoted: "*…"'),
-        ("a: &.c\n", 'f:1:4: text that begins with `&` must be quoted: "&…"'),
-        ("a: !x!y z\n", 'f:1:4: text that begins with `!` must be quoted: "!…"'),
-        ("a: b: c\n", "f:1:5: a second `: ` in one line: text that holds `: ` must be quoted as a whole"),
+        ("", "f:1:1: the spec is empty: `unperturbed schema` lists the keys of a spec"),
+        ("# nothing\n", "f:1:1: the spec is empty: `unperturbed schema` lists the keys of a spec"),
+        ("a: 1\nb\0c: 2\n", "f:2:2: the character U+0000 is not allowed in YAML: the file is binary or damaged"),
+        ("a: \ud800\n", "f:1:4: the character U+D800 is not allowed in YAML: the file is binary or damaged"),
+        ("a:\n\tb: 1\n", "f:2:1: a tab is not allowed here: use spaces"),
+        ("a: @b\n", 'f:1:4: text that starts with `@` must be quoted: "@…"'),
+        ("a: %b\n", 'f:1:4: text that starts with `%` must be quoted: "%…"'),
+        ("a: *.c\n", 'f:1:4: text that starts with `*` must be quoted: "*…"'),
+        ("a: &.c\n", 'f:1:4: text that starts with `&` must be quoted: "&…"'),
+        ("a: !x!y z\n", 'f:1:4: text that starts with `!` must be quoted: "!…"'),
+        ("a: b: c\n", "f:1:5: a second `: ` in one line: text that contains `: ` must be quoted as a whole"),
         (
             "a: 1\n  b: 2\n",
-            "f:2:4: `:` is not allowed here: is this line indented deeper than the line above, which has a value "
-            "already?",
+            "f:2:4: `:` is not allowed here: is this line indented deeper than the line above, which already has a "
+            "value?",
         ),
         ("a:1\nb: 2\n", "f:1:1: `a:1`: a space is missing after the `:`"),
         ("x:\n  a:1\n  b: 2\n", "f:2:3: `a:1`: a space is missing after the `:`"),
         (
             "a: {b}/c\n",
-            'f:1:7: there is text after a closed brace or quote: quote the whole, as in run: "{build}/program"',
+            "f:1:7: unexpected text after a closing brace, bracket or quote: quote the whole value, as in run: "
+            '"{build}/program"',
         ),
         (
             "a:\n    b: 1\n  c: 2\n",
-            "f:3:3: this line fits neither the mapping nor the list that begins in line 1: check its indentation",
+            "f:3:3: this line does not continue the mapping or list that starts on line 1: check its indentation",
         ),
-        ("a: 1\n- b\n", "f:2:1: a list item is among the keys of the mapping that begins in line 1"),
+        ("a: 1\n- b\n", "f:2:1: unexpected list item among the keys of the mapping that starts on line 1"),
         (
             "- a\nb: 1\n",
-            "f:2:1: this line fits neither the mapping nor the list that begins in line 1: check its indentation",
+            "f:2:1: this line does not continue the mapping or list that starts on line 1: check its indentation",
         ),
         (
             "a: [1, 2\nb: 3\n",
-            "f:1:4: the list that opens here is not closed: a `,` or `]` is missing (noticed in line 2)",
+            "f:1:4: the list that starts here is not closed: a `,` or `]` is missing (detected on line 2)",
         ),
-        ("a: {b: 1\n", "f:1:4: the mapping that opens here is not closed: a `,` or `}` is missing (noticed in line 2)"),
+        (
+            "a: {b: 1\n",
+            "f:1:4: the mapping that starts here is not closed: a `,` or `}` is missing (detected on line 2)",
+        ),
         ("a: [1,,2]\n", "f:1:7: a value is missing before `,`"),
         ("a: }\n", "f:1:4: a value is missing before `}`"),
-        ("a: 'b\nc: 1\n", "f:1:4: the quote that opens here is never closed"),
+        ("a: 'b\nc: 1\n", "f:1:4: the quote that starts here is never closed"),
         (
             'a: "\\d"\n',
-            "f:1:6: unknown escape: in double quotes write `\\\\`, or use single quotes",
+            "f:1:6: unknown escape sequence: write `\\\\` for a backslash in double quotes, or use single quotes",
         ),
         (
             "a: 1\nbcd\ne: 2\n",
-            "f:2:1: this line is neither `key: value` nor part of a longer value: is a `:` missing, or the indentation "
-            "wrong?",
+            "f:2:1: this line is neither `key: value` nor part of a longer value: is a `:` missing, or is the "
+            "indentation wrong?",
         ),
-        ("a: - b\n", "f:1:4: a list with `-` begins on a line of its own; in one line write `[a, b]`"),
+        ("a: - b\n", "f:1:4: a list with `-` must start on its own line; within a line, write `[a, b]`"),
         (
             "a: | b\n",
-            "f:1:6: nothing may follow `|` or `>` in its line, and its text is indented by spaces; quote text that "
-            "begins so",
+            "f:1:6: a line must end after `|` or `>`, and the text below must be indented with spaces; quote text that "
+            "starts with `|` or `>`",
         ),
         (
             "a: 1\n---\nb: 2\n",
-            "f:2:1: a second document begins here (`---`): a spec is one document; put the other into its own file",
+            "f:2:1: a second document starts here (`---`), but a spec is one document: move the other to its own file",
         ),
         (
             "a: 1\n...\nb\n",
-            "f:3:1: text before the first key or after the end: a spec is one mapping, without lines that "
-            "begin with `%`",
+            "f:3:1: unexpected text before the first key or after the end: a spec is one mapping, without lines that "
+            "start with `%`",
         ),
         (
             "%YAML 3.0\n---\na: 1\n",
-            "f:1:1: text before the first key or after the end: a spec is one mapping, without lines that "
-            "begin with `%`",
+            "f:1:1: unexpected text before the first key or after the end: a spec is one mapping, without lines that "
+            "start with `%`",
         ),
         ("%YAML " + "1" * 5000, "f:1:1: a number in a `%YAML` line or a `\\U` escape in double quotes is out of range"),
         ('a: "\\UFFFFFFFF"\n', "f:1:1: a number in a `%YAML` line or a `\\U` escape in double quotes is out of range"),
-        ("- " * 50, f"f:1:41: lists and mappings are nested more than {MAX_DEPTH} deep: a spec needs 5 levels at most"),
+        (
+            "- " * 50,
+            f"f:1:41: lists and mappings are nested more than {MAX_DEPTH} levels deep: a spec needs at most 5 levels",
+        ),
     ],
 )
 def test_syntax_errors_in_plain_words(text: str, message: str) -> None:
@@ -233,7 +240,7 @@ def test_a_billion_laughs_are_refused() -> None:
 
 def test_aliases_cannot_smuggle_depth() -> None:
     lines = ["a0: &a0 [[[[[[[[x]]]]]]]]"] + [f"a{level}: &a{level} [[[[[[*a{level - 1}]]]]]]" for level in range(1, 5)]
-    assert "deep, when its aliases are put in" in _refused("\n".join(lines))
+    assert f"more than {MAX_DEPTH} levels, when its aliases are expanded" in _refused("\n".join(lines))
 
 
 _MIB = 1 << 20
@@ -274,15 +281,15 @@ def test_a_mebibyte_of_anything_ends_in_one_message_or_data(text: str) -> None:
     [
         (
             b"a: 1\n" * (MAX_BYTES // 5 + 1),
-            "f:1:1: the file is larger than 1 MiB: this cannot be a spec; check the file's name",
+            "f:1:1: the file is larger than 1 MiB, so it cannot be a spec: check the file's name",
         ),
         (
             b"a: 1\nb: \xc3\xa4 \xff\n",
-            "f:2:6: byte 0xff is not UTF-8: the file is binary or in another encoding; save it as UTF-8 text",
+            "f:2:6: byte 0xff is not UTF-8: the file is binary or has a different encoding; save it as UTF-8 text",
         ),
         (
             "a: 1\n".encode("utf-16"),
-            "f:1:1: byte 0xff is not UTF-8: the file is binary or in another encoding; save it as UTF-8 text",
+            "f:1:1: byte 0xff is not UTF-8: the file is binary or has a different encoding; save it as UTF-8 text",
         ),
     ],
     ids=["large", "latin-1", "utf-16"],

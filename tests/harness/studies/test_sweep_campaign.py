@@ -80,7 +80,7 @@ def test_a_killed_sweep_goes_on_and_repeats_nothing(finished: Finished) -> None:
     after = _written(finished.campaign)
     assert len(after) == RUNS
     assert {run: after[run] for run in finished.done_before} == finished.done_before
-    assert f"{len(finished.done_before)} of them are done already" in finished.last.stderr
+    assert f"{len(finished.done_before)} runs are already done" in finished.last.stderr
 
 
 def test_the_table_has_a_row_a_point_and_says_what_its_columns_are(finished: Finished) -> None:
@@ -150,8 +150,8 @@ def test_the_terminal_shows_what_the_table_holds(finished: Finished) -> None:
     for name in ("steps", "way", "time_s", "PAPI_TOT_INS", "walked", "instr_step"):
         assert name in said
     assert "saunter, walk" in said
-    assert "PAPI_TOT_CYC is simulated: a formula of the other events, and no time" in said
-    assert "In 6 of 6 rows the program takes less than 20 times what starting any process takes here" in said
+    assert "PAPI_TOT_CYC is computed from simulated events, not measured" in said
+    assert "In 6 of 6 rows, the program takes less than 20 times as long as starting a process" in said
     assert "table.parquet" in said
 
 
@@ -175,10 +175,10 @@ def test_commands_for_campaigns_say_what_the_folder_is(finished: Finished) -> No
     for command in ("check", "report", "merge"):
         done = unperturbed(finished.folder, command, finished.campaign)
         assert done.returncode == 2
-        assert "holds a sweep, which gives no verdict: its table is" in done.stderr
+        assert "contains a sweep, which has no verdicts: use its table" in done.stderr
     done = unperturbed(finished.folder, "partition", finished.spec)
     assert done.returncode == 2
-    assert "this is a sweep" in done.stderr
+    assert "the spec describes a sweep" in done.stderr
     ready = json.loads(unperturbed(finished.folder, "doctor", finished.spec, "--json").stdout)["spec"]
     assert ready["runs"] == RUNS
     assert ready["configurations"] == {"native": 6, "main": 6, "system": 6, "software": 6}
@@ -209,7 +209,7 @@ def test_more_repetitions_go_on_behind_what_is_done(finished: Finished) -> None:
         other = write_sweep_spec(finished.folder, parameters__steps=[0, 1000, 3000])
         refused = unperturbed(finished.folder, "run", other)
         assert refused.returncode == 2
-        assert "holds a campaign of another spec" in refused.stderr
+        assert "contains a campaign of another spec" in refused.stderr
     finally:
         finished.spec.write_text(text)
 
@@ -245,7 +245,7 @@ def test_the_least_time_of_several_native_runs_is_taken(tmp_path: Path) -> None:
 
     fewer = unperturbed(tmp_path, "run", write_sweep_spec(tmp_path, **changes))
     assert fewer.returncode == 0, fewer.stderr
-    assert "3 runs (native 3)\n3 of them are done already" in fewer.stderr
+    assert "3 runs (native 3)\n3 runs are already done" in fewer.stderr
     assert (read_sweep(campaign)[0]["time_s"] > 0.4).all(), "the table has the runs that the spec asks for"
     assert len(_written(campaign)) == 9
 
@@ -259,7 +259,10 @@ def test_a_row_waits_for_no_further_native_run_and_the_table_says_what_it_lacks(
     done = unperturbed(tmp_path, "run", late)
     assert done.returncode == 1
     facts = read_sweep_facts(campaign)
-    assert "In 3 of 3 rows the times are the minimum of fewer than 4 runs: not all were made yet." in facts["notes"]
+    assert (
+        "In 3 of 3 rows, the times are the minimum of fewer than 4 runs, because some runs were not made yet."
+        in facts["notes"]
+    )
     assert not facts["complete"]
     assert not facts["missing"]
     assert read_sweep(campaign)[0].height == 3
@@ -280,7 +283,7 @@ def test_a_further_native_run_that_failed_is_left_alone_once_it_is_not_asked_for
     }
     twice = unperturbed(tmp_path, "run", write_sweep_spec(tmp_path, **changes, campaign__native_runs=2))
     assert twice.returncode == 1, twice.stderr
-    assert "(native-2): the program, unmeasured, ended with exit code 3" in twice.stderr
+    assert "(native-2): the program ended with exit code 3 in a run without measurement" in twice.stderr
     once = unperturbed(tmp_path, "run", write_sweep_spec(tmp_path, **changes))
     assert once.returncode == 0, once.stderr
     assert read_sweep(tmp_path / "campaigns" / "points")[0].height == 2
@@ -306,9 +309,9 @@ def test_what_fails_is_left_out_and_named_and_the_rest_is_kept(tmp_path: Path) -
     for text in (
         "steps=10, way=crash",
         "ended with exit code 9",
-        "gave another result than without measurement",
-        "gave another result than in its first run at this point",
-        "ended without its exit handlers",
+        "result differs from its result without measurement",
+        "result differs from its first run at this point",
+        "ended without running its exit handlers",
     ):
         assert text in done.stderr, text
     with sqlite3.connect(campaign / "campaign.sqlite") as database:
@@ -400,7 +403,7 @@ def test_an_interrupt_leaves_the_table_of_what_is_done(tmp_path: Path) -> None:
     )
     done = unperturbed(tmp_path, "run", limited)
     assert done.returncode == 1
-    assert "max_hours (0.0001) is reached" in done.stderr
+    assert "the time limit (max_hours: 0.0001) is reached" in done.stderr
     assert frame.height < read_sweep(campaign)[0].height < 60
 
 
@@ -413,7 +416,7 @@ def test_a_program_that_fails_everywhere_ends_the_sweep_early(tmp_path: Path) ->
     )
     done = unperturbed(tmp_path, "run", spec)
     assert done.returncode == 1
-    assert "the program failed at each of the first 3 points, so the sweep stops" in done.stderr
+    assert "the sweep stops because the program failed at each of the first 3 points" in done.stderr
     assert "ended with exit code 3" in done.stderr
     assert not (tmp_path / "campaigns" / "points" / "table.parquet").exists()
 
@@ -422,7 +425,7 @@ def test_limits_and_other_hosts_are_refused_before_anything_runs(tmp_path: Path)
     changes = {**NATIVE_ONLY, "parameters": {"n": [1, 2]}, "program__run": "/bin/echo {parameters.n}"}
     done = unperturbed(tmp_path, "run", write_sweep_spec(tmp_path, **changes, campaign__max_runs=1))
     assert done.returncode == 2
-    assert "the plan has 2 runs (2 points × 1 × 1), max_runs allows 1" in done.stderr
+    assert "the plan has 2 runs (points × repetitions × steps: 2 × 1 × 1), but max_runs is 1" in done.stderr
     spec = write_sweep_spec(tmp_path, **changes)
     assert unperturbed(tmp_path, "run", spec).returncode == 0
     with sqlite3.connect(tmp_path / "campaigns" / "points" / "campaign.sqlite") as database:
@@ -433,7 +436,7 @@ def test_limits_and_other_hosts_are_refused_before_anything_runs(tmp_path: Path)
     database.close()
     done = unperturbed(tmp_path, "run", spec)
     assert done.returncode == 3
-    assert "this host now counts differently than when the sweep was started (main)" in done.stderr
+    assert "this host now counts differently from the start of the sweep (main)" in done.stderr
 
 
 def test_a_metric_that_matches_nothing_is_said_before_the_first_run(tmp_path: Path) -> None:
@@ -441,4 +444,4 @@ def test_a_metric_that_matches_nothing_is_said_before_the_first_run(tmp_path: Pa
     done = unperturbed(tmp_path, "run", spec)
     assert done.returncode == 2
     assert "spec.yaml:" in done.stderr
-    assert "no place in the program matches" in done.stderr
+    assert "the program has no site for" in done.stderr

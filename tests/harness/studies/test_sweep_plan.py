@@ -205,7 +205,9 @@ def test_a_plan_that_is_too_large_is_refused_with_its_size() -> None:
     passes = _passes(SIMULATED)
     design = {"points": 100, "repetitions": 2}
     assert check_sweep_budget(_campaign({"n": {"uniform": [1, 9]}}, **design), passes) == 400
-    with pytest.raises(SpecError, match=r"the plan has 400 runs \(100 points × 2 × 2\), max_runs allows 399"):
+    with pytest.raises(
+        SpecError, match=r"the plan has 400 runs \(points × repetitions × steps: 100 × 2 × 2\), but max_runs is 399"
+    ):
         check_sweep_budget(_campaign({"n": {"uniform": [1, 9]}}, **design, max_runs=399), passes)
-    with pytest.raises(SpecError, match="a sweep has at most 999,999"):
+    with pytest.raises(SpecError, match="the limit is 999,999"):
         check_sweep_budget(_campaign({"n": {"uniform": [1, 9]}}, points=100_000, repetitions=6), passes)

@@ -57,7 +57,7 @@ def test_launchers_belong_to_the_compiler():
 
 @pytest.mark.parametrize("flag", ["-save-temps", "-save-temps=obj", "-fmodules-ts", "-fdirectives-only"])
 def test_commands_that_must_not_be_changed_say_why(flag):
-    assert command(f"gcc {flag} -c a.c").reason == f"the command has {flag}"
+    assert command(f"gcc {flag} -c a.c").reason == f"the compiler command uses {flag}"
 
 
 def test_preprocessing():

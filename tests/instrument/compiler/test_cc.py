@@ -45,13 +45,13 @@ def test_one_command_with_a_metrics_file(tmp_path, monkeypatch):
     ("content", "message"),
     [
         (None, "cannot read the metrics file (No such file"),
-        ("software: [", "this is not YAML"),
-        ("- 1", "no mapping `software:`"),
+        ("software: [", "invalid YAML"),
+        ("- 1", "`software:` is missing"),
         (
             "software:\n  f: {entr: f}\n",
-            "metrics.yaml:2:3: software metric 'f': unknown key 'entr' in an event; did you mean 'enter'?",
+            "metrics.yaml:2:3: software metric 'f': unknown key 'entr' in an event: use one of",
         ),
-        ("software:\n  f: !!python/object/apply:os.getcwd []\n", "this is not YAML"),
+        ("software:\n  f: !!python/object/apply:os.getcwd []\n", "invalid YAML"),
     ],
 )
 def test_wrong_metrics_files(tmp_path, content, message):
@@ -66,7 +66,7 @@ def test_wrong_metrics_files(tmp_path, content, message):
 def test_wrong_commands(tmp_path):
     metrics = tmp_path / "metrics.yaml"
     metrics.write_text("software: {}\n")
-    with pytest.raises(SpecError, match="no compiler command"):
+    with pytest.raises(SpecError, match="the compiler command is missing"):
         run_compiler(metrics, [])
     with pytest.raises(HostError, match="cannot run the compiler no-such-compiler"):
         run_compiler(metrics, ["no-such-compiler", "-c", "x.c"])
@@ -90,8 +90,8 @@ def test_every_wrong_event_of_a_metrics_file_is_told_at_its_place(tmp_path):
     lines = str(error.value).splitlines()
     assert [line.partition(": ")[0] for line in lines] == [f"{metrics}:{place}" for place in ("3:5", "5:5", "6:5")]
     assert "did you mean 'enter'?" in lines[0]
-    assert "in: has a meaning with call and write only" in lines[1]
-    assert "add: ')' is not one C expression" in lines[1]
+    assert "in: only call and write events support this filter" in lines[1]
+    assert "add: ')' is not a single C expression" in lines[1]
     metrics.write_text("software:\n  b: {enter: f}\n")
     assert read_metrics(metrics) == {"b": Event("enter", "f")}
 
@@ -107,7 +107,7 @@ def test_a_program_tells_its_counts_once_when_it_is_asked(tmp_path, monkeypatch,
     for command in (["gcc", "-O2", "-c", "x.c"], ["gcc", "x.o", "-o", "prog"]):
         assert run_compiler(metrics, command, runtime=runtime_files(), bounds=BOUNDS, sham=sham) == 0
     (uncounted,) = warnings(capfd)
-    assert uncounted.endswith("warning: allocs (preload) counts in a campaign only, not in what is compiled by hand")
+    assert uncounted.endswith("warning: allocs (preload) is counted only in a campaign, not by `unperturbed cc`")
     for _ in range(2):
         subprocess.run(["./prog"], env={**os.environ, "UNPERTURBED_TOTALS": "totals"}, check=True)
     # Once a run, not by the child that was forked; what is preloaded is not counted by hand.
@@ -128,7 +128,7 @@ def test_metrics_that_count_in_a_campaign_only_are_named_once(tmp_path, monkeypa
         assert run_compiler(metrics, ["gcc", "x.c", "-o", "prog"]) == 0
     (uncounted,) = warnings(capfd)
     assert uncounted.endswith(
-        ": a (preload), b (python), c (probe) count in a campaign only, not in what is compiled by hand"
+        ": a (preload), b (python), c (probe) are counted only in a campaign, not by `unperturbed cc`"
     )
     metrics.write_text("software:\n  a: {preload: malloc}\n")
     assert run_compiler(metrics, ["gcc", "x.c", "-o", "prog"]) == 0
@@ -148,7 +148,7 @@ def test_a_key_that_stands_twice_is_refused_at_its_place(tmp_path, content, plac
     metrics.write_text(content)
     with pytest.raises(SpecError) as error:
         read_metrics(metrics)
-    assert str(error.value) == f"{metrics}:{place}: duplicate key `{key}` (first in line {line}); remove one"
+    assert str(error.value) == f"{metrics}:{place}: duplicate key `{key}` (first on line {line}); remove one"
 
 
 def test_of_a_lone_source_a_name_that_it_holds_is_not_taken_for_misspelt(tmp_path, monkeypatch, capfd):
@@ -160,7 +160,7 @@ def test_of_a_lone_source_a_name_that_it_holds_is_not_taken_for_misspelt(tmp_pat
     )
     assert run_compiler(metrics, ["g++", "-c", "x.cc"]) == 0
     (warning,) = warnings(capfd)
-    assert "enter: geo::Grid::putt; nearest names: geo::Grid::put; looked at x.cc" in warning
+    assert "enter: geo::Grid::putt; nearest names: geo::Grid::put; searched x.cc" in warning
 
 
 def warnings(capfd: pytest.CaptureFixture[str]) -> list[str]:
@@ -178,14 +178,14 @@ def test_a_metric_without_a_place_is_told_once_at_the_link_step(tmp_path, monkey
     assert run_compiler(metrics, ["gcc", "-c", "x.c"]) == 0
     # Of a lone source only what looks misspelt is told: others may hold the rest.
     (first,) = warnings(capfd)
-    assert "software metric 'a': no place in the program matches enter: wrok; nearest names: work" in first
+    assert "software metric 'a': the program has no site for enter: wrok; nearest names: work" in first
     assert run_compiler(metrics, ["gcc", "-c", "y.c"]) == 0
     assert warnings(capfd) == []
     assert run_compiler(metrics, ["gcc", "x.o", "y.o", "-o", "prog"]) == 0
     of_a, of_d = warnings(capfd)
     assert "'a'" in of_a
     assert "'d'" in of_d
-    assert of_d.endswith("looked at x.c, y.c (another source may hold it)")
+    assert of_d.endswith("searched x.c, y.c (another source may contain it)")
     assert run_compiler(metrics, ["gcc", "x.o", "y.o", "-o", "prog"]) == 0
     assert warnings(capfd) == []
 

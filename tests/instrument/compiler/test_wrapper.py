@@ -250,9 +250,9 @@ def test_untouched_commands(shop):
 
 def test_saved_temporaries_are_left_alone_and_logged(shop):
     result = shop.call("-save-temps", "-c", "work.c")
-    assert "unperturbed cc: note: work.c has no counters: the command has -save-temps" in result.stderr
+    assert "unperturbed cc: note: work.c has no counters: the compiler command uses -save-temps" in result.stderr
     assert (shop.folder / "work.i").read_text().count("__unperturbed") == 0
-    assert shop.report.skipped == {"work.c": "the command has -save-temps"}
+    assert shop.report.skipped == {"work.c": "the compiler command uses -save-temps"}
 
 
 def test_a_precompiled_header_is_made_and_used(shop):
@@ -489,7 +489,7 @@ def test_a_rewriting_that_does_not_compile_is_said_and_taken_back(workshop):
     shop = workshop({"work": {"enter": "work", "add": "no_such_name"}})
     shop.write("work.c", "int work(int n) { return n; }\nint main(void) { return work(4); }\n")
     result = shop.call("work.c", "-o", "prog")
-    assert "work.c has no counters: the rewritten text does not compile: work.c:1:" in result.stderr
+    assert "work.c has no counters: the instrumented source does not compile: work.c:1:" in result.stderr
     assert re.search("'no_such_name' undeclared|‘no_such_name’ undeclared", result.stderr)
     assert shop.run(code=4)[1] == {"work": 0}
     assert "no_such_name" in shop.report.skipped["work.c"]
@@ -520,7 +520,7 @@ def test_a_loop_behind_its_pragma(workshop):
     )
     shop.call("-O2", "work.c", "-o", "prog")
     assert shop.run(code=6)[1] == {"loop": 4, "line": 0}
-    assert shop.report.uncounted["line"][0].text == "the statement must follow its #pragma"
+    assert shop.report.uncounted["line"][0].text == "no code can be inserted between the statement and its #pragma"
 
 
 @in_build

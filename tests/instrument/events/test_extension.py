@@ -23,7 +23,7 @@ from unperturbed.instrument.events.kind import FUNCTION, FUNCTION_FORM, matches
 class Goto(CompiledKind):
     name = "goto"
     keys = ("goto",)
-    meaning = "a goto statement of a function is reached: name or glob"
+    meaning = "executions of a function's goto statements: its name or a glob"
     example = "decode"
     pattern = FUNCTION
     form = FUNCTION_FORM
@@ -94,7 +94,7 @@ def test_it_is_compiled_and_counted(folder: Path) -> None:
 def test_a_metric_without_a_site_has_the_nearest_name(folder: Path) -> None:
     (folder / "metrics.yaml").write_text("software:\n  jumps: {goto: jumb}\n")
     result = run(folder, "cc", "--metrics", "metrics.yaml", "--", "gcc", "-O2", "x.c", "-o", "x")
-    assert "no place in the program matches goto: jumb; nearest names: jump" in result.stderr
+    assert "the program has no site for goto: jumb; nearest names: jump" in result.stderr
 
 
 def test_a_spec_may_have_it(folder: Path) -> None:
@@ -104,8 +104,8 @@ def test_a_spec_may_have_it(folder: Path) -> None:
     sites = json.loads(run(folder, "sites", "good.yaml", "--json").stdout)["metrics"]["jumps"]["sites"]
     assert [(site["file"], site["line"]) for site in sites] == [("x.c", 6), ("x.c", 8)]
     refused = run(folder, "sites", "bad.yaml", code=2).stderr
-    assert "goto: '2 jumps' does not have the form of its target: a function's name" in refused
-    assert "in: has a meaning with call and write only, not with goto" in refused
+    assert "goto: '2 jumps' is not a valid target: expected a function's name" in refused
+    assert "in: only call and write events support this filter, not goto events" in refused
 
 
 def test_the_json_schema_has_it(folder: Path) -> None:

@@ -91,16 +91,16 @@ def test_a_metric_without_a_site_is_told_the_nearest_names(built, event, nearest
     shop = built({name: metric.to_json() for name, metric in software.items()})
     (message,) = missing_metrics(shop.report, software).values()
     kind = next(iter(event))
-    assert message.startswith(f"software metric 'wrong': no place in the program matches {kind}: {event[kind]}")
+    assert message.startswith(f"software metric 'wrong': the program has no site for {kind}: {event[kind]}")
     assert f"nearest names: {nearest}" in message
-    assert "looked at sort.c, other.c" in message
+    assert "searched sort.c, other.c" in message
     assert "\n" not in message
 
 
 def test_messages_say_what_else_may_be_wrong(built, workshop):
     software = {"f": parse_event({"enter": "qqqqqqqq", "file": "*.cc"})}
     (message,) = missing_metrics(built({"f": software["f"].to_json()}).report, software).values()
-    assert "enter: qqqqqqqq, file: *.cc; no name is similar" in message
+    assert "enter: qqqqqqqq, file: *.cc; no similar name" in message
     nothing = workshop({}, name="empty").report
     (message,) = missing_metrics(nothing, software).values()
     assert "does the build command use {cc} or {cxx}?" in message
@@ -112,10 +112,10 @@ def test_messages_name_what_could_not_be_counted(workshop):
     shop.write("work.c", "int work(int n) { int inner(int k) { return k + n; } return inner(2); }\n")
     shop.call("-c", "work.c")
     (message,) = missing_metrics(shop.report, software).values()
-    assert "could not look into work.c (work.c:1: libclang: function definition is not allowed here)" in message
+    assert "could not search work.c (work.c:1: libclang: function definition is not allowed here)" in message
     software = {"power": parse_event({"enter": "power"})}
     shop = workshop({"power": {"enter": "power"}}, name="constant")
     shop.write("work.cc", "constexpr int power(int n) { return n * n; }\nint size[power(2)];\n")
     shop.call("-std=c++11", "-c", "work.cc", cxx=True)
     (message,) = missing_metrics(shop.report, software).values()
-    assert message.endswith("that can be counted; work.cc:1: the function runs in the compiler")
+    assert message.endswith("; work.cc:1: the compiler evaluates the function at compile time")

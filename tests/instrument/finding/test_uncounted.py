@@ -52,8 +52,8 @@ def test_what_cannot_be_seen_is_told_with_its_place(workshop):
     assert uncounted(shop, "local") == [(10, "an initialiser"), (14, "address taken")]
     assert uncounted(shop, "many") == [(10, "an initialiser")]
     assert uncounted(shop, "depth") == [(4, "an initialiser")]
-    assert uncounted(shop, "twice") == [(line, "its address is taken") for line in (7, 11, 12)]
-    assert uncounted(shop, "thrice") == [(7, "its address is taken")]
+    assert uncounted(shop, "twice") == [(line, "the function's address is taken") for line in (7, 11, 12)]
+    assert uncounted(shop, "thrice") == [(7, "the function's address is taken")]
     assert uncounted(shop, "elsewhere") == []
 
 
@@ -69,6 +69,6 @@ def test_overloads_and_methods_whose_address_is_taken(workshop):
     )
     shop.call("-O1", "prog.cc", "-o", "prog", cxx=True)
     assert shop.run() == ("26\n", {"all": 1, "one": 1, "method": 1})
-    assert uncounted(shop, "all") == [(5, "its address is taken"), (6, "its address is taken")]
-    assert uncounted(shop, "one") == [(5, "its address is taken")]
-    assert uncounted(shop, "method") == [(7, "its address is taken")]
+    assert uncounted(shop, "all") == [(5, "the function's address is taken"), (6, "the function's address is taken")]
+    assert uncounted(shop, "one") == [(5, "the function's address is taken")]
+    assert uncounted(shop, "method") == [(7, "the function's address is taken")]

@@ -156,9 +156,9 @@ def test_sources_that_are_compiled_by_the_link_itself_are_padded_in_their_order(
     assert distances[0] != distances[1], "they move against each other too"
     ordered = [sorted(at, key=at.__getitem__) for at in found]
     assert ordered[0] == ordered[1] == [f"work_{name}" for name in NAMES]
-    assert why_order_stays(tuple(FILES)) == "no two objects are side by side in the link"
+    assert why_order_stays(tuple(FILES)) == "the link has no adjacent objects to shuffle"
     assert (
-        why_order_stays(("main.o", "libwork.a", "-lm", "-o", "prog")) == "no two objects are side by side in the link"
+        why_order_stays(("main.o", "libwork.a", "-lm", "-o", "prog")) == "the link has no adjacent objects to shuffle"
     )
 
 
@@ -184,9 +184,9 @@ def test_objects_with_static_initialisers_keep_their_order(workshop, compiler):
     expected, _ = shop.run()
     assert expected.startswith("a b c d e f ")
     assert why_order_stays([str(shop.folder / name) for name in objects]).endswith(
-        "a.o: it has initialisers or finalisers (.init_array)"
+        "a.o: contains initialisers or finalisers (.init_array)"
     )
-    assert read_links(shop.toolchain.folder)[0].order == "a.o: it has initialisers or finalisers (.init_array)"
+    assert read_links(shop.toolchain.folder)[0].order == "a.o: contains initialisers or finalisers (.init_array)"
     distances = set()
     for number in range(4):
         with in_layout(shop.toolchain.folder, f"1/a/{number}"):
@@ -203,20 +203,20 @@ def test_objects_with_static_initialisers_keep_their_order(workshop, compiler):
     [
         ((), "int x; int f(void) { return x; }", ""),
         (("-ffunction-sections", "-g", "-m32"), "int x; int f(void) { return x; }", ""),
-        ((), "__attribute__((constructor)) void f(void) {}", "it has initialisers or finalisers (.init_array)"),
+        ((), "__attribute__((constructor)) void f(void) {}", "contains initialisers or finalisers (.init_array)"),
         (
             (),
             "__attribute__((constructor(200))) void f(void) {}",
-            "it has initialisers or finalisers (.init_array.00200)",
+            "contains initialisers or finalisers (.init_array.00200)",
         ),
-        ((), "__attribute__((destructor)) void f(void) {}", "it has initialisers or finalisers (.fini_array)"),
+        ((), "__attribute__((destructor)) void f(void) {}", "contains initialisers or finalisers (.fini_array)"),
         (
             (),
             '__attribute__((section("commands"), used)) int x;',
-            "it has entries of a table that the linker collects (commands)",
+            "contains entries of a table that the linker collects (commands)",
         ),
-        (("-flto",), "int f(void) { return 1; }", "it is link-time-optimised"),
-        (("-flto", "-ffat-lto-objects"), "int f(void) { return 1; }", "it is link-time-optimised"),
+        (("-flto",), "int f(void) { return 1; }", "compiled with link-time optimisation"),
+        (("-flto", "-ffat-lto-objects"), "int f(void) { return 1; }", "compiled with link-time optimisation"),
         (("-fsanitize-coverage=trace-pc", "-pg"), "int f(void) { return 1; }", ""),
     ],
 )
@@ -240,7 +240,7 @@ def test_counting_alone_makes_no_objects_order_matter(workshop):
     )
     shop.call("-c", "z.c")
     reasons = [why_order_matters(str(shop.folder / f"{name}.o")) for name in ("x", "y", "both", "z")]
-    assert reasons == ["", "", "", "it has initialisers or finalisers (.init_array)"]
+    assert reasons == ["", "", "", "contains initialisers or finalisers (.init_array)"]
 
 
 def test_what_is_no_object_is_left_alone(tmp_path):
@@ -251,7 +251,7 @@ def test_what_is_no_object_is_left_alone(tmp_path):
     assert not is_object(str(tmp_path / "gone.o"))
     (tmp_path / "damaged.o").write_bytes(b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x01\x00" + b"\xff" * 60)
     assert is_object(str(tmp_path / "damaged.o"))
-    assert why_order_matters(str(tmp_path / "damaged.o")) == "it cannot be read"
+    assert why_order_matters(str(tmp_path / "damaged.o")) == "not a readable ELF file"
 
 
 @pytest.fixture(scope="module")
@@ -343,12 +343,12 @@ def test_a_link_that_cannot_be_made_again_says_why(project, tmp_path):
     shop.call("-x", "c", "-", "-o", "other", input="int main(void) { return 0; }")
     made, piped = read_links(shop.toolchain.folder)
     (shop.folder / "beta.o").unlink()
-    with pytest.raises(RunError, match=r"repeated link failed \(exit code 1\): gcc (?s:.*)beta\.o"):
+    with pytest.raises(RunError, match=r"repeating a link failed \(exit code 1\): gcc (?s:.*)beta\.o"):
         relink(shop.toolchain.folder, made)
     with pytest.raises(RunError, match="read its source from standard input"):
         relink(shop.toolchain.folder, piped)
     shutil.rmtree(shop.folder)
-    with pytest.raises(RunError, match=r"whose folder .* is gone"):
+    with pytest.raises(RunError, match=r"because its folder .* no longer exists"):
         relink(shop.toolchain.folder, made)
 
 

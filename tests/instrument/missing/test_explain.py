@@ -94,20 +94,20 @@ int main() { return geo::run(3) > 5; }
 }
 
 WRONG_IN_C = [
-    ({"enter": "util_*", "file": "main.c"}, "; util_* is in util.c, which `main.c` leaves out"),
-    ({"call": "util_*", "in": "wrok"}, "; util_* is called in work, main, util_add, which `in: wrok` leaves out"),
-    ({"call": "early", "in": "main"}, "; early is called in work, which `in: main` leaves out"),
-    ({"loop": "early"}, "; early is in main.c, and has no loop"),
-    ({"loop": "early#1"}, "; early is in main.c, and has no loop"),
+    ({"enter": "util_*", "file": "main.c"}, "; util_* is in util.c, which `main.c` excludes"),
+    ({"call": "util_*", "in": "wrok"}, "; util_* is called in work, main, util_add, which `in: wrok` excludes"),
+    ({"call": "early", "in": "main"}, "; early is called in work, which `in: main` excludes"),
+    ({"loop": "early"}, "; early is in main.c, but contains no loop"),
+    ({"loop": "early#1"}, "; early is in main.c, but contains no loop"),
     ({"loop": "wrok#4"}, "; nearest names: work#1"),
-    ({"loop": "main.c:12"}, "; no loop begins on that line; the nearest that have one: main.c:11"),
+    ({"loop": "main.c:12"}, "; no loop begins on that line; nearest lines with a loop: main.c:11"),
     (
         {"line": "main.c:999"},
-        "; no statement begins on that line; the nearest that have one: main.c:18, main.c:16, main.c:15",
+        "; no statement begins on that line; nearest lines with a statement: main.c:18, main.c:16, main.c:15",
     ),
     (
         {"line": "main.c:3"},
-        "; no statement begins on that line; the nearest that have one: main.c:7, main.c:10, main.c:11",
+        "; no statement begins on that line; nearest lines with a statement: main.c:7, main.c:10, main.c:11",
     ),
     ({"line": "man.c:3"}, "; nearest names: main.c:…"),
     ({"write": "lenght"}, "; nearest names: queue.length"),
@@ -117,12 +117,12 @@ WRONG_IN_C = [
     ({"write": "util_sub::cuont"}, "; nearest names: util_sub::count"),
     ({"label": "main::out"}, "; nearest names: work::out"),
     ({"label": "wrok::uot"}, "; nearest names: work::out"),
-    ({"label": "work::uot"}, "; its labels are work::out"),
+    ({"label": "work::uot"}, "; the labels in work are work::out"),
     ({"enter": "work::erly"}, "; nearest names: early"),
     ({"enter": "utl_*"}, "; nearest names: util_add, util_sub"),
     ({"call": "prinft"}, "; nearest names: printf"),
     ({"return": "mian"}, "; nearest names: main"),
-    ({"gauge": "made"}, "; made is the name of work::made"),
+    ({"gauge": "made"}, "; made exists as work::made"),
     ({"gauge": "lenght"}, "; nearest names: queue.length"),
     ({"gauge": "quue.length"}, "; nearest names: queue.length"),
     ({"gauge": "none.c::totl"}, "; nearest names: total"),
@@ -133,17 +133,17 @@ WRONG_IN_CXX = [
     ({"enter": "run::fil"}, "; nearest names: geo::Grid::fill"),
     ({"enter": "geo::gird::put"}, "; nearest names: geo::Grid::put"),
     ({"call": "put", "in": "run"}, "; nearest names: geo::Grid::put"),
-    ({"call": "put", "in": "main"}, "which `in: main` leaves out; nearest names: geo::Grid::put"),
+    ({"call": "put", "in": "main"}, "which `in: main` excludes; nearest names: geo::Grid::put"),
     ({"call": "push_bak"}, "; nearest names: *::push_back"),
     ({"loop": "fill"}, "; nearest names: geo::Grid::fill"),
-    ({"loop": "geo::run"}, "; geo::run is in grid.cc, and has no loop"),
-    ({"gauge": "made"}, "; made is the name of geo::Grid::made"),
+    ({"loop": "geo::run"}, "; geo::run is in grid.cc, but contains no loop"),
+    ({"gauge": "made"}, "; made exists as geo::Grid::made"),
     ({"write": "made"}, "; nearest names: geo::Grid::made"),
     ({"write": "geo::Grid::filled"}, "; nearest names: geo::Grid.filled"),
     ({"write": "filed"}, "; nearest names: geo::Grid.filled"),
 ]
 
-_TOLD = re.compile(r"(?:nearest names:|the nearest that have one:|is the name of|its labels are) ([^;]+)")
+_TOLD = re.compile(r"(?:nearest names:|nearest lines with a \w+:|exists as|the labels in \w+ are) ([^;]+)")
 
 
 def message(shop, event, name: str = "m") -> str:
@@ -154,21 +154,21 @@ def message(shop, event, name: str = "m") -> str:
 SAID_OF_C = [
     (
         {"call": "cmp", "in": "sort_smple"},
-        "; cmp is called in sort_simple, sort_quick, which `in: sort_smple` leaves out",
+        "; cmp is called in sort_simple, sort_quick, which `in: sort_smple` excludes",
     ),
     (
         {"call": "cmp", "in": "main", "file": "a.c"},
-        "; cmp is called in sort_simple, sort_quick, which `in: main` leaves out",
+        "; cmp is called in sort_simple, sort_quick, which `in: main` excludes",
     ),
-    ({"enter": "cmp", "file": "b.c"}, "; cmp is in a.c, which `b.c` leaves out"),
-    ({"loop": "sort_quick#1", "file": "b.c"}, "; sort_quick is in a.c, which `b.c` leaves out"),
-    ({"label": "sort_quick::done", "file": "b.c"}, "; sort_quick is in a.c, which `b.c` leaves out"),
-    ({"write": "counter", "in": "sort_quick"}, "; counter is in sort_simple, which `in: sort_quick` leaves out"),
-    ({"gauge": "b.c::queue.length"}, "; queue is in a.c, which `b.c` leaves out"),
-    ({"label": "sort_quick::zzzz"}, "; its labels are sort_quick::again, sort_quick::done;"),
+    ({"enter": "cmp", "file": "b.c"}, "; cmp is in a.c, which `b.c` excludes"),
+    ({"loop": "sort_quick#1", "file": "b.c"}, "; sort_quick is in a.c, which `b.c` excludes"),
+    ({"label": "sort_quick::done", "file": "b.c"}, "; sort_quick is in a.c, which `b.c` excludes"),
+    ({"write": "counter", "in": "sort_quick"}, "; counter is in sort_simple, which `in: sort_quick` excludes"),
+    ({"gauge": "b.c::queue.length"}, "; queue is in a.c, which `b.c` excludes"),
+    ({"label": "sort_quick::zzzz"}, "; the labels in sort_quick are sort_quick::again, sort_quick::done;"),
     (
         {"gauge": "a.c::queue"},
-        "; a.c:2: a.c::queue is a struct queue; name a part of it: a.c::queue.length, a.c::queue.head",
+        "; a.c:2: a.c::queue is of type struct queue; name a field: a.c::queue.length, a.c::queue.head",
     ),
     ({"gauge": "a.c::queue.tail"}, "; a.c:2: a.c::queue has no field tail; it has length, head"),
 ]
@@ -187,17 +187,17 @@ def test_of_c(workshop):
 
 
 SAID_OF_CXX = [
-    ({"enter": "ns::twice(int)"}, "; overloads of that name: ns::twice(T), ns::twice(double, int);"),
+    ({"enter": "ns::twice(int)"}, "; the overloads of ns::twice are ns::twice(T), ns::twice(double, int);"),
     (
         {"return": "ns::over(string)"},
-        "; overloads of that name: ns::over(const std::string &), ns::over(int (*)(int));",
+        "; the overloads of ns::over are ns::over(const std::string &), ns::over(int (*)(int));",
     ),
     (
         {"enter": "ns::host::lambda3"},
-        "; its lambdas are ns::host::add, ns::host::lambda1, ns::host::lambda2;",
+        "; the lambdas in ns::host are ns::host::add, ns::host::lambda1, ns::host::lambda2;",
     ),
-    ({"gauge": "ns::queue"}, "; b.cc:8: ns::queue is a ns::Q; name a part of it: ns::queue.length"),
-    ({"call": "ns::twice", "in": "ns::host"}, "; twice is called in use, which `in: ns::host` leaves out"),
+    ({"gauge": "ns::queue"}, "; b.cc:8: ns::queue is of type ns::Q; name a field: ns::queue.length"),
+    ({"call": "ns::twice", "in": "ns::host"}, "; twice is called in use, which `in: ns::host` excludes"),
 ]
 
 
@@ -235,7 +235,7 @@ def test_every_name_that_a_message_tells_has_a_site_as_a_target(workshop, texts,
     told = {}
     for (name, event), (_, said) in zip(events.items(), wrong, strict=True):
         assert said in messages[name]
-        assert "no name is similar" not in messages[name]
+        assert "no similar name" not in messages[name]
         kind = next(iter(event))
         names = [
             each for found in _TOLD.findall(messages[name]) for each in found.split(", ") if not each.endswith("…")
@@ -250,8 +250,8 @@ def test_what_cannot_be_read_again_is_said(workshop):
     shop = workshop({"m": {"enter": "wrok"}, "n": {"write": "totl"}})
     shop.write("d.c", "#ifndef SIZE\n#error SIZE\n#endif\nint total;\nint work(void) { total = SIZE; return 1; }\n")
     shop.call("-DSIZE=3", "-c", "d.c")
-    assert "; nearest names: work; looked at d.c" in message(shop, {"enter": "wrok"})
-    assert "; no name is similar in what can be read again, which is not d.c;" in f"{message(shop, {'write': 'totl'})};"
+    assert "; nearest names: work; searched d.c" in message(shop, {"enter": "wrok"})
+    assert "; no similar name found, but d.c could not be parsed again;" in f"{message(shop, {'write': 'totl'})};"
 
 
 def test_a_source_of_a_later_standard_is_read_again(workshop):
@@ -310,6 +310,6 @@ def test_sources_of_configure_are_left_out_and_paths_are_short(workshop):
     conftest.unlink()
     asked.unlink()
     assert [site.file for site in shop.report.sites["n"]] == [str(shop.folder / "src/a.c"), "ztest1.c"]
-    assert message(shop, {"enter": "work"}).endswith("; looked at src/a.c")
+    assert message(shop, {"enter": "work"}).endswith("; searched src/a.c")
     conftest.write_text(main)
     assert "conftest.c" in shop.report.sources, "a file of that name that stays is somebody's own"

@@ -1,4 +1,4 @@
-"""The tests of conditional independence that can be selected by name, found without a list; what a test is."""
+"""Tests of conditional independence: their base class, and the lookup of all tests by name."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of one test of X ⊥ Z | S.
+    """Result of one test of X ⊥ Z | S.
 
     Attributes
     ----------
     independent : bool
         Whether independence is accepted.
     p_value : float
-        Probability of so strong a dependence under independence; NaN for a test that has none (the paper's).
+        Probability of a dependence at least this strong under independence; NaN if the test has no p-value (the paper's
+        test).
     bits : float
-        The test's estimate of the conditional mutual information of X and Z given S, in bits a row; not below 0.
+        The test's estimate of the conditional mutual information of X and Z given S, in bits per row; at least 0.
     determined : str, default ""
-        The one of X and Z that S determines, so that independence is trivial and carries no causal information; empty
-        if neither is.
+        The one of X and Z that S determines, which makes independence trivial and without causal information; empty if
+        S determines neither.
     """
 
     independent: bool
@@ -41,8 +42,8 @@ class IndependenceTest(ABC):
 
     A subclass in a module of `independence.methods`, or behind an entry point in the group
     `unperturbed.independence_tests`, can be selected by its `name` in `learn(…, test=NAME)` and
-    `unperturbed model --test NAME`. Outcomes are the same for (X, Z) and (Z, X); keep those that are slow to compute,
-    since a search repeats questions.
+    `unperturbed model --test NAME`. Outcomes are the same for (X, Z) and (Z, X); cache those that are slow to compute,
+    because a search repeats tests.
     """
 
     name: ClassVar[str] = ""
@@ -50,7 +51,7 @@ class IndependenceTest(ABC):
 
     @classmethod
     def create(cls, data: Data, *, alpha: float, seed: int) -> IndependenceTest:
-        """Return the test on a table, as `learn` uses it.
+        """Return the test for a table, as `learn` creates it.
 
         Parameters
         ----------
@@ -66,11 +67,11 @@ class IndependenceTest(ABC):
         IndependenceTest
             By default `cls(data, alpha=alpha, seed=seed)`.
         """
-        return cls(data, alpha=alpha, seed=seed)  # type: ignore[call-arg]  # one with other parameters overrides
+        return cls(data, alpha=alpha, seed=seed)  # type: ignore[call-arg]  # other parameters: override this
 
     @property
     def screening(self) -> IndependenceTest:
-        """A faster test that is run first; this one then confirms each independence. By default this test itself."""
+        """Faster test that runs first; this test then confirms each independence. By default this test itself."""
         return self
 
     @abstractmethod
@@ -87,10 +88,10 @@ class IndependenceTest(ABC):
         Returns
         -------
         Outcome
-            The verdict with its p-value and the information that the two share.
+            The verdict, its p-value, and the information that the two variables share.
         """
 
 
 def independence_tests() -> dict[str, type[IndependenceTest]]:
-    """Return the tests of conditional independence by name, those of other distributions last."""
+    """Return the tests of conditional independence by name, those of other packages last."""
     return classes_in(__name__, IndependenceTest, group="unperturbed.independence_tests")  # type: ignore[type-abstract]

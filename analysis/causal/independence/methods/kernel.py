@@ -1,13 +1,14 @@
-"""Nonparametric test: kernel mutual information, with a p-value by local permutations; the default test, which uses it.
+"""Nonparametric test by kernel mutual information and local permutations, and the default test, which uses it.
 
-The paper's measure (sections 6.1 and 7.1) without its constants: bandwidths by Silverman's rule, and instead of a
-threshold the distribution of the measure when X is exchanged between rows that are alike in S (Runge, "Conditional
-independence testing based on a nearest-neighbor estimator of conditional mutual information", 2018). Continuous X and Z
-enter as residuals of their regressions on S. That changes nothing of I(X; Z | S), as S is known there, and it leaves
-next to nothing for which rows that are only nearly alike in S would be the wrong ones to exchange.
+The paper's measure (sections 6.1 and 7.1) without its constants: bandwidths follow Silverman's rule, and the threshold
+is replaced by the distribution of the measure when X is exchanged between rows that are similar in S (Runge,
+"Conditional independence testing based on a nearest-neighbor estimator of conditional mutual information", 2018).
+Continuous X and Z enter as residuals of their regressions on S. This does not change I(X; Z | S), which holds S fixed,
+and it removes almost all error from exchanging rows that are only nearly equal in S.
 
-The default test runs the regression test first, which finds most dependences at once. What that cannot find (a
-variance that depends on a parameter, a circle) it reports as independence, so only that verdict is confirmed.
+The default test runs the regression test first, which finds most dependences quickly. The regression test reports
+dependences that it cannot find (a variance that depends on a parameter, a circle) as independence, so the kernel test
+confirms only that verdict.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ from unperturbed.analysis.causal.table.variables import Data, Floats
 Kernel = NDArray[np.float32]
 
 _ALIKE = 8
-"""Rows in the smallest groups within which they are exchanged; there are up to twice as many."""
+"""Minimum number of rows in a group whose rows are exchanged; groups have fewer than twice as many."""
 _LEAST_FREEDOM = 0.05
 _ROWS_A_PARAMETER = 20
-"""Regressions with more parameters make the residuals of both variables alike: influential rows are so in both."""
+"""Rows per parameter: with fewer, residuals of both variables look alike, as the same rows are influential."""
 _ENOUGH_GREATER = 3
-"""Permutations that reach the measured value, after which it is not significant (Besag and Clifford 1991)."""
+"""After this many permutations reach the measured value, it is not significant (Besag and Clifford 1991)."""
 
 
 class CombinedTest(IndependenceTest):
-    """Tests X ⊥ Z | S by two tests with doubled p-values, which keeps the joint error rate at alpha (Bonferroni)."""
+    """Test of X ⊥ Z | S by two tests with doubled p-values, which keep the joint error rate at alpha (Bonferroni)."""
 
     name: ClassVar[str] = "auto"
 
@@ -48,7 +49,7 @@ class CombinedTest(IndependenceTest):
 
     @classmethod
     def create(cls, data: Data, *, alpha: float, seed: int) -> CombinedTest:
-        """Return the test on a table."""
+        """Return the test for a table."""
         return cls(RegressionTest(data, alpha=alpha), KernelTest(data, alpha=alpha, seed=seed), alpha=alpha)
 
     @property
@@ -67,9 +68,9 @@ class CombinedTest(IndependenceTest):
 
 
 class KernelTest(IndependenceTest):
-    """Tests X ⊥ Z | S by kernel mutual information and local permutations.
+    """Test of X ⊥ Z | S by kernel mutual information and local permutations.
 
-    Of a longer table `most_rows`, drawn by the seed, are used: time and memory grow with their square.
+    From a longer table, `most_rows` rows are drawn with the seed: time and memory grow with the square of the rows.
     """
 
     name: ClassVar[str] = "kernel"
@@ -106,7 +107,7 @@ class KernelTest(IndependenceTest):
         by = (cells[:, None] == cells[None, :]).astype(np.float32) if fixed.cells > 1 else np.ones_like(own)
         for curve in curves:
             _gaussian(curve, width, by)
-        # The same seed for the same question, whatever was asked before it.
+        # The same test has the same seed, whatever was tested before.
         random = np.random.default_rng(
             [self._seed, *sorted(self._places[name] for name in (one, other)), *(self._places[name] for name in given)]
         )
@@ -120,7 +121,7 @@ class KernelTest(IndependenceTest):
             made += 1
             null += value
             greater += value >= measured
-        # Stopped early, the p-value is greater/made; else the measured order counts as one of them.
+        # If stopped early, the p-value is greater/made; otherwise the measured order counts as one permutation.
         p_value = greater / made if greater >= _ENOUGH_GREATER else (greater + 1) / (made + 1)
         return Outcome(p_value > self.alpha, float(p_value), max(0.0, float(measured - null / made) / self._rows))
 
@@ -141,7 +142,7 @@ class KernelTest(IndependenceTest):
 
 
 class _Shuffled:
-    """Orders of the rows that exchange only such as are alike in what is held fixed."""
+    """Random orders of the rows that exchange only rows that are similar in the conditioning set."""
 
     def __init__(self, cells: NDArray[np.int64], curves: Sequence[Floats], random: np.random.Generator) -> None:
         self._random = random
@@ -154,13 +155,13 @@ class _Shuffled:
         self._order = np.empty(len(cells), np.int64)
 
     def order(self) -> NDArray[np.int64]:
-        """Return another order: one array for all."""
+        """Return a new random order; all calls return the same array."""
         self._order[self._place] = np.lexsort((self._random.random(len(self._order)), self._group))
         return self._order
 
 
 def _split(points: Floats, rows: NDArray[np.intp], group: NDArray[np.int64]) -> None:
-    """Number groups of neighbours: halves of halves across the widest direction, until they are small."""
+    """Number groups of neighbouring rows: halve the rows along the widest direction until groups are small."""
     if len(rows) < 2 * _ALIKE:
         return
     widest = int(np.argmax(np.ptp(points[rows], axis=0)))

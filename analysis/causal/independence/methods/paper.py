@@ -1,16 +1,16 @@
-"""The paper's own test: kernel mutual information against a fixed threshold.
+"""The paper's own test: kernel mutual information with a fixed threshold.
 
-Lemeire et al., sections 6.1 and 7.1. X and Z are independent given S where
+Lemeire et al., sections 6.1 and 7.1. X and Z are independent given S if
 
     I(X; Z | S) = E log₂ p(xzs) p(s) / (p(xs) p(zs))
 
-is below 0.4 bits, or below 0.2 where X or Z is discrete. Densities are kernel estimates: Gaussian with a bandwidth of 4
-· range / n in each dimension, equality for discrete variables. Of eq. (13) the factor 1/(nb) is one-dimensional and has
-to be 1/(n·∏ b_d); here both cancel. Eq. (11) mixes the integral with the sum over bins; the integral is taken, as a
-mean over draws from the estimated density itself.
+is below 0.4 bits, or below 0.2 if X or Z is discrete. Densities are kernel estimates: Gaussian with a bandwidth of 4 ·
+range / n in each dimension, equality for discrete variables. The factor 1/(nb) in eq. (13) is for one dimension, and
+should be 1/(n·∏ b_d); here both cancel. Eq. (11) mixes the integral with a sum over bins; here the integral is computed
+as a mean over draws from the estimated density itself.
 
-With a bandwidth in proportion to 1/n the value for independent variables grows with n: about 0.15 bits for two uniform
-ones at 50 rows, 0.3 at 100, 1.2 at 400 and 2.1 at 1,000. The other tests are calibrated.
+The bandwidth is proportional to 1/n, so the value for independent variables grows with n: for two uniform variables, it
+is about 0.15 bits at 50 rows, 0.3 at 100, 1.2 at 400 and 2.1 at 1,000. The other tests are calibrated.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ _BANDWIDTH = 4.0
 
 
 class PaperTest(IndependenceTest):
-    """Tests X ⊥ Z | S by the paper's threshold.
+    """Test of X ⊥ Z | S by the paper's threshold.
 
     Parameters
     ----------
     data : Data
         The table.
     seed : int
-        Of the draws over which the integral is a mean.
+        Random seed of the draws.
     draws : int
-        At least so many, as a whole number for each row.
+        Minimum number of draws for the integral, rounded up to the same number for each row.
     continuous_bits, discrete_bits : float
-        Thresholds.
+        Thresholds on the mutual information; the second applies if X or Z is discrete.
     """
 
     name: ClassVar[str] = "paper"
@@ -67,7 +67,7 @@ class PaperTest(IndependenceTest):
 
     @classmethod
     def create(cls, data: Data, *, alpha: float, seed: int) -> PaperTest:  # noqa: ARG003
-        """Return the test on a table; it has thresholds of its own."""
+        """Return the test for a table; it uses its own thresholds instead of `alpha`."""
         return cls(data, seed=seed)
 
     def test(self, one: str, other: str, given: Sequence[str] = ()) -> Outcome:

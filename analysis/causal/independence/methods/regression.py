@@ -1,12 +1,12 @@
-"""Fast test of mixed variables: correlation of the residuals of two variables regressed on the conditioning set.
+"""Fast independence test: correlation of the residuals of two variables regressed on the conditioning set.
 
-X ⊥ Z | S where neither variable's curves (`residuals.Features`) are correlated with the other variable, after each was
-regressed on S cell by cell. Because both are residuals, what a regression misses of S does harm only where it misses
-the same for both (Shah and Peters, "The hardness of conditional independence testing and the generalised covariance
-measure", 2020). Pillai's trace of the canonical correlations has an F distribution whatever is discrete.
+X ⊥ Z | S holds if neither variable's curves (`residuals.Features`) are correlated with the other variable, after each
+was regressed on S cell by cell. Because both are residuals, the misfit of a regression on S does harm only if both
+variables have the same misfit (Shah and Peters, "The hardness of conditional independence testing and the generalised
+covariance measure", 2020). Pillai's trace of the canonical correlations has an F distribution, discrete or not.
 
-A regression on a few columns cannot find that n determines #op, nor that #op determines n: its misfit looks like
-unexplained variance. But rows that are neighbours in n have nearly the same #op if, and only if, n determines it.
+A regression on a few columns cannot find that n determines #op, or that #op determines n: its misfit looks like
+unexplained variance. But neighbouring rows in n have nearly the same #op if, and only if, n determines #op.
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ _JUMPS = 0.05
 class Neighbours:
     """Rows that are neighbours in a continuous variable, within cells."""
 
-    order: Places  # (rows,): Rows in the order of the cells and, in each, of the variable
+    order: Places  # (rows,): Rows sorted by cell and, in each cell, by the variable
     starts: Places  # (values,): Where the rows of each value begin in that order
-    counts: Places  # (values,): How many they are
-    inside: Places  # (any,): Values that have a neighbour on either side in their cell
-    share: Floats  # (any, 1): How far each of these lies between its neighbours, from 0 to 1
+    counts: Places  # (values,): Number of rows of each value
+    inside: Places  # (any,): Values with a neighbour on both sides in their cell
+    share: Floats  # (any, 1): Relative position of each of these between its neighbours, 0 to 1
 
     def unexplained(self, own: Features) -> float:
-        """Return the share of a variable's variance that is left between neighbours, the greater of two.
+        """Return the share of a variable's variance that neighbours do not explain: the larger of two estimates.
 
-        Where rows share a value of the continuous variable: their squares about their mean. And the mean of each value
-        less that on the line between the value before and the value after it, by ranks, so that neither a few large
-        values nor a scale decides. For values without order its mean square is the variance times 1 + w² + (1 − w)²,
-        where w is how far between the two the value lies. The twentieth of the greatest squares is left out for jumps.
-        Both are needed: repetitions of points that were drawn at random agree in all parameters, and yet n does not
-        determine the datatype.
+        The first is the squared deviation of rows that share a value of the continuous variable from their mean. The
+        second is the squared deviation of each value's mean from the line between the means before and after it, in
+        ranks, so neither a few large values nor the scale dominates. For values without order, the mean square of the
+        second is the variance times 1 + w² + (1 − w)², where w is the relative position between the two neighbours. The
+        largest twentieth of the squares is left out to allow for jumps. Both estimates are needed: repeated runs of
+        points drawn at random agree in all parameters, and yet n does not determine the datatype.
         """
         columns = own.scales if own.ranks is None else own.ranks[:, None]
         spread = np.mean((columns - columns.mean(axis=0)) ** 2, axis=0)
@@ -73,7 +73,7 @@ class Neighbours:
         return float(np.max(shares)) if shares else 1.0
 
     def _about_means(self, values: Floats, means: Floats) -> Floats:
-        """Return squared deviations from the mean of rows that share a value; the variance for unordered values."""
+        """Return squared deviations of rows that share a value from their mean, corrected for the number of rows."""
         if len(self.starts) == len(self.order):
             return values[:0]
         many = np.repeat(self.counts, self.counts)
@@ -82,14 +82,14 @@ class Neighbours:
         return np.asarray(left**2 * (many / np.maximum(many - 1, 1))[shared, None])
 
     def _about_lines(self, means: Floats) -> Floats:
-        """Return squared deviations of means from the line between both neighbours in their cell."""
+        """Return squared deviations of means from the line between both neighbours in the cell, scaled to variance."""
         at, share = self.inside, self.share
         apart = means[at] - (1 - share) * means[at - 1] - share * means[at + 1]
         return np.asarray(apart**2 / (1 + share**2 + (1 - share) ** 2))
 
 
 def neighbours_in(by: Features, cells: NDArray[np.int64]) -> Neighbours:
-    """Find which rows of the same cell, `cells` of shape (rows,), are neighbours."""
+    """Find neighbouring rows within each cell; `cells` has shape (rows,)."""
     assert by.ranks is not None
     order = np.lexsort((by.ranks, cells))
     at, cell = by.ranks[order], cells[order]
@@ -103,7 +103,7 @@ def neighbours_in(by: Features, cells: NDArray[np.int64]) -> Neighbours:
 
 
 def _least(squares: Floats) -> Floats:
-    """Return the mean of each column's squares but the greatest."""
+    """Return the mean of each column's squares without the largest share `_JUMPS` of them."""
     return np.asarray(np.sort(squares, axis=0)[: int(np.ceil((1 - _JUMPS) * len(squares)))].mean(axis=0))
 
 
@@ -113,9 +113,9 @@ _CERTAIN = 1e-4
 """A dependence counts as certain below this fraction of alpha."""
 _KEPT_BYTES = 400e6
 _LEFT = 1e-7
-"""A column with less than this share of its variance left has rounding errors only."""
+"""A column with less than this share of its variance left contains only rounding errors."""
 _INDEPENDENT = 1e-8
-"""The same of a direction among columns."""
+"""The same limit for a direction in the space of the columns."""
 
 
 @dataclass(frozen=True)
@@ -132,23 +132,23 @@ class _Residuals:
     """Residuals of a variable given a conditioning set."""
 
     scales: Floats  # (rows, scales): Residuals of the variable's scales
-    orthonormal_scales: Floats  # (rows, at most scales): Orthonormal basis of these
-    orthonormal_curve: Floats  # (rows, at most columns): The same of all that a dependence is looked for in
+    orthonormal_scales: Floats  # (rows, at most scales): Orthonormal basis of the scales
+    orthonormal_curve: Floats  # (rows, at most columns): Orthonormal basis of the curve, which tests use
     unexplained: float  # Share of its variance that the conditioning set leaves
     most_bits: float  # Entropy of a discrete variable, an upper bound of its information
 
 
 class RegressionTest(IndependenceTest):
-    """Tests X ⊥ Z | S by regression.
+    """Test of X ⊥ Z | S by regression.
 
     Parameters
     ----------
     data : Data
         The table.
     alpha : float
-        Independence is accepted where the p-value is above.
+        Significance level: independence is accepted if the p-value is above it.
     determined : float
-        Share of the variance below which what is left of a variable, given others, is taken for nothing.
+        Others determine a variable if they leave less than this share of its variance.
     """
 
     name: ClassVar[str] = "regression"
@@ -168,7 +168,7 @@ class RegressionTest(IndependenceTest):
 
     @classmethod
     def create(cls, data: Data, *, alpha: float, seed: int) -> RegressionTest:  # noqa: ARG003
-        """Return the test on a table; nothing in it is random."""
+        """Return the test for a table; nothing in it is random, so `seed` is ignored."""
         return cls(data, alpha=alpha)
 
     def test(self, one: str, other: str, given: Sequence[str] = ()) -> Outcome:
@@ -180,19 +180,21 @@ class RegressionTest(IndependenceTest):
         return self._outcomes[key]
 
     def unexplained(self, name: str, given: Sequence[str]) -> float:
-        """Return the share of a variable's variance that others do not explain: from 0, determined, to about 1."""
+        """Return the share of a variable's variance that others do not explain: from 0 (determined) to about 1."""
         key = name, frozenset(given)
         if key not in self._shares:
             self._shares[key] = self._residuals_of(*key).unexplained
         return self._shares[key]
 
     def determines(self, given: Sequence[str], name: str) -> bool:
-        """Tell whether some variables determine another."""
+        """Return whether some variables determine another."""
         return bool(given) and self.unexplained(name, given) < self._determined
 
     def p_value_of_residuals(self, residuals: Floats, other: str, given: Sequence[str]) -> float:
-        """Return the p-value of a dependence of a formula's residuals, shape (rows,), on a variable that is smoothed by
-        the formula's parents, `given`; 1 where these determine it."""
+        """Return the p-value of a dependence of a formula's residuals, shape (rows,), on another variable.
+
+        The other variable is smoothed on the formula's parents, `given`; the p-value is 1 if these determine it.
+        """
         rows = self._smoothed_rows
         smoother = self._smoothers.get(
             frozenset(given), lambda: Smoother([self._features[name] for name in given], rows)
@@ -213,7 +215,7 @@ class RegressionTest(IndependenceTest):
         if "continuous" in {self._data.kinds[one], self._data.kinds[other]}:
             ways.append(_association(first.orthonormal_scales, second.orthonormal_curve, spare))
         bits = min(max(way.bits for way in ways), first.most_bits, second.most_bits)
-        # Where the dependence is plain already, nobody needs to know whether it also changes from cell to cell.
+        # If the dependence is already certain, changes between cells need no further test.
         if held and min(way.p_value for way in ways) > _CERTAIN * self.alpha:
             ways += self._interactions(self._features[one], first.scales, second.orthonormal_scales, held, fixed)
         p_value = min(1.0, len(ways) * min(way.p_value for way in ways))
@@ -265,7 +267,7 @@ _Value = TypeVar("_Value")
 
 
 class _Recent(Generic[_Key, _Value]):
-    """A cache of objects with arrays, which forgets the least recently used ones beyond a size."""
+    """Cache of objects with arrays that drops the least recently used ones above a total size."""
 
     def __init__(self, most_bytes: float) -> None:
         self._most = most_bytes
@@ -273,7 +275,7 @@ class _Recent(Generic[_Key, _Value]):
         self._known: OrderedDict[_Key, _Value] = OrderedDict()
 
     def get(self, key: _Key, make: Callable[[], _Value]) -> _Value:
-        """Return the value of a key, made where it is not known."""
+        """Return the value of a key; make it if it is not in the cache."""
         if key in self._known:
             self._known.move_to_end(key)
             return self._known[key]
@@ -289,14 +291,14 @@ def _bytes_of(value: object) -> int:
 
 
 def _association(one: Floats, other: Floats, spare: int) -> _Association:
-    """Test two orthonormal bases of residuals, with rows `spare` of fitted parameters, by Pillai's trace."""
+    """Test two orthonormal bases of residuals by Pillai's trace; `spare` is the number of rows less parameters."""
     rows, p, q = len(one), one.shape[1], other.shape[1]
     few, many = min(p, q), max(p, q)
-    upper = spare - p - q + few  # the freedom of what is left of one after regression on the other
-    if few == 0 or upper < few:  # with p + q > spare some of one is always some of the other
+    upper = spare - p - q + few  # residual degrees of freedom after regression of one on the other
+    if few == 0 or upper < few:  # with p + q > spare the two bases always overlap
         return _NONE
     squares, inflation = compiled_loop("canonical")(one, other)
-    # Where both scatter more at the same rows, products vary more than independence makes them.
+    # If both scatter more at the same rows, products vary more than under independence.
     trace = float(squares.sum()) / max(1.0, inflation)
     statistic = upper / many * trace / (few - trace)
     bits = float(-0.5 * np.log2(1.0 - squares).sum()) - p * q / (2 * rows * np.log(2))
@@ -304,6 +306,6 @@ def _association(one: Floats, other: Floats, spare: int) -> _Association:
 
 
 def _orthonormal(columns: Floats) -> Floats:
-    """Return an orthonormal basis of columns, without those that vanish but for rounding."""
+    """Return an orthonormal basis of columns, without columns that contain only rounding errors."""
     basis: Floats = compiled_loop("orthonormal")(np.ascontiguousarray(columns), _LEFT, _INDEPENDENT)
     return basis

@@ -1,4 +1,4 @@
-"""Tables with named columns, separated by commas (RFC 4180), semicolons or tabs; a field ends on its line."""
+"""Log format "csv": tables with a header, separated by commas (RFC 4180), semicolons or tabs, without line breaks."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from unperturbed.errors import DataError
 
 _QUOTE, _FIELDS, _NUMBER, _LARGE, _NAME = range(BAD, BAD + 5)
 _FAULTS = {
-    _QUOTE: "a quoted field does not end on the line, or something follows its end",
-    _FIELDS: "fewer fields than the columns asked for",
-    _NUMBER: "the timestamp is not a non-negative number like that of the first event",
-    _LARGE: "the timestamp is over 2^63",
+    _QUOTE: "a quoted field does not end on its line, or text follows the closing quote",
+    _FIELDS: "too few fields for the requested columns",
+    _NUMBER: "the timestamp is not a non-negative number in the format of the first event's timestamp",
+    _LARGE: "the timestamp exceeds 2^63",
     _NAME: "the name is empty",
 }
 
@@ -40,25 +40,25 @@ _COLUMNS: Mapping[str, tuple[str, ...]] = {
     "plugin": ("plugin", "category", "module", "system"),
     "level": ("level", "severity"),
 }
-"""Parts of an event, and the usual names of their columns, in upper or lower case."""
+"""Parts of an event, and the usual names of their columns; case is ignored."""
 
 _LONGEST_HEADER = 1 << 16
-"""Characters; the csv module refuses longer fields."""
+"""Maximum number of characters in a header; the csv module refuses longer fields."""
 
 _QUOTATION_MARK = 34
 _TIME, _EVENT, _PLUGIN, _LEVEL = range(4)
 
 
 def _read_header(sample: LogSample, columns: Mapping[str, str]) -> tuple[str, list[int]] | None:
-    """Return a table's delimiter and the indices of its columns of time, name, plugin and level, -1 for absent ones.
+    """Return a table's delimiter and the column indices of time, name, plugin and level, -1 for absent ones.
 
-    None where the first line is no header; DataError where a column that the user named is missing.
+    Return None if the first line is not a header; raise DataError if a column that the user named is missing.
     """
     best: list[str] = []
     for delimiter in ",;\t":
         try:
             fields = next(csv.reader([sample.first_line[:_LONGEST_HEADER]], delimiter=delimiter), [])
-        except csv.Error:  # no text: a carriage return in the middle, a zero byte
+        except csv.Error:  # not text: a carriage return in the middle, or a zero byte
             return None
         names = [name.strip() for name in fields]
         lower = [name.lower() for name in names]
@@ -75,7 +75,7 @@ def _read_header(sample: LogSample, columns: Mapping[str, str]) -> tuple[str, li
     absent = [name for name in columns.values() if name not in best]
     if absent:
         raise DataError(
-            f"{sample.source}:{sample.first_number}: no column {', '.join(map(repr, absent))}; the header has "
+            f"{sample.source}:{sample.first_number}: no column {', '.join(map(repr, absent))}: the header has "
             f"{', '.join(best)}"
         )
     return None
@@ -85,7 +85,7 @@ def _read_header(sample: LogSample, columns: Mapping[str, str]) -> tuple[str, li
 def _field(
     source: Any, start: Integer, stop: Integer, delimiter: Integer, tail: Any, at: Integer
 ) -> tuple[Integer, Integer]:
-    """Write a field's text to the tail; return the index after the field, or -1, and the one after its text."""
+    """Write a field's text to the tail; return the index after the field, or -1, and the index after the text."""
     if start < stop and source[start] == _QUOTATION_MARK:
         place = start + 1
         while place < stop:
@@ -107,10 +107,10 @@ def _field(
 
 @compiled
 def _parse(source: Any, start: Integer, stop: Integer, settings: Any, tail: Any) -> Line:  # noqa: PLR0912
-    """Parse one line; the tail holds name, plugin and level, each after its length in four bytes."""
+    """Parse one line; the tail contains name, plugin and level, each preceded by its length in four bytes."""
     delimiter = settings[1]
     last = max(settings[2], settings[3], settings[4], settings[5])
-    # Fields come in any order: their texts are written to the tail's second half first, and then in order to its start.
+    # Fields can be in any order: their texts are written to the tail's second half first, then in order to its start.
     spare = np.int64(len(tail) // 2)
     begins, ends = settings[6:10], settings[10:14]
     begins[:] = 0
@@ -157,21 +157,21 @@ scan = line_scanner(_parse)
 
 class _CsvFormat(CompiledFormat):
     def check(self, options: ReadOptions) -> None:
-        """Raise DataError where `columns` names a part that events do not have."""
+        """Raise DataError if `columns` names a part that events do not have."""
         if unknown := set(options.columns) - set(_COLUMNS):
-            raise DataError(f"columns may name {', '.join(_COLUMNS)}, not {', '.join(sorted(unknown))}")
+            raise DataError(f"`columns` contains unknown {', '.join(sorted(unknown))}: use {', '.join(_COLUMNS)}")
 
     def recognise(self, sample: LogSample, options: ReadOptions) -> float:
-        """Return 1 where the first line is a header with a time and a name."""
+        """Return 1 if the first line is a header with a time and a name, else 0."""
         return float(_read_header(sample, options.columns) is not None)
 
     def layout(self, sample: LogSample, options: ReadOptions) -> LogLayout:
-        """Return delimiter and columns as the header has them; DataError where the first line is no header."""
+        """Return the layout with the header's delimiter and columns; raise DataError if there is no header."""
         header = _read_header(sample, options.columns)
         if header is None:
             raise DataError(
-                f"{sample.source}:{sample.first_number}: no header with a column for the time and one for the name of"
-                " the event; name them (columns: time and name)"
+                f"{sample.source}:{sample.first_number}: the first line is not a header with columns for time and name:"
+                " give their names (columns: time and name)"
             )
         delimiter, columns = header
         fields = sample.lines[1].split(delimiter) if len(sample.lines) > 1 else []
@@ -180,7 +180,7 @@ class _CsvFormat(CompiledFormat):
         return LogLayout(unit, (decimals, ord(delimiter), *columns), sample.first_end, sample.first_number)
 
     def describe(self, head: bytes, tail: bytes, options: ReadOptions) -> EventType:  # noqa: ARG002  as all formats
-        """Return the type with the name, plugin and level in the tail."""
+        """Return the event type with the tail's name, plugin and level."""
         parts = []
         at = 0
         for _ in range(3):

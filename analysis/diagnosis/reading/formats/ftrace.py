@@ -1,6 +1,6 @@
-"""Kernel events as text, and those that applications write to trace_marker.
+"""Log format "ftrace": kernel events as text, and events that applications write to trace_marker.
 
-As tracefs prints them (Documentation/trace/ftrace.rst of the kernel), and as `trace-cmd report` and `perf script` do::
+They are printed by tracefs (Documentation/trace/ftrace.rst of the kernel), `trace-cmd report` and `perf script`::
 
               <idle>-0       [001] d..2. 17284.993652: sched_switch: prev_comm=swapper/1 …
                 bash-1977    [000] .... 17284.993652: sys_close <-system_call_fastpath
@@ -40,13 +40,13 @@ from unperturbed.errors import DataError
 
 _LINE = re.compile(r"(?:.*\s)?\[\d+\]\s+(?:\S+\s+)?(?P<time>\d+(?:\.\d+)?):\s+\S")
 _KERNEL = "kernel"
-"""The plugin of events whose system is not printed."""
+"""Plugin of events whose system is not printed."""
 
 _CPU, _TIME, _NAME = range(BAD, BAD + 3)
 _FAULTS = {
-    _CPU: "no [processor]: it is not a line of trace-cmd report or of tracefs' file trace",
-    _TIME: "no time like that of the first event, with a colon behind it, after the processor",
-    _NAME: "no event behind the time",
+    _CPU: "no [processor]: not a line of `trace-cmd report` or of tracefs's file `trace`",
+    _TIME: "no time after the processor, in the format of the first event's time and followed by a colon",
+    _NAME: "no event after the time",
 }
 
 _SPACE, _COLON, _LESS, _MINUS, _MORE, _OPEN, _CLOSE, _HASH, _PARENTHESIS = 32, 58, 60, 45, 62, 91, 93, 35, 40
@@ -62,7 +62,7 @@ _MARKER_LENGTH, _PRINT_LENGTH, _FUNCTION_LENGTH = 19, 6, 9
 
 @compiled
 def _parse_remark(source: Any, at: Integer, stop: Integer) -> Line:
-    """Parse a line without a processor: a remark of the tracer, or a fault."""
+    """Parse a line without a processor, which is a remark of the tracer or a fault."""
     if starts_with(source, at, stop, _CPU_COLON):
         place = skip_whitespace(source, end_of_word(source, at, stop), stop)
         if starts_with(source, place, stop, _LOST):
@@ -77,7 +77,7 @@ def _parse_remark(source: Any, at: Integer, stop: Integer) -> Line:
 
 @compiled
 def _after_processor(source: Any, start: Integer, stop: Integer) -> Integer:
-    """Return the index after ` [digits] `, or -1. A task's name may hold brackets, but hardly with digits alone."""
+    """Return the index after ` [digits] `, or -1; brackets in a task's name are unlikely to contain only digits."""
     at = start
     while at < stop:
         if source[at] == _OPEN and (at == start or source[at - 1] == _SPACE):
@@ -92,7 +92,7 @@ def _after_processor(source: Any, start: Integer, stop: Integer) -> Integer:
 
 @compiled
 def _head_end(source: Any, name: Integer, name_end: Integer, argument: Integer, stop: Integer) -> Integer:
-    """Return the end of `name` in `name:` and `name <-`, of `sys_read(`, of `sys_read ->`; else its start."""
+    """Return the end of `name` in `name:` or `name <-`, of `sys_read(` or of `sys_read ->`; else the name's start."""
     if starts_with(source, name, stop, _SYSCALL):
         at = name
         while at < name_end:
@@ -110,7 +110,7 @@ def _head_end(source: Any, name: Integer, name_end: Integer, argument: Integer, 
 
 @compiled
 def _parse(source: Any, start: Integer, stop: Integer, settings: Any, tail: Any) -> Line:  # noqa: PLR0911
-    """Parse one line; the head is the event, or else the tail is the first word that an application wrote."""
+    """Parse one line; the head is a kernel event, or the tail is the first word that an application wrote."""
     at = skip_whitespace(source, start, stop)
     if source[at] == _HASH:
         return no_event(CONTINUED)
@@ -119,7 +119,7 @@ def _parse(source: Any, start: Integer, stop: Integer, settings: Any, tail: Any)
         return _parse_remark(source, at, stop)
     at = skip_whitespace(source, after, stop)
     time, end = read_number(source, at, stop, settings[0])
-    if end < 0 or end >= stop or source[end] != _COLON:  # flags are printed before it: "d..2."
+    if end < 0 or end >= stop or source[end] != _COLON:  # flags are printed before the time: "d..2."
         at = skip_whitespace(source, end_of_word(source, at, stop), stop)
         time, end = read_number(source, at, stop, settings[0])
     if end < 0 or end >= stop or source[end] != _COLON:
@@ -155,29 +155,29 @@ scan = line_scanner(_parse)
 
 class _FtraceFormat(CompiledFormat):
     def recognise(self, sample: LogSample, options: ReadOptions) -> float:
-        """Return the share of lines that fit; 1 for a log that has nothing but a tracer's heading."""
+        """Return the share of lines that match; 1 for a log with only a tracer's heading."""
         if any(line.startswith("# tracer: function_graph") for line in sample.lines):
             raise DataError(
                 f"{sample.source}:1: this is output of ftrace's function_graph tracer, which has durations but no "
-                "timestamps. Record with the tracer `function` or with events alone (tracer `nop`)"
+                "timestamps: record with the tracer `function`, or events only (tracer `nop`)"
             )
         if sample.lines[0].startswith("# tracer:") and all(line.startswith(self.remarks) for line in sample.lines):
             return 1.0
         return super().recognise(sample, options)
 
     def layout(self, sample: LogSample, options: ReadOptions) -> LogLayout:  # noqa: ARG002  as all formats
-        """Return nanoseconds, or ticks where the first time has no decimals."""
+        """Return the layout with nanoseconds, or ticks if the first time has no decimals."""
         match = next(filter(None, map(_LINE.match, sample.lines)), None)
         if match and "." not in match["time"]:
             return LogLayout("ticks", (0,), sample.mark_bytes)
         return LogLayout("ns", (9,), sample.mark_bytes)
 
     def describe(self, head: bytes, tail: bytes, options: ReadOptions) -> EventType:  # noqa: ARG002  the same
-        """Return the type of what an application wrote, in the tail, or of a kernel event, in the head."""
+        """Return the event type: an application's text from the tail, or a kernel event from the head."""
         if tail:
             return EventType.from_name(tail.decode(errors="backslashreplace"))
         name = head.decode(errors="backslashreplace")
-        if name.startswith("sys_") and name.endswith(("(", "->")):  # named as trace-cmd and perf script name them
+        if name.startswith("sys_") and name.endswith(("(", "->")):  # named as in trace-cmd and perf script
             entry = "enter" if name.endswith("(") else "exit"
             return EventType(f"sys_{entry}_{name.removeprefix('sys_').rstrip('(-> ')}", "syscalls")
         system, colon, event_name = name.partition(":")

@@ -1,4 +1,4 @@
-"""Debug logs of GStreamer, as gst_debug_log_default() of gst/gstinfo.c writes them, without colours.
+"""Log format "gstreamer": debug logs as written by gst_debug_log_default() of gst/gstinfo.c, without colours.
 
 ::
 
@@ -43,23 +43,23 @@ from unperturbed.analysis.diagnosis.reading.spans import (
 from unperturbed.errors import DataError
 
 _FIELDS = ("level", "category", "file", "function", "object", "word")
-"""Fields that an event's identity may have."""
+"""Fields that can be part of an event's identity."""
 
 _TIME, _PROCESS, _THREAD, _LEVEL, _CATEGORY, _PLACE = range(BAD, BAD + 6)
 _FAULTS = {
     _TIME: "the time is not hours:minutes:seconds.nanoseconds",
-    _PROCESS: "no process number behind the time",
-    _THREAD: "no thread's address behind the process number",
-    _LEVEL: "no debug level behind the thread",
-    _CATEGORY: "no category behind the level",
-    _PLACE: "no file:line:function: behind the category",
+    _PROCESS: "no process number after the time",
+    _THREAD: "no thread address after the process number",
+    _LEVEL: "no debug level after the thread",
+    _CATEGORY: "no category after the level",
+    _PLACE: "no file:line:function: after the category",
 }
 
 _OBJECT, _NUMBERS = 1, 2
-"""Flags of the setting: the object is part of the tail; numbers of the word are normalised."""
+"""Flags of the setting: the object is part of the tail; numbers in the word are normalised."""
 
 _MOST_HOURS = 2_500_000
-"""285 years: about 2^63 nanoseconds."""
+"""Maximum number of hours: 285 years, about 2^63 nanoseconds."""
 
 _SPACE, _COLON, _POINT, _LESS, _GREATER, _NEWLINE = 32, 58, 46, 60, 62, 10
 
@@ -72,14 +72,14 @@ _READY, _OPENING = padded("initialized GStreamer successfully"), padded("attempt
 
 @compiled
 def _two_digits(source: Any, at: Integer) -> Integer:
-    """Parse a number of two digits; -1 where it is none."""
+    """Parse a two-digit number; return -1 for anything else."""
     tens, ones = source[at] - 48, source[at + 1] - 48
     return np.int64(tens * 10 + ones) if 0 <= tens <= 9 and 0 <= ones <= 9 else np.int64(-1)
 
 
 @compiled
 def _role_of(source: Any, head: Integer, message: Integer, stop: Integer) -> Integer:
-    """Return the role of an event in starting up, by its category and the beginning of its message."""
+    """Return an event's role in start-up, from its category and the beginning of its message."""
     category = skip_spaces(source, find_near(source, _SPACE, head, stop), stop)
     length = find_near(source, _SPACE, category, stop) - category
     if length == 12 and starts_with(source, category, stop, _REGISTRY):
@@ -97,7 +97,7 @@ def _role_of(source: Any, head: Integer, message: Integer, stop: Integer) -> Int
 def _function_end(source: Any, place: Integer, stop: Integer) -> Integer:
     """Return the index after the name in file:line:function: (a colon, then a space, "<" or the end), or -1.
 
-    A name can hold colons, two at a time: those of C++ and Rust. None of the three holds a space.
+    A C++ or Rust name can contain double colons. None of the three parts contains a space.
     """
     space = find_near(source, _SPACE, place, stop)
     at = place
@@ -163,7 +163,7 @@ def _parse_time(source: Any, start: Integer, stop: Integer) -> tuple[Integer, In
 def _parse(  # noqa: PLR0912, PLR0911 - field after field, each with its fault
     source: Any, start: Integer, stop: Integer, settings: Any, tail: Any
 ) -> Line:
-    """Parse one line; the head is level to function, the tail the object, if part of the identity, and a word."""
+    """Parse one line; the head is level to function, the tail is the object (if in the identity) and the first word."""
     code, time, at = _parse_time(source, start, stop)
     if code != EVENT:
         return no_event(code)
@@ -232,27 +232,29 @@ _HEAD = re.compile(r"(?s)(?P<level>[A-Z]+) +(?P<category>[^ ]+) +(?P<file>.*?):(
 
 class _GStreamerFormat(CompiledFormat):
     def check(self, options: ReadOptions) -> None:
-        """Raise DataError where `identity` has an unknown field or none."""
+        """Raise DataError if `identity` has an unknown field or no field."""
         wrong = ", ".join(part for part in options.identity if part not in _FIELDS)
         if wrong or not options.identity:
-            raise DataError(f"identity must consist of {', '.join(_FIELDS)}, not of {wrong or 'nothing'}")
+            raise DataError(
+                f"identity {f'has unknown fields {wrong}' if wrong else 'is empty'}: use {', '.join(_FIELDS)}"
+            )
 
     def layout(self, sample: LogSample, options: ReadOptions) -> LogLayout:
-        """Return nanoseconds, with the flags that the identity asks for."""
+        """Return the layout with nanoseconds and the flags of the identity."""
         flags = (_OBJECT if "object" in options.identity else 0) | (0 if options.keep_numbers else _NUMBERS)
         return LogLayout("ns", (flags,), sample.mark_bytes)
 
     def describe(self, head: bytes, tail: bytes, options: ReadOptions) -> EventType:
-        """Return the type named by the fields of the identity."""
+        """Return the event type, named by the fields of the identity."""
         start, rest = (part.decode(errors="backslashreplace") for part in (head, tail))
         match = _HEAD.fullmatch(start)
         if match is None:
-            raise AssertionError(f"{start!r} was read as the beginning of an event")
+            raise AssertionError(f"{start!r} was parsed as the head of an event but does not match its pattern")
         identity = options.identity
         parts = match.groupdict()
         parts["object"], _, parts["word"] = rest.partition("\n")
         name = " ".join(parts[field] for field in identity if parts[field])
-        # Of a pad, <sink0:sink>, its element; of a pad that has none yet GStreamer writes <'':sink>.
+        # For a pad, <sink0:sink>, its element; GStreamer writes <'':sink> for a pad without an element.
         element = parts["object"].strip("<>").partition(":")[0].replace("''", "") if "object" in identity else ""
         plugin = parts["category"] if options.by_plugin else ""
         return EventType(name, plugin, parts["level"] if "level" in identity else "", element)

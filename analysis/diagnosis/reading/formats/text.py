@@ -1,4 +1,4 @@
-"""A time and a name on each line: `timestamp name` as in figure 1 of the paper, or any line by a regular expression."""
+"""Log formats with a time and a name on each line: "simple" (the paper's figure 1), "pattern" (regular expression)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _LARGEST = 2**63 - 1
 
 
 class _PatternParser:
-    """Parses lines by a regular expression; the first event decides whether times are numbers or nanoseconds."""
+    """Parser of lines by a regular expression; the first event decides whether times are numbers or nanoseconds."""
 
     def __init__(self, pattern: str, unit: Unit | None) -> None:
         self._pattern, self._unit = _compile(pattern), unit
@@ -48,7 +48,7 @@ class _PatternParser:
         return self._result_unit or "ticks"
 
     def parse(self, line: str) -> tuple[int, EventType]:
-        """Return timestamp and type of a line's event; a ValueError describes a line that has none."""
+        """Return timestamp and type of a line's event; raise ValueError for a line without an event."""
         match = self._pattern.search(line)
         if not match:
             raise ValueError("the pattern does not match")
@@ -69,7 +69,7 @@ class _PatternParser:
             time, unit = int(whole + (decimals or "")[:9].ljust(9, "0")), "ns"
         elif number and number[2] is not None:
             if unit == "ticks":
-                raise ValueError(f"the timestamp {text} has decimals; say its unit: s, ms or us")
+                raise ValueError(f"timestamp {text} has decimals: give its unit (s, ms or us)")
             missing = DECIMALS[unit]
             time, unit = int(number[1] + number[2][:missing].ljust(missing, "0")), "ns"
         elif number:
@@ -80,46 +80,47 @@ class _PatternParser:
             self._result_unit = self._result_unit or unit
         if not 0 <= time <= _LARGEST or unit != self._result_unit:
             raise ValueError(
-                f"the time {text!r} is not a number and no hours:minutes:seconds, or not like that of the first event"
+                f"time {text!r} is neither a number nor hours:minutes:seconds, or its format differs from the first "
+                "event's"
             )
         return time
 
 
 def _compile(pattern: str) -> re.Pattern[str]:
-    """Compile the user's expression; DataError where it is none, or lacks a group."""
+    """Compile the user's regular expression; raise DataError if it is invalid or lacks a group."""
     try:
         expression = re.compile(pattern)
     except re.error as error:
-        raise DataError(f"the pattern {pattern!r} is not a regular expression: {error}") from error
+        raise DataError(f"the pattern {pattern!r} is not a valid regular expression: {error}") from error
     groups = set(expression.groupindex)
     if not {"time", "name"} <= groups <= _GROUPS:
         raise DataError(
-            f"the pattern {pattern!r} has the groups {sorted(groups)}; it needs (?P<time>…) and (?P<name>…), and may "
-            "have plugin and level"
+            f"the pattern {pattern!r} has the groups {sorted(groups)}: use (?P<time>…) and (?P<name>…), and optionally "
+            "plugin and level"
         )
     return expression
 
 
 class _PatternFormat(PlainFormat):
     def check(self, options: ReadOptions) -> None:
-        """Raise DataError where a pattern is missing, or given for another format."""
+        """Raise DataError if a pattern is missing, or given for a different format."""
         if (options.pattern is None) == (options.format == self.name):
-            raise DataError("format='pattern' needs a pattern; other formats take none")
+            raise DataError("format='pattern' needs `pattern`; do not give a pattern for other formats")
 
     def parser(self, options: ReadOptions) -> tuple[LineParser, Callable[[], Unit]]:
-        """Return the parser of the user's expression, and its unit."""
+        """Return a parser for the user's regular expression, and a function that returns its unit."""
         parser = _PatternParser(options.pattern or "", options.unit)
         return parser.parse, parser.result_unit
 
 
-PATTERN = _PatternFormat(name="pattern", meaning="any line, by a regular expression")
+PATTERN = _PatternFormat(name="pattern", meaning="any line that matches a regular expression")
 
 
 _NUMBER, _LARGE, _NAME = range(BAD, BAD + 3)
 _FAULTS = {
-    _NUMBER: "it does not begin with a timestamp, a non-negative number like that of the first event",
-    _LARGE: "the timestamp is over 2^63",
-    _NAME: "no name behind the timestamp",
+    _NUMBER: "the line does not begin with a timestamp, a number in the format of the first event's timestamp",
+    _LARGE: "the timestamp exceeds 2^63",
+    _NAME: "no name after the timestamp",
 }
 _LINE = re.compile(r"\s*(?P<time>\d+(?:\.\d+)?)\s+\S")
 _HASH = 35
@@ -127,7 +128,7 @@ _HASH = 35
 
 @compiled
 def _parse(source: Any, start: Integer, stop: Integer, settings: Any, tail: Any) -> Line:  # noqa: ARG001
-    """Parse one line; the head is the name, which may hold spaces."""
+    """Parse one line; the head is the name, which may contain spaces."""
     at = skip_whitespace(source, start, stop)
     if source[at] == _HASH:
         return no_event(CONTINUED)
@@ -149,13 +150,13 @@ scan = line_scanner(_parse)
 
 class _SimpleFormat(CompiledFormat):
     def layout(self, sample: LogSample, options: ReadOptions) -> LogLayout:
-        """Return the unit that the first timestamp and the user give."""
+        """Return the layout with the unit of the first timestamp or of the user."""
         match = next(filter(None, map(_LINE.match, sample.lines)), None)
         unit, decimals = require_unit(match["time"] if match else "", options.unit, sample.source, 1)
         return LogLayout(unit, (decimals,), sample.mark_bytes)
 
     def describe(self, head: bytes, tail: bytes, options: ReadOptions) -> EventType:  # noqa: ARG002  as all formats
-        """Return the type with the name in the head."""
+        """Return the event type with the head's name."""
         return EventType.from_name(head.decode(errors="backslashreplace"))
 
 

@@ -1,11 +1,11 @@
-"""Figures of the report: each is a `ReportFigure` in a module of this room, and found by itself.
+"""Figures of the report. Each is a `ReportFigure` in a module of this package, and is found automatically.
 
-Another distribution adds a figure by an entry point of the group `unperturbed.report_figures`::
+Other distributions add figures by entry points in the group `unperturbed.report_figures`::
 
     [project.entry-points."unperturbed.report_figures"]
     heatmap = "my_package.heatmap:HEATMAP"
 
-The record names the section that holds the figure, and draws it from the report's content.
+The record names the section of the figure, and draws the figure from the report's content.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from dataclasses import dataclass, field, replace
 
 from unperturbed.analysis.pages.chart import Figure
 from unperturbed.analysis.pages.document import frame
-from unperturbed.analysis.report.campaign.content import ReportView as ReportView  # what a figure is drawn from
+from unperturbed.analysis.report.campaign.content import ReportView as ReportView  # the data of a figure
 from unperturbed.common.extensions import records_in
 from unperturbed.common.markup import Content, Html, tag
 
 
 @dataclass(frozen=True)
 class CaptionedFigure:
-    """A figure and the text that belongs to it alone."""
+    """A figure with its own caption and title."""
 
     figure: Figure  # The figure
-    caption: Content = None  # Text below it
-    title: Content = None  # A small heading above it, for a block of several figures
-    half_width: bool = False  # Set it beside the next figure of half width
+    caption: Content = None  # Text below the figure
+    title: Content = None  # Small heading above the figure, for blocks of several figures
+    half_width: bool = False  # Show the figure beside the next figure with half width
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class FigureBlock:
     text: Content = None  # Paragraphs and controls between heading and figures
 
     def to_html(self) -> Html:
-        """Return heading, text and figures; neighbours of half width are side by side."""
+        """Return heading, text and figures; figures with half width are side by side."""
         parts: list[Html] = []
         pair: list[Html] = []
         for one in self.figures:
@@ -53,27 +53,27 @@ class FigureBlock:
 
 
 Blocks = Mapping[str, FigureBlock]
-"""The figures of a section: the name of each to what is shown of it, in the order of the page."""
+"""Figures of a section by name, in the order of the page."""
 
 
 @dataclass(frozen=True)
 class ReportFigure:
     """A figure of the report."""
 
-    name: str  # The figure's name, and the id of its element where there is one figure
-    # The id of the section that holds it: `changes`, `signals`, `correlations` or `alignment`. Another id adds a
-    # section of that name.
+    name: str  # Name of the figure; also the id of its element if there is a single figure
+    # Id of the figure's section: `totals`, `changes`, `signals`, `correlations` or `alignment`. Any other id adds a
+    # section with that name.
     section: str
-    # Takes a `ReportView`; returns the `Figure`, a `FigureBlock` where heading or text depend on the content, or None
-    # where the content has nothing for it.
+    # Takes a `ReportView`; returns a `Figure`, a `FigureBlock` if heading or text depend on the content, or None if
+    # there is nothing to draw.
     draw: Callable[[ReportView], Figure | FigureBlock | None] = field(repr=False)
-    heading: str = ""  # The heading above a single figure
-    text: Content = None  # What is written between the heading and a single figure
-    caption: Content = None  # What is written below a single figure
-    place: int = 100  # Its place in the section, in ascending order
+    heading: str = ""  # Heading above a single figure
+    text: Content = None  # Text between the heading and a single figure
+    caption: Content = None  # Text below a single figure
+    place: int = 100  # Sort key within the section, ascending
 
     def block(self, view: ReportView) -> FigureBlock | None:
-        """Return the figure with everything beside it, None where there is nothing to draw."""
+        """Return the figure with its heading, text and caption; None if there is nothing to draw."""
         drawn = self.draw(view)
         if isinstance(drawn, Figure):
             figure = CaptionedFigure(replace(drawn, name=self.name), self.caption)
@@ -82,13 +82,13 @@ class ReportFigure:
 
 
 def report_figures() -> tuple[ReportFigure, ...]:
-    """Return all figures that there are, of this room and of other distributions, in the order of their places."""
+    """Return all figures, from this package and from other distributions, sorted by `place`."""
     found = records_in(__name__, ReportFigure, group="unperturbed.report_figures")
     return tuple(sorted(found.values(), key=lambda record: record.place))
 
 
 def drawn_blocks(view: ReportView) -> Mapping[str, Blocks]:
-    """Draw every figure for which the content has something: section to name to block, in the order of the page."""
+    """Draw all figures that have data, in the order of the page: section → name → block."""
     blocks: dict[str, dict[str, FigureBlock]] = {}
     for record in report_figures():
         block = record.block(view)
@@ -98,5 +98,5 @@ def drawn_blocks(view: ReportView) -> Mapping[str, Blocks]:
 
 
 def shown(blocks: Blocks) -> list[Html]:
-    """Return the figures of a section with everything beside them."""
+    """Return the figures of a section as HTML, with headings, texts and captions."""
     return [block.to_html() for block in blocks.values()]

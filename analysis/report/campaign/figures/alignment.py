@@ -1,4 +1,4 @@
-"""Figures of two aligned runs, an example of how runs are compared."""
+"""Figures of two aligned runs, as an example of how runs are compared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The worst pair before and after: its signals in a reference run and in a checked run (figure 5 of the paper)."""
+"""Figure of the most serious change: a pair's signals in a reference run and a checked run (the paper's figure 5)."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 _BEFORE_AFTER_POINTS = 400
 
 _Run = tuple[str, "Trace", float]
-"""A run's name, its trace, its ρ of the pair."""
+"""Name of a run, its trace, and ρ of the pair in this run."""
 
 
 @dataclass(frozen=True)
 class WorstPair:
-    """The change that is shown before and after, by a run of each side; `software` came in, empty where none did."""
+    """A change to show, with a run of each side and the software metric that the checked run adds ('' for none)."""
 
     result: ConfigurationResult
     change: Change
@@ -53,10 +53,10 @@ class WorstPair:
 
 
 def worst_pair(content: ReportContent, found: Sequence[ConfigurationResult]) -> WorstPair | None:
-    """Return the inner change that weighs most among those whose runs' traces are at hand.
+    """Return the most serious inner change among those with traces of both sides.
 
-    The runs are those whose ρ lies nearest to the mean of their configuration. Of several software metrics the one with
-    the most events is taken.
+    The chosen runs are those with ρ closest to the mean of their configuration. If several software metrics were added,
+    the one with the most events is chosen.
     """
     runs = {
         trace_name(trace, configuration, place): trace
@@ -76,7 +76,7 @@ def worst_pair(content: ReportContent, found: Sequence[ConfigurationResult]) -> 
 
 
 def _typical(runs: Mapping[str, Trace], names: Sequence[str], rhos: Sequence[float], change: Change) -> _Run | None:
-    """Return the run (name, trace, ρ) whose ρ lies nearest to the mean, among those whose trace is at hand."""
+    """Return the run (name, trace, ρ) with ρ closest to the mean, among the runs with a trace."""
     centre = mean_rho(rhos)
     at_hand = [
         (abs(value - centre), name, value)
@@ -96,7 +96,7 @@ _COLUMNS = ((0.0, 0.47), (0.53, 1.0))
 
 
 def before_after(pair: WorstPair, described: Mapping[str, Metric]) -> Figure:
-    """Draw the two signals: the reference run left, the checked run right, the new software metric below.
+    """Draw both signals: the reference run on the left, the checked run on the right, the new software metric below.
 
     Figure 5 of Mytkowicz et al., "Understanding Measurement Perturbation in Trace-based Data".
     """
@@ -152,13 +152,13 @@ def before_after(pair: WorstPair, described: Mapping[str, Metric]) -> Figure:
 
 
 def _top(values: NDArray[Any]) -> float:
-    """Return the largest value that is drawn, 1 where there is none above 0."""
+    """Return the largest drawn value; 1 if no value is above 0."""
     drawn = bucket_means(values, _BEFORE_AFTER_POINTS)
     return float(max(drawn[np.isfinite(drawn)], default=0.0)) or 1.0
 
 
 def _before_after_line(run: str, trace: Trace, name: str, suffix: str, colour: str) -> dict[str, Any]:
-    """Return one signal; an empty one where the run lacks the metric, because an axis without a trace is not drawn."""
+    """Return the line of a signal, empty if the run lacks the metric: Plotly does not draw an axis without a line."""
     held = name in trace.metrics
     return scatter(
         "lines",
@@ -181,7 +181,7 @@ def _block(view: ReportView) -> FigureBlock | None:
     if change.verdict == "perturbed":
         heading = f"The worst pair, before and after: {pair}"
     else:
-        heading = f"The pair with the most room for a change: {pair} ({change.verdict})"
+        heading = f"The pair with the largest possible change: {pair} ({change.verdict})"
     software = (
         f"Bottom right: the software metric {shown.software} that was added (of several, the one with the "
         "most events). "
@@ -191,8 +191,8 @@ def _block(view: ReportView) -> FigureBlock | None:
     caption = (
         f"Left: a run of the reference. Right: a run of {shown.result.configuration}. Each is the run whose ρ is "
         f"closest to the mean. {software}The panels show events per sampling interval, on the same scale left and "
-        "right. Perturbation shows where the two upper signals move together differently on the right than on the "
-        "left. After figure 5 of the paper."
+        "right. A perturbation is visible where the two upper signals move together differently on the right than on "
+        "the left. After figure 5 of the paper."
     )
     text = tag("p", f"{change_sentence(change, shown.result.alpha)}.")
     return FigureBlock([CaptionedFigure(before_after(shown, view.described), caption)], heading, text)

@@ -1,6 +1,6 @@
-"""Figures of correlation: the baseline run by run; against what the instrumentation added.
+"""Figures of correlations: in the baseline, run by run, and against the overhead of each configuration.
 
-Figures 3, 4, 6, 7 and 8 of the paper.
+They correspond to figures 3, 4, 6, 7 and 8 of the paper.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 SCALES = {"signed": "ρ with its sign, −1 to 1", "paper": "as in the paper: |ρ|, 0.3 to 1"}
-"""The paper draws |ρ| in [0.3, 1] (section 3.3); a change of sign is invisible there, so it is an option only."""
+"""The paper draws |ρ| in [0.3, 1] (section 3.3); this hides changes of sign, so it is only an option."""
 
 _SCALE_LAYOUT: dict[str, dict[str, Any]] = {
     "signed": {"yaxis.range": [-1.05, 1.05], "yaxis.title.text": "Spearman's ρ"},
@@ -30,13 +30,13 @@ _SCALE_LAYOUT: dict[str, dict[str, Any]] = {
 }
 _COLOURED = len(SERIES)
 _DRAWN = 60
-"""Lines of one figure: more hide each other. Those that weigh least are left out."""
+"""Maximum number of lines in a figure, so that they do not hide each other; the least serious are left out."""
 
 _DASH = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 
 
 def _coloured(found: Sequence[ConfigurationResult], check: CheckName) -> list[tuple[str, str]]:
-    """Return the pairs to colour: those that were perturbed somewhere, else the few that weigh most."""
+    """Return the pairs to colour: those that are perturbed in any configuration, else the three most serious."""
     perturbed = _perturbed(found, check)
     ranked = changed_pairs(found, check)
     return [pair for pair in ranked if pair in perturbed][:_COLOURED] if perturbed else ranked[:3]
@@ -52,23 +52,24 @@ def _perturbed(found: Sequence[ConfigurationResult], check: CheckName) -> set[tu
 
 
 def colour_key(found: Sequence[ConfigurationResult], check: CheckName) -> str:
-    """Return one sentence on what is coloured and what is grey."""
+    """Return sentences on the meaning of coloured and grey lines."""
     noun = "pair" if check == "inner" else "metric"
     whole = len(changed_pairs(found, check))
     others = f"others among the {_DRAWN} of {whole} that changed most" if whole > _DRAWN else "others"
     count, grey = len(_perturbed(found, check)), f"Grey: the {others}; point at a line for its name."
     if not count:
-        return f"No {noun} was perturbed; the three {noun}s closest to it are coloured. {grey}"
+        return f"No {noun} was perturbed; the three {noun}s closest to perturbation are coloured. {grey}"
     if count > _COLOURED:
         return (
-            f"Coloured: the {_COLOURED} {noun}s that changed most, of {count} perturbed in some configuration. {grey}"
+            f"Coloured: the {_COLOURED} {noun}s that changed most, of {count} perturbed in at least one configuration. "
+            f"{grey}"
         )
-    which = f"the one {noun}" if count == 1 else f"the {count} {noun}s"
-    return f"Coloured: {which} perturbed in some configuration. {grey}"
+    which = f"the only {noun}" if count == 1 else f"the {count} {noun}s"
+    return f"Coloured: {which} perturbed in at least one configuration. {grey}"
 
 
 def _style(pair: tuple[str, str], coloured: Sequence[tuple[str, str]], count: int) -> dict[str, Any]:
-    """Return line, name and order of one pair: coloured, dashed and named, or grey and named on hover alone."""
+    """Return the style of a pair's line: coloured, dashed and in the legend, or grey and named only on hover."""
     if pair in coloured:
         place = coloured.index(pair)
         return {
@@ -92,7 +93,7 @@ def _lines(
     count: int,
     line: Callable[[tuple[str, str], str], dict[str, Any]],
 ) -> list[dict[str, Any]]:
-    """Return a line a pair and scale, its points from `line`; what is drawn last lies on top."""
+    """Return the line of each pair on each scale, with points from `line`; coloured lines come last, on top."""
     ordered = [pair for pair in pairs if pair not in coloured] + list(coloured)
     return [
         {"type": "scatter", "name": plot_text(pair_name(*pair)), "meta": scale}
@@ -108,7 +109,7 @@ def _scaled(values: Sequence[float], scale: str) -> list[float | None]:
 
 
 def _base(height: int, pairs: int, **settings: Any) -> dict[str, Any]:
-    """Return a layout with the legend below and room for its entries."""
+    """Return a layout with the legend below, and room for its entries."""
     below = {"orientation": "h", "x": 0, "y": 0, "yref": "container", "yanchor": "bottom", "traceorder": "normal"}
     room = 24 * ((pairs + 1) // 2)
     return layout(
@@ -117,7 +118,7 @@ def _base(height: int, pairs: int, **settings: Any) -> dict[str, Any]:
 
 
 def baseline_by_run(found: Sequence[ConfigurationResult], baseline: str) -> Figure | None:
-    """Draw each pair's ρ over the baseline runs, which nothing changed: figure 3 of Mytkowicz et al., section 3.3."""
+    """Draw ρ of each pair in each baseline run: figure 3 of Mytkowicz et al., section 3.3."""
     pairs: dict[tuple[str, str], Change] = {}
     for result in found:
         if result.references[:1] == (baseline,):
@@ -135,15 +136,13 @@ def baseline_by_run(found: Sequence[ConfigurationResult], baseline: str) -> Figu
 
     runs = len(longest.reference)
     figure = _base(330, len(coloured))
-    figure["xaxis"] = axis(
-        "baseline run, in the order they were made", range=[0.6, runs + 0.4], dtick=max(1, runs // 13)
-    )
+    figure["xaxis"] = axis("baseline runs, in order of execution", range=[0.6, runs + 0.4], dtick=max(1, runs // 13))
     figure["yaxis"] = axis("Spearman's ρ")
     return Figure(
         "baseline-by-run",
         _lines(drawn, coloured, len(pairs), line),
         figure,
-        f"Inner correlation of {len(drawn)} pairs of metrics over {runs} runs of the baseline.",
+        f"Inner correlation of {len(drawn)} pairs of metrics in each of {runs} baseline runs.",
         group="scale",
         chosen="signed",
         choices=_SCALE_LAYOUT,
@@ -152,10 +151,10 @@ def baseline_by_run(found: Sequence[ConfigurationResult], baseline: str) -> Figu
 
 
 def total_overheads(found: Sequence[ConfigurationResult]) -> tuple[str, dict[str, float]]:
-    """Return what each configuration added to the pure baseline: the quantity's name, and configuration to ratio.
+    """Return the overhead of each configuration relative to the pure baseline: quantity, and configuration → ratio.
 
-    Instructions where they were counted, else cycles, else time. A configuration that was held against another one (the
-    anchor) has that one's share too.
+    The quantity is instructions if they were counted, else cycles, else time. If a configuration's reference is not the
+    baseline (but the anchor), the reference's overhead is included.
     """
     for quantity in ("instructions", "cycles", "time"):
         own = {result.configuration: getattr(result.overhead, quantity) for result in found}
@@ -178,11 +177,11 @@ def _through(name: str, own: Mapping[str, float], references: Mapping[str, str])
 def correlation_against_overhead(
     found: Sequence[ConfigurationResult], check: CheckName, baseline: str
 ) -> Figure | None:
-    """Draw each pair's (inner) or metric's (outer) mean ρ against the instructions that each configuration added.
+    """Draw the mean ρ of each pair (inner) or metric (outer) against the overhead of each configuration.
 
-    Figures 4 and 6 (inner), 7 and 8 (outer) of Mytkowicz et al., sections 3.4 and 3.5. There each point holds one
-    software metric more than the point to its left; here configurations are ordered by what they add, and need not
-    contain one another.
+    Figures 4 and 6 (inner), 7 and 8 (outer) of Mytkowicz et al., sections 3.4 and 3.5. There, each point has one
+    software metric more than the point to its left. Here, configurations are ordered by overhead and need not contain
+    each other's metrics.
     """
     quantity, added = total_overheads(found)
     pairs = changed_pairs(found, check)[:_DRAWN]
@@ -235,7 +234,7 @@ def _points(
     added: Mapping[str, float],
     baseline: str,
 ) -> list[_Point]:
-    """Return (ratio added, ρ of each run, configuration), the baseline first, then by what was added."""
+    """Return (overhead, ρ of each run, configuration) in ascending order of overhead, with 0 for the baseline."""
     points: list[_Point] = []
     for result in found:
         for change in result.of(check):
@@ -247,7 +246,7 @@ def _points(
 
 
 def _single_runs(points: Sequence[_Point], scale: str, pair: tuple[str, str], colour: str) -> dict[str, Any]:
-    """Return the single runs as faint dots, so that the mean's spread can be seen."""
+    """Return single runs as faint dots, which show the spread around the mean."""
     name = plot_text(pair_name(*pair))
     dots = [(100 * x, value) for x, rhos, _ in points for value in rhos]
     return scatter(
@@ -271,7 +270,7 @@ def _markers(added: Mapping[str, float]) -> list[dict[str, Any]]:
 
 
 def _names(added: Mapping[str, float], span: float, baseline: str) -> list[dict[str, Any]]:
-    """Return the configurations' names above their lines, each a step higher than a close neighbour."""
+    """Return labels with the names of configurations above their lines; close labels are at different heights."""
     names = sorted([(0.0, baseline), *((100 * x, name) for name, x in added.items())])
     arrow: dict[str, Any] = {"showarrow": True, "arrowhead": 0, "arrowwidth": 1, "arrowcolor": "@axis"}
     arrow["font"] = {"size": 12, "color": "@ink"}
@@ -294,7 +293,7 @@ def _baseline_block(view: ReportView) -> FigureBlock | None:
         [CaptionedFigure(figure, f"{colour_key(view.results, 'inner')} After figure 3 of the paper.")],
         "Noise: the baseline, run by run",
         [
-            tag("p", "Flat lines mean a quiet set-up. All movement here is noise; it hides smaller changes."),
+            tag("p", "Flat lines mean a quiet set-up. All movement here is noise, which hides smaller changes."),
             tag("ul", [tag("li", sentence) for sentence in steadiness]) if steadiness else "",
         ],
     )
@@ -311,17 +310,17 @@ def _overhead_block(view: ReportView, check: CheckName, where: str, text: str, m
 def _inner_block(view: ReportView) -> FigureBlock | None:
     text = (
         "A level line is an unperturbed correlation. A small overhead is not a guarantee: a few per cent can be enough "
-        "to break a line."
+        "to change a correlation."
     )
     more = (
-        "Faint dots are single runs. Configurations need not contain one another, so lines only guide the eye. After "
-        "figures 4 and 6 of the paper."
+        "Faint dots are single runs. Configurations need not contain each other's metrics, so lines only guide the "
+        "eye. After figures 4 and 6 of the paper."
     )
     return _overhead_block(view, "inner", "Within a run", text, more)
 
 
 def _outer_block(view: ReportView) -> FigureBlock | None:
-    text = "Each metric is correlated with itself in the reference runs. Near 1, the runs can be read as one."
+    text = "Each metric is correlated with itself in the reference runs. Near ρ = 1, the runs can be treated as one."
     return _overhead_block(view, "outer", "Across aligned runs", text, "After figures 7 and 8 of the paper.")
 
 

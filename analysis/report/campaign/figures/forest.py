@@ -1,4 +1,4 @@
-"""The forest plot: every change with its interval, against the band of the tolerance."""
+"""Forest plot of correlations: all changes with confidence intervals, and a band that marks the tolerance."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 FOREST_ROWS = 100
-"""Rows of one check that a figure can hold and still be read; the rest lies nearer to no change, and in the table."""
+"""Maximum number of changes of each check in a figure; less serious changes are only in the table."""
 
 ALIGNED_ON = "† The runs were aligned by this metric, which inflates its correlation across runs."
 
@@ -43,7 +43,7 @@ _ROW_PX = 19
 
 
 def forest(found: Sequence[ConfigurationResult], index: Mapping[ChangeKey, int], name: str = "forest") -> Figure | None:
-    """Draw every change of one configuration at a time, the one that weighs most on top; `index` has their numbers."""
+    """Draw the changes of one configuration at a time, the most serious on top; `index` has their numbers."""
     shown = [result for result in found if result.changes]
     if not shown:
         return None
@@ -88,8 +88,8 @@ def forest(found: Sequence[ConfigurationResult], index: Mapping[ChangeKey, int],
         name,
         data,
         figure,
-        "Forest plot: one line for each change of correlation, with its interval, against the band of the tolerance. "
-        "The same numbers are in the table of all changes.",
+        "Forest plot: one row for each change of a correlation, with its confidence interval; the shaded band is the "
+        "tolerance. The table of all changes has the same numbers.",
         group=f"{name}-configuration",
         chosen=chosen.configuration,
         choices=choices,
@@ -103,7 +103,7 @@ def _row_name(change: Change) -> str:
 def _points(
     result: ConfigurationResult, ranked: Sequence[Change], suffix: str, index: Mapping[ChangeKey, int]
 ) -> list[dict[str, Any]]:
-    """Return one Plotly trace for each verdict that occurs."""
+    """Return one Plotly trace for each verdict among the changes."""
     drawn = interval_points(list(enumerate(ranked)), lambda _, change: _row_name(change), more="; click for details")
     return [
         {
@@ -137,14 +137,14 @@ def _block(view: ReportView) -> FigureBlock | None:
         tag("b", "perturbed"),
         " when the change is shown to lie beyond the band, ",
         tag("b", "shifted"),
-        " when a change is shown and the bar reaches over an edge of the band, and else ",
+        " when a change is shown and the bar crosses an edge of the band, and otherwise ",
         tag("b", "undecided"),
-        ": the bar is too wide to show anything, and more runs narrow it.",
+        ": the bar is too wide to decide, and more runs would shorten it.",
     )
     control = choice("forest-configuration", "Configuration", [(name, name) for name in figure.choices], figure.chosen)
     return FigureBlock(
         [CaptionedFigure(figure, f"{left_out}{flattered}".strip() or None)],
-        "How sure is that? Every change with its confidence interval",
+        "How certain are the changes? All changes with confidence intervals",
         [explained, control],
     )
 

@@ -1,4 +1,4 @@
-"""The forest plot of totals: each change with its interval, in units of its tolerance."""
+"""Forest plot of totals: each change with its confidence interval, in units of its tolerance."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 _MOST = 60
 _FARTHEST = 5.0
-"""Tolerances to either side that the figure shows; what is farther is drawn there."""
+"""Largest change in the figure, in units of the tolerance; larger changes are drawn at the edge."""
 _ROW_PX = 19
 
 _Row = tuple[str, "TotalChange"]
 
 
 def total_forest(rows: Sequence[_Row]) -> Figure:
-    """Draw changes of totals, one row each, in the given order."""
+    """Draw changes of totals in the given order, each in its own row."""
     names = [f"{plot_text(name, 24)}: {plot_text(total_name(change), 40)}" for name, change in rows]
     data: list[dict[str, Any]] = []
     for verdict, marker in MARKER.items():
@@ -77,14 +77,14 @@ def total_forest(rows: Sequence[_Row]) -> Figure:
         yaxis=row_axis(names),
     )
     text = (
-        "Forest plot: one line for each change of a total, with its interval, against the band of the tolerance. The "
-        "same numbers are in the table."
+        "Forest plot: one row for each change of a total, with its confidence interval; the shaded band is the "
+        "tolerance. The table has the same numbers."
     )
     return Figure("totals", data, figure, text)
 
 
 def _scaled(value: float, change: TotalChange) -> float:
-    """Return a relative change in units of its tolerance, on the log scale, at most that of the figure's edge."""
+    """Return a relative change in units of its tolerance, on a log scale, limited to the figure's edges."""
     unit = math.log1p(change.tolerance) or math.log1p(0.01)
     if math.isnan(value):
         return 0.0
@@ -102,6 +102,6 @@ TOTALS = ReportFigure(
     "totals-forest",
     "totals",
     _block,
-    caption=f"At most {_MOST} changes. The shaded band is the tolerance of each; what is farther than five is drawn "
-    "at the edge.",
+    caption=f"At most {_MOST} changes are drawn. The shaded band is the tolerance; a change of more than five "
+    "tolerances is drawn at the edge.",
 )

@@ -1,4 +1,4 @@
-"""The traces of each configuration: a metric that the reader chooses, its software metrics beneath, runs overlaid."""
+"""Figures of each configuration's traces: a metric that the reader chooses, software metrics below, runs overlaid."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 
 
 RUNS_SHOWN = 3
-"""Runs of a configuration that are drawn over one another: more hide each other."""
+"""Maximum number of overlaid runs in a configuration's figure, so that they do not hide each other."""
 
 SOFTWARE_SHOWN = 6
 _POINT_BUDGET = 40_000
-"""Points in all figures of this kind together: some 280 kB of the page."""
+"""Maximum number of points in all these figures together: about 280 kB of the page."""
 
 _HARDWARE_PX, _SOFTWARE_PX, _GAP_PX = 170, 76, 40
 
 
 def selectable_metrics(content: ReportContent) -> list[str]:
-    """Return the metrics that a reader can choose to look at over time: all but the software metrics."""
+    """Return the metrics that a reader can choose: all except software metrics."""
     return [name for name, metric in described_metrics(content).items() if metric.kind != "software"]
 
 
 def neighbours(content: ReportContent) -> int:
-    """Return how many neighbouring intervals make one point of the figures over time."""
+    """Return the number of neighbouring intervals that are averaged into one point."""
     longest = max((len(trace) for traces in content.traces.values() for trace in traces), default=1)
     return bucket_width(max(longest, 1), _points(content))
 
@@ -47,12 +47,12 @@ def neighbours(content: ReportContent) -> int:
 def _points(content: ReportContent) -> int:
     series = sum(
         len(trace.metrics) + 1 for traces in content.traces.values() for trace in traces[:RUNS_SHOWN]
-    )  # one more for the time
+    )  # one more series for the time
     return min(600, max(60, _POINT_BUDGET // max(series, 1)))
 
 
 def trace_figures(content: ReportContent, first_choice: str) -> dict[str, Figure]:
-    """Draw each configuration's runs, overlaid: the chosen metric, on one scale everywhere, and software metrics."""
+    """Draw the overlaid runs of each configuration: the chosen metric, on a common scale, and software metrics."""
     metrics = selectable_metrics(content)
     described = described_metrics(content)
     points = _points(content)
@@ -152,13 +152,13 @@ def _block(view: ReportView) -> FigureBlock | None:
             CaptionedFigure(figure, title=[configuration, tag("small", f" {_extent(content.traces[configuration])}")])
             for configuration, figure in figures.items()
         ],
-        "Each configuration",
+        "Signals of each configuration",
         [tag("p", explained), choice("trace-metric", "Metric", options, chosen)],
     )
 
 
 def _extent(traces: Sequence[Trace]) -> str:
-    """Return how many runs and software metrics of a configuration are drawn."""
+    """Return the numbers of a configuration's runs and software metrics that are drawn, as text."""
     runs, software = len(traces), len(traces[0].names("software"))
     parts = [f"{RUNS_SHOWN} of {counted(runs, 'run')} shown" if runs > RUNS_SHOWN else counted(runs, "run")]
     if software > SOFTWARE_SHOWN:

@@ -1,4 +1,4 @@
-"""Count the words of a made-up text: it draws them, it sorts them, it joins them."""
+"""Count the words of a random text."""
 
 import random
 
@@ -19,7 +19,7 @@ def count(words):
 
 
 def main():
-    """Go through chapters, and print the commonest word."""
+    """Count the words of 30 chapters, and print the most common word."""
     chance, total = random.Random(1), {}
     for _ in range(30):
         for word, times in count(draw(chance, 2000)).items():

@@ -1,4 +1,4 @@
-/* A small program with phases: it walks through a table, it branches, it sweeps. phases [ROUNDS [TABLE_KIB]] */
+/* A small program with phases: random accesses to a table, branches, a sweep. Usage: phases [ROUNDS [TABLE_KIB]] */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -124,11 +124,11 @@ def test_what_has_no_curves_is_refused() -> None:
     data = _lu(0, 60)
     with pytest.raises(DataError, match="n is continuous and has no codes"):
         curve_parameters(data, "L2M_op", "instr_op", cells=["n"])
-    with pytest.raises(DataError, match="datatype is discrete and holds text"):
+    with pytest.raises(DataError, match="datatype is text and has no numbers"):
         curve_parameters(data, "datatype", "n", cells=["optimized"])
     with pytest.raises(DataError, match=r"no column 'dataype'; did you mean 'datatype'\?"):
         curve_parameters(data, "L2M_op", "n", cells=["dataype"])
-    with pytest.raises(DataError, match="name at least one of each"):
+    with pytest.raises(DataError, match="need numeric variables as arguments and discrete variables as cells: name"):
         curve_parameters(data, "L2M_op", "n", cells=[])
     with pytest.raises(DataError, match="L2M_op, n, n: name each variable once"):
         curve_parameters(data, "L2M_op", "n", cells=["n"])
@@ -136,5 +136,5 @@ def test_what_has_no_curves_is_refused() -> None:
     with pytest.raises(DataError, match="all runs have the same datatype, so there is only one curve"):
         curve_parameters(alone, "L2M_op", "n", cells=["datatype"])
     renamed = prepare(data.frame.rename({"datatype": "low"}))
-    with pytest.raises(DataError, match="variable low has the name of a result column; rename it"):
+    with pytest.raises(DataError, match="variable low has the name of a result column: rename the variable"):
         curve_parameters(renamed, "L2M_op", "n", cells=["low"])

@@ -78,11 +78,11 @@ def test_rows_without_a_value_are_an_error_or_missing_and_told() -> None:
 @pytest.mark.parametrize(
     ("expressions", "message"),
     [
-        ({"n": "n + 1"}, r"n = n \+ 1: the table has a column n already"),
+        ({"n": "n + 1"}, r"n = n \+ 1: the table already has a column n: give the derived variable a different name"),
         ({"": "n + 1"}, r"the derived variable 'n \+ 1' has no name"),
         (
             {"a": "b + 1", "b": "n"},
-            r"a: expression 'b \+ 1', character 1: no column 'b'; .*; b is defined after a, put it before",
+            r"a: expression 'b \+ 1', character 1: no column 'b'; .*; b is defined after a: move it before a",
         ),
         ({"a": "a + 1"}, r"a: expression 'a \+ 1', character 1: no column 'a'"),
         ({"a": "n +"}, r"a: expression 'n \+', character 3: invalid syntax"),
@@ -108,7 +108,7 @@ def test_definitions_are_read_from_text() -> None:
         "µs": "{'a': 1}[k]",
     }
     for text in ("n == 3", "n + 1", "= 3", "1n = 3", "a b = 3", ""):
-        with pytest.raises(DataError, match="is not a definition; write NAME = EXPRESSION"):
+        with pytest.raises(DataError, match="is not a definition: write NAME = EXPRESSION"):
             read_definitions([text])
     with pytest.raises(DataError, match="a is defined twice: as n and as n \\+ 1"):
         read_definitions(["a = n", "a = n + 1"])

@@ -52,7 +52,7 @@ def test_the_direction_of_words_can_be_chosen() -> None:
 def test_of_more_words_two_are_chosen() -> None:
     frame = FRAME.with_columns(kernel=pl.Series(["a", "b", "a", "c", "b", "c", "c"]))
     with pytest.raises(
-        DataError, match=r"kernel is text of 3 values without distances \('a', 'b', 'c'\); say between which two"
+        DataError, match=r"kernel is text with 3 values, which have no distances \('a', 'b', 'c'\): choose two of them"
     ):
         partial_derivative(frame, "T", "kernel", parameters=["n"])
     found = partial_derivative(frame, "T", "kernel", parameters=["n"], between=("a", "c"))
@@ -141,12 +141,12 @@ def test_what_cannot_be_derived_is_refused() -> None:
         partial_derivative(FRAME, "T", "kernl", parameters=["n"])
     with pytest.raises(DataError, match="n is itself a parameter"):
         partial_derivative(FRAME, "n", "kernel", parameters=["n"])
-    with pytest.raises(DataError, match="kernel holds String; only numbers have a derivative"):
+    with pytest.raises(DataError, match="kernel has type String, but only numbers have a derivative"):
         partial_derivative(FRAME, "kernel", "n", parameters=["n"])
     with pytest.raises(DataError, match="named twice: n, n"):
         partial_derivative(FRAME, "T", "kernel", parameters=["n", "n"])
     with pytest.raises(
-        DataError, match="no two rows differ in kernel and agree in n: dT_dkernel has no value; measure runs in which"
+        DataError, match="no two rows differ in kernel and agree in n, so dT_dkernel has no value: measure runs that"
     ):
         partial_derivative(FRAME[[0, 3]], "T", "kernel", parameters=["n"])
     with pytest.raises(DataError, match="kernel has only one value"):

@@ -38,13 +38,15 @@ def test_a_step_is_a_row_of_means() -> None:
     assert found.held == ("n",)
     assert (found.unmatched_rows.tolist(), found.missing_rows.tolist()) == ([4], [6])
     assert {one.name: one.why for one in found.exclusions} == {
-        "log": "is not the same at both ends of a step of kernel, and has no mean",
-        "kernel": "each step goes from 5/3 to 9/7",
+        "log": "differs between the two ends of a step of kernel, and text has no mean",
+        "kernel": "all steps are from 5/3 to 9/7",
     }
     assert str(found) == (
-        "A row is a step of kernel, n held fixed: 2 steps give dT, dbytes; replicates and both ends are averaged. "
-        "1 of the rows differ from no other one in kernel alone, and are left out (from 0: 4). "
-        "1 of the rows lack a value of a parameter or of what is derived, and are left out (from 0: 6)."
+        "Each row is a step of kernel, n held fixed: 2 steps give dT, dbytes; values are averaged over replicates and "
+        "over both ends of a step. "
+        "Rows left out because no other row differs from them in kernel alone: 1 (row numbers, from 0: 4). "
+        "Rows left out because they lack a value of a parameter or of a differentiated quantity: 1 (row numbers, from "
+        "0: 6)."
     )
 
 
@@ -85,11 +87,11 @@ def test_a_step_is_one_piece_of_evidence() -> None:
 
 
 def test_what_has_no_steps_is_refused() -> None:
-    with pytest.raises(DataError, match="name at least one quantity to derive over kernel"):
+    with pytest.raises(DataError, match="name at least one quantity to differentiate with respect to kernel"):
         step_table(FRAME, {}, "kernel", parameters=["n"])
     with pytest.raises(DataError, match="no column 'kernl'; did you mean 'kernel'"):
         step_table(FRAME, {"dT": "T"}, "kernl", parameters=["n"])
-    with pytest.raises(DataError, match="the table has a column log already"):
+    with pytest.raises(DataError, match="the table already has a column log"):
         step_table(FRAME, {"log": "T"}, "kernel", parameters=["n"])
     with pytest.raises(DataError, match="kernel has only one value"):
         step_table(FRAME[[1, 3]], {"dT": "T"}, "kernel", parameters=["n"])

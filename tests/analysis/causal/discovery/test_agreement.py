@@ -109,14 +109,14 @@ def test_what_a_test_refutes_and_no_description_mends_is_returned():
     found = agreed(parents, graph, Knowledge(inputs=["n", "kind"]), bits=lambda _target, given: -50.0 * ("n" in given))
     (one,) = found.contradictions
     assert (one.target, one.other, one.given, one.bits, one.p_value) == ("instructions", "kind", ("n",), 0.0, 0.0)
-    assert str(one).endswith("but no formula with kind that was tried is worth another cause")
+    assert str(one).endswith("but no formula that was tried with kind is short enough to justify another cause")
 
 
 def test_knowledge_that_contradicts_the_data_is_returned():
     graph = graph_of(SCRIPT, without=[pair_of("kind", "instructions")])
     known = Knowledge(inputs=["n", "kind"], forbidden=[("kind", "instructions")])
     (one,) = [one for one in agreed(SCRIPT, graph, known).contradictions if one.target == "instructions"]
-    assert str(one).endswith("but background knowledge forbids that kind acts on instructions")
+    assert str(one).endswith("but background knowledge forbids kind as a cause of instructions")
 
 
 def test_knowledge_is_not_contradicted():
@@ -129,6 +129,6 @@ def test_knowledge_is_not_contradicted():
 def test_a_contradiction_is_told_with_what_to_do():
     said = str(Contradiction("time", "faults", ("n",), 33.4, 4e-5))
     assert said == (
-        "time depends on faults given n (p = 4e-05), and faults would shorten its description by 33 bits, but no graph "
-        "that was tried holds both; give the order of the two (tiers)"
+        "time depends on faults given n (p = 4e-05), and faults would shorten the description of time by 33 bits, but "
+        "no graph that was tried agrees with this: state the order of the two variables in tiers"
     )

@@ -45,7 +45,7 @@ def test_the_shorter_description_wins():
     choice = choose("L", ["n", "d", "e"], found, relations, Knowledge())
     assert choice.kept == {"n", "e"}
     assert [str(one) for one in choice.equivalences] == [
-        "e and d carry the same information about L given n; e kept because it describes L in 25 bits less"
+        "e carries the same information about L given n as d; kept e because L takes 25 fewer bits to describe with e"
     ]
 
 
@@ -54,13 +54,13 @@ def test_a_tie_goes_to_fewer_variables_and_then_to_the_input():
     relations, _ = told({frozenset("m"): 52, frozenset("ne"): 50}, found)
     choice = choose("C", ["n", "e", "m"], found, relations, Knowledge())
     assert choice.kept == {"m"}
-    assert choice.equivalences[0].reason == "the descriptions are as long, and fewer variables are simpler"
+    assert choice.equivalences[0].reason == "the descriptions are equally long, and fewer variables are simpler"
     found = rivals("C", a=["b"], b=["a"])
     relations, _ = told({frozenset("a"): 50, frozenset("b"): 50 + TIE_BITS / 2}, found)
     for first, known in (("a", Knowledge()), ("b", Knowledge(tiers=[["b"], ["a"]])), ("b", Knowledge(inputs=["b"]))):
         choice = choose("C", ["a", "b"], found, relations, known)
         assert choice.kept == {first}
-        assert choice.equivalences[0].reason == "the descriptions are as long, and it comes first"
+        assert choice.equivalences[0].reason == "the descriptions are equally long, and it comes first"
 
 
 def test_twins_compete_at_the_end_alone():
@@ -121,8 +121,8 @@ def test_many_rivals_are_left_out_one_after_the_other():
 @pytest.mark.parametrize(
     ("kept", "reason"),
     [
-        (math.nan, "both are effects of Z, and it comes first"),
-        (10.0, "they describe Z in 40 bits less"),
+        (math.nan, "both are effects of Z, and fewer or earlier variables are preferred"),
+        (10.0, "Z takes 40 fewer bits to describe with a and b"),
     ],
 )
 def test_reasons(kept, reason):
@@ -175,7 +175,7 @@ def test_an_edge_left_out_of_one_variable_is_gone_from_the_other():
     assert found.adjacent == {"a": {"b", "c"}, "b": {"a"}, "c": {"a"}}
     assert found.separations[pair_of("b", "c")].given == ("a",)
     assert [str(one) for one in found.equivalences] == [
-        "a and b carry the same information about c; a kept because it describes c in 50 bits less"
+        "a carries the same information about c as b; kept a because c takes 50 fewer bits to describe with a"
     ]
 
 
@@ -188,7 +188,7 @@ def test_effects_that_say_the_same_do_not_both_go():
     relations, asked = told({})
     found = refine(start, Asked({}), relations, Knowledge(tiers=[["e"], ["l", "m"]]))
     assert found.adjacent["e"] == {"l"}
-    assert found.equivalences[0].reason == "both are effects of e, and it comes first"
+    assert found.equivalences[0].reason == "both are effects of e, and fewer or earlier variables are preferred"
     assert not asked
 
 
@@ -209,7 +209,7 @@ def test_between_numbers_other_lengths_may_be_compared():
     assert choose("Z", ["x", "y"], found, relations, Knowledge()).kept == {"x"}
     choice = choose("Z", ["x", "y"], found, compared, Knowledge())
     assert choice.kept == {"y"}
-    assert choice.equivalences[0].reason == "it describes Z in 20 bits less"
+    assert choice.equivalences[0].reason == "Z takes 20 fewer bits to describe with y"
 
 
 def test_what_describes_a_target_clearly_better_takes_the_place_of_what_separates_it():

@@ -128,33 +128,33 @@ def test_styles_and_widths_at_their_ends() -> None:
 
 
 def test_words(model: CausalModel, open_model: CausalModel) -> None:
-    assert summary_sentence(model) == "120 rows of 3 variables (1 discrete, 2 continuous) make 2 edges."
-    assert summary_sentence(open_model).endswith("make 1 edge, 1 of them without a direction.")
+    assert summary_sentence(model) == "120 rows of 3 variables (1 discrete, 2 continuous) give 2 edges."
+    assert summary_sentence(open_model).endswith("give 1 edge, 1 of them without a direction.")
     (apart,) = model.separations
     assert separation_sentence(apart, 0.01).startswith("n and kind are independent (p = ")
     by_length = replace(apart, p_value=0.004, given=("time",))
     told = (
-        "an edge of n and kind would not make descriptions shorter given time, though the test finds a dependence (p "
-        "= 0.004)"
+        "an edge between n and kind would not shorten the description given time, although the test finds a "
+        "dependence (p = 0.004)"
     )
     assert separation_sentence(by_length, 0.01) == told
     assert undecided(replace(model, separations=(by_length,))) == (
         f"No edge: {told}.",
-        "Required, and not tested: n → time.",
+        "Required edges that were not tested: n → time.",
     )
     assert (
         separation_sentence(replace(apart, given=("a", "b"), determined="kind"), 0.01)
-        == "a and b determine kind, so n adds nothing"
+        == "a and b determine kind, so n adds no information"
     )
     required = model.edge("n", "time")
     assert required is not None
     assert edge_remark(model, required) == "required"
     (said,) = undecided(open_model)
-    assert said.startswith("n — time: knowledge and data leave its direction open; formulas take ")
+    assert said.startswith("n — time: knowledge and data leave it undirected; formulas assume ")
     shaky = replace(open_model, edges=(replace(open_model.edges[0], directed=True, stability=0.3),))
     assert undecided(shaky) == ("n → time was found in only 30% of the subsamples.",)
     lost = replace(open_model, edges=(), stabilities={frozenset(("n", "time")): 0.7})
-    assert undecided(lost) == ("n and time have no edge, and were adjacent in 70% of the subsamples.",)
+    assert undecided(lost) == ("n and time have no edge, but were adjacent in 70% of the subsamples.",)
     assert (p_text(0.0), p_text(math.nan), p_text(0.0123)) == ("0", "–", "0.012")
 
 

@@ -118,12 +118,12 @@ def test_characteristics_screen_an_application_off_or_do_not():
     assert not instructions.holds
     assert {one.one for one in instructions.refuted} == {"datatype", "optimisation"}
     assert str(instructions).startswith(
-        "not so: instr, L2M screen datatype, optimisation off from C. datatype still carries "
+        "refuted by 2 of 2 pairs: instr, L2M screen datatype, optimisation off from C. datatype still carries "
     )
     nothing = screens_off(test, ["optimisation"], ["ops"], ["n"])
     assert not nothing.holds
     assert not nothing.refuted
-    assert str(nothing) == "nothing to test: optimisation and ops are independent anyhow"
+    assert str(nothing) == "nothing to test: optimisation and ops are independent even with nothing held fixed"
 
 
 def test_screening_is_controlled_over_all_pairs():
@@ -144,9 +144,9 @@ def test_wrong_parts_and_rates_are_told():
         check_markov(test, {"a": []}, alpha=0)
     with pytest.raises(ValueError, match="permutations must be 0 or more, not -1"):
         check_markov(test, {"a": []}, permutations=-1)
-    with pytest.raises(DataError, match="name at least one variable of the application"):
+    with pytest.raises(DataError, match="needs at least one application variable and one performance variable"):
         screens_off(test, [], ["y"], ["c"])
-    with pytest.raises(DataError, match="a is named in two parts"):
+    with pytest.raises(DataError, match="a is named twice: a variable belongs to"):
         screens_off(test, ["a"], ["y"], ["a"])
 
 

@@ -52,10 +52,10 @@ def test_kinds_can_be_overridden() -> None:
     data = prepare(_campaign(), kinds={"elementsize": "continuous", "n": "discrete"})
     assert data.kinds["elementsize"] == "continuous"
     assert data.kinds["n"] == "discrete"
-    assert {one.why for one in data.variables if one.name in {"elementsize", "n"}} == {"as asked"}
+    assert {one.why for one in data.variables if one.name in {"elementsize", "n"}} == {"as requested"}
     assert data.categories("n") == tuple(sorted(set(data.frame["n"])))
     with pytest.raises(
-        DataError, match=r'elementsize is continuous and has no codes; pass kinds={"elementsize": "discrete"}'
+        DataError, match=r'elementsize is continuous and has no codes: pass kinds={"elementsize": "discrete"}'
     ):
         data.codes("elementsize")
 
@@ -114,7 +114,7 @@ def test_codes_and_categories_give_the_column_back(drawn: st.DataObject) -> None
     if data.has_values("x"):
         assert taken.values("x").tolist() == [float(values[row]) for row in rows]
     else:
-        with pytest.raises(DataError, match="x is discrete and holds text"):
+        with pytest.raises(DataError, match="x is text and has no numbers"):
             data.values("x")
 
 
@@ -155,17 +155,17 @@ def test_columns_that_cannot_be_variables_are_left_out_and_said() -> None:
     assert data.names == ("n", "datatype", "optimization", "elementsize", "cycles")
     assert {one.name: one.why for one in data.exclusions} == {
         "machine": "constant: always alpha",
-        "run": "text that is different in every row: it names rows",
+        "run": "text that differs in every row, like names of rows",
         "size": "duplicate of n",
         "same": "duplicate of datatype",
         "opt": "duplicate of optimization",
-        "when": "holds dates or times; turn it into a number to analyse it",
-        "samples": "holds lists, not single values",
-        "both": "holds structs, not single values",
-        "raw": "holds Binary",
+        "when": "contains dates or times, which must be converted to numbers",
+        "samples": "contains lists, not single values",
+        "both": "contains structs, not single values",
+        "raw": "is Binary",
         "empty": "has no value in any row",
         "nans": "has no value in any row",
-        "comment": "text of 40 different values in 60 rows; where these are numbers, cast them",
+        "comment": "text with 40 distinct values in 60 rows; convert it if the values are numbers",
     }
     assert [one.name for one in data.exclusions] == frame.columns[5:]
     with pytest.raises(DataError, match="size is left out: duplicate of n"):
@@ -191,9 +191,8 @@ def test_missing_values_are_refused_or_dropped() -> None:
         prepare(frame)
     assert str(told.value) == (
         "values are missing, NaN or infinite: a (1 of 6 rows, first row 1), b (1 of 6 rows, first row 3), d (1 "
-        "of 6 rows, first row 4), "
-        "counted from 0; "
-        'pass missing="drop" to analyse the 3 rows without, or leave the column out'
+        "of 6 rows, first row 4) (rows are counted from 0); "
+        'pass missing="drop" to analyse the 3 complete rows, or leave the column out'
     )
     data = prepare(frame.drop("d"), missing="drop")
     assert data.dropped_rows.tolist() == [1, 3]
@@ -237,9 +236,9 @@ def test_wrong_kinds_are_refused() -> None:
         prepare(frame, kinds={"q": "discrete"})
     with pytest.raises(DataError, match='n must be "discrete" or "continuous", not \'ordinal\''):
         prepare(frame, kinds={"n": "ordinal"})  # type: ignore[dict-item]
-    with pytest.raises(DataError, match="datatype holds text and cannot be continuous"):
+    with pytest.raises(DataError, match="datatype is text and cannot be continuous"):
         prepare(frame, kinds={"datatype": "continuous"})
-    with pytest.raises(DataError, match="lists holds lists, not single values and cannot be a variable"):
+    with pytest.raises(DataError, match="lists cannot be a variable: it contains lists, not single values"):
         prepare(frame.with_columns(lists=pl.concat_list("n", "n")), kinds={"lists": "discrete"})
 
 

@@ -160,5 +160,5 @@ def test_what_is_refused_says_why():
     twins = EventTrace(np.array([0, 1]), np.array([0, 1], np.int32), (EventType("a", "v"), EventType("a", "w")))
     with pytest.raises(DataError, match="the name of several event types"):
         abstract(twins, [("a", "a")])
-    with pytest.raises(ValueError, match="give a longest of 2 events or more"):
+    with pytest.raises(ValueError, match="use 2 or more events for `longest`"):
         learn_blocks([], longest=1)

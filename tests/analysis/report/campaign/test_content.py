@@ -37,9 +37,9 @@ def test_json_twin_holds_no_number_that_json_lacks(content: ReportContent):
 @pytest.mark.parametrize(
     ("path", "said"),
     [
-        (([0, 1], [0]), "2 and 1 steps"),
-        (([0, 3], [0, 1]), "leaves the first run's 3 intervals"),
-        (([0, 1], [0, -1]), "leaves the second run's 2 intervals"),
+        (([0, 1], [0]), "2 steps in the first run, but 1 in the second"),
+        (([0, 3], [0, 1]), "points outside the first run, which has 3 intervals"),
+        (([0, 1], [0, -1]), "points outside the second run, which has 2 intervals"),
     ],
 )
 def test_a_path_that_does_not_fit_is_refused(path, said):
@@ -49,5 +49,5 @@ def test_a_path_that_does_not_fit_is_refused(path, said):
 
 @pytest.mark.parametrize("series", [[], [1.0, float("nan")]])
 def test_a_series_that_cannot_be_drawn_is_refused(series):
-    with pytest.raises(DataError, match="b has no interval, or a value that is not finite"):
+    with pytest.raises(DataError, match="b has no intervals or contains a value that is not finite"):
         AlignmentExample("a", "b", "IPC", [1.0], series, [0], [0])

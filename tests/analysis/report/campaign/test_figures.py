@@ -238,9 +238,9 @@ def test_without_overheads_there_is_no_such_figure(content: ReportContent):
 
 def test_colour_key_tells_what_is_coloured(content: ReportContent):
     found = configuration_results(content)
-    assert colour_key(found, "inner").startswith("Coloured: the 3 pairs perturbed in some configuration.")
+    assert colour_key(found, "inner").startswith("Coloured: the 3 pairs perturbed in at least one configuration.")
     assert colour_key(found[:2], "outer").startswith(
-        "No metric was perturbed; the three metrics closest to it are coloured."
+        "No metric was perturbed; the three metrics closest to perturbation are coloured."
     )
 
 

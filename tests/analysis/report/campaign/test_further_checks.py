@@ -31,10 +31,10 @@ def content():
 def test_further_checks_have_matrices_of_their_own(content):
     page = render(content)
     assert "Within a run: pairs with a software metric" in page
-    assert "Across aligned runs: each metric with another" in page
+    assert "Across aligned runs: pairs of different metrics" in page
     plain = render(make_content())
     assert "pairs with a software metric" not in plain
-    assert "each metric with another" not in plain
+    assert "pairs of different metrics" not in plain
 
 
 def test_a_card_counts_them_and_the_filter_knows_them(content):
@@ -47,8 +47,8 @@ def test_a_card_counts_them_and_the_filter_knows_them(content):
 def test_details_say_against_what_and_where_it_comes_from(content):
     page = unpacked(render(content))
     assert (
-        "the layout of the code, or the no-ops that replace the increments: the sham build, which counts "
-        "nothing, shows the change too" in page
+        "the layout of the code, or the no-ops that replace the increments: the sham build, which does "
+        "not count, shows the change too" in page
     )
     assert "p, false discoveries" in page
     assert "0.012" in page

@@ -68,7 +68,7 @@ def test_the_answer_and_every_verdict_stand_in_plain_words(document: Document):
         in text
     )
     assert "Worst: L1-data misses and mispredicted branches: ρ fell from" in text
-    assert "Collect compares and moves in runs of their own" in text
+    assert "Collect compares and moves in separate runs" in text
     assert "runs per configuration (now 5) would probably decide" in text
     assert "medium-06: no end after 120 s: timed out (2 attempts)" in text
     assert "+17\u00a0%" in text
@@ -76,7 +76,7 @@ def test_the_answer_and_every_verdict_stand_in_plain_words(document: Document):
 
 def test_simulated_counters_are_never_shown_as_hardware(content: ReportContent, html: str):
     assert "Simulated counters: " in html
-    assert "no hardware counted them" in html
+    assert "they are not hardware counts" in html
     assert "L1-data misses (simulated)" in unpacked(html)
     real = {
         name: tuple(
@@ -214,7 +214,7 @@ def test_size_of_a_very_large_campaign():
     content = large_content()
     html = render(content)
     assert len(html.encode()) < LIMIT
-    assert "changes; the JSON report has all." in html
+    assert "changes; verdicts.json has all." in html
     assert "Only 400 of 800 are listed, failures first" in html
     assert "neighbouring intervals, to keep the page small" in html
     assert "The figure shows the 100 most serious of" in html
@@ -223,7 +223,7 @@ def test_size_of_a_very_large_campaign():
     rest = unpacked(html).partition('id="changes-rest">')[2].partition("</script>")[0]
     assert json.loads(rest).count("<tr>") == whole - 100
     assert html.partition('id="changes-table"')[2].partition("</table>")[0].count("<tr>") == 1 + 100
-    assert "verdicts.json is in the folder of this page" in html
+    assert "verdicts.json is in the same folder as this page" in html
 
 
 @pytest.mark.parametrize(

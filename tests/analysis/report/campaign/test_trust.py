@@ -104,7 +104,7 @@ def test_the_page_begins_with_it_then_says_what_to_do(content: ReportContent, ht
     places = [text.index(said) for said in order]
     assert places == sorted(places)
     advised = text[text.index("What to do") : text.index("The campaign")]
-    assert "Take the hardware numbers from the baseline runs, not from these." in advised
+    assert "Take the hardware metrics from the baseline runs, not from these runs." in advised
     assert "anchor, light" in advised
     described = described_metrics(content)
     columns = ordered_configurations(configuration_results(content))
@@ -112,14 +112,14 @@ def test_the_page_begins_with_it_then_says_what_to_do(content: ReportContent, ht
 
 
 def test_a_software_metric_that_nothing_can_be_held_against_says_why(html: str):
-    assert 'title="no configuration with fewer metrics counts it' in html
-    assert 'title="heavy does not collect it"' in html
+    assert 'title="no configuration with fewer metrics counts this metric' in html
+    assert 'title="heavy does not collect this metric"' in html
 
 
 def test_what_speaks_against_the_baseline_stands_under_the_headline(content: ReportContent, html: str):
     from unperturbed.analysis.report.campaign.page import render
 
-    assert "Against the baseline" not in html
+    assert "Doubts about the baseline" not in html
     page = "".join(Document(render(replace(content, doubts=("The baseline drifts: x goes up.", "Run 7.")))).text)
     assert page.index("perturbed;") < page.index("The baseline drifts") < page.index("Simulated counters")
     assert page.index("Run 7.") < page.index("Metrics you may trust")

@@ -136,9 +136,9 @@ def test_campaign_sentence_names_every_configuration_once():
     assert verdicts.campaign_sentence(found[1:3]).startswith("All 2 configurations are unperturbed")
     assert verdicts.campaign_sentence(found[1:2]).startswith("anchor is unperturbed: measuring did not")
     assert verdicts.campaign_sentence(found[1:]) == (
-        "No perturbation was shown, but medium stayed undecided; anchor and light are unperturbed."
+        "No perturbation was shown, but medium remained undecided; anchor and light are unperturbed."
     )
-    assert verdicts.campaign_sentence(found[3:]) == "No perturbation was shown, but medium stayed undecided."
+    assert verdicts.campaign_sentence(found[3:]) == "No perturbation was shown, but medium remained undecided."
     assert (
         verdicts.campaign_sentence(found[:1])
         == "heavy is perturbed: measuring changed how the program's metrics move together."
@@ -168,14 +168,14 @@ def test_what_a_verdict_means_depends_on_the_check():
     outer = result(change(0.38, "unperturbed"), change(0.2, "perturbed", "outer"))
     both = result(change(0.2, "perturbed"), change(0.2, "perturbed", "outer"))
     said = [verdicts.result_sentence(one) for one in (inner, outer, both)]
-    assert "Inside its runs" in said[0]
+    assert "Within its runs" in said[0]
     assert "interval by interval" in said[1]
     assert "either within a run or across runs" in said[2]
 
 
 def test_advice_for_a_perturbed_subset_names_its_own_metrics_and_not_the_anchor():
     said = " ".join(verdicts.advice(result(change(0.2, "perturbed")), content()))
-    assert "Collect compares and moves in runs of their own" in said
+    assert "Collect compares and moves in separate runs" in said
     assert "blocks" not in said
     assert "from the baseline runs" in said
 
@@ -189,7 +189,7 @@ def test_advice_for_a_single_metric_and_for_the_anchor():
 
 def test_advice_when_only_the_comparison_across_runs_is_spoilt():
     said = verdicts.advice(result(change(0.38, "unperturbed"), change(0.2, "perturbed", "outer")), content())
-    assert any("use the runs one by one, but do not merge them" in one for one in said)
+    assert any("use each run by itself, but do not merge it" in one for one in said)
 
 
 def test_advice_for_the_undecided_says_how_many_runs():
@@ -201,7 +201,7 @@ def test_advice_for_the_undecided_says_how_many_runs():
     assert "decide 2 of 3 open changes" in said[0]
     assert said[1].startswith("More than 200 runs would be needed to decide 1 change")
     alone = [change(0.33, "undecided", runs_to_decide=14)]
-    assert verdicts.advice(result(*alone, verdict="undecided"), content())[0].endswith("would probably decide it.")
+    assert verdicts.advice(result(*alone, verdict="undecided"), content())[0].endswith("decide the open change.")
 
 
 def test_advice_for_the_unperturbed_is_to_go_ahead():

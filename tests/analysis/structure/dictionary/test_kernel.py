@@ -158,13 +158,13 @@ def test_scaling_distances_changes_nothing():
 @pytest.mark.parametrize(
     ("distances", "message"),
     [
-        (np.zeros((2, 3)), r"shape \(2, 3\); give a square matrix"),
+        (np.zeros((2, 3)), r"shape \(2, 3\): give a square matrix"),
         ([0, 1], "give a square matrix"),
-        ([[0, 1], [2, 0]], "distance of 0 to 1 is 1.0, not that of the opposite direction"),
-        ([[0, -1], [-1, 0]], "distance of 0 to 1 is -1.0, below 0"),
-        ([[0, 1], [1, 3]], "distance of 1 to 1 is 3.0, not 0"),
-        ([[0, np.nan], [np.nan, 0]], "distance of 0 to 1 is nan, not finite"),
-        ([[0, np.inf], [np.inf, 0]], "not finite"),
+        ([[0, 1], [2, 0]], "distance from 0 to 1 is 1.0: it must be the same in both directions"),
+        ([[0, -1], [-1, 0]], "distance from 0 to 1 is -1.0: it must not be negative"),
+        ([[0, 1], [1, 3]], "distance from 1 to 1 is 3.0: it must be 0"),
+        ([[0, np.nan], [np.nan, 0]], "distance from 0 to 1 is nan: it must be finite"),
+        ([[0, np.inf], [np.inf, 0]], "must be finite"),
     ],
 )
 def test_what_is_no_matrix_of_distances_is_refused(distances, message):
@@ -174,11 +174,11 @@ def test_what_is_no_matrix_of_distances_is_refused(distances, message):
 
 @pytest.mark.parametrize("power", [0, -1, float("nan"), float("inf")])
 def test_a_power_is_above_0(power):
-    with pytest.raises(ValueError, match="give a number above 0"):
+    with pytest.raises(ValueError, match="use a finite number above 0"):
         kernel([[0, 1], [1, 0]], power)
 
 
 @pytest.mark.parametrize(("distance", "power"), [(10, 400), (1e-200, 2)])
 def test_powers_beyond_the_range_of_numbers_are_refused(distance, power):
-    with pytest.raises(ValueError, match="overflows; give one that is nearer to 1"):
+    with pytest.raises(ValueError, match="is out of range: use a power nearer to 1"):
         kernel([[0, distance], [distance, 0]], power)

@@ -156,8 +156,8 @@ def test_the_paper_s_method_is_a_choice():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"method": "magic"}, 'unknown method \'magic\'; use "description_length" or "monotone"'),
-        ({"longest": 1}, "longest is 1; give 2 to 64 symbols"),
+        ({"method": "magic"}, 'unknown method \'magic\': use "description_length" or "monotone"'),
+        ({"longest": 1}, "longest is 1: use 2 to 64 symbols"),
         ({"longest": 65}, "longest is 65"),
         ({"adequate": float("nan")}, "bound for a sequence of 6 symbols is NaN"),
     ],
@@ -184,4 +184,4 @@ def test_a_dictionary_and_its_decomposition_are_text_tables_frames_and_pages(tmp
     plain = json.loads(json.dumps(found.to_dict()))
     assert plain["decomposition"]["dictionary"] == ["abcde"]
     assert len(plain["decomposition"]["segments"]) == len(found.decomposition)
-    assert learn_dictionary("ab").headline() == "No words: nothing in the sequence recurs beyond what chance gives."
+    assert learn_dictionary("ab").headline() == "No words: nothing in the sequence recurs more often than by chance."

@@ -166,7 +166,7 @@ int main(void) {{
 """
     records, done = run(build(text, EXPORTS), plain(300_000, software=2))
     assert (done.returncode, records.state) == (0, "finished")
-    assert records.tables == 0, "the run is refused: the program loaded none of the code that counts"
+    assert records.tables == 0, "the run is refused: the program loaded no instrumented code"
     assert list(records.rows["software"][-1]) == [0, 0]
 
 
@@ -222,7 +222,7 @@ int main(void) {
     records, done = run(build(text), counting(300_000))
     assert done.returncode == 0
     assert records.unread > 10
-    with pytest.raises(RunError, match="cannot read the counters at"):
+    with pytest.raises(RunError, match="counters could not be read at"):
         assemble_plain(records)
 
 

@@ -61,8 +61,8 @@ def test_a_signal_that_cannot_be_handled_is_refused(build: Build, number: int) -
 @pytest.mark.parametrize(
     ("act", "mark", "told"),
     [
-        ("signal(N, mine);", Mark.SIGNAL_TAKEN, "installed a handler of its own"),
-        ("signal(N, SIG_IGN);", Mark.SIGNAL_TAKEN, "installed a handler of its own"),
+        ("signal(N, mine);", Mark.SIGNAL_TAKEN, "installed its own handler"),
+        ("signal(N, SIG_IGN);", Mark.SIGNAL_TAKEN, "installed its own handler"),
         (
             "sigset_t s; sigemptyset(&s); sigaddset(&s, N); sigprocmask(SIG_BLOCK, &s, 0);",
             Mark.SIGNAL_BLOCKED,
@@ -85,7 +85,7 @@ def test_a_signal_taken_or_blocked_later_is_noticed_and_the_run_refused(
     assert records.marks == mark
     with pytest.raises(RunError, match=told) as refusal:
         assemble_plain(records, Pass("main", "none", ()))
-    assert "choose another with `signal:`, or use sampler: outside" in str(refusal.value)
+    assert "choose another signal with `signal:`, or use sampler: outside" in str(refusal.value)
 
 
 def test_a_thread_that_blocks_the_signal_is_noticed_too(build: Build) -> None:

@@ -72,11 +72,11 @@ def test_what_the_effect_of_a_parameter_depends_on(codecs: str, capsys: pytest.C
     assert found["knowledge"]["outputs"] == ["gain"]
     (note,) = found["notes"]
     assert note.startswith(
-        "A row is a step of kernel, image size, precision held fixed: 68 steps give gain; replicates and both"
+        "Each row is a step of kernel, image size, precision held fixed: 68 steps give gain; values are averaged over"
     )
-    assert "2 of the rows differ from no other one in kernel alone, and are left out (from 0: 5, 138)" in note
-    assert "1 of the rows lack a value" in note
-    assert {"name": "kernel", "why": "each step goes from 5/3 to 9/7"} in found["left_out"]
+    assert "because no other row differs from them in kernel alone: 2 (row numbers, from 0: 5, 138)" in note
+    assert "because they lack a value of a parameter or of a differentiated quantity: 1 (" in note
+    assert {"name": "kernel", "why": "all steps are from 5/3 to 9/7"} in found["left_out"]
     assert gains(found) == pytest.approx({"high": 3, "low": 1}, abs=0.1)
     # The other way round it is a loss.
     back = told(capsys, codecs, *COST, "--derivative", "gain = d cost / d kernel from 9/7 to 5/3", *VARIED, *names)
@@ -118,9 +118,11 @@ def test_jump_and_threshold_of_a_curve_become_variables(
     assert jumps["double"]["low"] < 8 / 64 < jumps["double"]["high"]
     assert (
         found["notes"][0]
-        == "A row is a cell of datatype: 6 cells of 300 runs, each with the parameters of its curve of L2M over n."
+        == "Each row is a cell of datatype: 6 cells from 300 runs, each with the parameters of its curve of L2M over n."
     )
-    assert found["notes"][1].startswith("Undetermined by the runs of some cells: L2M_threshold_of_n (1)")
+    assert found["notes"][1].startswith(
+        "Parameters that the runs of some cells do not determine (number of cells): L2M_threshold_of_n (1)"
+    )
     assert "The curves behind these parameters" in page.read_text()
     code, output, _ = run(capsys, lu, *words, *FAST)
     assert code == 0
@@ -134,7 +136,7 @@ def test_the_threshold_of_some_types_is_unknown_and_their_rows_can_be_dropped(
     words = ("--curve", "L2M over n in datatype", "--kinds", "elementsize=continuous", "--variables")
     names = "elementsize,L2M_threshold_of_n"
     code, _, error = run(capsys, lu, *words, names, *FAST)
-    assert "The table of cells has datatype, elementsize, L2M_jump_of_n, L2M_threshold_of_n" in error
+    assert "The table of cells has the columns datatype, elementsize, L2M_jump_of_n, L2M_threshold_of_n" in error
     assert (code, "L2M_threshold_of_n (1 of 6 rows" in error, "pass --missing drop to analyse" in error) == (
         2,
         True,
@@ -173,7 +175,7 @@ def test_the_markov_check_and_screening_off(table: str, capsys: pytest.CaptureFi
     assert (fails["holds"], fails["pairs"][0]["refuted"]) == (False, True)
     written = page.read_text()
     assert "Does the model agree with the data?" in written
-    assert "not so: datatype screens n off from time" in written
+    assert "refuted by 1 of 1 pairs: datatype screens n off from time" in written
     code, output, _ = run(capsys, table, "--tiers", TIERS, *asked, *FAST)
     assert code == 0
     assert "Markov check\n  The graph claims " in output
@@ -197,9 +199,9 @@ def test_independences_that_the_graph_implies(table: str, capsys: pytest.Capture
     assert code == 0
     assert (
         "implied independence\n"
-        "  datatype and cycles are independent given instr, by the graph\n"
+        "  the graph implies that datatype and cycles are independent given instr\n"
         "  datatype and cycles may be dependent: the graph does not imply that they are independent\n"
-        "  n and datatype are independent, by the graph\n"
+        "  the graph implies that n and datatype are independent\n"
     ) in output
     # Of columns whose logarithms are analysed, the variables are these.
     found = told(capsys, table, "--tiers", TIERS, "--log", "n,cycles,time", "--separated", "time | n | cycles")
@@ -236,7 +238,7 @@ def test_repetitions_of_points_are_told(capsys: pytest.CaptureFixture[str], tmp_
     path = tmp_path / "repeated.csv"
     frame.write_csv(path)
     found = told(capsys, str(path), "--inputs", "n,datatype", "--variables", "n,datatype,time")
-    assert any(note.startswith("The 90 rows are of 30 points of n, datatype.") for note in found["notes"])
+    assert any(note.startswith("The 90 rows have only 30 different points of n, datatype.") for note in found["notes"])
 
 
 @pytest.mark.parametrize(
@@ -273,43 +275,49 @@ INPUTS = ("--inputs", "n,datatype")
         ([D, "gain = time / n"], "write NAME = d COLUMN / d PARAMETER"),
         ([D, "gain = d time / d n from 5"], "the table has no column 'n from 5'"),
         ([D, "= d time / d n"], "a name is missing"),
-        ([D, "g = d tine / d n", *INPUTS], "derivatives: the table has no column 'tine'; 'time' is meant?"),
+        ([D, "g = d tine / d n", *INPUTS], "derivatives: the table has no column 'tine'; did you mean 'time'?"),
         (
             [D, "g = d time / d n"],
-            "g: n is not a parameter, no column is known to be one; name all varied columns with --inputs",
+            "g: n is not a known input parameter (none is known): name all input parameters with --inputs",
         ),
-        ([D, "g = d time / d instr", *INPUTS], "g: instr is not a parameter, the parameters are n, datatype"),
-        ([D, "time = d instr / d n", *INPUTS], "the table has a column time already; give the derivative another name"),
+        (
+            [D, "g = d time / d instr", *INPUTS],
+            "g: instr is not a known input parameter (the known ones are n, datatype)",
+        ),
+        ([D, "time = d instr / d n", *INPUTS], "the table already has a column time: choose a different name"),
         ([D, "g = d time / d n", D, "g = d instr / d n", *INPUTS], "g is given twice"),
-        ([D, "g = d time / d n", D, "h = d time / d datatype", *INPUTS], "g and h are not over the same steps"),
+        (
+            [D, "g = d time / d n", D, "h = d time / d datatype", *INPUTS],
+            "the derivatives g and h have different steps",
+        ),
         (
             [D, "g = d time / d datatype from int to short", *INPUTS],
             "two different values of datatype, not ('int', 'short')",
         ),
-        ([D, "g = d datatype / d n", "--inputs", "n"], "datatype holds String; only numbers have a derivative"),
+        ([D, "g = d datatype / d n", "--inputs", "n"], "datatype has type String, but only numbers have a derivative"),
         (
             [D, "g = d time / d datatype", "--inputs", "n,datatype,instr"],
             "no two rows differ in datatype and agree in n, instr",
         ),
         (
             [D, "g = d time / d n", *INPUTS, "--curve", "time over n in datatype"],
-            "derivatives make a table of steps, and curves",
+            "derivatives make a table of steps, and curves a table of cells",
         ),
         (
             [D, "g = d time / d datatype", *INPUTS, "--variables", "g,datatype"],
-            "variables: datatype cannot be one: each step goes",
+            "variables: datatype cannot be a variable: all steps are from",
         ),
         (["--curve", "time over n"], "--curve time over n: write TARGET over NUMBER in DISCRETE"),
         (["--curve", "time in datatype over n"], "write TARGET over NUMBER in DISCRETE"),
         (["--curve", "tine over n in datatype"], "the curve needs tine, but the table has no such column"),
-        (["--curve", "time over n in instr"], "instr is continuous and has no codes; pass --kinds instr=discrete"),
+        (["--curve", "time over n in instr"], "instr is continuous and has no codes: pass --kinds instr=discrete"),
         (
             ["--curve", "time over n in datatype", "--curve", "time over datatype in n"],
-            "a row is a cell of one set of variables",
+            "curves in datatype and curves in n have different cells",
         ),
         (
             ["--curve", "time over n in datatype", "--variables", "time"],
-            "variables: time cannot be one: varies within a cell",
+            "variables: time cannot be a variable: varies within a cell",
         ),
         (["--screens-off", "n | time"], "write APPLICATION | CHARACTERISTICS | PERFORMANCE"),
         (["--screens-off", "n | | time"], "write APPLICATION | CHARACTERISTICS | PERFORMANCE"),
@@ -317,7 +325,7 @@ INPUTS = ("--inputs", "n,datatype")
         (["--screens-off", "n | instrs | time", "--tiers", TIERS, *FAST], "no column 'instrs'; did you mean 'instr'"),
         (["--separated", "n"], "--separated n: write ONE | OTHER | GIVEN"),
         (["--separated", "n | time | "], "write ONE | OTHER | GIVEN"),
-        (["--separated", "n,instr | time"], "n and instr are several variables; give one pair"),
+        (["--separated", "n,instr | time"], "expected one variable, not n and instr: give one pair"),
         (["--separated", "n | time | n"], "n is in two parts"),
         (["--separated", "n | tine | instr", "--tiers", TIERS, *FAST], "no column 'tine'; did you mean 'time'"),
         (["--inputs", "m"], "inputs: the table has no column 'm'"),
@@ -334,7 +342,7 @@ def test_wrong_usage_is_exit_code_2(
 @pytest.mark.parametrize(
     ("content", "fault"),
     [
-        ("derivatives: [g]", "known.yaml:1:14: derivatives must be a mapping of names"),
+        ("derivatives: [g]", "known.yaml:1:14: derivatives must be a mapping of names to derivatives"),
         ("derivatives: {g: time / n}", "known.yaml:1:18: g time / n: write NAME = d COLUMN / d PARAMETER"),
         ("derivatives: {g: d tine / d n}", "known.yaml:1:18: derivatives: the table has no column 'tine'"),
         ("curves: [time of n]", "known.yaml:1:10: curves time of n: write TARGET over NUMBER in DISCRETE"),

@@ -64,7 +64,7 @@ def test_edges_formulas_and_an_intervention_are_shown(
     files = ("--dot", str(dot), "--graphml", str(graphml), "--html", str(page))
     code, output, error = run(capsys, table, "--tiers", TIERS, "--do", "n=100,datatype=int", *files, *FAST)
     assert (code, error) == (0, "")
-    assert "runs.csv: 150 rows of 5 variables (1 discrete, 4 continuous) make 4 edges." in output
+    assert "runs.csv: 150 rows of 5 variables (1 discrete, 4 continuous) give 4 edges." in output
     for source, target in TRUE:
         assert f"{source} → {target}" in output
     assert "time = 1e-06·n·cycles" in output or "time = 1e-06·cycles·n" in output
@@ -118,18 +118,18 @@ def test_a_knowledge_file_says_the_same_as_options(
         ("required:\n  - n time", "known.yaml:2:5: expected an edge, the cause first: datatype -> C"),
         ("\nrequires: [n -> time]", "known.yaml:2:11: unknown key `requires`; did you mean `required`?"),
         ("kinds: {n: number}", "known.yaml:1:12: kind must be discrete or continuous"),
-        ("forbidden: [n -> tine]", "known.yaml:1:13: forbidden: the table has no column 'tine'; 'time' is meant?"),
+        ("forbidden: [n -> tine]", "known.yaml:1:13: forbidden: the table has no column 'tine'; did you mean 'time'?"),
         ("derive: {x: n +}", "known.yaml:1:13: x: expression 'n +'"),
         ("# nothing\n", "known.yaml: the file is empty"),
         ("derive: {x: [n]}", "known.yaml:1:13: expected an expression"),
-        ("[n]", "known.yaml:1:1: a knowledge file must be a mapping of"),
-        ("tiers: [[n]", "known.yaml:1:8: the list that opens here is not closed"),
+        ("[n]", "known.yaml:1:1: a knowledge file must be a mapping with keys from"),
+        ("tiers: [[n]", "known.yaml:1:8: the list that starts here is not closed"),
         (
             "required: [n -> time]\nforbidden: [n -> time]",
-            "known.yaml: the edge from n to time is required and cannot be",
+            "known.yaml: the edge from n to time is required but impossible",
         ),
         ("required: [n -> time, time -> n]", "required"),
-        ("tiers: !!python/object:os.system [[n]]", "is a YAML tag"),
+        ("tiers: !!python/object:os.system [[n]]", "the YAML tag"),
     ],
 )
 def test_faults_of_a_knowledge_file_have_their_place(
@@ -162,7 +162,7 @@ def test_what_a_part_is_missing_of_is_learnt_and_not_taken_for_granted(
     )
     assert ("n", "per_n") not in arrows(found)
     assert found["knowledge"]["definitions"] == {}
-    assert any("whether n is a cause of per_n is learnt" in note for note in found["notes"])
+    assert any("whether per_n is an effect of n is learnt" in note for note in found["notes"])
     whole = told(capsys, table, *derive, "--variables", "n,time,per_n")
     assert {("n", "per_n"), ("time", "per_n")} <= arrows(whole)
     assert all(edge["definitional"] for edge in whole["edges"] if edge["target"] == "per_n")
@@ -172,8 +172,8 @@ def test_open_directions_are_said_and_cannot_be_set(table: str, capsys: pytest.C
     code, output, _ = run(capsys, table, "--variables", "instr,cycles", *FAST)
     assert code == 0
     assert "instr — cycles" in output
-    assert "not decided" in output
-    assert "knowledge and data leave its direction open" in output
+    assert "undecided" in output
+    assert "knowledge and data leave it undirected" in output
     code, _, error = run(capsys, table, "--variables", "instr,cycles", "--do", "instr=3", *FAST)
     assert code == 2
     assert "the direction of instr — cycles is open" in error
@@ -190,7 +190,7 @@ def test_constants_duplicates_and_missing_values(capsys: pytest.CaptureFixture[s
     assert (code, "instr (1 of 80 rows, first row 3)" in error) == (2, True)
     code, output, _ = run(capsys, str(path), "--missing", "drop", *FAST)
     assert code == 0
-    assert "1 rows are dropped for a missing value: instr (1)" in output
+    assert "1 row dropped because of missing values: instr (1)" in output
     assert "host: constant: always one" in output
     assert "again: duplicate of n" in output
 
@@ -253,14 +253,14 @@ def test_rows_that_a_sweep_lacks_are_told_of(sweep: str, capsys: pytest.CaptureF
 
 def test_a_forecast_beyond_what_was_measured_says_so(table: str, capsys: pytest.CaptureFixture[str]) -> None:
     _, output, _ = run(capsys, table, "--tiers", TIERS, "--do", "n=1e6,datatype=int", *FAST)
-    assert "n = 1e6 lies outside the measured range" in output
+    assert "n = 1e6 is outside the measured range" in output
     assert not told(capsys, table, "--tiers", TIERS, "--do", "n=100,datatype=int")["forecast"]["outside"]
 
 
 def test_simulated_cycles_are_left_out_of_a_sweep_by_name(sweep: str, capsys: pytest.CaptureFixture[str]) -> None:
     found = told(capsys, sweep)
     why = {one["name"]: one["why"] for one in found["left_out"]}
-    assert why["PAPI_TOT_CYC"].startswith("simulated cycles are not cycles but a formula of Ir, I1mr,")
+    assert why["PAPI_TOT_CYC"].startswith("simulated cycles are not measured but computed from Ir, I1mr,")
     assert why["cycles_n"] == "computed from the simulated cycles PAPI_TOT_CYC"
     assert "computed from the same events as PAPI_L1_DCM (D1mr, D1mw)" in why["PAPI_L1_TCM"]
     assert set(why) == {"PAPI_TOT_CYC", "cycles_n", "PAPI_L1_TCM"}
@@ -271,7 +271,7 @@ def test_simulated_cycles_are_left_out_of_a_sweep_by_name(sweep: str, capsys: py
     assert not any(target in ("n", "datatype") for _, target in arrows(found))
     code, output, _ = run(capsys, f"{sweep}/table.csv", *FAST)
     assert code == 0
-    assert "PAPI_TOT_CYC: simulated cycles are not cycles" in output
+    assert "PAPI_TOT_CYC: simulated cycles are not measured" in output
 
 
 def test_of_sums_of_simulated_events_the_one_that_is_asked_for_stays(
@@ -286,7 +286,7 @@ def test_of_sums_of_simulated_events_the_one_that_is_asked_for_stays(
     [
         (
             ["--variables", "n,PAPI_TOT_CYC,time_s"],
-            "PAPI_TOT_CYC cannot be a variable of a model: simulated cycles are not cycles",
+            "PAPI_TOT_CYC cannot be a variable of a model: simulated cycles are not measured",
         ),
         (["--derive", "CPI = PAPI_TOT_CYC / PAPI_TOT_INS"], "PAPI_TOT_CYC cannot be part of a model: simulated cycles"),
     ],
@@ -308,11 +308,11 @@ def test_simulated_cycles_cannot_be_asked_for(
         (["TABLE", "--tiers", "n / n"], "n is in tier 1 and in tier 2"),
         (["TABLE", "--require", "n"], "--require n: write CAUSE->EFFECT"),
         (["TABLE", "--require", "n->time->instr"], "write CAUSE->EFFECT"),
-        (["TABLE", "--require", "n->time,time->n"], "the edge from n to time is required and cannot be"),
+        (["TABLE", "--require", "n->time,time->n"], "the edge from n to time is required but impossible"),
         (["TABLE", "--require", "n->time,time->instr,instr->n"], "required edges form a cycle"),
         (["TABLE", "--kinds", "n=numeric"], "n must be discrete or continuous, not 'numeric'"),
         (["TABLE", "--kinds", "n"], "--kinds n: write NAME=VALUE"),
-        (["TABLE", "--kinds", "datatype=continuous"], "datatype holds text"),
+        (["TABLE", "--kinds", "datatype=continuous"], "datatype is text and cannot be continuous"),
         (["TABLE", "--derive", "n + 1"], "is not a definition"),
         (["TABLE", "--derive", "x = __import__('os')"], "x"),
         (["TABLE", "--derive", "x = 1 / (n - n)"], "character"),
@@ -324,7 +324,7 @@ def test_simulated_cycles_cannot_be_asked_for(
         (["TABLE", "--html", "/nowhere/page.html"], "the folder /nowhere does not exist"),
         (["TABLE", "--do", "n"], "--do n: write NAME=VALUE"),
         (["TABLE", "--tiers", TIERS, "--do", "n=many", *FAST], "--do n=many: expected a number"),
-        (["TABLE", "--tiers", TIERS, "--do", "datatype=short", *FAST], "its values are float, int"),
+        (["TABLE", "--tiers", TIERS, "--do", "datatype=short", *FAST], "use one of float, int"),
         (["TABLE", "--tiers", TIERS, "--do", "size=3", *FAST], "size"),
         (["TABLE", "--knowledge", "nowhere.yaml"], "nowhere.yaml: no such file"),
     ],
@@ -345,7 +345,7 @@ def test_wrong_usage_is_exit_code_2(
         ("a.csv", "x;y\n1;2\n", "separate columns by commas"),
         ("a.csv", "", "cannot read a table"),
         ("a.csv", "x,y\n1,2\n", "no column of the table can be analysed"),
-        ("a.csv", "x,y\n1,2,3\n", "line 2 has 3 fields, and the first line names 2 columns"),
+        ("a.csv", "x,y\n1,2,3\n", "line 2 has 3 fields, but the first line names 2 columns"),
         ("a.parquet", "no parquet", "not a readable Parquet file"),
     ],
 )
