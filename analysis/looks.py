@@ -1,10 +1,10 @@
-"""Looks at a growing campaign: after how many runs verdicts are made, and what share of α each look may use.
+"""Looks at a growing campaign: the numbers of runs after which verdicts are made, and each look's share of α.
 
-Lan and DeMets, "Discrete sequential boundaries for clinical trials", Biometrika 70 (1983), with their function like
-O'Brien and Fleming's: early looks use next to nothing, the last one most. Each look is judged by itself at its own
-share of α (Bonferroni over looks). The exact boundary of a normal statistic would use the correlation of looks and give
-the last look about twice that level, but holds for that statistic alone. Shares hold for every test here: Student's t,
-two designs, bootstraps, families under Holm's correction.
+The shares are those of Lan and DeMets, "Discrete sequential boundaries for clinical trials", Biometrika 70 (1983), with
+their function that resembles O'Brien and Fleming's: early looks use almost none of α, the last look uses most of it.
+Each look is judged by itself at its own share of α (Bonferroni over looks). The exact boundary of a normal statistic
+would use the correlation between looks and give the last look about twice this level, but it is valid only for that
+statistic. Shares are valid for every test here: Student's t, two designs, bootstraps, families under Holm's correction.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MOST_LOOKS = 6
 def plan_looks(most: int, *, first: int = FIRST_LOOK) -> tuple[int, ...]:
     """Return the numbers of runs of each configuration after which verdicts are made, `most` last.
 
-    Each look has at least half as many runs again as the look before, and there are at most six.
+    Each look has at least 1.5 times the runs of the look before, and there are at most six looks.
     """
     looks = [min(first, most)]
     growth = max(_GROWTH, (most / looks[0]) ** (1 / (_MOST_LOOKS - 1)))
@@ -45,7 +45,7 @@ def spent_alpha(alpha: float, fraction: float) -> float:
 
 
 def look_levels(alpha: float, looks: Sequence[int], most: int, *, spent: float = 0.0) -> tuple[float, ...]:
-    """Return the level of each look: what it may spend beyond the looks before it, of which `spent` was spent."""
+    """Return the level of each look: its share of α beyond that of earlier looks; `spent` was spent before them all."""
     levels = []
     for runs in looks:
         allowed = max(spent, spent_alpha(alpha, runs / most))

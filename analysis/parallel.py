@@ -222,7 +222,7 @@ def _places(sizes: NDArray[np.int64]) -> list[int]:
 
 
 def _call_pickled(packed: _Packed, call: bytes) -> bytes:
-    """Execute a chunk in a dask worker; pickled, because dask would send each number of a list separately."""
+    """Execute a pickled chunk in a dask worker: unpickled, dask would send each number of a list separately."""
     return pickle.dumps(_call_packed(packed, pickle.loads(call)), protocol=5)
 
 

@@ -63,8 +63,9 @@ def probe_registry() -> Path:
     mounted = [folder for folder in _TRACEFS if _exists(folder / "events")]
     if not mounted:
         raise HostError(
-            "kernel probes need tracefs, which is not mounted or is readable only by root: run as root; if necessary, "
-            "mount -t tracefs tracefs /sys/kernel/tracing (a container needs tracefs passed in, and CAP_PERFMON)"
+            "kernel probes need tracefs, which is not mounted or is readable only by root: run as root; if tracefs "
+            "is not mounted, mount it with: mount -t tracefs tracefs /sys/kernel/tracing (a container needs tracefs "
+            "passed in, and CAP_PERFMON)"
         )
     registry = mounted[0] / "uprobe_events"
     if not _exists(registry):
@@ -119,7 +120,7 @@ def register_probes(places: Iterable[_Place], *, compiler: str = "cc", tried: bo
 
 
 def remove_probes(probes: Iterable[Probe] | None = None) -> None:
-    """Remove probes that this process registered, all by default; a later registration removes any still in use."""
+    """Remove the given probes of this process, by default all; a later registration removes those still in use."""
     with suppress(HostError):
         registry = probe_registry()
         wanted = None if probes is None else {probe.tracepoint for probe in probes}
@@ -168,7 +169,7 @@ def _write(registry: Path, place: _Place, event: str) -> None:
 
 @contextmanager
 def _path_of_command(path: Path) -> Iterator[str]:
-    """Yield a path without spaces and `#`, at which the kernel would cut off the path or the command."""
+    """Yield a path without spaces and `#`: at these characters, the kernel would cut off the path or the command."""
     if _PLAIN_PATH.fullmatch(str(path)):
         yield str(path)
         return
@@ -180,7 +181,7 @@ def _path_of_command(path: Path) -> Iterator[str]:
 
 
 def _try(probes: Sequence[Probe], places: Sequence[_Place], compiler: str) -> None:
-    """Set each breakpoint in this process, which maps the binaries: only then does the kernel check instructions."""
+    """Map the binaries into this process, and set each breakpoint: only then does the kernel check the instructions."""
     header = np.zeros((), HEADER)
     header["probes"] = 1
     opened = (ctypes.c_int * 64)()
@@ -220,12 +221,12 @@ class HitCost:
     dear_ns: float  # If the processor single-steps the probed instruction
 
     def ns(self, hit: str) -> float:
-        """Return the cost of a hit at a site with a `cheap`, `dear` or `unknown` instruction (the greater cost)."""
+        """Return the cost of a hit at a `cheap`, `dear` or `unknown` instruction; if unknown, the greater cost."""
         return self.cheap_ns if hit == "cheap" else max(self.cheap_ns, self.dear_ns)
 
 
 def measure_hit_cost(compiler: str = "cc") -> HitCost:
-    """Measure the cost of a hit: the median block of calls with a probe, minus without, in a test program."""
+    """Measure a hit's cost in a test program: the median time of a block of calls with a probe, minus that without."""
     program = build_hit_cost(compiler)
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with supervision.start([str(program)], **pipes, text=True) as process:

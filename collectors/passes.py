@@ -52,7 +52,7 @@ def _led(events: Sequence[Event], leaders: Mapping[str, Event]) -> dict[tuple[ob
 
 
 def _arranged(events: Sequence[Event], leaders: Mapping[str, Event], *, turns: bool = False) -> list[Event]:
-    """Return events in opening order, with leaders added; `turns`: events without a leader get their own group."""
+    """Return events and leaders in opening order; with `turns`, each event without a leader gets its own group."""
     placed: list[Event] = []
     for lead, *followers in _led(events, leaders).values():
         placed += [lead, *(replace(event, follows=True) if turns else event for event in followers)]
@@ -87,7 +87,7 @@ def pack(
 
 
 def _place(unit: list[Event], groups: list[list[Event]], shared: Sequence[Event], trial: Trial) -> str | None:
-    """Add a set of events to the first group with room, or to a new group; return why neither is possible."""
+    """Add a set of events to the first group with room, or to a new group; return why neither is possible, or None."""
     for group in groups:
         more = [event for event in unit if event not in group]
         if trial([*group, *more]) is None:
@@ -200,7 +200,7 @@ def _offer(record: Source, again: Sequence[str], left: Sequence[str], request: R
 
 
 def _split_sets(counted: Sequence[Pass], left: Sequence[str], request: Request) -> frozenset[str]:
-    """Return the metrics of sets that a source took only in part: all metrics of a pass have the same source."""
+    """Return the metrics of sets of which a source took only a part: one source must count all metrics of a pass."""
     taken = {metric.name for item in counted for metric in item.metrics}
     split: frozenset[str] = frozenset()
     for names in request.together:
@@ -293,7 +293,7 @@ def _plan_by_opening(source: Source, names: Sequence[str], request: Request) -> 
 def _take_turns(
     events: Sequence[Event], leaders: Mapping[str, Event], source: Source, request: Request
 ) -> tuple[list[list[Event]], dict[str, str]]:
-    """Return one group of events that share the counters by multiplexing; counts are scaled by how long each ran."""
+    """Return one group of events that share counters by multiplexing; counts are scaled by how long each event ran."""
     arranged = _arranged(events, leaders, turns=True)
     problem: str | None = "multiplexing needs the source perf_event, which reports how long each event was counted"
     if source.timed:
@@ -339,12 +339,12 @@ def _trial(source: str, events: Sequence[Event], request: Request, *, multiplexe
     last = records.rows[-1]
     if multiplexed:
         never = [event.name for event, times in zip(events, last["times"], strict=True) if times[1] == 0]
-        return f"never scheduled on a counter: {', '.join(never)}" if never else None
+        return f"the kernel never scheduled {', '.join(never)} on a counter" if never else None
     return _NO_ROOM if int(last["running_ns"]) < int(last["enabled_ns"]) else None
 
 
 def _hints(text: str) -> list[str]:
-    """Explain on this host the reasons that counter libraries gave, and return what to do."""
+    """Explain the reasons that counter libraries gave on this host, and return what to do."""
     hints = []
     permission = "Permission denied" in text or "Operation not permitted" in text or "paranoid" in text
     if permission:

@@ -53,7 +53,7 @@ def offered(group: str, kind: type[T]) -> Iterator[T]:
 
 
 def loaders(group: str, kind: type[T]) -> dict[str, Callable[[], T]]:
-    """Return a function for each entry point in a group, by name, that imports the entry point's object."""
+    """For each entry point in a group, by name, return a function that imports the entry point's object."""
     points = sorted(_entry_points(tuple(sys.path)).select(group=group), key=lambda point: point.name)
     return {point.name: partial(load, point, kind) for point in points}
 

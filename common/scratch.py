@@ -78,7 +78,7 @@ def _host() -> str:
 
 
 def _sweep(above: Path) -> None:
-    """Remove leftovers of this user's processes on this host that no longer run."""
+    """Remove what this user's processes that have ended on this host left behind."""
     with contextlib.suppress(OSError), os.scandir(above) as entries:  # creating a file there raises the same error
         for entry in entries:
             named = _NAME.fullmatch(entry.name)

@@ -31,7 +31,7 @@ def user_cache() -> Path:
     try:
         base = named if named.is_absolute() else Path.home() / ".cache"
     except RuntimeError:
-        raise HostError(f"no folder for the cache, because this user has no home folder: {_ADVICE}") from None
+        raise HostError(f"there is no folder for the cache, because this user has no home folder: {_ADVICE}") from None
     folder = base / "unperturbed"
     _require_safe_way(folder)
     try:

@@ -347,7 +347,7 @@ def note_link(folder: str, command: CompilerCommand) -> None:
 
 
 def read_links(folder: Path) -> list[Link]:
-    """Return the recorded links in order; if several wrote the same file, only the last of these."""
+    """Return the recorded links in order; if several wrote the same file, only the last of them."""
     found: dict[str, Link] = {}
     for path in sorted((folder / "links").glob("*.json")):
         described = json.loads(path.read_bytes())

@@ -62,7 +62,7 @@ def different_campaigns(a: Trace, b: Trace) -> str:
     if names[0] == names[1]:
         return ""
     first, second = (name or "no campaign" for name in names)
-    return f"these runs belong to different campaigns ({first} and {second}): align them only if both did the same work"
+    return f"these runs belong to different campaigns ({first} and {second}): align runs only if both did the same work"
 
 
 def notes(alignment: Alignment) -> list[str]:
@@ -89,7 +89,7 @@ def merge_table(merged: MergedTrace, rejected: tuple[str, ...] = ()) -> Table:
 
 
 def distances_table(pairs: PairwiseAlignment) -> Table:
-    """Return the distance matrix or, for many series, the nearest and the furthest of each."""
+    """Return the distance matrix or, for many series, the nearest and the furthest neighbour of each series."""
     if len(pairs.names) <= _MATRIX_COLUMNS:
         columns = [Column(""), *(Column(name, "right") for name in pairs.names)]
         rows = [

@@ -142,7 +142,7 @@ def _spanned(path: WarpPath, series_y: ArrayLike, length_x: int) -> FloatArray:
     if values.ndim not in (1, 2) or (length_x, len(values)) != (n, m):
         raise DataError(
             f"length_x is {length_x} and the series has shape {values.shape}, but the path aligns {n} intervals to "
-            f"{m}: use length_x {n} and {m} rows"
+            f"{m}: set length_x to {n} and give a series with {m} rows"
         )
     return values
 
@@ -160,7 +160,7 @@ def _span(path: WarpPath, interval: int) -> tuple[int, int]:
 
 
 def _border(alignment: Alignment, interval: int, side: int) -> tuple[int, float]:
-    """Return the first (side 0) or last b interval aligned to an a interval, within milestones, and its uncertainty."""
+    """Return the first (side 0) or last interval of b aligned to one of a, within milestones, and its uncertainty."""
     span = _span(alignment, interval)
     before = _span(alignment.warped, interval)
     low, high = alignment.possible[interval].tolist()
@@ -349,7 +349,7 @@ def merge(
 
 
 def _nearest_to_others(runs: Sequence[Trace], joined: _Align) -> Trace:
-    """Return the run whose alignments with the others cost least per path element; of two runs, the first."""
+    """Return the run whose alignments with the others cost least per path element; of only two runs, the first."""
     costs = np.zeros(len(runs))
     if len(runs) > 2:
         for i, j in combinations(range(len(runs)), 2):

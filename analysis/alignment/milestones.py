@@ -164,10 +164,10 @@ def require_same_total(counts_x: IntArray, counts_y: IntArray, name: str) -> Non
     if x != y:
         raise DataError(
             f"{name} occurred {x} times in one run and {y} times in the other, so it is not a deterministic "
-            "milestone: use another anchor or none"
+            "milestone: use another anchor, or no anchor"
         )
     if x == 0:
-        raise DataError(f"{name} never occurred in these runs: use another anchor or none")
+        raise DataError(f"{name} never occurred in these runs: use another anchor, or no anchor")
 
 
 def milestone_counts(trace: Trace, anchor: str) -> IntArray:
@@ -179,7 +179,7 @@ def milestone_counts(trace: Trace, anchor: str) -> IntArray:
 
 
 def _first_largest(interval: IntArray, shared: IntArray) -> NDArray[np.bool_]:
-    """Mark the largest piece of each interval's numbers; if several pieces are equal, the first."""
+    """Mark the largest piece in each interval; if several pieces are equally large, mark the first of them."""
     order = np.lexsort((np.arange(len(interval)), -shared, interval))
     chosen = np.zeros(len(interval), bool)
     chosen[order[np.flatnonzero(np.diff(interval[order], prepend=-1))]] = True

@@ -124,7 +124,9 @@ def pairwise(
     given = list(series)
     traces = [one for one in given if isinstance(one, Trace)]
     if traces and len(traces) < len(given):
-        raise ValueError("give series or traces, not both")
+        raise ValueError(
+            f"{len(traces)} of {len(given)} items are traces, the others are series: give series or traces, not both"
+        )
     if names is not None and len(names) != len(given):
         raise ValueError(f"{len(names)} names for {len(given)} series: give one name per series")
     metrics: tuple[str, ...] = ()

@@ -32,7 +32,7 @@ def finite_values(trace: Trace, on: tuple[str, ...], *, mend: bool) -> FloatArra
     `mend`: Interpolate intervals that are much shorter than the median interval from their neighbours.
     """
     if not on:
-        raise DataError("no metric to align on: name at least one, such as IPC")
+        raise DataError("no metric to align on: name at least one metric, such as IPC")
     rows = trace.values(on)
     if mend:
         lasted = trace.end_ns - trace.begin_ns

@@ -262,7 +262,9 @@ def align(
     stretches, evened = np.empty((0, 2), np.int64), False
     if method == "milestones":
         if anchor is None:
-            raise DataError('method="milestones" needs an anchor: give the name of a counter of milestones')
+            raise DataError(
+                'method="milestones" needs an anchor: name a software counter, whose events are the milestones'
+            )
         index = path_from_positions(milestone_positions(*counts, name=anchor), len(y))
         warped = WarpPath(*index, _cost(x, y, *index, fine))
     else:

@@ -116,7 +116,7 @@ def undecided(model: CausalModel) -> tuple[str, ...]:
             continue
         why = "v-structures direct it both ways" if edge.conflicting else "knowledge and data leave it undirected"
         taken = next((pair for pair in model.assumed if set(pair) == {edge.source, edge.target}), None)
-        ways = f"; formulas assume {taken[0]} → {taken[1]}; other choices predict the same" if taken else ""
+        ways = f"; formulas assume {taken[0]} → {taken[1]}; other choices make the same predictions" if taken else ""
         sentences.append(f"{edge}: {why}{ways}.")
     sentences += [
         f"{edge} was found in only {edge.stability:.0%} of the subsamples."

@@ -131,7 +131,7 @@ def learn(
     if depth < 0 or subsamples < 0:
         raise ValueError(f"depth and subsamples must be 0 or more, not {depth} and {subsamples}")
     if isinstance(table, Data) and (kinds or missing != "error"):
-        raise ValueError("kinds and missing apply only to a DataFrame: pass them to prepare, which makes a Data")
+        raise ValueError("kinds and missing apply only to a DataFrame: pass them to prepare, which returns Data")
     data = table if isinstance(table, Data) else prepare(to_polars(table), kinds=kinds, missing=missing)
     if data.rows < _FEWEST_ROWS:
         raise DataError(
@@ -305,7 +305,7 @@ class _Learning:
         return {name: tuple(one for one in names if (one, name) in arrows) for name in names}
 
     def _instead_of_inputs(self, causes: Mapping[str, tuple[str, ...]]) -> Iterator[Equivalence]:
-        """Yield, for each variable, other variables that describe it as well as some inputs that became its causes.
+        """Yield, for each variable, others that could replace inputs among its causes and describe it equally well.
 
         If inputs determine these variables, lengths show which description is simpler, but not which causes act.
         """
@@ -329,7 +329,7 @@ class _Learning:
     def _replacement(
         self, target: str, parents: Sequence[str], acting: Sequence[str], causes: Mapping[str, tuple[str, ...]]
     ) -> tuple[set[str], set[str]]:
-        """Return inputs that others make superfluous, and these others: all together, else the first one that does."""
+        """Return superfluous inputs and the variables that replace them: all others, else the first that does alone."""
         names = self._data.names
         effects = reached([target], lambda one: [name for name in names if one in causes[name]])
         others = {one for one in names if self._knowledge.allows(one, target)}

@@ -105,7 +105,8 @@ def calibrate(
     for one in labelled:
         if one.label != _CLEAN and one.label not in kinds:
             raise DataError(
-                f"{one.trace.name} is labelled {one.label!r}; use one of {', '.join((_REFERENCE, _CLEAN, *kinds))}"
+                f"{one.trace.name} has the unknown label {one.label!r}: use one of "
+                f"{', '.join((_REFERENCE, _CLEAN, *kinds))}"
             )
         comparison = checked_comparison(one.references, one.trace)
         for name, kind in fittable.items():
@@ -115,13 +116,14 @@ def calibrate(
                 (clean if one.label == _CLEAN else own)[name].append(reached)
     if any(not ratios for ratios in clean.values()):
         raise DataError(
-            "no trace is labelled clean: label at least one, since thresholds are fitted to avoid false alarms"
+            "no trace is labelled clean: label at least one trace as clean, because thresholds are fitted to avoid "
+            "false alarms"
         )
     return tuple(_fit(name, clean[name], own[name]) for name in fittable)
 
 
 def _fit(kind: str, clean: Sequence[float], own: Sequence[float]) -> FittedStrictness:
-    """Fit the strictness to measurements, in units of the threshold, of clean traces and of traces with the anomaly."""
+    """Fit the strictness to clean traces and traces with the anomaly, measured in units of the threshold."""
     worst = max(clean)
     beyond = [reached for reached in own if reached > _MARGIN * worst]
     strictness = max(_MARGIN * worst, math.sqrt(worst * min(beyond)) if beyond and worst > 0 else 1.0)
@@ -158,7 +160,7 @@ def with_strictness(strictness: Mapping[str, float], kinds: Mapping[str, Kind] |
         kind = kinds.get(name)
         if kind is None or not kind.is_fittable:
             fittable = ", ".join(one for one in kinds if kinds[one].is_fittable)
-            raise DataError(f"no kind {name!r} has a strictness: use {fittable}")
+            raise DataError(f"{name!r} is not a kind with a strictness: use one of {fittable}")
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
             raise DataError(f"the strictness of {name!r} is {value!r}: use a positive number")
         changed[name] = _with(kind, float(value))
@@ -177,7 +179,7 @@ def read_strictness(path: Path) -> dict[str, float]:
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{path}: cannot read thresholds: {error}") from error
     if not isinstance(written, dict):
-        raise DataError(f"{path}: expected a JSON object of kinds and numbers, as `--calibrate` writes it")
+        raise DataError(f"{path}: expected a JSON object that maps kinds to numbers, as `--calibrate` writes it")
     return written
 
 
@@ -213,7 +215,9 @@ def read_labelled(folder: Path, **reading: Any) -> Iterator[LabelledTrace]:
     with table.open(newline="") as lines:
         rows = csv.DictReader(lines)
         if lacking := {"log", "group", "label"} - set(rows.fieldnames or ()):
-            raise DataError(f"{table} has no column {', '.join(sorted(lacking))}: use log, group and label")
+            raise DataError(
+                f"{table} has no column {', '.join(sorted(lacking))}: the columns log, group and label are required"
+            )
         groups: dict[str, list[dict[str, str]]] = {}
         for row in rows:
             groups.setdefault(row["group"], []).append(row)

@@ -184,18 +184,18 @@ class Comparison:
 
     @cached_property
     def streams(self) -> tuple[Stream, ...]:
-        """Sinks that have steady types, each a stream if the log names them; in a log without sinks, plugins."""
+        """One stream for each named sink with steady types, or for all unnamed ones; without sinks, for each plugin."""
         steady: list[int] = np.flatnonzero(self.steady).tolist()
         if at_sinks := [number for number in steady if self.types[number].plugin == _SINKS]:
             return self._grouped(at_sinks, by_element=True)
         return self._grouped(filter(self.recurs_throughout, steady), by_element=False)
 
     def name_of(self, stream: Stream) -> str:
-        """Return a stream's name or, if its events have neither element nor plugin, the name of an event."""
+        """Return a stream's name or, if its events have neither element nor plugin, words with an event's name."""
         if stream.name:
             return stream.name
         event = self.types[stream.numbers[0]].name
-        return event if len(stream.numbers) == 1 else f"events such as {event}"
+        return event if len(stream.numbers) == 1 else f"the stream that contains {event}"
 
     def recurs_throughout(self, number: int) -> bool:
         """Return whether a type recurs often, also in the middle of each reference, as the events of a stream do."""
@@ -355,11 +355,11 @@ class Comparison:
 
     @property
     def floor_factor(self) -> float:
-        """Multiple of the noise floor that is an anomaly; it is larger with fewer references."""
+        """Multiple of the noise floor above which a change is an anomaly; it is larger with fewer references."""
         return 1 + 6 / len(self.references)
 
     def noise_floor(self, measure: Callable[[Comparison], float]) -> float | None:
-        """Return the maximum of a measurement over the references, each compared with the others; None with one."""
+        """Return a measurement's maximum over references, each compared with the others; None for one reference."""
         if len(self.references) < 2:
             return None
         return max(measure(one) for one in self._among_references)

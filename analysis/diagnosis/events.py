@@ -22,7 +22,7 @@ TICKS_A_SECOND = {"ns": 10**9, "us": 10**6, "ms": 10**3, "s": 1}
 
 @dataclass(frozen=True)
 class EventType:
-    """Type of an event, which identifies it: an event e of the paper's Σ.
+    """Type of an event, identified by its fields: an event e of the paper's Σ.
 
     Attributes
     ----------
@@ -219,7 +219,7 @@ class EventTrace:
         return np.bincount(self.events, minlength=len(self.types)).astype(np.int64)
 
     def of(self, plugin: str) -> EventTrace:
-        """Return the events of one plugin (section III-D) with their times in the whole trace; they may be empty."""
+        """Return the events of one plugin (section III-D) with their times in the whole trace; may be empty."""
         chosen = np.array([kind.plugin == plugin for kind in self.types], dtype=bool)
         return self._only(chosen[self.events])
 

@@ -166,7 +166,7 @@ class Visible(_Measured):
 
 @dataclass(frozen=True)
 class PaperDistance:
-    """One of the paper's distances, for the trace and for the other references, each from the first reference.
+    """One of the paper's distances, from the first reference to the trace and to each of the other references.
 
     Attributes
     ----------
@@ -193,7 +193,7 @@ class PaperDistance:
 
     @property
     def exceeds(self) -> bool:
-        """Whether the trace's distance exceeds the other references'; with one reference, 0, as in the paper."""
+        """Whether the trace's distance exceeds the other references' or, with one reference, 0, as in the paper."""
         return self.value > (self.floor or 0.0)
 
     def to_dict(self) -> dict[str, Any]:

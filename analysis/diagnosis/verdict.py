@@ -55,7 +55,9 @@ def part_name(kind: EventType) -> str:
 def _require_events(trace: EventTrace) -> None:
     called = trace.name or "a trace"
     if len(trace) < 2:
-        raise DataError(f"{called} has {'only one event' if len(trace) else 'no events'}: give a trace with 2 or more")
+        raise DataError(
+            f"{called} has {'only one event' if len(trace) else 'no events'}: give a trace with 2 or more events"
+        )
     if trace.duration == 0:
         raise DataError(
             f"{called}: all {len(trace):,} events have the same timestamp, {trace.timestamps[0]:,} {trace.unit}: check "
@@ -68,7 +70,7 @@ def _require_same_detail(reference: EventTrace, trace: EventTrace) -> None:
     if any(kind.element for kind in reference.types) != any(kind.element for kind in trace.types):
         raise DataError(
             f"{reference.name} and {trace.name} were read with different identities: give read_events the same "
-            "`identity` for both"
+            "`identity` for both logs"
         )
     if reference.reading is None or trace.reading is None:
         return
@@ -84,7 +86,7 @@ def _require_same_detail(reference: EventTrace, trace: EventTrace) -> None:
             with_it, without = (reference, trace) if here else (trace, reference)
             raise DataError(
                 f"{with_it.name} has {max(here, there):,} events of level {level}, but {without.name} has none: record "
-                "both at the same level"
+                "both traces at the same level"
             )
 
 
@@ -174,7 +176,7 @@ def _only(which: str, names: Iterable[str]) -> list[str]:
 
 
 def _require_like_durations(comparison: Comparison) -> None:
-    """Raise DataError if the same events take 100 times as long as in the references, or a hundredth: units differ."""
+    """Raise DataError if the same events take 100 times or 1/100 as long as in the references: then units differ."""
     ratio = max(1, comparison.observed.trace.duration) / max(1.0, comparison.duration)
     if 1 / _OTHER_UNIT < ratio < _OTHER_UNIT or not comparison.steady.any():
         return
@@ -308,13 +310,13 @@ def _untold(kind: Kind, reason: str) -> Visible:
 
 def _require_choice(references: Sequence[EventTrace], distances: Sequence[str], method: str) -> None:
     if not references:
-        raise ValueError("give at least one reference")
+        raise ValueError("no reference is given: give at least one reference")
     if unknown := [name for name in distances if name not in get_args(DistanceChoice)]:
         raise ValueError(f"unknown distance {', '.join(unknown)}: use {', '.join(get_args(DistanceChoice))}")
     if method not in ("effects", "paper"):
         raise ValueError(f'unknown method {method!r}: use "effects" or "paper"')
     if method == "paper" and not distances:
-        raise ValueError('method="paper" needs at least one of `distances`')
+        raise ValueError('method="paper" needs at least one distance in `distances`')
 
 
 def _too_coarse(comparison: Comparison) -> str:

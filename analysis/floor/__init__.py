@@ -1,1 +1,1 @@
-"""The noise floor: the smallest change that a number of runs can show, from how runs of one program vary."""
+"""The noise floor: the smallest change that a number of runs can show, computed from how runs of one program vary."""

@@ -1,4 +1,4 @@
-"""What a program's noise comes from: totals that follow a property of the runs, such as the load at their start."""
+"""Causes of noise: totals that are correlated with a property of the runs, such as the load at their start."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Cause(NamedTuple):
     total: str
     property: str
     rho: float  # Spearman's
-    p: float  # Family-wise over all totals and properties
+    p: float  # Corrected family-wise over all totals and properties
 
 
 def find_causes(totals: Mapping[str, Sequence[float]], properties: Mapping[str, Sequence[float]]) -> tuple[Cause, ...]:
-    """Return totals that are correlated with properties of runs (Spearman's ρ, Holm, p ≤ .01), the strongest first.
+    """Return totals correlated with properties of runs (Spearman's ρ, Holm, p ≤ .01), the strongest correlation first.
 
-    Both map a name to one value for each run, in the same order of runs. Runs with a NaN in the property are left out.
+    Both arguments map a name to one value for each run; the order of runs is the same. Runs with NaN are left out.
     """
     found = []
     for total, values in totals.items():

@@ -1,4 +1,4 @@
-"""The noise floor in words and as a table."""
+"""Sentences and a table that describe the noise floor."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ if TYPE_CHECKING:
 _TIME_NAMES = {"time_s": "time", "cpu_s": "CPU time"}
 
 LEAST_RELATIVE, LEAST_RHO = 1e-4, 1e-3
-"""Smaller changes of totals and of ρ are shown as "less than" these."""
+"""Smaller changes of a total, and of ρ, are shown as "<" and this limit."""
 
 
 def is_time(found: Resolution) -> bool:
-    """Return whether a resolution is that of a time, which varies on most hosts more than any count."""
+    """Return whether a resolution is that of a time: on most hosts, times vary more than counts."""
     return found.is_total and found.metrics[0] in TIMES
 
 
 def name_of(found: Resolution) -> str:
-    """Return what a row is called: `instructions`, or `L1-data misses – stores (inner)`."""
+    """Return the name of a row: `instructions`, or `L1-data misses – stores (inner)`."""
     name = " – ".join(map(total_title, found.metrics))
     return name if found.is_total else f"{name} ({found.kind})"
 
 
 def total_title(metric: str) -> str:
-    """Return the plain name of a metric, or of a time of a run."""
+    """Return the plain name of a metric or of a run's time."""
     return _TIME_NAMES.get(metric) or plain_name(metric)
 
 
 def change_text(found: Resolution, change: float) -> str:
-    """Write a smallest change: relative changes in percent, changes of ρ as they are."""
+    """Format a smallest change without its unit: a relative change in percent, a change of ρ as it is."""
     if change == 0:
         return "0"
     least, scale = (LEAST_RELATIVE, 100) if found.is_total else (LEAST_RHO, 1)
@@ -46,20 +46,20 @@ def change_text(found: Resolution, change: float) -> str:
 
 
 def headline(floor: NoiseFloor) -> str:
-    """Return how many runs suffice, how long they take, and which total or correlation needs most."""
+    """Return how many runs suffice, how long they take, and which total or correlation needs the most runs."""
     counts = [found for found in floor.resolutions if not is_time(found)]
     if not counts:
-        return "nothing could be compared"
+        return "no count or correlation could be compared"
     worst = _by_need(counts)[0]
     if floor.runs is None:
         return f"no number of runs up to 1,000 suffices: {name_of(worst)} varies too much for its tolerance"
     takes = f" ({duration(floor.seconds_for(floor.runs), whole=True)})" if floor.seconds is not None else ""
     text = f"{counted(floor.runs, 'run')} of each side suffice for every tolerance{takes}"
-    return text if worst.runs == MINIMUM_RUNS else f"{text}; {name_of(worst)} needs most"
+    return text if worst.runs == MINIMUM_RUNS else f"{text}; {name_of(worst)} needs the most runs"
 
 
 def sentences(floor: NoiseFloor) -> tuple[str, ...]:
-    """Return how long runs take, how times compare with their tolerance, and how well the noise is known."""
+    """Return sentences on how long runs take, how many runs times need, and how well the noise is known."""
     said = []
     if floor.seconds is not None:
         times = [duration(floor.seconds_for(runs), whole=True) for runs in RUNS]
@@ -74,21 +74,21 @@ def sentences(floor: NoiseFloor) -> tuple[str, ...]:
     low, high = floor.doubt
     compared = min((found.compared for found in floor.resolutions), default=0)
     said.append(
-        f"The floor comes from {counted(compared, 'run')} of each side: the true one lies between {number(low, 2)} and "
-        f"{number(high, 2)} times these values (probability 90 %)."
+        f"The floor comes from {counted(compared, 'run')} of each side: the true floor lies between {number(low, 2)} "
+        f"and {number(high, 2)} times these values (probability 90 %)."
     )
     return tuple(said)
 
 
 def floor_table(floor: NoiseFloor, *, most: int | None = None, shown: Sequence[int] = RUNS) -> Table:
-    """Return one row for each total and correlation, the one that needs most runs first; at most `most` of each."""
+    """Return a table with one row for each total and correlation, sorted by runs needed; at most `most` of each."""
     columns = (
         Column("total of a run, or correlation"),
         *(
             Column(str(runs), "right", f"smallest change that {runs} runs of each side show", whole=True)
             for runs in shown
         ),
-        Column("runs needed", "right", "to show an unchanged program within the tolerance", whole=True),
+        Column("runs needed", "right", "runs that show an unchanged program to lie within the tolerance", whole=True),
     )
     rows: list[list[Cell | str]] = []
     groups = [
@@ -97,7 +97,7 @@ def floor_table(floor: NoiseFloor, *, most: int | None = None, shown: Sequence[i
     for group in groups:
         rows += [_row(found, shown) for found in group[:most]]
     left = sum(max(0, len(group) - most) for group in groups) if most is not None else 0
-    more = f"; {left} further rows need fewer runs" if left else ""
+    more = f"; {left} rows that need as many runs or fewer are not shown" if left else ""
     simulated = "; counts are simulated" if any(found.simulated for found in floor.resolutions) else ""
     caption = f"Smallest change that n runs of each side show with power 80 % (α = {floor.alpha:g}){simulated}{more}"
     return Table(columns, rows, caption)

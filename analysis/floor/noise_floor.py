@@ -1,4 +1,4 @@
-"""The noise floor of a program on a host: the resolutions of all totals and correlations, and what runs cost."""
+"""Noise floor of a program on a host: smallest visible changes of totals and correlations, and how long runs take."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
 special = LazyLibrary("scipy.special")
 
 _KNOWN = 0.9
-"""Probability of the range in which the true noise lies."""
+"""Probability that the true noise lies between the factors of `NoiseFloor.doubt`."""
 
 
 @dataclass(frozen=True, repr=False)
 class NoiseFloor(Framed, Result):
-    """The noise floor of a program on a host: what runs can show, and what they cost."""
+    """Noise floor of a program on a host: the changes that runs can show, and how long runs take."""
 
     resolutions: tuple[Resolution, ...]  # Totals, then correlations
     alpha: float  # Level of each family of tests
-    seconds: float | None = None  # Wall-clock time of one run, measured; None where unknown
+    seconds: float | None = None  # Measured wall-clock time of one run; None if unknown
 
     def seconds_for(self, runs: int) -> float | None:
-        """Return how long runs of both sides take."""
+        """Return the seconds that `runs` runs of each side take; None if unknown."""
         return None if self.seconds is None else 2 * runs * self.seconds
 
     @property
     def runs(self) -> int | None:
-        """Return the runs that suffice for every tolerance but those of times; None where some cannot be reached."""
+        """Return how many runs of each side suffice for all tolerances except those of times; None if none suffice."""
         wanted = [found.runs for found in self.resolutions if not describe.is_time(found)]
         return None if not wanted or None in wanted else max(count for count in wanted if count is not None)
 
@@ -53,15 +53,15 @@ class NoiseFloor(Framed, Result):
         return low, high
 
     def headline(self) -> str:
-        """Return how many runs suffice for the tolerances, and what limits them."""
+        """Return how many runs suffice for the tolerances, and which total or correlation needs the most."""
         return describe.headline(self)
 
     def tables(self) -> tuple[Table, ...]:
-        """Return one row for each total and correlation, the noisiest first."""
+        """Return a table with one row for each total and correlation, sorted by runs needed."""
         return (describe.floor_table(self),)
 
     def to_frame(self) -> pl.DataFrame:
-        """Return one row for each total or correlation and number of runs."""
+        """Return a frame with one row for each combination of a total or correlation and a number of runs."""
         import polars as pl  # noqa: PLC0415  slow to load
 
         rows = [
@@ -99,9 +99,9 @@ def measure_floor(
     alpha: float,
     seconds: float | None = None,
 ) -> NoiseFloor:
-    """Return the noise floor that the comparisons of one or more configurations show.
+    """Return the noise floor, computed from the comparisons of one or more configurations.
 
-    Several comparisons of the same total or correlation give the root mean square of their standard errors.
+    Of several comparisons of the same total or correlation, the middle one counts; see `_joined`.
     """
     found: dict[tuple[str, tuple[str, ...]], list[Resolution]] = {}
     for changes in totals.values():
@@ -118,5 +118,5 @@ def measure_floor(
 
 
 def _joined(each: Sequence[Resolution]) -> Resolution:
-    """Return the resolution of several comparisons: the one in the middle, by what ten runs show."""
+    """Return the middle one of several resolutions, sorted by the smallest change that ten runs show."""
     return sorted(each, key=lambda one: one.smallest[RUNS.index(10)])[len(each) // 2]

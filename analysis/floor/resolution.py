@@ -1,8 +1,8 @@
 """The smallest change of each total and correlation that n runs of each side can show.
 
 A comparison of two groups of runs has a standard error with its degrees of freedom. Both scale to any number of runs:
-the error with 1 / √n, the degrees of freedom with n − 1. Compared are runs that differ by chance alone (A against A) or
-the configurations of a campaign: what a configuration changed does not matter here, only how its runs vary.
+the error with 1 / √n, the degrees of freedom with n − 1. The groups are runs that differ by chance alone (A against A)
+or the configurations of a campaign: what a configuration changed does not matter here, only how its runs vary.
 """
 
 from __future__ import annotations
@@ -28,47 +28,47 @@ if TYPE_CHECKING:
 special = LazyLibrary("scipy.special")
 
 RUNS = (3, 5, 10, 20, 50, 100)
-"""Numbers of runs of each side for which the floor is computed; with 3, correlations get no verdict *unperturbed*."""
+"""Numbers of runs of each side for which the floor is computed; with 3, no correlation can be *unperturbed*."""
 
 MOST_RUNS = 1000
-"""More runs are not proposed."""
+"""Largest number of runs that is proposed."""
 
 
 @dataclass(frozen=True)
 class Resolution:
-    """What n runs of each side can show of one total or correlation."""
+    """Smallest changes of one total or correlation that n runs of each side can show."""
 
     kind: str  # `total`, or the check of a correlation: `inner`, `outer`, …
-    metrics: tuple[str, ...]  # One, or the pair of a correlation between two
-    smallest: tuple[float, ...]  # Smallest change shown with power 80 %, by `RUNS`: relative, or of ρ
-    tolerance: float  # Change that counts as none: relative, or of ρ
-    runs: int | None  # Runs that show an unchanged program to be within it, with power 80 %; None beyond `MOST_RUNS`
-    compared: int  # Runs of the smaller side that it was computed from
-    freedom: float  # Degrees of freedom of its standard error
-    simulated: bool = False  # A simulator counted it
+    metrics: tuple[str, ...]  # One metric, or the two metrics of a correlation
+    smallest: tuple[float, ...]  # Smallest change shown with power 80 %, for each of `RUNS`: relative, or of ρ
+    tolerance: float  # Largest change that counts as none: relative, or of ρ
+    runs: int | None  # Runs that show no change beyond the tolerance with power 80 %; None if above `MOST_RUNS`
+    compared: int  # Runs of the smaller side of the comparison
+    freedom: float  # Degrees of freedom of the standard error
+    simulated: bool = False  # Whether a simulator counted the metric
 
     @property
     def is_total(self) -> bool:
-        """Return whether it is relative: of a total, not of ρ."""
+        """Return whether the changes are relative changes of a total, not changes of ρ."""
         return self.kind == "total"
 
 
 @dataclass(frozen=True)
 class _Noise:
-    """How a difference of two means of n runs each errs, on the scale that it is tested on."""
+    """Error of a difference between two means of n runs each, on the scale of the test."""
 
     error: float  # Standard error with the runs that were made
     freedom: float
-    designs: int  # Comparisons that it was chosen from
+    designs: int  # Number of comparisons from which this one was chosen
     k: int  # Reference runs
     r: int  # Checked runs
-    apart: float  # Standard deviation of one run, where runs are compared without rounds
+    apart: float  # Standard deviation of one run, without regard to rounds
 
     def designs_with(self, runs: FloatArray, alpha: float) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
-        """Yield standard errors, degrees of freedom and levels with `runs` runs of each side, for each design.
+        """For each design, yield the standard errors, degrees of freedom and levels of `runs` runs of each side.
 
-        Where a comparison is chosen from two designs, each is made at half of the level; with fewer rounds than
-        `FEWEST_ROUNDS` only the first is made.
+        If a comparison is chosen from two designs, each design is tested at half of the level; with fewer rounds than
+        `FEWEST_ROUNDS`, only the first design is tested, at the full level.
         """
         several = (self.designs > 1) & (runs >= FEWEST_ROUNDS)
         levels = np.where(several, alpha / self.designs, alpha)
@@ -82,7 +82,7 @@ class _Noise:
 
 
 def resolution_of_total(change: TotalChange, alpha: float, family: int) -> Resolution:
-    """Return what n runs can show of a total, in a family of `family` totals."""
+    """Return the smallest changes of a total that n runs can show, in a family of `family` totals."""
     sides = (change.reference, change.observed)
     # A total that is 0 in all runs has no logarithm, and no noise.
     apart = 0.0 if change.equal else _deviation([np.log(np.array(side)) for side in sides])
@@ -107,7 +107,7 @@ def resolution_of_total(change: TotalChange, alpha: float, family: int) -> Resol
 
 
 def resolution_of_correlation(change: Change, alpha: float, family: int) -> Resolution:
-    """Return what n runs can show of a correlation, in a family of `family` changes."""
+    """Return the smallest changes of a correlation that n runs can show, in a family of `family` changes."""
     sides = [fisher(np.array(side)) for side in (change.reference, change.observed)]
     level = float(sides[0].mean())
     noise = _Noise(
@@ -139,7 +139,7 @@ def _deviation(sides: Sequence[FloatArray]) -> float:
 
 
 def _smallest(noise: _Noise, alpha: float, smallest: Callable[[float, float, float], float]) -> tuple[float, ...]:
-    """Return the smallest visible change by `RUNS`, of the design that shows most."""
+    """Return the smallest visible change for each of `RUNS`, by the design that shows the smaller change."""
     each = [
         [smallest(*map(float, design)) if np.isfinite(design[0]) else math.inf for design in zip(*designs, strict=True)]
         for designs in noise.designs_with(np.array(RUNS, np.float64), alpha)
@@ -148,14 +148,14 @@ def _smallest(noise: _Noise, alpha: float, smallest: Callable[[float, float, flo
 
 
 def _runs_within(noise: _Noise, alpha: float, bounds: tuple[float, float]) -> int | None:
-    """Return the fewest runs of each side whose interval lies within the bounds with power 80 %, without a change."""
+    """Return the fewest runs of each side that show an unchanged program to lie within the bounds with power 80 %."""
     if not noise.error:
         return MINIMUM_RUNS
     runs = np.arange(MINIMUM_RUNS, MOST_RUNS + 1, dtype=np.float64)
     enough = np.zeros(len(runs), bool)
     for error, freedom, level in noise.designs_with(runs, alpha):
         quantile = special.stdtrit(freedom, 1 - level)
-        with np.errstate(divide="ignore", invalid="ignore"):  # no error, or a design that is not made
+        with np.errstate(divide="ignore", invalid="ignore"):  # an error of 0, or a design that is not tested
             inside = sum(special.stdtr(freedom, bound / error - quantile) for bound in bounds) - 1
         enough |= inside >= POWER
     return int(runs[enough][0]) if enough.any() else None

@@ -170,7 +170,7 @@ def combine_nodes(verdicts: Mapping[str, Verdict]) -> Combined:
         raise DataError("no node to combine: give the verdict of at least one node")
     first = next(iter(verdicts.values()))
     if any((one.alpha, one.tolerance) != (first.alpha, first.tolerance) for one in verdicts.values()):
-        raise DataError("the nodes' verdicts use different alpha or tolerance: use the same for all nodes")
+        raise DataError("alpha or tolerance differs between the nodes' verdicts: use the same values for all nodes")
     strata = _by_change(verdicts)
     these = _joint(first, verdicts, [_on_these(one, first.alpha) for one in strata.values()])
     of_type = None
@@ -372,7 +372,7 @@ def _heterogeneity(strata: _Strata) -> Heterogeneity:
 
 
 def _hangs_on(verdicts: Mapping[str, Verdict], strata: Collection[_Strata], these: Verdict) -> dict[str, VerdictName]:
-    """Return the nodes that the verdict on these nodes depends on, each with the verdict without it."""
+    """Return the nodes that the verdict on these nodes depends on, each with the verdict that results without it."""
     found: dict[str, VerdictName] = {}
     for node in verdicts:
         others = {name: verdict for name, verdict in verdicts.items() if name != node}

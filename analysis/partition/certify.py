@@ -55,7 +55,7 @@ class Certificate:
 
 @dataclass
 class Certification:
-    """Certification of subsets by the rule above; `certificates` survive a limit or an interruption."""
+    """Certification of subsets by the module's rule; `certificates` survive a limit or an interruption."""
 
     evaluator: CandidateEvaluator  # Makes the runs
     strategy: Strategy  # Partitions the metrics of failed subsets anew

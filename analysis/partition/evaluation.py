@@ -121,15 +121,15 @@ class Limits:
         most, hours = self._settings.max_runs, self._settings.max_hours
         if most is not None and self.runs + runs + min(reserve, most // 2) > most:
             kept = f"; {min(reserve, most // 2)} runs are reserved for certification" if reserve else ""
-            raise Stop(f"max_runs is {most}: {self.runs} runs are done, the next subset needs {runs}{kept}")
+            raise Stop(f"max_runs is {most}: {self.runs} runs are done, and the next subset needs {runs} more{kept}")
         if hours is None:
             return
         next_hours, kept_hours = self._hours_of(runs), min(self._hours_of(reserve), hours / 2)
         if self.hours + next_hours + kept_hours > hours:
             kept = f"; {kept_hours:.2g} h are reserved for certification" if reserve else ""
             raise Stop(
-                f"max_hours is {hours:g}: {self.hours:.2g} h have passed, the next {runs} runs would take about "
-                f"{next_hours:.2g} h{kept}"
+                f"max_hours is {hours:g}: {self.hours:.2g} h have passed, and the next {runs} runs would take "
+                f"about {next_hours:.2g} h{kept}"
             )
 
     def _hours_of(self, runs: int) -> float:
@@ -243,7 +243,7 @@ class CandidateEvaluator:
         self._begin([(subset, self.settings.repetitions) for subset in found])
 
     def expect_certified(self, subsets: Sequence[Subset]) -> None:
-        """Start the runs of several certifications at once, as many as this level needs; a lower level adds runs."""
+        """Start the runs of several certifications at once: as many as this level needs; a lower level needs more."""
         wanted = [(subset, self.repetitions_to_certify(subset, self.level)) for subset in subsets]
         self._begin([(subset, repetitions) for subset, repetitions in wanted if repetitions is not None])
 
@@ -356,7 +356,7 @@ class CandidateEvaluator:
 
 
 def by_cost(costs: Mapping[str, Cost], metrics: Sequence[str]) -> Subset:
-    """Sort metrics by decreasing cost, of the first kind (instructions, cycles, time, events) that all metrics have."""
+    """Sort metrics by decreasing cost: by the first of instructions, cycles, time and events known for all of them."""
     for kind in ("instructions", "cycles", "time", "events"):
         values = {metric: getattr(costs[metric], kind) for metric in metrics}
         if all(value is not None for value in values.values()):
@@ -366,9 +366,9 @@ def by_cost(costs: Mapping[str, Cost], metrics: Sequence[str]) -> Subset:
 
 @dataclass(frozen=True)
 class Ahead:
-    """Runs in advance: made before the search needs them, for example on the nodes of a cluster.
+    """Runs that are made before the search needs them, for example on the nodes of a cluster.
 
-    The search gets no outcome from it and takes the same steps with and without it: only the waiting is shorter.
+    The search gets no outcome from them and takes the same steps with and without them: only the waiting is shorter.
 
     Attributes
     ----------

@@ -126,7 +126,7 @@ def suspicions(rows: NDArray[np.bool_], failed: NDArray[np.bool_], steps: int = 
 def propose(
     suspicion: FloatArray, groups: int, failing: NDArray[np.bool_], rng: np.random.Generator
 ) -> NDArray[np.intp] | None:
-    """Group metrics with little suspicion inside groups, avoiding known failures; return each metric's group, or None.
+    """Find groups with little suspicion inside, none of which is known to fail; return each metric's group, or None.
 
     `failing`: array of bool, shape (subsets, metrics). Groups to avoid.
     """

@@ -168,7 +168,8 @@ class TraceJudge:
         fresh = _references(self._fresh_baseline())
         if fresh.keys() != self._searching.keys() or _tolerance(fresh) != self.tolerance:
             raise DataError(
-                "the fresh baseline differs from the first in its passes or tolerance: make both in the same way"
+                "the fresh baseline differs from the first in its passes or tolerance: give both baselines the same "
+                "passes and tolerance"
             )
         for each in fresh.values():
             self._once(_named(each.baseline.traces), "fresh_baseline()")
@@ -184,7 +185,8 @@ class TraceJudge:
         given = {name: len(found) for name, found in made.items()}
         if given != expected:
             raise DataError(
-                f"{what} returned {_counts(given)}, but {_counts(expected)} are needed: make every run in every pass"
+                f"{what} returned {_counts(given)}, but {_counts(expected)} are needed: "
+                f"return {repetitions} runs of every pass"
             )
         self._once(_named(traces), what)
         return made
@@ -237,7 +239,7 @@ def _tolerance(references: Mapping[str, Reference]) -> float:
     found = {each.tolerance for one in references.values() for each in (one.baseline, one.outer) if each is not None}
     if len(found) != 1:
         several = f"the baselines have tolerances {', '.join(map(str, sorted(found)))}: use the same tolerance for all"
-        raise DataError(several if found else "no pass has a baseline: give at least one pass")
+        raise DataError(several if found else "no pass has a baseline: give the baseline of at least one pass")
     return found.pop()
 
 
@@ -298,7 +300,7 @@ class ObservedChanges:
 
 
 def repetitions_to_accept(seen: ObservedChanges, *, level: float, tolerance: float) -> int | None:
-    """Return the fewest repetitions, more than so far, likely to show a subset unperturbed; None above `_MOST`."""
+    """Return the fewest repetitions likely to show a subset unperturbed, more than so far; None above `_MOST`."""
     chances = chance_to_show(seen, level=level, tolerance=tolerance, maximum=_MOST, benefit=_BENEFIT)
     enough = np.flatnonzero(chances >= _HARDLY)
     return max(int(enough[0]) + 1, seen.repetitions + 1) if len(enough) else None

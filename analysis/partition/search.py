@@ -82,7 +82,8 @@ def search(
     """
     names = tuple(metrics)
     if not names or len(set(names)) < len(names):
-        raise ValueError(f"metrics: {', '.join(names) or 'none'}: give at least one metric, and each only once")
+        wrong = f"a metric is given twice ({', '.join(names)})" if names else "no metric is given"
+        raise ValueError(f"{wrong}: give at least one metric, and each only once")
     chosen = find_strategy(strategy)
     limits = Limits(settings, clock)
     predicted = forecast(

@@ -135,7 +135,8 @@ class Baseline:
         require_traces(traces)
         if len(traces) < MINIMUM_RUNS:
             raise DataError(
-                f"{name}: {len(traces)} runs, but at least {MINIMUM_RUNS} are needed (10 are recommended): make more"
+                f"{name} has {len(traces)} runs, but at least {MINIMUM_RUNS} are needed (10 are recommended): make "
+                "more runs"
             )
         self.name, self.alpha, self.tolerance = name, alpha, tolerance
         self.traces = tuple(traces)
@@ -351,7 +352,7 @@ class Baseline:
         return shorter(compare(alpha=level), within)
 
     def _intervals(self, checked: _CheckedRuns) -> int | None:
-        """Return the shortest run's number of intervals; None for intervals of equal work, without sampling error."""
+        """Return the shortest run's number of intervals; None for equal work, which has no sampling error."""
         if self._equal_work:
             return None
         return min(len(trace) for trace in (*self.traces, *checked.traces))
@@ -375,8 +376,8 @@ class Baseline:
         configurations = {str(trace.attributes.get("configuration", "checked")) for trace in checked}
         if len(configurations) > 1:
             raise DataError(
-                f"runs of {len(configurations)} configurations ({', '.join(sorted(configurations))}): check each "
-                "configuration separately"
+                f"the runs belong to {len(configurations)} configurations ({', '.join(sorted(configurations))}): check "
+                "each configuration separately"
             )
         comparable.require_distinct(runs, "checked")
         values, constant = comparable.comparable_values(self.traces[0], checked, runs, self.metrics)
@@ -425,7 +426,7 @@ class Baseline:
         described = self.traces[0].metrics
         parts = set(described[metric].components)
         shared = [name for name in align_on if name != metric and parts & set(described[name].components)]
-        return f"shares events with {', '.join(shared)}, on which the runs were aligned" if shared else ""
+        return f"the metric shares events with {', '.join(shared)}, on which the runs were aligned" if shared else ""
 
 
 def _names(trace: Trace) -> set[str]:

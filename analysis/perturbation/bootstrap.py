@@ -195,7 +195,7 @@ def inner_by_bootstrap(
     before = (reference,) if isinstance(reference, Trace) else tuple(reference)
     after = (traces,) if isinstance(traces, Trace) else tuple(traces)
     if not before or not after:
-        raise DataError(f"{name}: give at least one baseline run and one run to check")
+        raise DataError(f"{name}: there is no baseline run or no run to check: give at least one of each")
     before_runs, after_runs = comparable.run_names(before, name), comparable.run_names(after, "checked")
     names, excluded = comparable.compared_metrics(before[0], metrics)
     values, flat = comparable.comparable_values(before[0], (*before, *after), (*before_runs, *after_runs), names)

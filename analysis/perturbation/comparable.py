@@ -150,7 +150,7 @@ def _require_like_lengths(reference: Trace, trace: Trace, run: str) -> None:
     here, there = (float(np.median(one.end_ns - one.begin_ns)) if len(one) else 0.0 for one in (trace, reference))
     if min(here, there) > 0 and max(here, there) > _MOST_APART * min(here, there):
         raise DataError(
-            f"{run}: its median interval is {duration(here / 1e9)}, the baseline's {duration(there / 1e9)}: compare "
+            f"{run}: its median interval is {duration(here / 1e9)}, the baseline's is {duration(there / 1e9)}: compare "
             "runs with the same settings; if a busy host made intervals uneven, record longer intervals"
         )
 

@@ -141,7 +141,7 @@ def outer_spreads(before: FloatArray, after: FloatArray, intervals: float | None
 
 @dataclass(frozen=True)
 class OuterErrors:
-    """Errors of both means if there is a change, by one or more methods: the widest interval counts."""
+    """Errors of both means, assuming a change, by one or more methods: the widest interval counts."""
 
     near: tuple[MeanErrors, ...]  # Of the interval's end on the side of 0, and of the test of the tolerance
     far: tuple[MeanErrors, ...]  # Of the other end
@@ -154,7 +154,7 @@ def outer_errors(
     runs: tuple[float | FloatArray, float | FloatArray],
     freedoms: tuple[float | FloatArray, float | FloatArray],
 ) -> OuterErrors:
-    """Return the errors of both means if there is a change, by the model of the level and by the runs' own spread.
+    """Return the errors of both means, assuming a change: by the model of the level and by the runs' own spread.
 
     `means`: Means of reference and checked runs on Fisher's scale, shape (m,).
     `shared`: Variance of the reference's mean that its runs' spread does not show, shape (m,).

@@ -103,7 +103,7 @@ def combine_checks(configuration: str, *checks: Verdict) -> Verdict:
         if (first.alpha, first.tolerance) != (other.alpha, other.tolerance):
             raise DataError(
                 f"configuration {configuration!r}: one check has α {first.alpha} and tolerance {first.tolerance}, "
-                f"another α {other.alpha} and tolerance {other.tolerance}: use one baseline for both"
+                f"another has α {other.alpha} and tolerance {other.tolerance}: use one baseline for both"
             )
         if first.method != other.method and "paper" in (first.method, other.method):
             raise DataError(
@@ -181,7 +181,7 @@ def _decided(change: Change, *, alpha: float, family: int) -> Change:
 
 
 def _relative_spread(change: Change, *means: float) -> float:
-    """Return the ratio of the checked runs' spread to the reference's if there is a change."""
+    """Return the expected ratio of the checked runs' spread to the reference's, given both means on Fisher's scale."""
     of_check = relative_spread if change.check in ("outer", "across") else wider_below_one
     return float(of_check(*(from_fisher(np.array([mean])) for mean in means))[0])
 

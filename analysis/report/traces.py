@@ -60,7 +60,7 @@ def render_traces(traces: Sequence[Trace], metrics: Sequence[str], title: str) -
     """
     drawn = traces[: len(SERIES)]
     if not 0 < len(metrics) <= _METRICS:
-        raise DataError(f"cannot plot {counted(len(metrics), 'metric')}: name 1 to {_METRICS}")
+        raise DataError(f"cannot plot {counted(len(metrics), 'metric')}: name 1 to {_METRICS} metrics")
     for name in metrics:
         if not any(name in trace for trace in drawn):
             known = dict.fromkeys(one for trace in drawn for one in trace)

@@ -59,7 +59,10 @@ def difference_sentence(comparison: StructuralComparison) -> str:
         other = "the same classes" if adequacy.is_adequate else "different classes"
         return f"The first run has {_plain_classes(first.sequence)[0]}; {name} has {other}."
     if not first.dictionary.words:
-        return f"The first run has no words to describe {name}; the words of {name} give J = {comparison.own_cost:g}."
+        return (
+            f"The first run has no words that could describe {name}; with its own words, {name} has "
+            f"J = {comparison.own_cost:g}."
+        )
     parts = [
         f"The first run's words {'describe' if adequacy.is_adequate else 'do not describe'} {name}: J without merged "
         f"symbols is {adequacy.cost:g}, and the same structure would give up to {adequacy.bound:g}"
@@ -84,7 +87,7 @@ def _habitual_edits(comparison: StructuralComparison) -> list[str]:
 
 
 def _shifts(comparison: StructuralComparison) -> list[str]:
-    """Describe the words whose shares differ between the two runs, which J does not show."""
+    """Describe the words whose shares differ between the two runs; J does not show such differences."""
     shares = {use.letters: use.share for use in comparison.uses}
     changes = [
         (abs(use.share - (after := shares.get(use.letters, 0.0))), number, use.share, after)

@@ -183,7 +183,7 @@ class StructuralComparison(Result):
 def compare_structure(
     first: Composition, second: Composition, *, seed: int = 0, level: float = _LEVEL
 ) -> StructuralComparison:
-    """Compare the structure of a second run with a first.
+    """Compare the structure of a second run with that of a first run.
 
     Parameters
     ----------

@@ -177,7 +177,7 @@ def structural_sequence(
     metrics, per = _inherit_metrics(classes, metrics, per)
     is_map = callable(classes) or isinstance(classes, (Mapping, GivenClasses))
     if isinstance(source, Trace) and metrics is None and is_map:
-        raise DataError("a map classifies values of a trace's metrics: name the metrics in `metrics`")
+        raise DataError("a map classifies values of metrics, but no metrics are given: name the metrics in `metrics`")
     elements = read_elements(source, metrics=metrics, per=per)
     found = classify(elements, classes, smooth=smooth, seed=seed)
     labels = found.labels
@@ -235,13 +235,16 @@ def most_discriminating_metric(source: Source, sequence: StructuralSequence) -> 
 def _inherit_metrics(
     classes: ClassesRequest, metrics: Sequence[str] | None, per: str | None
 ) -> tuple[Sequence[str] | None, str | None]:
-    """Return metrics and divisor of another run's classes if this run is classified by them."""
+    """Return metrics and divisor: another run's if this run gets that run's classes, else the given ones."""
     if not isinstance(classes, (MetricClasses, BandClasses)):
         return metrics, per
     if metrics is not None and tuple(metrics) != classes.metrics:
-        raise DataError(f"the classes use metrics {', '.join(classes.metrics)}: omit `metrics`, or find new classes")
+        raise DataError(
+            f"the given classes use the metrics {', '.join(classes.metrics)}, not those in `metrics`: omit `metrics`, "
+            "or find new classes"
+        )
     if per not in (AUTO, classes.per):
-        raise DataError(f"the classes use rates per {classes.per}: omit `per`, or find new classes")
+        raise DataError(f"`per` differs from that of the given classes, {classes.per}: omit `per`, or find new classes")
     return classes.metrics, classes.per
 
 

@@ -248,7 +248,7 @@ def medoids(distances: ArrayLike, labels: ArrayLike) -> NDArray[np.int64]:
     """
     matrix, classes = square(distances), np.asarray(labels)
     if classes.shape != (len(matrix),):
-        raise DataError(f"labels have the shape {classes.shape}: give one for each of the {len(matrix)} segments")
+        raise DataError(f"labels have the shape {classes.shape}: give one label for each of the {len(matrix)} segments")
     if not len(matrix):
         return np.empty(0, np.int64)
     if classes.min() < 0:

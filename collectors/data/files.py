@@ -141,7 +141,7 @@ def _seal(content: bytes) -> bytes:
 
 
 def try_parquet_files(paths: Sequence[Path]) -> None:
-    """Decode all files without a seal in one separate process: starting it takes longer than decoding most files."""
+    """Decode all files without a seal in one separate process: starting one takes longer than decoding most files."""
     foreign = [os.fsencode(path.absolute()) for path in paths if is_whole_parquet(path) and not _has_seal(path)]
     while foreign:
         tried = _probe(bytes(1).join(foreign))

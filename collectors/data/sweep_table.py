@@ -161,7 +161,7 @@ def _read(path: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
     if frame.height != described["rows"] or frame.columns != names:
         raise DataError(
             f"{source}: the table has {frame.height} rows with columns {', '.join(frame.columns)}, but its description "
-            f"has {described['rows']} rows with columns {', '.join(names)}; to write both again: unperturbed run SPEC"
+            f"has {described['rows']} rows with columns {', '.join(names)}; write both again with: unperturbed run SPEC"
         )
     return frame, described
 
@@ -194,9 +194,10 @@ def _described(source: Path, text: str) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError, RecursionError):
         raise DataError(f"{source}: not the description of a sweep's table") from None
     if newer:
-        raise DataError(f"{source}: written by a newer version (format {described['format']}); update unperturbed")
+        newer_format = f"written by a newer version of unperturbed (format {described['format']})"
+        raise DataError(f"{source}: {newer_format}; update unperturbed")
     damaged = DataError(
-        f"{source}: the description of the sweep's table is damaged; to write it again: unperturbed run SPEC"
+        f"{source}: the description of the sweep's table is damaged; write it again with: unperturbed run SPEC"
     )
     if misfit(described, _SHAPE, "it") or misfit(described["facts"].get("missing", []), _MISSING, "it"):
         raise damaged

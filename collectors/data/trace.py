@@ -167,15 +167,16 @@ class Trace:
         end = np.asarray(end_ns, dtype=np.int64)
         missed = np.zeros(len(begin), np.int64) if overruns is None else np.asarray(overruns, dtype=np.int64)
         if not len(begin) == len(end) == len(missed):
-            numbers = f"{len(begin)} interval begins, {len(end)} ends and {len(missed)} overruns"
-            raise DataError(f"{numbers}: give the same number of each")
+            times = f"{counted(len(begin), 'begin time')}, {counted(len(end), 'end time')}"
+            given = f"{times} and {counted(len(missed), 'overrun value')}"
+            raise DataError(f"the trace has {given}: give one of each for every interval")
         backwards = np.flatnonzero(end < begin)
         if len(backwards):
             raise DataError(f"interval {backwards[0]} ends before it begins")
         arrays: dict[str, NDArray[Any]] = {}
         for name in named:
             if name not in columns:
-                raise DataError(f"no column for metric {name!r}")
+                raise DataError(f"metric {name!r} has no column")
             column = np.asarray(columns[name])
             if column.shape != begin.shape:
                 raise DataError(f"metric {name!r} has shape {column.shape}, but the trace has {len(begin)} intervals")
@@ -298,7 +299,7 @@ class Trace:
         import numpy as np  # noqa: PLC0415
 
         if isinstance(names, str):
-            raise DataError(f"values({names!r}): give a list of names: values([{names!r}])")
+            raise DataError(f"values() needs a list of names, not the text {names!r}: write values([{names!r}])")
         return np.column_stack([self[name].astype(np.float64) for name in names])
 
     def names(self, *kinds: Kind) -> tuple[str, ...]:
@@ -375,7 +376,7 @@ def _parse_description(text: str) -> tuple[list[Metric], dict[str, Any], str | N
         described = json.loads(text)
         written, entries, attributes = described["format"], described["metrics"], dict(described["attributes"])
         if written > _FORMAT:
-            raise DataError(f"written by a newer version (format {written}); update unperturbed")
+            raise DataError(f"written by a newer version of unperturbed (format {written}); update unperturbed")
         known = {name: shape for name, shape in _ATTRIBUTES.items() if attributes.get(name) is not None}
         fault = misfit({name: attributes[name] for name in known}, known, "attributes")
         if fault:

@@ -264,7 +264,7 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
             if name in snapshot.values:
                 stream.counts[name].append((len(stream.times) - 1, float(snapshot.values[name])))
     untimed = len(snapshots) - sum(len(stream.times) for stream in streams.values())
-    notes = [f"left out {counted(untimed, 'snapshot')} without {time}"] if untimed else []
+    notes = [f"the import leaves out {counted(untimed, 'snapshot')} without {time}"] if untimed else []
     traces = []
     for rank, stream in sorted(streams.items()):
         trace = _trace(stream, path, options, notes)
@@ -307,7 +307,7 @@ def _metrics(names: list[str], sums: set[str], path: Path, options: Mapping[str,
 
 
 def _timed(snapshots: list[Snapshot], time: str, path: Path) -> Iterator[tuple[str, int, Snapshot]]:
-    """Yield the snapshots with a time, with rank and thread (joined by /) and the time of the snapshot's end [ns]."""
+    """For each snapshot that has a time, yield rank and thread (joined by /), its end time [ns], and the snapshot."""
     factor = 1 if time.endswith(".ns") else 1000
     lengths = time not in _OFFSETS and "duration" in time
     last: dict[str, tuple[int, Snapshot]] = {}

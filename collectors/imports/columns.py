@@ -137,7 +137,7 @@ class _Table:
         if not names:
             self._refuse(0, f"no metrics to import: no column except {listing(roles.values())} contains numbers")
         what = "column" if len(texts) == 1 else "columns"
-        return names, [f"left out non-numeric {what} {listing(texts)}"] if texts else []
+        return names, [f"the import leaves out the non-numeric {what} {listing(texts)}"] if texts else []
 
     def _numbers(self, name: str, *, whole: bool = False) -> NDArray[np.float64]:
         """Return a column as float64; missing values are NaN, or refused if the column must be `whole`."""

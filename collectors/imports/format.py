@@ -132,7 +132,7 @@ def from_ends(ends_ns: IntArray, first_begin_ns: int | None = None) -> tuple[Int
 
 
 def check_intervals(count: int, path: Path) -> None:
-    """Refuse too many intervals before memory is allocated for them: a single wrong time could request them."""
+    """Refuse too many intervals before memory is allocated for them: a single wrong time can imply billions."""
     if count > _MOST_INTERVALS:
         many = f"{count:,} intervals, more than {_MOST_INTERVALS:,}"
         refuse(path, f"the trace would have {many}: use longer intervals (interval=MS)")
@@ -145,14 +145,15 @@ def sum_in_intervals(ends_ns: IntArray, times_ns: IntArray, counts: Sequence[flo
 
 
 def without_part(trace: Trace) -> Trace:
-    """Return a trace without its last interval if it is shorter than the others because the program ended."""
+    """Leave out a trace's last interval if the program's end made it shorter than the others; return the trace."""
     if len(trace) < 3:
         return trace
     lengths = trace.end_ns - trace.begin_ns
     usual = float(np.median(lengths[:-1]))
     if lengths[-1] >= _WHOLE * usual:
         return trace
-    left_out = f"left out the last interval: {duration(lengths[-1] / 1e9)} long instead of {duration(usual / 1e9)}"
+    length = f"{duration(lengths[-1] / 1e9)} long instead of {duration(usual / 1e9)}"
+    left_out = f"the import leaves out the last interval, which is {length}"
     return with_attributes(trace[:-1], notes=[*trace.attributes.get("notes", ()), left_out])
 
 
@@ -221,7 +222,7 @@ def leave_out_uncounted(
     """
     notes: list[str] = []
     ever = {name: np.isnan(values) for name, values in columns.items() if not np.isnan(values).all()}
-    notes += [f"left out {name}: never counted" for name in columns if name not in ever]
+    notes += [f"the import leaves out {name}, which was never counted" for name in columns if name not in ever]
     if not ever:
         return {}, np.zeros(0, np.bool_), notes
     idle = np.logical_and.reduce(list(ever.values()))
@@ -232,7 +233,7 @@ def leave_out_uncounted(
         lacking = missing & ~idle
         if 2 * lacking.sum() > (~idle).sum():
             of = counted(int((~idle).sum()), "interval")
-            notes.append(f"left out {name}: {what} in {int(lacking.sum()):,} of {of}")
+            notes.append(f"the import leaves out {name}, which was {what} in {int(lacking.sum()):,} of {of}")
             continue
         chosen[name] = columns[name]
         kept &= ~missing
@@ -243,4 +244,4 @@ def leave_out_uncounted(
 
 def _left_out(which: NDArray[np.bool_], why: str) -> str:
     count = int(which.sum())
-    return f"left out {counted(count, 'interval')} in which {why}"
+    return f"the import leaves out {counted(count, 'interval')} in which {why}"

@@ -71,7 +71,7 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
     notes = []
     if ragged:
         torn = f"{counted(len(ragged), 'line')} of the timeline (first: line {min(ragged)})"
-        notes.append(f"left out {torn}: damaged, or not from LIKWID")
+        notes.append(f"the import leaves out {torn}, damaged or not from LIKWID")
     order = np.diff(times) <= 0
     if order.any():
         whole = [number for number, fields in rows if fields[0] == group and number not in ragged]

@@ -92,7 +92,7 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
     if not runs:
         refuse(path, "no record contains a counter (event types from 42000000 on): enable counters when recording")
     names = _names(path)
-    notes = [f"left out {counted(len(others), 'event type')} without counts"] if others else []
+    notes = [f"the import leaves out {counted(len(others), 'event type')} without counts"] if others else []
     traces = []
     for task, events in sorted(runs.items(), key=lambda item: [int(part) for part in item[0]]):
         trace = _trace(events, names, path, options, several=len(threads[task]) > 1, notes=notes)

@@ -114,7 +114,7 @@ def _recordings(content: bytes) -> Iterator[tuple[bytes, int]]:
 
 
 def _started(recording: bytes) -> str | None:
-    """Return a recording's start time, ISO 8601; perf writes local time without a time zone."""
+    """Return a recording's start time in ISO 8601; perf writes local time without a time zone."""
     if recording.startswith(_STARTED):
         text = " ".join(recording[len(_STARTED) :].partition(b"\n")[0].decode("ascii", "replace").split())
         with suppress(ValueError):
@@ -348,7 +348,7 @@ def _pivot(
 
 
 def describe_event(name: str, unit: str = "", *, source: str = "perf stat", scaled: bool = False) -> Metric:
-    """Return the metric for a perf event name; two names of the same event share components.
+    """Return the metric for a perf event name; the metrics for two names of one event have the same components.
 
     `unit`: The unit that perf writes; empty for counts.
     """

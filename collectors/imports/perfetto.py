@@ -48,7 +48,7 @@ class _CutOffError(Exception):
 
 @dataclass
 class _Counter:
-    """Counter and the values read so far."""
+    """Counter, with its values read so far."""
 
     name: str
     process: int

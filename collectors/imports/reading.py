@@ -31,7 +31,7 @@ def import_formats() -> Mapping[str, ImportFormat]:
 
 
 def find_format(name: str) -> ImportFormat:
-    """Return the import format with a name.
+    """Return the import format with the given name.
 
     Raises
     ------
@@ -188,7 +188,7 @@ def read_file(path: Path, chosen: ImportFormat | None, options: Mapping[str, str
     if chosen is None:
         chosen = _format_of(head)
         if chosen is None:
-            raise DataError(f"{path}:1: unrecognised format; specify one: {listing(import_formats(), 'or')}")
+            raise DataError(f"{path}:1: unrecognised format; specify one of the formats {listing(import_formats())}")
     elif not chosen.recognise(head):
         if other := _format_of(head):
             advice = f"use `unperturbed import {other.name}`"

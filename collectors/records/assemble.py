@@ -98,7 +98,7 @@ def assemble(
 
 
 def thread_traces(records: Records, collected: Pass, attributes: Mapping[str, Any]) -> dict[int, Trace]:
-    """Make a trace of each thread with a sampler of its own: hardware metrics over the thread's own intervals."""
+    """For each thread that has its own sampler, make a trace: the hardware metrics over the thread's own intervals."""
     found = {}
     for thread in threads(records):
         rows = of_thread(records, thread)
@@ -130,8 +130,8 @@ def _check_throttling(records: Records, counts: NDArray[np.int64], attributes: M
     if found:
         are = "are" if found == "has" else "may be"
         raise RunError(
-            f"the kernel {found} throttled {event}, which ends an interval every {period:,} counts, because of too "
-            f"many interrupts: counts {are} missing. Use a longer interval, or raise "
+            f"because of too many interrupts, the kernel {found} throttled {event}, which ends an interval every "
+            f"{period:,} counts: counts {are} missing. Use a longer interval, or raise "
             "kernel.perf_event_max_sample_rate, which the kernel lowers by itself if interrupts take too long"
         )
 

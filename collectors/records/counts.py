@@ -166,7 +166,7 @@ _INNER = slice(1, -1)
 
 
 def missed_overflows(counts: NDArray[np.int64], period: int) -> NDArray[np.int64]:
-    """Return the number of overflows without a record of their own in each interval, shape (records − 1,).
+    """For each interval, return the number of overflows that have no record of their own, shape (records − 1,).
 
     `counts`: Cumulative count of the interval event at each record. The last interval ends with the program: every
     overflow within the last interval was missed.

@@ -197,7 +197,8 @@ def create_record_file(path: Path, setup: Setup) -> None:
     for what, (asked, most) in limits.items():
         if len(asked) > most:
             raise HostError(
-                f"{len(asked)} {what} in one run: the maximum is {most}; request fewer, or use several runs"
+                f"{len(asked)} {what} are too many for one run: the maximum is {most}; request fewer, or use several "
+                "runs"
             )
     if setup.probes and setup.source != NONE and find_source(setup.source).simulated:
         raise HostError(

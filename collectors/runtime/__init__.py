@@ -143,7 +143,7 @@ def build_hit_cost(compiler: str) -> Path:
 
 
 def _build(compiler: str, name: str, flags: tuple[str, ...], sources: tuple[Path, ...], text: str = "") -> Path:
-    """Compile and link, unless cached for the same sources, compiler and flags; `text` is an additional source."""
+    """Compile and link, unless the cache has the result for these sources and flags; `text` is an additional source."""
     content = hashlib.sha256(repr((compiler, flags, text)).encode())
     for source in (*sources, *_HEADERS):
         content.update(source.read_bytes())
@@ -162,7 +162,7 @@ def _build(compiler: str, name: str, flags: tuple[str, ...], sources: tuple[Path
             result = supervision.run(command, input=text or None, env=environment, capture_output=True, text=True)
         except FileNotFoundError:
             advice = "on Debian: apt-get install gcc libc6-dev"
-            raise HostError(f"no C compiler {compiler!r} on this host ({advice})") from None
+            raise HostError(f"there is no C compiler {compiler!r} on this host ({advice})") from None
         if result.returncode != 0:
             raise HostError(f"{compiler} cannot compile the runtime:\n{result.stderr.strip()[-2000:]}")
         aside.replace(target)

@@ -295,7 +295,7 @@ class UnperturbedHook(HookBase):  # type: ignore[misc]  # pyperf has no types
 
 
 class _Counting:
-    """Opened counters of this process; thread counters start last and stop first, to exclude other readings."""
+    """Opened counters of this process; thread counters start last and stop first, and so exclude other readings."""
 
     def __init__(self, names: Sequence[str], *, children: bool) -> None:
         self._chosen = choose(names, children=children)

@@ -71,7 +71,7 @@ def find_sources() -> Mapping[str, Source]:
 
 
 def find_source(name: str) -> Source:
-    """Return the source with a name.
+    """Return the source with the given name.
 
     Raises
     ------

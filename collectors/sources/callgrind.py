@@ -188,7 +188,7 @@ _PART = re.compile(rb"^(desc: Trigger: Client Request: interval (\d+)|part: \d+|
 
 
 def read_dumps(path: Path, intervals: int) -> dict[str, NDArray[np.int64]]:
-    """Read each interval's events from a combined dump file: dump i is for interval i, dump 0 precedes record 0."""
+    """Read each interval's events from a combined dump file: dump i is for interval i; dump 0 ends at record 0."""
     if not path.is_file():
         raise RunError(f"callgrind did not write its dump file {path.name}: it was killed, or the disk is full")
     order: list[str] = []
@@ -212,9 +212,9 @@ def read_dumps(path: Path, intervals: int) -> dict[str, NDArray[np.int64]]:
     missing = [number for number in range(1, intervals + 1) if number not in rows]
     if missing:
         raise RunError(
-            f"callgrind's dump of interval {missing[0]} is missing ({len(missing)} of {intervals}): the program "
-            "replaced itself with another (exec), like a script that starts the real program; or it was killed, or "
-            "the disk is full. Measure the real program directly, not through a script"
+            f"callgrind's dump of interval {missing[0]} is missing ({len(missing)} of {intervals} dumps are missing): "
+            "the program replaced itself with another (exec), like a script that starts the real program, or it was "
+            "killed, or the disk is full. Measure the real program directly, not through a script"
         )
     import numpy as np  # noqa: PLC0415  a self-counting process shall not load it
 

@@ -63,7 +63,7 @@ def prepare_campaign(
     judged: bool = False,
     needed: Needed | None = None,
 ) -> Iterator[tuple[Session, Mapping[str, Sampling], Manifest]]:
-    """Lock the campaign folder, prepare host, builds, pilot and probes; yield session, samplings by pass, and manifest.
+    """Lock the campaign folder; prepare host, builds, pilot and probes; yield session, samplings by pass and manifest.
 
     No runs are planned here.
 
@@ -205,7 +205,7 @@ class RunQueue:
     _another_follows: bool = False
 
     def make_all(self) -> None:
-        """Make the planned runs, up to the time limit of the spec."""
+        """Make the planned runs; stop at the spec's time limit."""
         started, limit = time.monotonic(), self.session.spec.campaign.max_hours
         self._another_follows, self._left = True, Counter(run.pass_name for run in self.planned)
         try:

@@ -101,7 +101,8 @@ def _read(chosen: ImportFormat, groups: Sequence[Group], options: Mapping[str, s
 def _check_name(name: str) -> None:
     if not _NAME.fullmatch(name):
         raise SpecError(
-            f"--as {name!r}: a configuration's name has at most 64 characters: letters, digits, `_`, `-` and `.`"
+            f"--as {name!r}: this name is not valid; a configuration's name has at most 64 characters: letters, "
+            "digits, `_`, `-` and `.`"
         )
     if name in (ANCHOR, PILOT, REFERENCE) or name.startswith(SHAM_PREFIX):
         raise SpecError(f"--as {name}: this name is reserved; choose another name")
@@ -261,7 +262,7 @@ _LOOKED_AT = 20
 
 
 def what_to_type(path: Path) -> str:
-    """Return a hint with the command that reads a file or folder of another tool; empty if none can."""
+    """Return a hint with the command that reads a file or folder of another tool; empty if no command can."""
     try:
         files = find_files(path)[:_LOOKED_AT]
     except (DataError, OSError):

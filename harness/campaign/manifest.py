@@ -172,7 +172,8 @@ class Manifest:
                 ) from None
             if "disk" in str(error):
                 raise HostError(
-                    f"{path}: {error}: is the disk full, or the file-size limit (ulimit -f) reached?"
+                    f"{path}: cannot open the campaign's manifest ({error}): is the disk full, or was the file-size "
+                    "limit (ulimit -f) reached?"
                 ) from None
             raise SpecError(f"{path}: cannot open the campaign's manifest ({error})") from None
         except sqlite3.DatabaseError as error:

@@ -36,7 +36,7 @@ _JIFFIES = 2  # Minimum interval of CPU time in jiffies: the length of a shorter
 
 
 def _clock(spec: CampaignSpec, source: str) -> str:
-    """Choose the interval's clock: work in a simulator, because intervals of time differ between simulated runs."""
+    """Choose the interval's clock: `work` in a simulator, because intervals of time differ between simulated runs."""
     if spec.measure.clock != "auto":
         return spec.measure.clock
     return "work" if source == "simulated" else "monotonic"
@@ -126,8 +126,8 @@ def _rehearse(
             raise
         probed = list(dict.fromkeys(site.metric for site in software_metrics.sites))
         raise SpecError(
-            f"{metric_position(session.spec, probed[0])}: {' and '.join(probed)}: events too frequent for kernel "
-            f"probes: with probes, the program did not end within {limit:.0f} s; without probes, it ends after "
+            f"{metric_position(session.spec, probed[0])}: {' and '.join(probed)}: the events are too frequent for "
+            f"kernel probes: with probes, the program did not end within {limit:.0f} s; without probes, it ends after "
             f"{alone:.1f} s. Use rarer events, or compile the counters in"
         ) from None
 

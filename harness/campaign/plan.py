@@ -160,7 +160,7 @@ def plan_batch(
     order: Literal["blocks", "random", "sequential"] = "blocks",
     layouts: Literal["fixed", "varied"] = "fixed",
 ) -> tuple[PlannedRun, ...]:
-    """Plan `more` runs of some configurations (per pass), after the runs planned before.
+    """Plan additional runs per pass of the configurations in `more`, after the runs planned `before`.
 
     The same earlier plan and request give the same batch, so a resumed search finds its batch already planned.
     """

@@ -91,7 +91,7 @@ def prepare(
 
 
 def _configurations_of_trials(spec: CampaignSpec, passes: Sequence[str], manifest: Manifest) -> Iterator[str]:
-    """Yield the configurations that still need trial runs (result of a program, pilot)."""
+    """Yield the configurations that still need a trial run: for a program's result, or as the pilot."""
     if manifest.fact("expected") is None:
         yield REFERENCE
     if any(manifest.fact(f"{PILOT}:{name}") is None for name in passes):

@@ -61,7 +61,8 @@ def check_sampled_program(spec: CampaignSpec) -> None:
     """Reject a program that the sampler cannot be loaded into."""
     if spec.program.build is None and spec.program.shell and spec.measure.sampler == "inside":
         raise SpecError(
-            "the sampler needs the name of a program that is not built here: name it in `run`, without `shell: true`"
+            "the sampler needs the name of a program that is not built here: name the program in `run`, without "
+            "`shell: true`"
         )
 
 
@@ -71,7 +72,8 @@ def check_clock(spec: CampaignSpec, passes: Passes) -> None:
     counted = [item.source for item in passes.passes if item.source != "simulated"]
     if spec.measure.clock == "work" and counted:
         raise SpecError(
-            f"`clock: work` needs the simulator, but {counted[0]} counts here: set `source: simulated` or another clock"
+            f"`clock: work` needs the simulator, but the source {counted[0]} counts metrics here: set `source: "
+            "simulated`, or choose another clock"
         )
 
 
@@ -109,7 +111,7 @@ def check_probes(spec: CampaignSpec, passes: Passes) -> None:
 
 def check_wrapped(spec: CampaignSpec, passes: Passes) -> None:
     """Reject simulated counters if another program starts the measured program."""
-    wrapped = [name or "program" for name in ("", *spec.programs) if spec.of_program(name).program.sampled]
+    wrapped = [name or "the measured program" for name in ("", *spec.programs) if spec.of_program(name).program.sampled]
     if wrapped and any(item.source == "simulated" for item in passes.passes):
         raise HostError(
             f"another program starts {wrapped[0]}, but valgrind, which simulates the counters here, follows only the "
@@ -169,5 +171,6 @@ def check_budget(spec: CampaignSpec, passes: int) -> None:
     allowed = spec.campaign.max_runs
     if allowed is not None and runs > allowed:
         raise SpecError(
-            f"the plan has {runs} runs, but max_runs is {allowed}: raise it, or use fewer runs, subsets or metrics"
+            f"the plan has {runs} runs, but max_runs is {allowed}: raise max_runs, or use fewer runs, subsets or "
+            "metrics"
         )

@@ -90,8 +90,8 @@ def run_plain(
     shown = f"The command was: {shlex.join(command.argv)}"
     if outcome.timed_out:
         raise RunError(
-            f"the program did not end within its timeout of {spec.program.timeout.seconds:g} s, even unmeasured; raise "
-            f"`timeout` (a simulated run is 25 to 130 times slower). {shown}"
+            f"the program did not end within its timeout of {spec.program.timeout.seconds:g} s, even without "
+            f"measurement; raise `timeout` (a simulated run is 25 to 130 times slower). {shown}"
         )
     if outcome.exit_code != spec.program.exit_code:
         raise RunError(
@@ -352,7 +352,7 @@ def _check_outcome(spec: CampaignSpec, command: Command, outcome: Outcome, expec
 
 
 def _check_end(records: Records, ended_ns: int, setup: Setup, *, wrapped: bool) -> None:
-    """Reject a run with an uncounted last part, unless the observer saw the end or a tool outlived the program."""
+    """Reject a run with an uncounted last part, unless the observer saw the program end or a tool outlived it."""
     saw_the_end = records.state == "finished" and (wrapped or bool(records.wall_ns))
     if len(records.rows) < 2 or setup.source == "simulated" or saw_the_end:
         return
@@ -361,8 +361,8 @@ def _check_end(records: Records, ended_ns: int, setup: Setup, *, wrapped: bool) 
     longest_ns = 0 if setup.interval_event else 3 * setup.interval_ns
     if missing_ns > max(_UNSEEN_NS, longest_ns, _UNSEEN_SHARE * float(ended_ns - stamps[0])):
         raise RunError(
-            f"the records end {missing_ns / 1e9:.2g} s before the program: the program replaced itself with another "
-            "program (exec), or blocked the sampler's signal. Measure the other program directly, or use "
+            f"the records end {missing_ns / 1e9:.2g} s before the program ends: the program replaced itself with "
+            "another program (exec), or blocked the sampler's signal. Measure the other program directly, or use "
             "`sampler: outside`"
         )
 

@@ -24,7 +24,7 @@ _NAMED = 5
 
 
 class DamagedRunsError(SpecError):
-    """Traces of finished runs are missing, damaged or belong to other runs."""
+    """Traces of finished runs are missing or damaged, or belong to other runs."""
 
     def __init__(self, folder: Path, faults: Mapping[str, str], *, imported: bool) -> None:
         self.runs = tuple(faults)  # Ids of the runs
@@ -71,7 +71,8 @@ def reopen_lost(folder: Path, manifest: Manifest, progress: Progress) -> None:
     lost = [state.run.id for state in manifest.runs("done", hosts=False) if is_lost(folder, state)]
     manifest.redo(lost)
     if lost:
-        progress.note(f"the traces of {counted(len(lost), 'run')} are lost; measuring again: {listing(lost)}")
+        these = "this run" if len(lost) == 1 else "these runs"
+        progress.note(f"the traces of {counted(len(lost), 'run')} are lost; measuring {these} again: {listing(lost)}")
 
 
 def is_lost(folder: Path, state: RunState) -> bool:

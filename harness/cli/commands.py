@@ -60,7 +60,7 @@ def own_commands() -> dict[str, Entry]:
 
 
 def all_commands() -> dict[str, Entry]:
-    """Return every command by name; commands from entry points are last."""
+    """Return every command by name; commands from entry points come last."""
     own = own_commands()
     return own | dict(_offered(own))
 
@@ -92,7 +92,10 @@ def _offered(own: Mapping[str, Entry]) -> Iterator[tuple[str, Entry]]:
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         owner = f"{point.dist.name} {point.dist.version}" if point.dist else "an unknown distribution"
         if point.name in own:
-            raise HostError(f"{owner} adds a command {point.name}, but this name is taken: rename or uninstall it")
+            raise HostError(
+                f"{owner} adds a command {point.name}, but this name is taken: rename this command or uninstall the "
+                "distribution"
+            )
         heading, line = "commands of other distributions", f"from {owner}"
         if (module := point.module).startswith("unperturbed."):
             spec = find_spec(module)

@@ -70,7 +70,7 @@ class Drafted:
 
 @contextmanager
 def _faults_of_options() -> Iterator[None]:
-    """Report errors without a line number in the spec: the user typed options, and no spec is written yet."""
+    """Report errors without line numbers of a spec: the user typed options, and no spec has been written yet."""
     from unperturbed.harness.spec.yaml import InvalidSpec
 
     try:
@@ -90,11 +90,14 @@ def spec_of_program(arguments: argparse.Namespace, progress: TerminalProgress) -
             )
         if given:
             raise SpecError(
-                f"{', '.join(given)}: only allowed with a program after --; with a spec, edit {arguments.spec} instead"
+                f"{', '.join(given)} can be used only with a program after --; with a spec, edit {arguments.spec} "
+                "instead"
             )
         return None
     if arguments.spec is not None:
-        raise SpecError(f"give a spec or a program after --, not both: {arguments.spec}")
+        raise SpecError(
+            f"{arguments.spec} cannot be combined with a program after --: give a spec or a program, not both"
+        )
     from unperturbed.harness.drafts.command import describe_command
 
     return draft(

@@ -69,7 +69,7 @@ _ALIKE = 75  # Minimum similarity of a suggested option: the similarity of `--ou
 
 
 class RegisteredNames:
-    """Choices of an option that extensions can add to; looked up only when help or a value needs them."""
+    """Choices of an option, to which extensions can add; they are looked up only when help or a value needs them."""
 
     def __init__(self, names: Callable[[], Iterable[str]]) -> None:
         self._names = names
@@ -171,7 +171,7 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def prepare_command(parser: argparse.ArgumentParser, command: Command) -> None:
-    """Add a command's arguments and the options that all commands share to the command's parser."""
+    """Add to a command's parser the command's arguments and the options that all commands share."""
     command.prepare_parser(parser)
     for action in parser._actions:
         if action.type is int:  # compiled loops and files cannot store larger numbers

@@ -82,7 +82,7 @@ def _runner(spec: CampaignSpec) -> Callable[[CampaignSpec, Path, Progress], None
 
 
 def run_and_judge(spec: CampaignSpec, folder: Path, progress: TerminalProgress) -> Judgement:
-    """Run what is left of a campaign and judge it; measure runs again once if only judging shows their damage."""
+    """Run what is left of a campaign and judge it; if judging finds damaged runs, measure them again once."""
     from unperturbed.harness.campaign.manifest import Manifest
     from unperturbed.harness.campaign.traces import DamagedRunsError
     from unperturbed.harness.results.judge import judge
@@ -104,7 +104,7 @@ def run_and_judge(spec: CampaignSpec, folder: Path, progress: TerminalProgress) 
             if repaired:
                 raise
             repaired = True
-            progress.note(f"{str(error).splitlines()[0]}; repeating damaged runs")
+            progress.note(f"{str(error).splitlines()[0]}; repeating the damaged runs")
             with Manifest(folder / "campaign.sqlite") as manifest:
                 manifest.redo(error.runs)
 
@@ -134,7 +134,7 @@ def run_and_show_nodes(
 
 
 def cancel_jobs(spec: CampaignSpec, folder: Path, command: str) -> int:
-    """Cancel the jobs of a campaign or search on nodes; `command` can resume it."""
+    """Cancel the jobs of a campaign or search on nodes; the subcommand `command` resumes them."""
     from unperturbed.harness.nodes.coordinate import cancel
 
     if spec.nodes is None:
@@ -218,7 +218,7 @@ def show_plan(spec: CampaignSpec, folder: Path, *, as_json: bool) -> int:
 
 
 def _earlier_session(folder: Path, spec: CampaignSpec) -> tuple[int, list[float]]:
-    """Return how many runs of a spec are done in a folder (0 without one), and the seconds of each pass's pilot."""
+    """Return the number of finished runs of a spec in a folder, and the seconds of each pass's pilot."""
     from unperturbed.harness.campaign.execution import CAMPAIGN, SWEEP, check_owner
     from unperturbed.harness.campaign.manifest import Manifest
     from unperturbed.harness.nodes.shares import SWEEPS, VERDICTS
@@ -285,7 +285,7 @@ def _print_plan(ready: Readiness, described: Mapping[str, Any]) -> None:
         console.print(f"a run takes {each_run}; a pilot run will measure the exact time")
     if (floor := described["floor"]) is not None:
         enough = (
-            "more than 1,000 runs are needed for some tolerance"
+            "at least one tolerance needs more than 1,000 runs of each configuration"
             if floor["enough_runs"] is None
             else f"{counted(floor['enough_runs'], 'run')} of each configuration are enough for every tolerance except "
             "those of times"

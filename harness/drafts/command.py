@@ -71,7 +71,7 @@ class Trial:
     said: tuple[str, ...] = ()  # Further notes for the user, one sentence each
 
     def remarks(self) -> Iterator[str]:
-        """Yield a sentence on each unusual observation that the spec will expect, as the user may not intend it."""
+        """Yield a sentence on each unusual observation that the spec will expect, because it may be unintended."""
         yield from self.said
         if self.exit_code:
             yield f"the program ends with exit code {self.exit_code}, and the spec expects this code. {self.wrote}"
@@ -253,7 +253,7 @@ def _resolved(words: Sequence[str], search: str) -> list[str]:
     if found is None:
         there = Path(words[0]).exists()
         what = "is not executable (chmod +x)" if there and "/" in words[0] else "is not a program here or on the PATH"
-        raise SpecError(f"{words[0]} {what}; give the program to measure after --, as you would type it")
+        raise SpecError(f"{words[0]} {what}; after --, give the program to measure, as you would type it")
     command = [os.path.abspath(found), *words[1:]]  # noqa: PTH100  keeps links, such as a virtual environment's Python
     for _ in range(_MOST_SCRIPTS):
         with Path(command[0]).open("rb") as file:
@@ -324,7 +324,7 @@ class Comparison:
         return self.first.reads
 
     def reading(self, stdin: Path) -> Comparison:
-        """Return the spec with a different standard input of both commands."""
+        """Return the spec with a different standard input for both commands."""
         return replace(self, first=self.first.reading(stdin), second=self.second.reading(stdin))
 
     def remarks(self) -> tuple[str, ...]:
@@ -390,9 +390,9 @@ def describe_comparison(first: Sequence[str], second: Sequence[str], choices: Ch
     if any(wrapped) and drafted[0].hardware.simulated:
         raise HostError(
             f"{names[wrapped.index(next(filter(None, wrapped)))]} starts the program, but valgrind, which simulates "
-            "the counters here, follows only the program that it starts itself; to compare with a tool attached, use "
-            "a host with hardware counters (see `unperturbed doctor`), or the kernel's counters, which give totals but "
-            "no verdict (--metrics perf::page-faults,perf::task-clock)"
+            "the counters here, follows only the program that it starts itself; to measure a program that a tool "
+            "starts, use a host with hardware counters (see `unperturbed doctor`), or the kernel's counters, which "
+            "give totals but no verdict (--metrics perf::page-faults,perf::task-clock)"
         )
     typed = [campaign_name(called(given)) for given in (words, other_words)]  # a script is named after its file
     other = typed[1] if typed[1] != typed[0] else "second"
@@ -401,7 +401,7 @@ def describe_comparison(first: Sequence[str], second: Sequence[str], choices: Ch
 
 
 def describe_floor(words: Sequence[str], choices: Choices) -> Comparison:
-    """Return the spec of a program that is measured against itself."""
+    """Return the spec that measures a program against itself."""
     name = choices.name or campaign_name(f"{called(words)}-floor")
     return describe_comparison(words, words, replace(choices, name=name))
 

@@ -75,7 +75,7 @@ def choose_hardware(wanted: Sequence[str] = (), source: str = "", *, compiler: s
 
 
 def _choose_of(source: str, listed: Sequence[CatalogueEntry]) -> HardwareChoice:
-    """Return hardware metrics of one source: the usual metrics, or all metrics of a source with few."""
+    """Return hardware metrics of one source: the usual metrics, or all metrics if the source has few."""
     ways = {one.name: way for one in listed for way in one.ways if way.source == source and way.available}
     simulated = any(way.kind == "simulated" for way in ways.values())
     usual = [
@@ -84,14 +84,18 @@ def _choose_of(source: str, listed: Sequence[CatalogueEntry]) -> HardwareChoice:
     ]
     chosen = next((names for names in usual if 1 < len(names) <= _FEW), usual[-1])
     if not 0 < len(chosen) <= _FEW:
-        many = f"has {counted(len(ways), 'metric')}: choose with --metrics" if ways else "counts nothing on this host"
-        raise SpecError(f"--source {source}: the source {many}; for a list: unperturbed metrics --source {source}")
+        many = (
+            f"has {counted(len(ways), 'metric')}: choose some with --metrics" if ways else "counts nothing on this host"
+        )
+        raise SpecError(
+            f"--source {source}: the source {many}; for a list, type `unperturbed metrics --source {source}`"
+        )
     why = "valgrind simulates them" if simulated else f"the source {source} counts them"
     return HardwareChoice(tuple(chosen), simulated, why)
 
 
 def choose_calls(program: Path, library_path: Sequence[Path] = ()) -> Mapping[str, str]:
-    """Return the usual library functions that preloading can count calls of, keyed by metric name."""
+    """Return the usual library functions whose calls preloading can count, keyed by metric name."""
     try:
         imported = set(read_binary(program).imported)
         # In a program that is mainly a shared library, such as python, the library makes the calls.

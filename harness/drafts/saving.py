@@ -39,7 +39,7 @@ def quoted_list(items: Iterable[str]) -> str:
 
 
 def without_placeholders(text: str) -> str:
-    """Escape what a spec would read as placeholders in a text."""
+    """Escape the parts of a text that a spec would read as placeholders."""
     return re.sub(r"(?<!\$)\{((?:parameters\.)?\w+)\}", r"{{\1}}", text)
 
 

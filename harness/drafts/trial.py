@@ -204,7 +204,7 @@ def try_command(
                 raise RunError(
                     f"{shlex.join(spec.words)} is a script that executes {shlex.join(became.words)}, which cannot be "
                     f"measured alone: its exit code is {second.exit_code}, but the script's is {first.exit_code}. "
-                    f"{second.wrote} Give the command that the script prepares after --"
+                    f"{second.wrote} After --, give the command that the script prepares"
                 )
             spec, first = became, second
         runs = [first]
@@ -284,7 +284,7 @@ def _becoming(spec: CommandSpec, image: Image, before: Mapping[str, str]) -> Com
 
 
 def _with_calls_made(spec: CommandSpec, exit_code: int, place: Path) -> tuple[CommandSpec, tuple[str, ...]]:
-    """Run the program once and keep the calls that it makes; also return a sentence on the calls left out."""
+    """Run the program once and keep only the calls that it makes; also return a sentence on the omitted calls."""
     alone = replace(spec, trial=Trial(0.0, exit_code, same=False))
     campaign = parse_spec(alone.text("trial"), f"{spec.name}.yaml", spec.folder)
     counts = count_once(campaign, place, exit_code) if spec.calls else {}
@@ -327,8 +327,9 @@ def _require_length(spec: CommandSpec, seconds: float, kind: str, run: _Once) ->
             "only its own work."
         )
     raise RunError(
-        f"{shlex.join(spec.words)} takes {duration(seconds)}{f' {kind}' if kind else ''}: too short for enough "
-        f"intervals; give it enough work for {duration(spec.shortest_s)}{f' {kind}' if kind else ''}.{idle}{ended}"
+        f"{shlex.join(spec.words)} takes {duration(seconds)}{f' {kind}' if kind else ''}, which is too short for "
+        f"enough intervals; give it enough work for {duration(spec.shortest_s)}{f' {kind}' if kind else ''}.{idle}"
+        f"{ended}"
     )
 
 

@@ -49,7 +49,8 @@ class Format:
 
     def __post_init__(self) -> None:
         if unknown := set(self.writers) - set(get_args(Kind)):
-            raise ValueError(f"export format {self.name}: unknown kind {listing(sorted(unknown))}; use those of `Kind`")
+            kinds = listing(sorted(unknown))
+            raise ValueError(f"export format {self.name} has the unknown kind {kinds}; use values of `Kind`")
 
 
 def run_writers(write: Callable[[ExportedRuns, Path], None]) -> Mapping[Kind, Callable[[Any, Path], None]]:
@@ -122,7 +123,8 @@ def choose_format(kind: Kind, path: Path, name: str | None = None) -> Format:
         if path.name.endswith(one.suffixes):
             return one
     suffixes = listing(dict.fromkeys(suffix for one in known.values() for suffix in one.suffixes), "or")
-    raise SpecError(f"{path}: use a name that ends in {suffixes}, or set --format ({listing(known, 'or')})")
+    advice = f"use a name that ends in {suffixes}, or set --format ({listing(known, 'or')})"
+    raise SpecError(f"{path}: the file's name selects no format; {advice}")
 
 
 def export(content: Any, kind: Kind, path: Path, *, name: str | None = None) -> None:

@@ -21,7 +21,7 @@ _FLEETING = ("date", "load_avg_1min", "runnable_threads", "uptime", "cpu_temp")
 
 
 def state() -> dict[str, float | int | str | None]:
-    """Return the host's current state; read before and after every run, in about 5 ms.
+    """Return the host's current state; it is read before and after every run, which takes about 5 ms.
 
     `steal_s`, `iowait_s`, `idle_s` and `busy_s` are seconds since the system was started, summed over all processors.
     """

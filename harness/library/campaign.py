@@ -86,7 +86,7 @@ class Runs(Framed, Sequence[Trace]):
         from unperturbed.analysis.report import render_traces, write_page  # noqa: PLC0415  slow to load
 
         if not self._traces:
-            raise DataError(f"no runs of {self.configuration} to plot")
+            raise DataError(f"there are no runs of {self.configuration} to plot")
         chosen = self._traces[0].names()[:_PLOTTED] if metrics is None else metrics
         names = [chosen] if isinstance(chosen, str) else list(chosen)
         title = f"{listing(names)} of {self.configuration}"
@@ -207,8 +207,9 @@ class Campaign(Result):
             return checked
         verdict = checked.of(configuration)
         if verdict is None:
-            known = listing(verdict.configuration for verdict in checked.verdicts)
-            raise DataError(f"{self.folder}: no verdict on {configuration!r}; verdicts exist for {known or 'none'}")
+            names = listing(item.configuration for item in checked.verdicts)
+            known = f"verdicts exist for {names}" if names else "the campaign has no verdict"
+            raise DataError(f"{self.folder}: no verdict on {configuration!r}; {known}")
         return verdict
 
     def floor(self) -> NoiseFloor:

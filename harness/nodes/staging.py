@@ -75,7 +75,9 @@ def _make_empty(folder: Path) -> None:
     """Create an empty folder for a copy, private to this user, because its parent may be writable by everybody."""
     above = folder.parent
     if not above.is_dir():
-        raise HostError(f"`stage`: {above} is not a folder on this node; create it on every node, or choose another")
+        raise HostError(
+            f"`stage`: {above} is not a folder on this node; create it on every node, or choose another folder"
+        )
     try:
         if folder.is_symlink() or (folder.exists() and folder.stat().st_uid != os.geteuid()):
             raise HostError(f"`stage`: {folder} belongs to another user; remove it, or choose another folder")
@@ -125,7 +127,7 @@ def _reason(error: OSError | shutil.Error) -> str:
 
 
 def binary_files(spec: CampaignSpec, name: str, build: Path | None, inputs: Path) -> dict[str, Path]:
-    """Return the `program` of a build, if it is a binary, and each library by name, as this node's linker finds it."""
+    """Return a build's `program` (if it is a binary) and the libraries that this node's linker finds, by name."""
     own = spec.of_program(name if name in spec.programs else "")
     command = program_command(own, scratch=inputs, build=build, inputs=inputs)
     if command.binary is None:

@@ -72,7 +72,7 @@ def check_compilers(program: Program) -> None:
             package = "g++" if role == "cxx" else "gcc"
             raise HostError(
                 f"no compiler {name!r} on this host: install it (on Debian: apt-get install {package} libc6-dev), or "
-                "choose another under `compilers`"
+                "choose another compiler under `compilers`"
             )
 
 
@@ -132,7 +132,7 @@ def build_configuration(
 
 
 def compile_tree(program: Program, tree: Path, log: Path, *, spec_folder: Path) -> None:
-    """Run the build command in a copy of the source, with the toolchain beside the copy, else plain compilers."""
+    """Run the build command in a copy of the source, with the toolchain beside it if any, else plain compilers."""
     if program.build is None:
         raise SpecError("the program has no build command: set `build`")
     chain = tree.parent / "toolchain"

@@ -150,7 +150,7 @@ def _rebuilt_from_now_on(tree: Path, recipe: _Recipe, error: RunError) -> _Recip
 
 
 def _find_outputs(tree: Path, links: list[Link]) -> tuple[tuple[_Output, ...], str]:
-    """Return the outputs of links that still exist, or the reason why linking again would not reproduce them."""
+    """Return the links' outputs that still exist, or the reason why linking again would not reproduce them."""
     made = {link.output: number for number, link in enumerate(links)}
     by_digest = {link.digest: number for number, link in enumerate(links)}
     places: dict[int, list[str]] = {}
@@ -202,7 +202,7 @@ def _link_patiently(tree: Path, recipe: _Recipe) -> None:
 
 
 def _link(tree: Path, recipe: _Recipe) -> None:
-    """Repeat every link of a build, in order: programs are linked against the libraries before them."""
+    """Repeat every link of a build, in order, because programs are linked against libraries that earlier links made."""
     links = read_links(_toolchain(tree))
     for output in recipe.outputs:
         link = links[output.link]

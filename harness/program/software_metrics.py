@@ -105,7 +105,7 @@ def probe_sites(spec: CampaignSpec, name: str, event: Event, command: ProgramCom
 
 
 def interposed(spec: CampaignSpec, name: str, event: Event, command: ProgramCommand) -> Interposed:
-    """Return the library function with the calls that one metric counts."""
+    """Return the library function whose calls one metric counts."""
     with with_metric_position(spec, name):
         return find_function(event, program=_binary(command), library_path=command.library_path)
 

@@ -1,4 +1,4 @@
-"""The noise floor of a campaign: from its comparisons, or from halves of its baseline where it compared nothing."""
+"""The noise floor of a campaign: from its comparisons, or from two halves of its baseline if it compared nothing."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _HALF = "half"
 
 
 def floor_of(spec: CampaignSpec, checked: CampaignVerdicts, states: Sequence[RunState]) -> NoiseFloor | None:
-    """Return the noise floor that a campaign's comparisons show; None where it compared nothing."""
+    """Return the noise floor that a campaign's comparisons show; None if the campaign compared nothing."""
     if not any(verdict.changes for verdict in checked.verdicts) and not checked.totals:
         return None
     return measure_floor(checked.verdicts, checked.totals, alpha=spec.analysis.alpha, seconds=seconds_of_run(states))
 
 
 def floor_of_baseline(spec: CampaignSpec, traces: Traces, states: Sequence[RunState]) -> NoiseFloor:
-    """Return the noise floor from two halves of the baseline, every other run against the others."""
+    """Compare every second run of the baseline with the other runs, and return the noise floor."""
     verdicts: list[Verdict] = []
     totals: dict[str, tuple[TotalChange, ...]] = {}
     for name, by_configuration in traces.items():
@@ -43,8 +43,8 @@ def floor_of_baseline(spec: CampaignSpec, traces: Traces, states: Sequence[RunSt
         first, second = runs[::2], runs[1::2]
         if len(second) < MINIMUM_RUNS:
             raise SpecError(
-                f"the baseline has {len(runs)} runs: a noise floor needs {2 * MINIMUM_RUNS} or more; increase "
-                "`baseline_runs` in the spec and run it again"
+                f"the baseline has {len(runs)} runs, but a noise floor needs {2 * MINIMUM_RUNS} or more: "
+                "increase `baseline_runs` in the spec, and run the spec again"
             )
         settings = spec.analysis
         try:
@@ -66,15 +66,15 @@ def floor_of_baseline(spec: CampaignSpec, traces: Traces, states: Sequence[RunSt
 
 
 def seconds_of_run(states: Sequence[RunState]) -> float | None:
-    """Return the mean wall-clock time of a finished run; None where no time is known."""
+    """Return the mean wall-clock time of a finished run; None if no time is known."""
     known = [state.seconds for state in states if state.state == "done" and state.seconds]
     return mean(known) if known else None
 
 
 def causes_of(spec: CampaignSpec, traces: Traces, states: Sequence[RunState]) -> tuple[Cause, ...]:
-    """Return totals of the baseline that follow the order of runs, the load, waiting or the environment's size.
+    """Return the baseline's totals that are correlated with a property of its runs, such as their order or the load.
 
-    Runs of programs that are the same (A against A) count as runs of the baseline.
+    Runs of set-ups that are identical to the program (A against A) count as runs of the baseline.
     """
     by_run = {state.run.id: state for state in states}
     same = {BASELINE, *same_programs(spec)}
@@ -101,7 +101,7 @@ def causes_of(spec: CampaignSpec, traces: Traces, states: Sequence[RunState]) ->
 
 
 def same_programs(spec: CampaignSpec) -> tuple[str, ...]:
-    """Return the other set-ups of a spec that are the program itself: A against A."""
+    """Return the names of a spec's other set-ups that are identical to the program (A against A)."""
     return tuple(name for name, other in spec.programs.items() if other.of(spec.program) == spec.program)
 
 
@@ -116,15 +116,15 @@ def _grown(state: RunState, name: str) -> float:
 
 
 class KnownFloor(NamedTuple):
-    """What a campaign beside another one showed of the same command."""
+    """Noise floor of the same command in another campaign, which is in the same parent folder."""
 
     campaign: Path
-    enough_runs: int | None  # Runs of each side for every tolerance but those of times; None where none suffice
-    seconds: float | None  # Of a run
+    enough_runs: int | None  # Runs of each side that suffice for all tolerances except times; None if no number does
+    seconds: float | None  # Mean duration of a run
 
 
 def known_floor(spec: CampaignSpec, folder: Path) -> KnownFloor | None:
-    """Return the newest noise floor of the same command, from the campaigns beside a campaign's folder."""
+    """Return the newest noise floor of the same command, from the campaigns beside a campaign's folder, or None."""
     candidates = []
     for file in folder.parent.glob("*/verdicts.json"):
         try:
@@ -133,6 +133,6 @@ def known_floor(spec: CampaignSpec, folder: Path) -> KnownFloor | None:
             known = KnownFloor(file.parent, floor["enough_runs"], floor["seconds_per_run"]) if floor else None
             if known is not None and shlex.split(command) == shlex.split(spec.program.run):
                 candidates.append((file.stat().st_mtime, known))
-        except (OSError, ValueError, KeyError, TypeError):  # not readable, or of a version without floors
+        except (OSError, ValueError, KeyError, TypeError):  # unreadable, or from a version without floors
             continue
     return max(candidates, key=lambda one: one[0])[1] if candidates else None

@@ -71,8 +71,9 @@ def judge(
         options = CheckOptions(method, across, disturbed_runs(manifest))
         verdicts = check(spec, read_traces(folder, manifest, without=without, watch=watch), options, watch)
         if without:
+            which = f"Run {without[0]} was" if len(without) == 1 else f"Runs {', '.join(without)} were"
             left_out = (
-                f"Left out on request: run {', '.join(without)}. Verdicts from selected runs are weaker evidence: "
+                f"{which} left out on request. Verdicts from selected runs are weaker evidence: "
                 "mention the selection wherever you show the verdicts."
             )
             verdicts = replace(verdicts, notes=(left_out, *verdicts.notes))

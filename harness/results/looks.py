@@ -1,4 +1,4 @@
-"""Verdicts of campaigns that run until they are decided: each look at its share of α, each configuration once."""
+"""Verdicts of campaigns that run until decided: each look uses its share of α; a decided verdict does not change."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from unperturbed.harness.spec.sections.campaign import BASELINE
 def check(
     spec: CampaignSpec, traces: Traces, how: CheckOptions = STANDARD, watch: Watch = unwatched
 ) -> CampaignVerdicts:
-    """Compare every configuration with the baseline; of a campaign until decided, look by look."""
+    """Compare every configuration with the baseline; look by look if the campaign runs until decided."""
     if not spec.campaign.until_decided or how.method == "paper":
         return check_runs(spec, traces, how, watch)
     return look_at(spec, traces, how, watch).verdicts
@@ -30,18 +30,18 @@ def check(
 
 @dataclass
 class Looked:
-    """The verdicts after the looks that a campaign's runs allow."""
+    """The verdicts after all looks that a campaign's runs allow."""
 
     verdicts: CampaignVerdicts
-    decided: Mapping[str, int]  # Configuration to the runs after which it was decided
-    looks: tuple[int, ...]  # Runs of each configuration at the looks that were made
+    decided: Mapping[str, int]  # Number of runs after which each configuration was decided
+    looks: tuple[int, ...]  # Number of runs of each configuration at each look so far
 
 
 def look_at(spec: CampaignSpec, traces: Traces, how: CheckOptions, watch: Watch = unwatched) -> Looked:
-    """Make the verdicts at each look in turn; a configuration that is decided keeps its verdict.
+    """Judge the configurations at each look, in order; a decided configuration keeps its verdict.
 
-    A look is made as soon as an open configuration has runs beyond the look before it: who judges a campaign that was
-    interrupted sees what its runs show so far.
+    A look is made as soon as an open configuration has more runs than the previous look needs. So the verdicts on an
+    interrupted campaign use its runs so far.
     """
     looks = plan_looks(spec.campaign.most_runs)
     levels = look_levels(spec.analysis.alpha, looks, looks[-1])
@@ -56,7 +56,7 @@ def look_at(spec: CampaignSpec, traces: Traces, how: CheckOptions, watch: Watch 
 
 @dataclass
 class _Found:
-    """Verdicts and totals of configurations, from the look at which each was decided, or from the last look."""
+    """Verdict and totals of each configuration, from the look that decided it, or else from the last look."""
 
     verdicts: dict[str, Verdict] = field(default_factory=dict)
     totals: dict[str, tuple[TotalChange, ...]] = field(default_factory=dict)
@@ -65,11 +65,11 @@ class _Found:
     last: CampaignVerdicts | None = None
 
     def open_of(self, spec: CampaignSpec) -> list[str]:
-        """Return the configurations that are compared and not decided."""
+        """Return the configurations that are compared with the baseline and not yet decided."""
         return [item.name for item in configurations(spec) if item.name not in {BASELINE, *self.decided}]
 
     def add(self, checked: CampaignVerdicts, spec: CampaignSpec, runs: int) -> None:
-        """Take the verdicts of a look on configurations that were open."""
+        """Store a look's verdicts on the configurations that were open before the look."""
         for name in self.open_of(spec):
             verdict, totals = checked.of(name), checked.totals.get(name, ())
             if verdict is not None:
@@ -84,19 +84,20 @@ class _Found:
     def joined(self, spec: CampaignSpec, traces: Traces, most: int) -> CampaignVerdicts:
         """Return the verdicts of all looks as one result."""
         if self.last is None:
-            raise AssertionError("at least one look is made")
+            raise AssertionError("there are no verdicts to join: no look was added")
         order = [item.name for item in configurations(spec)]
-        shares = [f"{name} after {counted(runs, 'run')}" for name, runs in self.decided.items()]
+        decided = [f"{name} was decided after {counted(runs, 'run')}" for name, runs in self.decided.items()]
         open_ = self.open_of(spec)
         note = f"Verdicts were made after {listing(str(runs) for runs in self.looks)} runs of each configuration"
-        parts = [f"{note}, each at its share of α."]
-        if shares:
-            parts.append(f"Decided: {listing(shares)}.")
+        parts = [f"{note}; each look used its share of α."]
+        if decided:
+            parts.append(f"{listing(decided)}.")
         if open_:
+            undecided = f"{listing(open_)} {'is' if len(open_) == 1 else 'are'} not decided"
             parts.append(
-                f"Not decided: {listing(open_)}."
+                f"{undecided}."
                 if self.looks[-1] >= most
-                else f"Not decided yet: {listing(open_)}; the campaign makes at most {most} runs of each."
+                else f"{undecided} yet; the campaign makes at most {most} runs of each configuration."
             )
         return replace(
             self.last,
@@ -108,10 +109,10 @@ class _Found:
 
 
 def is_decided(verdict: Verdict | None, totals: Sequence[TotalChange]) -> bool:
-    """Return whether more runs cannot change what a configuration's verdict says.
+    """Return whether a configuration is decided, so it needs no more runs.
 
-    It is perturbed, or no change is left that more runs could decide; its totals likewise, apart from times, which tens
-    of runs rarely decide.
+    Its verdict is *perturbed*, or more runs would decide none of its changes. Its totals, if any, have a joint verdict
+    that is not open; times are left out, because tens of runs rarely decide them.
     """
     if verdict is None:
         return False
@@ -122,13 +123,13 @@ def is_decided(verdict: Verdict | None, totals: Sequence[TotalChange]) -> bool:
 
 
 def _last_repetition(traces: Traces, name: str) -> int:
-    """Return the number of the last repetition of a configuration that has a trace."""
+    """Return the number of a configuration's last repetition that has a trace."""
     every = [trace for found in traces.values() for trace in found.get(name, ())]
     return max((int(trace.attributes["repetition"]) for trace in every), default=0)
 
 
 def _first_runs(traces: Traces, runs: int) -> Traces:
-    """Return the traces of the first repetitions of every configuration."""
+    """Return the traces of the first `runs` repetitions of every configuration."""
     return {
         name: {
             configuration: tuple(trace for trace in found if int(trace.attributes["repetition"]) <= runs)
@@ -139,9 +140,10 @@ def _first_runs(traces: Traces, runs: int) -> Traces:
 
 
 def _judged(spec: CampaignSpec, traces: Traces, how: CheckOptions, watch: Watch, level: float) -> CampaignVerdicts:
-    """Judge runs at a look's level; p-values are scaled so that α is what they are compared with.
+    """Judge runs at a look's level; scale the p-values, so that they can be compared with α.
 
-    A p-value is multiplied by α / level: with shares of α that add up to α, it then holds over all looks.
+    Each p-value is multiplied by α / level. The levels of all looks add up to α, so the scaled p-values are valid over
+    all looks.
     """
     alpha = spec.analysis.alpha
     settings = spec.analysis.model_copy(update={"alpha": level})

@@ -90,7 +90,7 @@ def merge_campaign(
 
 
 def _configurations_of_metrics(traces: Iterable[Trace]) -> set[str]:
-    """Return the configurations that provide metrics of the merged trace: for each metric, the first with it."""
+    """Return the configurations that provide the merged trace's metrics: for each metric, the first that has it."""
     first: dict[str, str] = {}
     for trace in traces:
         for metric in trace.metrics:

@@ -148,7 +148,7 @@ def _source(spec: CampaignSpec, manifest: Manifest) -> CounterSource:
         return imported_source(spec.imported)
     names = list(dict.fromkeys(item["source"] for item in manifest.fact("passes")))
     reasons = "; ".join(f"{name}: {why}" for name, why in manifest.fact("reasons").items())
-    refused = f" Preferred sources that could not be used: {reasons}" if reasons else ""
+    refused = f" These preferred sources could not be used: {reasons}" if reasons else ""
     found = [find_source(name) for name in names if name != NONE]
     place = _PLACES[spec.measure.sampler]
     if spec.measure.interval_event:
@@ -317,7 +317,7 @@ def _implausible(traces: Sequence[Trace]) -> Iterable[str]:
     found = [sentence for trace in traces for sentence in trace.attributes.get("implausible", ())]
     examples = {sentence.split(" (")[0]: sentence for sentence in found}
     for part, runs in Counter(sentence.split(" (")[0] for sentence in found).items():
-        yield f"Implausible counts in {runs} of {len(traces)} runs: {examples[part]}."
+        yield f"Counts are implausible in {runs} of {len(traces)} runs: {examples[part]}."
 
 
 def _unsampled_threads(traces: Sequence[Trace]) -> Iterable[str]:
@@ -360,7 +360,10 @@ def _missed(traces: Sequence[Trace]) -> Iterable[str]:
     shares = [count / (len(trace) + count) for trace, count in zip(timed, missed, strict=True)]
     unread = sum(trace.attributes.get("unread_ticks", 0) for trace in traces)
     if unread:
-        yield f"Counters could not be read at {unread} ticks (all runs): intervals were joined, but no count was lost."
+        yield (
+            f"Counters could not be read at {unread} ticks in all runs together: intervals were joined, but no count "
+            "was lost."
+        )
     ticks = "event's overflows" if any(trace.attributes.get("interval_event") for trace in timed) else "timer's ticks"
     if shares and median(shares) > _MISSED_SHARE:
         yield (f"{median(shares):.0%} of the {ticks} were missed: the host was busy, or the interval is too short.")

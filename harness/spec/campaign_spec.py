@@ -166,7 +166,7 @@ def spec_keys() -> Mapping[str, SpecKey]:
     keys = {key.name: key for key in KEYS}
     for key in offered("unperturbed.spec_keys", SpecKey):
         if keys.setdefault(key.name, key) is not key:
-            raise HostError(f"two distributions define the spec key {key.name}; rename it or uninstall one")
+            raise HostError(f"two distributions define the spec key {key.name}; uninstall one, or rename its key")
     return keys
 
 

@@ -121,7 +121,7 @@ _STAND_IN = "perf::instructions"
 
 
 def put_in_perf_metrics(draft: Draft, text: str) -> str:
-    """Replace `perf-metric:…` in a draft with perf's formulas, list their events; return the text with the formulas."""
+    """Replace each `perf-metric:…` in a draft with perf's formula, and list its events; return the new text."""
     measure, derived = draft.value("measure"), draft.value("measure", "derived")
     asked = {
         name: value[len(PERF_METRIC) :].strip()
@@ -151,7 +151,7 @@ def put_in_perf_metrics(draft: Draft, text: str) -> str:
 
 
 def _texts_in(value: Any) -> dict[str, str]:
-    """Return the items of a mapping that are texts; none for other values."""
+    """Return the items of a mapping whose values are texts; none if the value is not a mapping."""
     return {key: text for key, text in value.items() if isinstance(text, str)} if isinstance(value, dict) else {}
 
 
@@ -174,7 +174,7 @@ def _events(formulas: Iterable[str]) -> list[str]:
 
 
 def _text_with(text: str, formulas: Mapping[str, str], whole: Mapping[str, Any]) -> str:
-    """Append formulas to the text, which keeps positions; write the whole spec anew if the result is invalid."""
+    """Append formulas to the text, so that positions stay valid; rewrite the whole spec if the result is invalid."""
     lines = [f"  {json.dumps(name)}: {json.dumps(formula)}\n" for name, formula in formulas.items()]
     appended = "".join([text.rstrip("\n"), f"\n{_PERF_METRICS}:  # from the installed perf\n", *lines])
     try:
@@ -269,7 +269,7 @@ def _shown(spec: CampaignSpec, position: Position) -> str:
 
 
 def changed_keys(spec: CampaignSpec, recorded: str) -> tuple[str, ...]:
-    """Return the keys, such as `campaign.seed`, with different values in a recorded spec; none if that is invalid."""
+    """Return the keys, such as `campaign.seed`, whose values differ from a recorded spec; none if it is invalid."""
     try:
         other = parse_spec(recorded, spec.path.name, spec.folder)
     except SpecError:

@@ -69,7 +69,7 @@ def text_or_number(value: Any) -> str:
 
 
 def reading(source: Any, convert: Callable[[Any], Any]) -> GetPydanticSchema:
-    """Return `Annotated` metadata: validate and describe a value as `source`, then convert it; errors become faults."""
+    """Return `Annotated` metadata to validate and describe a value as `source`, and convert it; errors are faults."""
 
     def checked(value: Any) -> Any:
         try:
@@ -216,7 +216,7 @@ class Draft:
         seen: set[str] = set()
         for place, text in self.texts(*path):
             if text in seen:
-                self.report(place, f"`{text}` appears twice in this list: remove one")
+                self.report(place, f"`{text}` appears twice in this list: remove the duplicate")
             else:
                 yield place, text
             seen.add(text)

@@ -15,6 +15,7 @@ from typing import Annotated
 from pydantic import Discriminator, Field, PlainValidator, Tag, WithJsonSchema
 
 from unperturbed.collectors.sources.callgrind import Cache, Machine
+from unperturbed.common.wording import listing
 from unperturbed.harness.spec.model import AS_MAPPING, AS_TEXT, Section, reading, text_or_mapping
 
 DURATION_UNITS = {
@@ -97,7 +98,7 @@ def parse_percent(value: object) -> float:
 
 
 def format_size(size: int) -> str:
-    """Return bytes in the largest unit that shows them as a whole number: `32 KiB`, `1000 B`."""
+    """Return a number of bytes in the largest unit that shows it as a whole number: `32 KiB`, `1000 B`."""
     unit = next(name for name in ("GiB", "MiB", "KiB", "B") if size % SIZE_UNITS[name] == 0)
     return f"{size // SIZE_UNITS[unit]} {unit}"
 
@@ -113,7 +114,7 @@ def _split(value: object, what: str, units: dict[str, int], forms: str) -> tuple
         raise ValueError(f"`{shorten(value)}` is not a {what}; {forms}")
     unit = parts[2].replace("μ", "µ")  # the Greek letter looks the same as the micro sign
     if unit not in units:
-        raise ValueError(f"`{parts[2]}` is not a unit for a {what}: use {', '.join(units)}")
+        raise ValueError(f"`{parts[2]}` is not a unit for a {what}: use {listing(units, 'or')}")
     return Decimal(parts[1]), unit
 
 
@@ -192,7 +193,7 @@ class WorkInterval(Interval):
         return f"{self.counts // _SCALES[scale]} {scale}{' ' if scale else ''}{self.unit}"
 
     def event(self, hardware: Iterable[str]) -> str:
-        """Return the first of some hardware metrics that counts the unit; '' if none does."""
+        """Return the first of the given hardware metrics that counts the unit; '' if none does."""
         wanted = COUNTED_BY.get(self.unit, (self.unit,))
         return next((name for name in hardware if name in wanted or name.removesuffix(":u") in wanted), "")
 

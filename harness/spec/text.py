@@ -13,6 +13,7 @@ from typing import Annotated
 
 from pydantic import StringConstraints
 
+from unperturbed.common.wording import listing
 from unperturbed.errors import SpecError
 from unperturbed.harness.spec.model import ListOf
 
@@ -104,9 +105,8 @@ def substitute(text: str, known: Mapping[str, str]) -> str:
         if not match["name"]:
             return match[0]
         if match["name"] not in known:
-            raise SpecError(
-                f"`{text}`: unknown placeholder {match[0]}; use {', '.join(f'{{{name}}}' for name in known)}"
-            )
+            use = listing([f"{{{name}}}" for name in known], "or")
+            raise SpecError(f"`{text}`: unknown placeholder {match[0]}; use {use}")
         return known[match["name"]]
 
     return _PLACEHOLDER.sub(value, text)

@@ -169,7 +169,7 @@ _BOUNDS = {
 
 
 def validate(draft: Draft) -> CampaignSpec | None:
-    """Validate a draft with the model of the spec, and report every fault to the draft; None if there is a fault.
+    """Return the spec that a draft describes; if there are faults, report each to the draft, and return None.
 
     A key without a value (`stdin:`) is a fault, because no field accepts null.
     """

@@ -356,7 +356,7 @@ class _Reader:
             place, name = _position(inner.start_mark), self._key(inner)
             if name in data:
                 first = self.places[*path, name].key.line
-                self.report(place, f"duplicate key `{name}` (first on line {first}); remove one")
+                self.report(place, f"duplicate key `{name}` (first on line {first}); remove one of the two")
             elif name is not None:
                 data[name] = self.value(value, (*path, name), place, depth + 1)
         return data

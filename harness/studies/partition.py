@@ -86,9 +86,14 @@ def wanted_metrics(spec: CampaignSpec) -> tuple[str, ...]:
         )
     found = tuple(name for name in spec.measure.software if name != spec.analysis.anchor)
     if not found:
-        raise SpecError(f"{spec.path}: no software metric to partition: add some under `measure: software:`")
+        raise SpecError(
+            f"{spec.path}: the spec has no software metric to partition: add some under `measure: software:`"
+        )
     if not spec.measure.hardware:
-        raise SpecError(f"{spec.path}: perturbation shows in hardware metrics: add some under `measure: hardware:`")
+        raise SpecError(
+            f"{spec.path}: the spec has no hardware metric that could show perturbation: add some under "
+            "`measure: hardware:`"
+        )
     return found
 
 
@@ -101,7 +106,7 @@ def partition_campaign(
     announce: Callable[[Forecast], None],
     observer: Callable[[Measurement], None],
 ) -> Partitioned:
-    """Search for a partition and write the plan, or resume a search, which depends only on recorded outcomes."""
+    """Search for a partition and write the plan, or resume it; a search depends only on recorded outcomes."""
     require("analysis")
     metrics = wanted_metrics(spec)
     bare = baselines_alone(spec)

@@ -125,7 +125,8 @@ def _check(spec: CampaignSpec) -> None:
     """Reject settings that need all builds before the first run: a search builds candidates while nodes work."""
     if spec.nodes is not None and spec.nodes.stage is not None:
         raise SpecError(
-            "a search on nodes builds candidates during the search, so they cannot be copied first: remove `stage`"
+            "a search on nodes builds candidates during the search, so `stage` cannot copy them in advance: remove "
+            "`stage`"
         )
     if spec.campaign.layouts == "varied":
         raise SpecError(

@@ -306,7 +306,7 @@ def _notes(frame: pl.DataFrame, columns: Sequence[Column], starting: Mapping[str
         for column in columns
         if column.kind in ("hardware", "simulated", "software", "os")
     }
-    notes += [f"Implausible counts: {sentence.split('; in ', 1)[0]}." for sentence in implausible(counts)]
+    notes += [f"Counts are implausible: {sentence.split('; in ', 1)[0]}." for sentence in implausible(counts)]
     notes += [
         f"{column.name} counted nothing in any run: check that the spec names the right event."
         for column in columns

@@ -1,4 +1,4 @@
-"""Run a campaign until every configuration is decided: further runs go to those that are open."""
+"""Run a campaign until every configuration is decided; only open configurations and their references get more runs."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE
 
 
 def run_until_decided(spec: CampaignSpec, folder: Path, progress: Progress) -> None:
-    """Run a campaign look by look, or what is left of it; a resumed one continues at the look that it was at."""
+    """Run a campaign look by look, or resume an interrupted campaign at its current look."""
     looks = plan_looks(spec.campaign.most_runs)
     with prepare_campaign(spec, folder, progress) as (session, samplings, manifest):
         manifest.reopen()
         reopen_lost(folder, manifest, progress)
         passes = list(session.passes)
-        if manifest.runs("planned", hosts=False):  # of a look that was interrupted
+        if manifest.runs("planned", hosts=False):  # left over from an interrupted look
             execute_plan(session, samplings, manifest, progress)
         for runs in looks:
             open_ = _open(spec, folder, manifest)
             if not open_:
                 break
             if manifest.has_done():
-                progress.step(f"not decided yet: {listing(open_)}; up to {runs} runs of each")
+                progress.step(f"making up to {runs} runs of each configuration not decided yet: {listing(open_)}")
             _plan(spec, passes, manifest, [*_compared_with(spec, open_), *open_], runs)
             execute_plan(session, samplings, manifest, progress)
 
 
 def _open(spec: CampaignSpec, folder: Path, manifest: Manifest) -> Sequence[str]:
-    """Return the configurations that the looks so far have not decided and whose runs do not fail."""
+    """Return the undecided configurations without a failed run; none if a run of the baseline failed."""
     failed = {state.run.configuration for state in manifest.runs("failed", hosts=False)}
     if BASELINE in failed:
         return []
@@ -53,13 +53,13 @@ def _open(spec: CampaignSpec, folder: Path, manifest: Manifest) -> Sequence[str]
 
 
 def _compared_with(spec: CampaignSpec, open_: Collection[str]) -> Sequence[str]:
-    """Return the configurations that open ones are compared with, and that need as many runs."""
+    """Return the configurations that the open ones are compared with, which need as many runs."""
     names = [item.name for item in configurations(spec)]
     return [name for name in (BASELINE, ANCHOR) if name in names and name not in open_]
 
 
 def _plan(spec: CampaignSpec, passes: Sequence[str], manifest: Manifest, names: Sequence[str], runs: int) -> None:
-    """Plan the runs up to a look that are not planned yet."""
+    """Plan the runs that a look needs, unless already planned."""
     before = [state.run for state in manifest.runs(hosts=False)]
     had = Counter(run.configuration for run in before if run.pass_name == passes[0])
     more = {name: runs - had[name] for name in names if had[name] < runs}

@@ -46,7 +46,7 @@ def _runtime() -> ctypes.CDLL | None:
 
 
 def demangle(symbol: str) -> str:
-    """Return a C++ function's name with its parameters; the symbol if it is not mangled, or without a C++ runtime.
+    """Return a C++ function's name with its parameters; the symbol itself if it cannot be demangled.
 
     A clone that the compiler made of a function (`.constprop.0`, `.isra.0`, …) has that function's name.
     """
@@ -175,7 +175,7 @@ class Binary:
     has_symbols: bool
 
     def exports(self, name: str) -> bool:
-        """Return whether other binaries can call a function of this binary by that name."""
+        """Return whether other binaries can call a function of this binary by the given name."""
         return any(function.exported for function in self.functions if function.name == name)
 
     def code(self, offset: int, length: int = 16) -> bytes:
@@ -400,7 +400,7 @@ def _static_probes(elf: Any, loads: Sequence[_Load]) -> Iterator[StaticProbe]:
 def _missing_function(binary: Binary, target: str) -> str:
     message = f"{binary.path}: no function {target}"
     if target in binary.imported:
-        return f"{message}; the binary imports the function from a library: write library:{target}"
+        return f"{message}; the binary imports the function from a library: name the library, as in LIBRARY:{target}"
     known = {name for function in binary.functions for name in spellings(function.name)[:2]} | binary.imported
     message += nearest_names(target, known)
     if binary.has_symbols:

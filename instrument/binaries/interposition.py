@@ -59,7 +59,7 @@ def is_bound_within(path: Path, name: str) -> bool:
 
 @lru_cache(maxsize=256)
 def _symbols(path: Path, name: str, modified_ns: int) -> tuple[tuple[_Symbol, ...], frozenset[int], bool]:
-    """Return the symbols of a name, the indices of symbols bound by relocations, and whether own symbols come first."""
+    """Return a name's symbols, the indices of those that relocations bind, and whether the file's own come first."""
     from elftools.elf.elffile import ELFFile  # noqa: PLC0415  about 20 ms, only for preloading
 
     del modified_ns  # a rebuilt file is read again
@@ -212,8 +212,8 @@ def _check_own_definition(name: str, binary: Binary) -> None:
         return
     if binary.exports(name) or name not in binary.imported:
         raise SpecError(
-            f"{binary.path} defines {name} itself, so its calls do not reach a library: build it from source and use "
-            f'{{enter: {name}}}, or use {{probe: {{uprobe: "{binary.path.name}:{name}"}}}}'
+            f"{binary.path} defines {name} itself, so calls of {name} do not reach a library: build the program from "
+            f'source and use {{enter: {name}}}, or use {{probe: {{uprobe: "{binary.path.name}:{name}"}}}}'
         )
 
 

@@ -64,7 +64,7 @@ def _linker_of_this_host(library: Binary) -> str:
 def find_binary(
     name: str, *, program: Path, search_path: Sequence[Path] = (), library_path: Sequence[Path] = ()
 ) -> Path:
-    """Return the file of a name: a path, the program, a library it loads, or a program in its folder or on PATH."""
+    """Return the file that a name denotes: a path, the program, its library, or a program in its folder or on PATH."""
     if "/" in name:
         return read_binary(program.absolute().parent / name).path
     if name == program.name:

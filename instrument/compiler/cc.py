@@ -73,7 +73,8 @@ class _Loader(yaml.SafeLoader):
             mark, name = key.start_mark, (key.tag, str(key.value))
             if name in first:
                 where, before = f"{mark.line + 1}:{mark.column + 1}", first[name].line + 1
-                raise _RepeatedKeyError(f"{where}: duplicate key `{key.value}` (first on line {before}); remove one")
+                what = f"duplicate key `{key.value}` (first on line {before}); remove one of the two"
+                raise _RepeatedKeyError(f"{where}: {what}")
             first[name] = mark
         return node
 
@@ -120,7 +121,7 @@ def run_compiler(
 
 
 def totals_source(software: Mapping[str, Event]) -> str:
-    """Return C source that writes a program's counts when it ends, without metrics that are not compiled in."""
+    """Return C source that writes the counts of the compiled-in metrics when the program ends."""
     names = (json.dumps(name) if event.means == "compiled" else "0" for name, event in software.items())
     return _TOTALS_SOURCE.replace("@NAMES@", ", ".join(names)).replace("@VARIABLE@", TOTALS)
 
@@ -181,4 +182,4 @@ def _warnings(report: SiteReport, software: Mapping[str, Event], *, linked: bool
     for name, event in missing.items():
         known = linked or last_part(event.target) in explain.names_of_build(report).words
         if linked or (not known and explain.nearest_names(event, report, surely=True)):
-            yield name, f"{explain.why_missing(name, event, report)} (another source may contain it)"
+            yield name, f"{explain.why_missing(name, event, report)} (another source may contain a site)"

@@ -162,7 +162,7 @@ def _takes_export(settings: ToolchainSettings, command: CompilerCommand, flags: 
 
 
 def _cache_path(settings: ToolchainSettings, subject: str, command: CompilerCommand, words: list[str]) -> str:
-    """Return the path of a cache file; it depends on the words and the compiler's file, to notice an update."""
+    """Return a cache file's path, derived from the words and the compiler's file: a new compiler gets a new path."""
     program = found_on_path(command.compiler[-1])
     identity = [program, os.path.realpath(program)]
     if os.path.exists(program):
@@ -243,7 +243,7 @@ def _asked(words: list[str]) -> list[str]:
 
 
 def _mixed(words: list[str]) -> int:
-    """Return the hash by which the launcher finds a record: FNV-1a of the words, each followed by a zero."""
+    """Return the hash by which the launcher finds a record: FNV-1a of the words, each followed by a zero byte."""
     value = 0xCBF29CE484222325
     for byte in "".join(f"{word}\0" for word in words).encode("utf-8", "surrogateescape"):
         value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF

@@ -100,7 +100,7 @@ def read_settings(path: str) -> ToolchainSettings:
 
 
 def _layout(path: str) -> str:
-    """Read the text from which layouts are drawn: a file, because a build may drop environment variables."""
+    """Read the text from which layouts are drawn; it is in a file, because a build may drop environment variables."""
     try:
         with open(path, encoding="utf-8") as file:
             return file.read()

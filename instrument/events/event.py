@@ -53,7 +53,7 @@ def event_keys() -> tuple[str, ...]:
 
 
 def compiled_kind(name: str) -> type[CompiledKind]:
-    """Return the kind with a name, which must be a kind that is compiled into the program."""
+    """Return the kind with the given name; it must be a kind that is compiled into the program."""
     kind = event_kinds()[name]
     assert issubclass(kind, CompiledKind), "callers pass only compiled kinds"
     return kind
@@ -218,7 +218,7 @@ def _wrong_forms(event: Event) -> Iterator[str]:
         form = f"{kind.form}{kind.hint(event.target)}"
         yield f"{event.kind}: {event.target!r} is not a valid target: expected {form}"
     if event.within is not None and not re.fullmatch(FUNCTION, event.within):
-        yield f"in: {event.within!r} is not a function's name or glob"
+        yield f"in: {event.within!r} is neither a function's name nor a glob"
     if event.threads not in _THREADS:
         yield f"threads: {event.threads!r} is neither plain (fast, but threads may lose counts) nor exact"
     if event.add is not None and not _is_expression(event.add):

@@ -147,7 +147,7 @@ class BuildNames(Protocol):
         """Return the targets that have a site and are nearest to an event's target."""
 
     def labels(self, function: str) -> set[str]:
-        """Return the labels, as `function::label`, of all functions with a name."""
+        """Return the labels, as `function::label`, of all functions with the given name."""
 
     def files_of(self, function: str) -> list[str]:
         """Return the files that define a function."""
@@ -207,7 +207,7 @@ class CompiledKind(EventKind):
         """Add the sites of a function that do not depend on its body's contents."""
 
     def in_body(self, function: ParsedFunction, body: Body) -> None:
-        """Add the sites in a function's body. Not called for every function: see `within_bodies`."""
+        """Add the sites in a function's body. This is not called for every function: see `within_bodies`."""
 
     def at_variable(self, variable: Variable) -> None:
         """Add the sites of a variable's declaration."""
@@ -412,7 +412,7 @@ class SiteSearch(Protocol):
         """Yield the names and the cursor of each function that a call expression may call directly."""
 
     def is_constant(self, function: Any) -> bool:
-        """Return whether a function's cursor is declared constexpr or consteval."""
+        """Return whether a function, given by its cursor, is declared constexpr or consteval."""
 
     def is_lambda(self, function: Any) -> bool:
         """Return whether a function's cursor is the call operator of a lambda."""

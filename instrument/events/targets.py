@@ -137,7 +137,7 @@ class Need(NamedTuple):
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> Need:
-        """Return the need from a mapping that `_asdict` and JSON produced."""
+        """Rebuild a `Need` from a mapping that `_asdict` and JSON produced."""
         return cls(**{**record, "words": tuple(record["words"]), "files": tuple(record["files"])})
 
 

@@ -49,7 +49,7 @@ def top_level(parsed: ParsedText) -> Iterator[Any]:
 
 
 def members(scope: Any, is_wanted: Callable[[Any], bool] | None = None) -> Iterator[Any]:
-    """Yield a cursor and all declarations in it, through namespaces and classes, that `is_wanted` accepts."""
+    """Yield a cursor and, through namespaces and classes, all declarations in it that `is_wanted` accepts."""
     stack = [scope]
     while stack:
         cursor = stack.pop()
@@ -89,7 +89,10 @@ def lambda_of(cursor: Any, data: bytes, outer: ParsedFunction, number: int, vari
 
 
 def lambdas_of(declaration: Any, data: bytes) -> Iterator[ParsedFunction]:
-    """Yield the lambdas in an initialiser outside functions: `x::lambda<n>`, and also `x` if x is the lambda."""
+    """Yield the lambdas in the initialiser of a variable x outside functions, each named `x::lambda<n>`.
+
+    If the initialiser begins with a lambda, that lambda is also named `x`.
+    """
     name = qualified_name(declaration)
     behind = declaration.location.offset + len(declaration.spelling.encode())
     token, offset = next_token(data, behind)
@@ -128,7 +131,7 @@ def after_brace(data: bytes, brace: int) -> int:
 
 
 def function_names(cursor: Any) -> tuple[str, ...]:
-    """Return a function's qualified names: without inline namespaces, with these, and with parameter types."""
+    """Return a function's qualified names: without inline namespaces, with them, and with parameter types."""
     scopes = _scopes(cursor)
     of_template = cursor.kind in (CursorKind.CONSTRUCTOR, CursorKind.DESTRUCTOR)
     own = re.sub(r"<.*>$", "", cursor.spelling) if of_template else cursor.spelling

@@ -46,7 +46,7 @@ _WORD_BEFORE = re.compile(rb"([A-Za-z_$][\w$]*)\s+\Z")
 
 
 def can_hold_site(text: PreprocessedText, needs: list[Need], data: bytes | None = None) -> bool:
-    """Return whether the text (or `data`, a piece of it) can contain a site of any of the needs."""
+    """Return whether the text (or `data`, a piece of it) can contain a site that meets any of the needs."""
     return any(_meets(text, need, text.data if data is None else data) for need in needs)
 
 
@@ -155,7 +155,7 @@ class Selection:
         self._sought_by: dict[frozenset[int] | None, tuple[dict[str, list[int]], list[tuple[bytes, Need]]]] = {}
 
     def is_in_file(self, metric: int, offset: int) -> bool:
-        """Return whether the metric with an index counts in the source file of an offset."""
+        """Return whether a metric, given by its index, counts in the source file of an offset."""
         file = self.metrics[metric].file
         if file is not None:
             return file_matches(self._text.locate(offset)[0], file)

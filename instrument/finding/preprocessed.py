@@ -253,7 +253,7 @@ def children_of(cursor: Any) -> list[Any]:
 
 @cache
 def _visitor() -> tuple[Callable[..., int], Any]:
-    """Return libclang's function that visits children, and a callback that appends each to a list."""
+    """Return libclang's function that visits children, and a callback that appends each child to a list."""
     from ctypes import CFUNCTYPE, c_int, py_object  # noqa: PLC0415  as above
 
     from clang import cindex  # noqa: PLC0415  as above
@@ -274,7 +274,7 @@ def cursor_at(parsed: ParsedText, offset: int) -> Any | None:
 
 
 def _readable(data: bytes) -> bytes:
-    """Return the text with constructs that libclang cannot parse replaced, without moving other bytes."""
+    """Replace constructs that libclang cannot parse, without moving other bytes, and return the text."""
 
     def same_length(found: re.Match[bytes]) -> bytes:
         made = b"__make_integer_seq<integer_sequence,%b,%b>" % found.groups()

@@ -106,7 +106,7 @@ def rewrite(
 
 
 def _inserted(data: bytes, insertions: list[tuple[int, int, int, bytes]]) -> bytes:
-    """Insert texts. At one offset: closing parentheses, then statements, then opening parentheses, widest first."""
+    """Insert texts; at one offset, first closing parentheses, then statements, then opening ones, the widest first."""
     pieces = []
     last = 0
     for offset, _, _, piece in sorted(insertions):

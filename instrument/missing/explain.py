@@ -138,7 +138,7 @@ class NamesOfBuild:
         return _similar(event, self._report).names
 
     def labels(self, function: str) -> set[str]:
-        """Return the labels, as `function::label`, of all functions with a name."""
+        """Return the labels, as `function::label`, of all functions with the given name."""
         return labels_of(self._report.origins, function)
 
     def files_of(self, function: str) -> list[str]:

@@ -43,7 +43,7 @@ class Occurrence(NamedTuple):
 
 
 def written_names(sources: Sources) -> dict[str, set[str]]:
-    """Return the names in sources and their own headers, by category as in `lexical_names`, and `file`: file names."""
+    """Return the names in sources and their headers, by category: as in `lexical_names`, and `file` (file names)."""
     names: dict[str, set[str]] = {"file": set()}
     for _, files, text in _texts(sources):
         names["file"] |= files
@@ -70,7 +70,7 @@ def occurrences(sources: Sources, word: str, written_as: str = "", *, outside: b
 
 
 def labels_of(sources: Sources, function: str) -> set[str]:
-    """Return the labels, as `function::label`, of all functions with a name, ignoring scopes."""
+    """Return the labels, as `function::label`, of all functions with the given name, ignoring scopes."""
     use, own = re.compile(r"[{};]|^[ \t]*[A-Za-z_]\w*[ \t]*:(?!:)", re.MULTILINE), function.rpartition("::")[2]
     walked = (step for _, _, text in _texts(sources) for step in _walk(text, use))
     labels = {(name, used.strip(" \t:")) for name, used in walked if used and name.rpartition("::")[2] == own}
@@ -84,7 +84,7 @@ def functions_of(sources: Sources) -> set[str]:
 
 
 def sources_with(sources: Sources, words: Collection[str], *, file: str = "") -> Iterator[Source]:
-    """Yield each source with one of some words in its text or in a header that no earlier source includes."""
+    """Yield each source that contains any of the words, itself or in a header that no earlier source includes."""
     wanted = re.compile(rf"\b(?:{'|'.join(map(re.escape, words))})\b")
     found: set[tuple[str, str]] = set()
     for source, files, text in _texts(sources):

@@ -127,14 +127,14 @@ def _interpreter(command: Sequence[str], environment: Mapping[str, str], folder:
     shown = begin[2:].split(b"\n")[0].decode(errors="replace").split(maxsplit=1) if begin.startswith(b"#!") else []
     if not shown:
         needed = "metrics of Python functions need a command such as `python3 script.py`"
-        raise SpecError(f"{path}: not a Python program; {needed}")
+        raise SpecError(f"{path}: this is not a Python program; {needed}")
     name = Path(shown[0]).name
     if name == "env" and "python" in shown[-1]:
         by_env = "the script starts Python with env(1), which loses the sampler"
         raise SpecError(f"{path}: {by_env}; write `python3 {command[0]}` in `run:`")
     if "python" not in name:
         advice = "start the Python interpreter by its path instead"
-        raise SpecError(f"{path}: a script for {shown[0]}, not for Python; {advice}")
+        raise SpecError(f"{path}: this is a script for {shown[0]}, not for Python; {advice}")
     return Path(shown[0]), [*shown[1:], path, *command[1:]]
 
 
@@ -161,7 +161,8 @@ class _Interpreter:
             found = f"{answer['implementation']} {answer['version']}"
             raise HostError(f"{self.path}: {found} is not supported; use CPython 3.9 or later")
         if answer["ignores_environment"] or answer["has_no_site"]:
-            raise SpecError(f"{self.path}: runs without PYTHON* variables or the site module: no hook possible")
+            fault = "this interpreter runs without PYTHON* variables or the site module"
+            raise SpecError(f"{self.path}: {fault}, so the hook cannot be installed")
         return answer
 
     def answer(self, task: str, targets: Sequence[str], **question: object) -> dict[str, Any]:
@@ -213,7 +214,7 @@ def _nearest(target: str, known: Sequence[str]) -> str:
     names = list(dict.fromkeys([*elsewhere, *nearest(target, known)]))[:_SHOWN_NAMES]
     if names:
         return f"; nearest names: {', '.join(names)}"
-    return "; no similar name" if known else f": no module {target.partition('.')[0]!r}, or it defines no functions"
+    return "; no similar name" if known else f": module {target.partition('.')[0]!r} is missing or defines no functions"
 
 
 def _defined_elsewhere(

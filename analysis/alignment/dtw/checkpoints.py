@@ -79,7 +79,7 @@ def _fill(target: Any, value: Any) -> None:
 
 @compilable
 def _divided(n: int, rows: int, lanes: int) -> tuple[int, int]:
-    """Return the rows of a lane and the number of strips, for strips of equal size and about this many rows."""
+    """Return the rows of a lane and the number of strips, for equal strips of about `rows` rows."""
     even = -(-n // -(-n // max(rows, lanes)))
     height = -(-even // lanes)
     return height, -(-n // (height * lanes))
@@ -87,7 +87,7 @@ def _divided(n: int, rows: int, lanes: int) -> tuple[int, int]:
 
 @compilable
 def _partition(x: Any, y: Any, penalty: Any, band: int, unreached: Any, most_recorded: int) -> _Matrix:
-    """Divide the matrix for a path; up to `most_recorded` cells are recorded at once; −1 computes only the cost."""
+    """Divide the matrix for a path; record up to `most_recorded` cells at once, or compute only the cost (−1)."""
     n, m = x.shape[0], y.shape[0]
     lanes = LANES_BYTES // x.itemsize
     left, right = min(0, m - n) - band, max(0, m - n) + band
@@ -130,7 +130,7 @@ def _allocate(matrix: _Matrix) -> _Work:
 
 @compilable
 def _begin_strip(matrix: _Matrix, number: int, kept: Any, work: _Work) -> _Strip:
-    """Prepare the first step of a strip: its x, the costs reached in the row above, its state."""
+    """Prepare the first step of a strip: its rows of x, the costs reached in the row above, and its state."""
     strip, lanes, n = _strip(matrix, number), matrix.lanes, matrix.x.shape[0]
     for metric in range(matrix.x.shape[1]):
         for lane in range(lanes):

@@ -23,7 +23,7 @@ _RECORDED_CELLS = 1 << 24
 def path_through(
     x: CellArray, y: CellArray, corners: IntArray, penalty: float, band: int, most_recorded: int = _RECORDED_CELLS
 ) -> tuple[IntArray, float, int]:
-    """Return the cheapest path through corners, compiled; see `checkpoints.path_through`."""
+    """Call the compiled `checkpoints.path_through`: return the cheapest path through corners."""
     number, unreached = _numbers(x)
     kernel = _compiled("path_through", x.dtype.name)
     path, cost, segment = kernel(x, y, corners, number(penalty), band, unreached, most_recorded)
@@ -31,7 +31,7 @@ def path_through(
 
 
 def pair_costs(series: CellArray, starts: IntArray, pairs: IntArray, penalty: float, band: int) -> FloatArray:
-    """Return the cost of each pair of series, compiled; see `checkpoints.pair_costs`."""
+    """Call the compiled `checkpoints.pair_costs`: return the cost of each pair of series."""
     number, unreached = _numbers(series)
     kernel = _compiled("pair_costs", series.dtype.name)
     costs: FloatArray = kernel(series, starts, pairs, number(penalty), band, unreached)

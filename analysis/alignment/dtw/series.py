@@ -37,7 +37,8 @@ def rows_of(name: str, series: ArrayLike) -> FloatArray:
         at = tuple(int(index) for index in wrong[0])
         more = f", one of {len(wrong)} values that are not finite" if len(wrong) > 1 else ""
         raise DataError(
-            f"{name}[{', '.join(map(str, at))}] is {rows[at]}{more}: drop or replace such values before aligning"
+            f"{name}[{', '.join(map(str, at))}] is {rows[at]}{more}: drop or replace values that are "
+            "not finite before aligning"
         )
     return np.require(rows.reshape(len(rows), -1), requirements=("C", "A"))
 
@@ -82,7 +83,8 @@ def _spread(scale: str, metric: int, values: Sequence[FloatArray]) -> float:
         raise ValueError(f"scale is {scale!r}: give 'std', 'range', an array of divisors, or None")
     if not (math.isfinite(spread) and spread > 0):
         raise DataError(
-            f"the {scale} of metric {metric} over all series is {spread:g}: leave the metric out, or give its divisor"
+            f"the {scale} of metric {metric} over all series is {spread:g}: leave the metric out, or set `scale` to an "
+            "array with one divisor for each metric"
         )
     return spread
 

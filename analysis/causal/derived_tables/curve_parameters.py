@@ -136,7 +136,8 @@ def curve_parameters(
         )
     if len({target, *over, *cells}) < 1 + len(over) + len(cells):
         raise DataError(
-            f"{', '.join([target, *over, *cells])}: name each variable once, as target, in over or in cells"
+            f"a variable is named twice in {', '.join([target, *over, *cells])}: name each variable once, as target, "
+            "in over or in cells"
         )
     rows_of_cells, runs, places_of = _cells(data, over, cells)
     curves = _with_text_cells(data, [target, *over], cells)
@@ -182,7 +183,7 @@ def _with_text_cells(data: Data, numbers: Sequence[str], cells: Sequence[str]) -
 def _cells(
     data: Data, over: Sequence[str], cells: Sequence[str]
 ) -> tuple[pl.DataFrame, list[int], list[tuple[dict[str, str], int]]]:
-    """Return the table of cells, the number of runs of each, and its values as text with its number of `over` values.
+    """Return the table of cells, and each cell's number of runs, values as text, and number of distinct `over` values.
 
     The table of cells also has the other variables with one value in each cell.
     """
@@ -199,8 +200,8 @@ def _cells(
     )
     if found.height < 2:
         raise DataError(
-            f"all runs have the same {' and '.join(cells)}, so there is only one curve, and nothing explains its "
-            "parameters: choose other discrete variables"
+            f"all runs have the same {' and '.join(cells)}, so there is only one curve, and no variable can "
+            "explain its parameters: choose other discrete variables"
         )
     kept = [*cells, *(name for name in others if (found[f"distinct {name}"] == 1).all())]
     texts = [dict(zip(cells, row, strict=True)) for row in found.select(f"text {name}" for name in cells).iter_rows()]
@@ -211,7 +212,7 @@ def _cells(
 def _in_cell(
     parameters: Sequence[Parameter], cell: Mapping[str, str], places: int, level: float
 ) -> list[tuple[Parameter, bool]]:
-    """Return the parameters that apply to a cell, each with whether the cell's runs determine it."""
+    """Return the parameters that apply to a cell, and whether the cell's runs determine each of them."""
     here = [one for one in parameters if not one.where or any(where.items() <= cell.items() for where in one.where)]
     unlocated: set[int] = set()
     for jump, scale in _JUMPS.items():
@@ -229,13 +230,13 @@ def _in_cell(
 
 
 def _is_significant(jump: Parameter, scale: Callable[[float], float], places: int, level: float) -> bool:
-    """Return whether a jump is significant at the best of all positions."""
+    """Return whether a jump is significant, although its position was chosen as the best of all positions."""
     deviation = (scale(jump.high) - scale(jump.low)) / 2 / special.ndtri(0.5 + level / 2)
     return bool(abs(scale(jump.value)) > deviation * special.ndtri(1 - _LOCATED / 2 / places))
 
 
 def _numbered(here: Sequence[tuple[Parameter, bool]], most: Mapping[str, int]) -> Iterator[tuple[Parameter, int]]:
-    """Yield a cell's determined parameters, numbered from 1 among those of the same name; 0 if there is only one."""
+    """Yield a cell's determined parameters, each with its number among those of the same name (0 for a single one)."""
     counts = Counter(parameter.name for parameter, _ in here)
     seen = Counter[str]()
     for parameter, is_determined in here:

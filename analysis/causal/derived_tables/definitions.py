@@ -63,7 +63,7 @@ def derive(
 
 
 def undefined_rows(frame: pl.DataFrame, expressions: Mapping[str, str]) -> dict[str, tuple[Undefined, ...]]:
-    """Return the rows without a value of each derived variable, with the reasons; see `derive`."""
+    """Return, for each derived variable, the rows where it has no value, with the reasons; see `derive`."""
     return {
         name: evaluation.undefined for name, evaluation, _ in _evaluated(frame, expressions) if evaluation.undefined
     }
@@ -106,7 +106,7 @@ def read_definitions(texts: Iterable[str]) -> dict[str, str]:
         name = definition["quoted"] or definition["name"]
         if name in found:
             twice = f"as {found[name]} and as {definition['expression'].strip()}"
-            raise DataError(f"{name} is defined twice: {twice}; keep one")
+            raise DataError(f"{name} is defined twice: {twice}; keep only one definition")
         found[name] = definition["expression"].strip()
     return found
 

@@ -177,7 +177,7 @@ def _check(frame: pl.DataFrame, of: str, over: str, others: Sequence[str], name:
 
 
 def _positions(column: pl.Series, between: tuple[object, object] | None) -> tuple[pl.Series, dict[float, object]]:
-    """Return each row's position along the parameter (null if not used), and the values at these positions."""
+    """Return each row's position along the parameter (null for unused rows), and the values at these positions."""
     values = column.cast(pl.String) if isinstance(column.dtype, pl.Categorical) else column
     distinct = values.drop_nulls().unique().sort().to_list()
     if len(distinct) < 2:
@@ -230,7 +230,7 @@ def _cells(usable: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
 def _labelled_steps(
     steps: pl.DataFrame, others: Sequence[str], over: str, name: str, labels: Mapping[float, object]
 ) -> pl.DataFrame:
-    """Return the steps with the column names of the table."""
+    """Return the steps with the column names of the resulting table."""
     error = (pl.col("variance") / pl.col("runs") + pl.col("variance next") / pl.col("runs next")).sqrt() / pl.col(
         "length"
     )

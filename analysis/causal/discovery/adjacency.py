@@ -48,7 +48,7 @@ class Separation:
 
 @dataclass(frozen=True)
 class Dispensable:
-    """Neighbour of a target that others make dispensable, and that makes one of these others dispensable."""
+    """Neighbour that a target's other neighbours make dispensable, and that makes one of these dispensable."""
 
     name: str
     target: str
@@ -106,7 +106,7 @@ def pair_of(one: str, other: str) -> Pair:
 
 
 def reached(start: Iterable[_Node], steps: Callable[[_Node], Iterable[_Node]]) -> set[_Node]:
-    """Return all nodes that steps reach from the start nodes, including the start nodes."""
+    """Return the start nodes, and all nodes that `steps` reaches from them directly or through other nodes."""
     found, waiting = set(start), list(start)
     while waiting:
         further = set(steps(waiting.pop())) - found
@@ -173,7 +173,7 @@ class _AdjacencySearch:
         self._trivial: dict[Pair, list[frozenset[str]]] = {}
 
     def search_size(self, size: int) -> bool:
-        """Test the pairs given all sets of one size; return whether there was any such set."""
+        """Test each pair of variables given each set of one size; return whether there was any such set."""
         before = self._graph.adjacent()
         any_tested = False
         removed: list[Separation] = []
@@ -194,7 +194,7 @@ class _AdjacencySearch:
     def _separation(
         self, a: str, b: str, given: tuple[str, ...], before: Mapping[str, frozenset[str]]
     ) -> Separation | None:
-        """Return the separation of two variables by a set; None if they are dependent or equivalents are involved."""
+        """Return how a set separates two variables; None if they are dependent or if equivalents are involved."""
         key = pair_of(a, b)
         if any(trivial <= set(given) for trivial in self._trivial.get(key, ())):
             return None
@@ -215,7 +215,7 @@ class _AdjacencySearch:
         return Separation(a, b, given, outcome.p_value, outcome.bits, outcome.determined)
 
     def _is_inverted(self, name: str, given: Sequence[str]) -> bool:
-        """Return whether a set determines a variable by values computed from it, as instr and instr / #op give #op."""
+        """Return whether a variable is determined by values computed from it, as #op by instr and instr / #op."""
         definitions = self._knowledge.definitions
         return any(name in definitions.get(one, ()) and len(definitions[one]) > 1 for one in given)
 

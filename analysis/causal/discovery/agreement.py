@@ -139,7 +139,7 @@ class _Agreement:
         self._parents = {name: frozenset(source for source, target in arrows if target == name) for name in self.names}
 
     def search_failing(self) -> bool:
-        """Search again for the parents of failing variables, causes first; return whether any parents changed."""
+        """Search again for parents that contradict the data, causes first; return whether any parents changed."""
         return bool([target for target in self._causes_first() if self._search(target)])
 
     def agreed(self) -> Agreed:
@@ -164,7 +164,7 @@ class _Agreement:
         return Agreed(graph, self._oriented, self._assumed, frozenset(self._again), contradictions)
 
     def _search(self, target: str) -> bool:
-        """Search again for a variable's parents if it contradicts the data; return whether any changed."""
+        """Search again for a variable's parents if they contradict the data; return whether any parent changed."""
         if target in self._inputs or target in self.knowledge.definitions:
             return False
         turned = self._turn_effects(target)
@@ -226,7 +226,7 @@ class _Agreement:
         kept: frozenset[str],
         instead: Collection[str] = (),
     ) -> frozenset[str]:
-        """Return the parents after dropping superfluous ones, adding candidates, and exchanging parents for these."""
+        """Return the parents after dropping superfluous ones, adding candidates, and exchanging some for `instead`."""
 
         def shortest(sets: list[frozenset[str]]) -> frozenset[str]:
             return min(sets, key=lambda one: self._bits(target, one), default=found)
@@ -323,7 +323,7 @@ class _Agreement:
         ]
 
     def _outcomes(self, target: str, parents: Collection[str]) -> dict[str, Outcome]:
-        """Test a variable's independence, given its parents, of each variable that is neither parent nor effect.
+        """Test whether a variable is independent, given its parents, of each variable that is not its parent or effect.
 
         The formula may miss less of the parents' influence than the test: the larger p-value is valid if either is.
         """
@@ -378,7 +378,7 @@ class _Agreement:
         self._graph.p_values[pair_of(name, target)] = outcome.p_value
 
     def _correct_separations(self) -> None:
-        """Replace separating sets that fail in the graph by the parents of the later variable."""
+        """Replace sets that do not separate their variables in the graph by the parents of the later variable."""
         order = self._causes_first()
         arrows = [(source, target) for target in self.names for source in self._parents[target]]
         for found in list(self._graph.separations.values()):

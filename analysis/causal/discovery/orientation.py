@@ -49,9 +49,9 @@ def orient(
 def extend(
     names: Sequence[str], directed: Collection[Arrow], undirected: Collection[Pair], knowledge: Knowledge
 ) -> tuple[Arrow, ...]:
-    """Return a direction for each undirected edge that closes no cycle and, if possible, makes no new v-structure.
+    """Direct each undirected edge so that no cycle closes and, if possible, no v-structure forms; return the arrows.
 
-    All graphs that the data cannot distinguish predict the same; the choice matters for interventions alone.
+    All graphs that the data cannot distinguish make the same predictions; the choice matters for interventions alone.
 
     Dor and Tarsi, "A simple algorithm to construct a consistent extension of a partially oriented graph" (1992): all
     undirected edges of a variable that can be the last effect are directed to it, and it is removed. If there is none,
@@ -93,14 +93,14 @@ class _Graph:
         return (one, other) in self.directed or (other, one) in self.directed
 
     def follow_knowledge(self) -> None:
-        """Direct the pairs with one required direction, or one impossible direction."""
+        """Direct each edge that has a required direction, or that has only one possible direction."""
         for one, other in map(sorted, self.pairs):
             for source, target in ((one, other), (other, one)):
                 if self._knowledge.requires(source, target) or not self._knowledge.allows(target, source):
                     self._point(source, target)
 
     def point_to_colliders(self, determined: Callable[[str, Sequence[str]], bool]) -> frozenset[Pair]:
-        """Direct v-structures, the surest separations first, and return the edges that they direct both ways."""
+        """Direct v-structures, the surest separations first; return the edges that v-structures direct both ways."""
         claims: dict[Arrow, float] = {}
         for middle in sorted(self._adjacent):
             for one, other in combinations(sorted(self._adjacent[middle]), 2):

@@ -90,21 +90,25 @@ class Equivalence:
     def reason(self) -> str:
         """Reason why the kept set was kept, in words."""
         if math.isnan(self.kept_bits):
-            return f"both are effects of {self.target}, and fewer or earlier variables are preferred"
+            return f"all are effects of {self.target}, and the smaller set or, of equal ones, the first is preferred"
         less = self.left_out_bits - self.kept_bits
         if less >= TIE_BITS:
             return f"{self.target} takes {less:.0f} fewer bits to describe with {listing(self.kept)}"
         if less <= -TIE_BITS:
             others = listing(self.left_out)
-            return f"tests find no more in {others}, although {self.target} takes {-less:.0f} fewer bits with {others}"
+            return (
+                f"tests find no further information in {others}, although {self.target} takes {-less:.0f} fewer bits "
+                f"to describe with {others}"
+            )
         if len(self.kept) < len(self.left_out):
             return "the descriptions are equally long, and fewer variables are simpler"
-        return f"the descriptions are equally long, and {'it comes' if len(self.kept) == 1 else 'they come'} first"
+        come = "it comes" if len(self.kept) == 1 else "they come"
+        return f"the descriptions are equally long, and {come} first in the causal order or in the table"
 
 
 @dataclass(frozen=True)
 class ParentChoice:
-    """Neighbours of a target that are kept, and the comparisons that decided."""
+    """Kept neighbours of a target, and the comparisons that decided which to keep."""
 
     kept: frozenset[str]  # The candidates that are kept
     equivalences: tuple[Equivalence, ...]  # The pairs of sets that were compared
@@ -302,7 +306,7 @@ class _Refinement:
         self._effects_alike: dict[str, tuple[Equivalence, ...]] = {}
 
     def choose_causes(self, target: str) -> bool:
-        """Choose a target's neighbours among those that may be its causes; return whether any changed."""
+        """Choose a target's neighbours among those that may be its causes; return whether any neighbour changed."""
         before = frozenset(self._neighbours[target])
         self._choose_effects(target)
         while True:
@@ -325,7 +329,7 @@ class _Refinement:
         return before != self._neighbours[target]
 
     def _with_shorter(self, target: str, kept: frozenset[str]) -> frozenset[str]:
-        """Replace a cause by a variable that it separates and nearly determines, if that describes the target better.
+        """Replace a cause by a variable that it nearly determines and separates from the target, if that saves bits.
 
         Only for a target whose causes are known: the test that separated the variable may be wrong.
         """
@@ -361,7 +365,7 @@ class _Refinement:
         return frozenset(kept)
 
     def _choose_effects(self, target: str) -> None:
-        """Choose between effects of a target with the same information: the smallest set, else the first."""
+        """Choose between effects that carry the same information about a target: the smallest set, else the first."""
         effects = [
             name
             for name in self._names

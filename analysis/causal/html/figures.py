@@ -251,7 +251,7 @@ class _Drawing:
         return {"x": short(x), "y": short(y, 5)}
 
     def _against(self, mechanism: CurveMechanism) -> None:
-        """Add the views of observed over predicted values and of residuals."""
+        """Add two views: observed values over predicted values, and residuals."""
         if not mechanism.used:
             return
         predicted, _ = mechanism.predict({one: self._columns[one] for one in mechanism.used})
@@ -273,7 +273,7 @@ class _Drawing:
     # Discrete variables
 
     def _shares(self, cause: str, mechanism: TableMechanism) -> None:
-        """Add bars of shares for each value of a discrete cause or tenth of a continuous one; marks for the table's."""
+        """Add bars of shares at each value of a discrete cause or tenth of a continuous one, and mark predictions."""
         choice = self._number_of(cause)
         if self._is_discrete(cause):
             bins = self._data.codes(cause)[self._rows]

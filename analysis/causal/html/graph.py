@@ -148,7 +148,7 @@ class _Grid:
         return found
 
     def coordinates(self) -> list[float]:
-        """Return the distance of nodes and crossing points from the top: near neighbours, in the order of the layer."""
+        """Return the distance of nodes and crossing points from the top: near their neighbours, in layer order."""
         y = [0.0] * len(self._left)
         for row in self.rows:
             for node, offset in zip(row, self._offsets(row), strict=True):

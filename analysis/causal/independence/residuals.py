@@ -122,7 +122,7 @@ def _continuous(values: Floats) -> Features:
 
 
 def _finer(rows: int) -> list[float]:
-    """Return the odd eighths, sixteenths and thirty-seconds, as far as there are enough rows for as many bends."""
+    """Return the odd eighths and, if there are enough rows, the odd sixteenths and thirty-seconds."""
     coarsest, finest = _FINEST_BENDS
     levels = [level for level in range(coarsest, finest + 1) if level == coarsest or 2**level * _ROWS_A_BEND <= rows]
     return [place / 2**level for level in levels for place in range(1, 2**level, 2)]
@@ -227,7 +227,7 @@ class ConditioningSet:
         return self._unsorted(ordered.T)
 
     def even_residuals(self, own: Features) -> tuple[Floats, int]:
-        """Return residuals of a variable's curve with even variance, scales first, and the number of scales.
+        """Return residuals with even variance of a variable's columns, scales first; also return the number of scales.
 
         Of two scales, the scale with the more even residuals is used. If they are still uneven, the regression is
         repeated with the inverse of the expected size as weights. Dividing residuals by that size would be wrong:
@@ -278,7 +278,7 @@ class ConditioningSet:
         return self._unsorted(left.T)
 
     def residual_variances(self) -> Floats:
-        """Return each row's share of variance left in its residual, 1 less its leverage: float64, shape (rows,)."""
+        """Return the share of each row's variance that its residual keeps, 1 − leverage: float64, shape (rows,)."""
         used = 1 / self._sizes[self._cell]
         if self._curved:
             for block, kept in enumerate(self._kept):

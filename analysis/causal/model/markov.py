@@ -190,7 +190,7 @@ class ScreeningOff(CheckedClaims):
 
     @property
     def holds(self) -> bool:
-        """Whether no pair refutes eq. (1) although some pair could: it is dependent without the characteristics."""
+        """Whether no pair refutes eq. (1), but some pair could, because it is dependent without the characteristics."""
         return not self.refuted and any(not one.independent for one in self.without)
 
     def __str__(self) -> str:

@@ -337,7 +337,7 @@ class CausalModel(Result):
         return json.dumps(self.to_dict(), ensure_ascii=False, indent=indent, allow_nan=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the model without its table as plain data; NaN becomes None, mechanisms formulas and parameters."""
+        """Return the model without its table as plain data: mechanisms as formulas and parameters, NaN as None."""
         return {
             "settings": _fields(self.settings),
             "rows": self.data.rows,

@@ -116,7 +116,7 @@ class Candidates:
         self._products: dict[CurveFunction, list[CurveFunction]] = {}
 
     def further(self, state: State, instead_of: Term | None) -> CandidateFunctions | None:
-        """Return products and steps that follow from a state's terms, and the function of the term to replace."""
+        """Return candidates: products and steps made from a state's terms, and the function of the term to replace."""
         found: dict[CurveFunction, None] = {}
         if self.problem.errors != "factor":
             for term in state.terms:
@@ -194,14 +194,14 @@ class Candidates:
         return Candidate(length, Term(CurveFunction((power,)), self._scopes[scope]))
 
     def _fill_gains(self, state: State, values: Floats, sizes: Codes, gain: Floats, rank: Codes) -> None:
-        """Compute what each function explains in each scope, and its number of independent coefficients."""
+        """Compute how much each function explains in each scope, and its number of independent coefficients."""
         compiled_loop("gains")(
             state.residual, state.basis, values, self.problem.starts, self._values_of, sizes, TOLERANCE, gain, rank
         )
 
 
 def _least(bits: Floats) -> tuple[int, int, float]:
-    """Return the row, the column and the value of the shortest length; infinite if there is none."""
+    """Return the row, the column and the value of the shortest length; the value is infinite if there is none."""
     number, scope = divmod(int(bits.argmin()), bits.shape[1])
     return number, scope, float(bits[number, scope])
 
@@ -281,7 +281,7 @@ class Steps:
     def _steps(
         self, state: State, tried: Sequence[tuple[int, CurveFunction]]
     ) -> Iterator[tuple[float, CurveFunction, int]]:
-        """Yield what each step explains, the step, and the number of its comparison."""
+        """Yield how much each step explains, the step, and the index of the product that it compares."""
         if not tried:
             return
         numbers = [number for number, _ in tried]
@@ -298,7 +298,7 @@ class Steps:
 def best_thresholds(
     state: State, compared: Floats, falling: Codes, weights: Floats, thresholds_by: Scope, jumps_by: Scope
 ) -> Floats:
-    """Return what steps explain at their best thresholds, and these thresholds: shape (steps, thresholds, 2)."""
+    """Return how much steps explain at their best thresholds, and these: shape (steps, thresholds, 2)."""
     problem = state.problem
     sizes = np.array([problem.cells.size(thresholds_by), problem.cells.size(jumps_by)])
     best = np.empty((len(compared), sizes[0], 2))

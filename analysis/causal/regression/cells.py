@@ -35,7 +35,7 @@ class Scope:
         return Scope(self.names)
 
     def within(self, other: Scope) -> bool:
-        """Return whether the other scope's values can replace this scope's: it distinguishes the same cells or more."""
+        """Return whether another scope's values can replace this scope's: it distinguishes at least the same cells."""
         return not other.groups and set(self.names) <= set(other.names)
 
 

@@ -124,7 +124,7 @@ def refine_exponents(state: State, *, closest: bool = False) -> State:
 
 
 def _moved(state: State, steps: Floats) -> State | None:
-    """Return the state with its exponents moved by some steps, or by parts of these, if it fits better; else None."""
+    """Return the state with its exponents moved by some steps, or by parts of these, if that fits better; else None."""
     functions = list(dict.fromkeys(term.function for term in state.terms))
     for part in (1.0, 0.5, 0.25):
         left = iter((steps * part).tolist())
@@ -180,7 +180,7 @@ class Curve:
         return np.asarray(np.sqrt(np.maximum(np.max(variances, axis=0), 0)))
 
     def at_thresholds(self, place: Callable[[Step, int], float]) -> Curve:
-        """Return the curve with other thresholds, which `place` returns by step and number of the value."""
+        """Return the curve with other thresholds: `place` returns the threshold of a step at an index of its scope."""
 
         def moved(one: Factor) -> Factor:
             if not isinstance(one, Step):

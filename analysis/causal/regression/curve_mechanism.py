@@ -202,7 +202,7 @@ class CurveMechanism(Mechanism):
 
     @cached_property
     def residuals(self) -> Floats:
-        """Target less curve; relative to the curve if errors are proportional, of logarithms if they are factors."""
+        """Target minus curve: relative to the curve if errors are proportional, in logarithms if errors are factors."""
         problem = self._state.problem
         level = np.empty(self.rows)
         level[problem.order] = self.curve.level(problem.numbers, problem.ids, self.rows)
@@ -263,7 +263,7 @@ class CurveMechanism(Mechanism):
         return mean, mean * np.sqrt(np.expm1(variance))
 
     def draw(self, columns: Columns, random: np.random.Generator, rows: int | None = None) -> Floats:
-        """Return random values: observed ones without parents; else the curve, with its uncertainty and errors."""
+        """Return random values: observed ones if there are no parents, else the curve's with uncertainty and errors."""
         if not self.parents:
             return np.asarray(random.choice(self.observed, 1 if rows is None else rows))
         inputs, level, uncertainty = self._levels(columns, rows)
@@ -280,7 +280,7 @@ class CurveMechanism(Mechanism):
         return np.asarray(np.exp(level + error))
 
     def _errors_at(self, shares: Floats) -> Floats:
-        """Return the quantiles of further runs' errors at these shares.
+        """Return the quantiles of the errors of further runs at the given shares.
 
         Of n runs, the kth smallest error exceeds the share k / (n + 1) of all further errors (Wilks, "Determination of
         sample sizes for setting tolerance limits", 1941); beyond the extremes, errors grow like Student's t.

@@ -51,7 +51,7 @@ class Power:
 
     @property
     def integer_bits(self) -> float:
-        """Section 7.2: "an integer value i requires log(i) bits"."""
+        """Bits of a whole-number exponent; section 7.2: "an integer value i requires log(i) bits"."""
         whole = not self.fitted and self.exponent == round(self.exponent)
         return math.log2(abs(self.exponent)) if whole else 0.0
 
@@ -170,7 +170,7 @@ class CurveFunction:
 
     @property
     def operations(self) -> int:
-        """Number of operations, without a coefficient; a reciprocal alone counts one, in a product it is a division."""
+        """Number of operations, without a coefficient; reciprocals alone need one more: 1 is divided by them."""
         reciprocal = bool(self.factors) and all(isinstance(one, Power) and one.is_reciprocal for one in self.factors)
         return sum(one.operations for one in self.factors) + max(len(self.factors) - 1, 0) + reciprocal
 
@@ -191,7 +191,7 @@ class CurveFunction:
 
     @cached_property
     def is_logarithm(self) -> bool:
-        """Whether the function is ln x, which makes e to its power a power of x."""
+        """Whether the function is ln x, so e to the power of a multiple of it is a power of x."""
         return len(self.factors) == 1 and isinstance(self.factors[0], Log)
 
     @cached_property
@@ -326,7 +326,7 @@ def compared_products(numbers: Mapping[str, Floats]) -> list[tuple[Power, ...]]:
 
 
 def _distinct(x: Floats) -> int:
-    """Return the number of distinct values; only in the first rows if these have more than a few."""
+    """Return the number of distinct values; count only the first rows if they already have more than a few."""
     first = len(np.unique(x[:200]))
     return first if first > _HIGHEST_DEGREE else len(np.unique(x))
 

@@ -182,7 +182,7 @@ def scan(
     fewest: int,
     best: Any,
 ) -> None:
-    """Find, for each of several steps, the thresholds at which it explains most of a residual.
+    """Find, for each of several steps, the thresholds at which it explains the largest part of a residual.
 
     Several jumps at one threshold are assumed to explain the sum of what each explains alone.
 

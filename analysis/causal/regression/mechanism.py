@@ -122,7 +122,7 @@ class Mechanism(Result):
     @property
     @abstractmethod
     def cells(self) -> tuple[Cell, ...]:
-        """The mechanism for each combination of discrete parents' values with its own numbers."""
+        """The mechanism for each combination of discrete parents' values that has its own numbers."""
 
     @property
     @abstractmethod
@@ -187,7 +187,7 @@ class Mechanism(Result):
 
     @abstractmethod
     def draw(self, columns: Columns, random: np.random.Generator, rows: int | None = None) -> list[Category] | Floats:
-        """Return a random value of the target for each row; see `predict`. Without parents, `rows` is their number."""
+        """Return a random value of the target for each row; see `predict`. Without parents, return `rows` values."""
 
     @abstractmethod
     def log_density(self, columns: Columns, values: Sequence[object] | Floats) -> Floats:
@@ -211,7 +211,7 @@ class Inputs:
         lengths = {len(values) for values in found.values()} - {1}
         if len(lengths) > 1:
             shown = ", ".join(f"{name} has {len(values)}" for name, values in found.items())
-            raise DataError(f"each parent needs one value, or as many as the others: {shown}")
+            raise DataError(f"each parent needs one value, or as many values as the other parents: {shown}")
         self.rows = rows if rows is not None else lengths.pop() if lengths else 1
         self._values = {name: values * self.rows if len(values) == 1 else values for name, values in found.items()}
         self.numbers = {name: _numbers(name, self._values[name]) for name in needed if name in numeric}

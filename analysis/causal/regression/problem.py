@@ -187,7 +187,7 @@ class State:
         return np.add.reduceat(explained, starts), np.add.reduceat(kept.astype(np.int64), starts)
 
     def extended(self, terms: Sequence[Term], replaced: Sequence[Term] = ()) -> State:
-        """Return the state with more terms; the new terms span those `replaced`, which are no longer encoded."""
+        """Return the state with more terms; these span the terms in `replaced`, which are no longer encoded."""
         problem = self.problem
         basis, residual = self.basis, self.residual
         if terms:
@@ -197,7 +197,7 @@ class State:
         return State(problem, kept_terms, basis, residual, bits)
 
     def _extend_basis(self, columns: Floats) -> tuple[Floats, Floats, NDArray[np.bool_], Floats]:
-        """Return basis and residual with more columns, which of these are independent, and what each explains."""
+        """Return basis and residual with more columns, which columns are independent, and how much each explains."""
         known = len(self.basis)
         basis = np.empty((known + len(columns), self.problem.rows))
         basis[:known] = self.basis
@@ -234,7 +234,7 @@ def make_problem(
     if errors != "proportional":
         level = np.ones(rows)
     elif level is None:
-        raise ValueError("proportional errors need weights: give level")
+        raise ValueError("proportional errors need weights: pass the argument level")
     spread = float(np.std(target)) * RESOLUTION
     # A target that does not vary has only rounding errors.
     floor = max(spread, float(np.abs(target).max()) * 1e-12, np.finfo(float).tiny ** 0.25) ** 2

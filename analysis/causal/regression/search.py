@@ -50,7 +50,7 @@ def share_values(state: State) -> State:
 
 
 def _share_coefficients(state: State, at: int) -> State | None:
-    """Return the state with one term's coefficients shared, and its thresholds if that is shorter; else None."""
+    """Return the state with one term's coefficients shared (and its thresholds, if that is shorter), or None."""
     problem, term = state.problem, state.terms[at]
     size = problem.cells.size(term.scope)
     if term.scope.groups or not _FEWEST <= size <= _MOST:
@@ -114,7 +114,7 @@ def _group_values(
 
 
 def _share_thresholds(rest: State, function: CurveFunction, scope: Scope) -> CurveFunction | None:
-    """Return the function with the best thresholds for each value of a scope; None if it has no such step."""
+    """Return the function with its step's best threshold for each value of a scope; None if there is no such step."""
     problem = rest.problem
     steps = [one for one in function.factors if isinstance(one, Step) and one.scope == scope.ungrouped]
     if len(steps) != 1:
@@ -246,7 +246,7 @@ class CurveSearch:
         return state
 
     def add_best_term(self, state: State, instead_of: Term | None = None) -> State | None:
-        """Return the shortest description with one more term, even if longer than without; None if none is usable."""
+        """Return the shortest description with one more term, even if longer than before; None if no term is usable."""
         further = self._candidates.further(state, instead_of)
         best, promised = self._candidates.best(state, self._candidates.options)
         if further is not None:
@@ -311,7 +311,7 @@ def shortest_state(kinds: Sequence[Errors], problem_of: Callable[..., CurveProbl
 
 
 def _reweight(state: State) -> State:
-    """Refit proportional errors by iterated weights, the terms unchanged; other errors need none."""
+    """Refit a state with proportional errors by iterated weights, with the same terms; return others unchanged."""
     if state.problem.errors != "proportional" or state.exact:
         return state
     for _ in range(_WEIGHINGS):

@@ -111,7 +111,7 @@ class _TableSearch:
         return best
 
     def _best_cut(self, cells: Codes, x: Floats, order: Codes) -> float | None:
-        """Return the cut of a continuous parent, in all cells, that shortens the table most; None if none can."""
+        """Return the cut of a continuous parent, in all cells, that shortens the table most; None if no cut does."""
         rows = len(self.target)
         lengths = np.empty(rows)
         sizes = (int(cells.max()) + 1, self.categories)

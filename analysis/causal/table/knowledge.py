@@ -210,7 +210,7 @@ class Knowledge:
             reason = "given by a definition" if self.is_definitional(source, target) else "required"
             if why := self._why_not(source, target):
                 raise DataError(
-                    f"the edge from {source} to {target} is {reason} but impossible: {why}; remove one rule"
+                    f"the edge from {source} to {target} is {reason} but impossible: {why}; remove one of the two rules"
                 )
         if circle := _circle(self._required):
             raise DataError(f"required edges form a cycle: {' → '.join(circle)}; remove one of these edges")
@@ -228,7 +228,7 @@ def _names(given: Iterable[str], what: str) -> tuple[str, ...]:
         if not isinstance(name, str):
             raise DataError(f"{what} must be a list of names; {name!r} is not a name")
         if found.count(name) > 1:
-            raise DataError(f"{what} names {name} twice: remove one")
+            raise DataError(f"{what} names {name} twice: name it only once")
     return found
 
 
@@ -247,7 +247,9 @@ def _numbered(tiers: Sequence[Sequence[str]]) -> dict[str, int]:
     for number, tier in enumerate(tiers):
         for name in tier:
             if name in found:
-                raise DataError(f"{name} is in tier {found[name] + 1} and in tier {number + 1}: keep it in one")
+                raise DataError(
+                    f"{name} is in tier {found[name] + 1} and in tier {number + 1}: keep it in only one tier"
+                )
             found[name] = number
     return found
 

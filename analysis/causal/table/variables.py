@@ -90,7 +90,10 @@ def too_many_categories(column: pl.Series, distinct: int) -> str:
         return ""
     if distinct == len(column):
         return "text that differs in every row, like names of rows"
-    return f"text with {distinct} distinct values in {len(column)} rows; convert it if the values are numbers"
+    return (
+        f"text with too many distinct values ({distinct} in {len(column)} rows); convert the column if its values are "
+        "numbers"
+    )
 
 
 def inferred_kind(column: pl.Series, distinct: int, most_categories: int) -> tuple[Kind, str]:

@@ -241,5 +241,6 @@ def require_one_unit(traces: Iterable[EventTrace]) -> None:
     if len(named) > 1:
         units = " and ".join(f"{name} in {unit}" for unit, name in named.items())
         raise DataError(
-            f"the traces have different units of time ({units}): give both in the same unit, or set `unit` for reading"
+            f"the traces have different units of time ({units}): give traces in the same unit, or "
+            "set `unit` when you read the logs"
         )

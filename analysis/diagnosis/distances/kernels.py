@@ -194,7 +194,7 @@ def _most_before(tree: Any, column: int) -> Any:
 
 @compilable
 def _raise_from(tree: Any, column: int, most: int) -> None:
-    """Raise the maxima in a Fenwick tree from a column on to at least `most`."""
+    """Raise the maxima in a Fenwick tree to at least `most`, from a column on."""
     at = column + 1
     while at < len(tree) and tree[at] < most:
         tree[at] = most
@@ -212,7 +212,7 @@ def sparse(
     band: Any,
     ordered: bool,
 ) -> Any:
-    """Compute s(rows, j) for j = 0 … columns from matching cells only: int64, shape (columns + 1,)."""
+    """Compute the savings s(rows, j) for j = 0 … columns from matching cells only: int64, shape (columns + 1,)."""
     rows, columns = len(kinds), len(other_kinds)
     columns_of, starts = _columns_by_type(other_kinds, kinds.max() + 1)
     values_of = other_values[columns_of]
@@ -245,7 +245,7 @@ def sparse(
 
 
 def useful_matches(kinds: Any, values: Any, reach: Any, other_kinds: Any, other_values: Any) -> Any:
-    """Count cells of equal types, and those that save cost; columns must be sorted by type, then by value."""
+    """Count cells of equal types, and those of them that save cost; columns must be sorted by type, then by value."""
     matching, useful = 0, 0
     for row in range(len(kinds)):
         begin, end = _bounds(other_kinds, kinds[row], kinds[row])

@@ -170,7 +170,7 @@ class TemporalDistance(EventDistance):
     _weights: Mapping[EventType, float]
 
     def script(self) -> EditScript:
-        """Return operations with the cost `total`, in twice the distance's time and in memory linear in the traces.
+        """Return operations that cost `total`; this takes twice the distance's time, and memory linear in the traces.
 
         Raises
         ------
@@ -179,8 +179,8 @@ class TemporalDistance(EventDistance):
         """
         if self._path is None:
             raise DataError(
-                'no edit script: only single plugins were compared. Leave out per_plugin="only", or compare '
-                "trace.of(plugin)"
+                'there is no edit script, because only single plugins were compared: omit per_plugin="only", or '
+                "compare trace.of(plugin)"
             )
         matches = best_matches(self._path)
         cells = self._path.cells

@@ -138,7 +138,7 @@ class Crash(Kind):
 
 
 def played_by_all(comparison: Comparison) -> float:
-    """Return the share that all streams played if the run broke off; else 1."""
+    """Return the smallest played share of any stream; 1 if the run did not break off."""
     return min(comparison.played.values(), default=1.0) if Crash().find(comparison) is not None else 1.0
 
 
@@ -149,7 +149,7 @@ def _reached(comparison: Comparison) -> float:
 
 
 def _shortest_of_references(comparison: Comparison) -> float:
-    """Return the share of the references' length below which a run is too short: 1 less twice their differences."""
+    """Return the share of the references' length below which a run is too short: 1 minus twice their differences."""
     lengths = [one.trace.duration for one in comparison.references]
     noise = (max(lengths) - min(lengths)) / max(lengths) if len(lengths) > 1 else 0.05
     return 1 - 2 * noise - 0.01

@@ -217,7 +217,7 @@ class SlowStreaming(_Delay):
         return float(self._late(comparison).max())
 
     def _late(self, comparison: Comparison) -> Floats:
-        """Return the least late stream's delay relative to its smallest one so far: shape (points,) [ticks]."""
+        """Return the least late stream's delay relative to its smallest delay so far: shape (points,) [ticks]."""
         reached = played_by_all(comparison)
         late = []
         for stream in comparison.streams:

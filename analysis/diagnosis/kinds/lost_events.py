@@ -120,7 +120,7 @@ class LostEvents(Kind):
         return share, share * float(np.median(expected))
 
     def _carried(self, comparison: Comparison, lost: float) -> Floats:
-        """Return each type's missing or new occurrences if they are about as many as were lost: shape (types,).
+        """Return each type's missing or new occurrences; 0 unless they are about as many as were lost: shape (types,).
 
         Other numbers are left out: a loss can put an element into a different state, which it logs hundreds of times.
         """

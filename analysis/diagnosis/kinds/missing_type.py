@@ -81,13 +81,13 @@ class MissingType(Kind):
         )
 
     def cannot_tell(self, comparison: Comparison) -> str:
-        """Return a reason if there are too few references, or what explains missing types."""
+        """Return a reason if there are too few references, or if something else would explain missing types."""
         if len(comparison.references) < _REFERENCES:
             return f"{_REFERENCES} or more references are needed to show which event types every good run has"
         if levels := _levels_left_out(comparison):
             return (
-                f"the trace has no events of level {' and '.join(levels)}, as if recorded in less detail; this would "
-                "explain missing event types"
+                f"the trace has no events of level {' and '.join(levels)}, as if it were recorded in less detail; this "
+                "would explain missing event types"
             )
         if Crash().find(comparison) is not None:
             return "a crash or truncation would explain missing event types"

@@ -76,7 +76,7 @@ class Contrasts:
 
     @cached_property
     def _left_out(self) -> Floats:
-        """Blocks of each reference less the median of the others: shape (measures, references, blocks)."""
+        """Blocks of each reference minus the median of the others: shape (measures, references, blocks)."""
         references = self.blocks[:, :-1]
         others = [np.median(np.delete(references, left, axis=1), axis=1) for left in range(self.references)]
         return references - np.stack(others, axis=1)
@@ -126,7 +126,7 @@ def paces(comparison: Comparison) -> Contrasts | None:
 
 
 def shares(all_paces: Contrasts) -> Contrasts | None:
-    """Return slowdowns of types relative to the other types of their run, as its machine may be slow; None if few."""
+    """Return slowdowns of types relative to a run's other types, because its machine may be slow; None if few types."""
     waits = [place for place, one in enumerate(all_paces.measures) if one.is_wait]
     if len(waits) < _PEERS:
         return None
@@ -187,7 +187,7 @@ def _edges(events: int) -> NDArray[np.int64]:
 
 
 def _contrasts(blocks: Floats) -> Floats:
-    """Return the median of each stretch less the upper quartile of the rest: shape (…, stretches).
+    """Return the median of each stretch minus the upper quartile of the rest: shape (…, stretches).
 
     Both ignore short bursts. The quartile also ignores a fast half of the rest, which does not make a stretch slow.
     """
@@ -314,7 +314,8 @@ class SlowPhase(Kind):
             return f"{_REFERENCES} or more references are needed to show how much stretches of good runs differ"
         if paces(comparison) is None:
             return (
-                f"no event type occurs {OFTEN} times or more throughout the run, as often in the trace as in references"
+                f"no event type occurs throughout the run, {OFTEN} times or more, and as often in the trace as in the "
+                "references"
             )
         return ""
 

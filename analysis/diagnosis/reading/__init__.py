@@ -163,8 +163,9 @@ def _require_one_run(log: ScannedLog, chosen: LogFormat, options: ReadOptions) -
         first = reading.first_bad_lines[:3]
         shown = "; ".join(f"{source}:{bad.number}: {bad.fault} ({bad.text[:60]!r})" for bad in first)
         raise DataError(
-            f"{source}: {without_event:,} of {filled:,} lines contain no event, more than {options.most_bad:.0%}."
-            f" {shown or 'They continue messages'}. Check the format, or allow more of these lines (most_bad)"
+            f"{source}: {without_event:,} of {filled:,} lines contain no event, more than the allowed "
+            f"{options.most_bad:.0%}. {shown or 'These lines continue messages'}. Check the format, or allow more "
+            "lines without an event (most_bad)"
         )
     if not len(log.times):
         left_out = "it contains only comments or a header"
@@ -176,12 +177,12 @@ def _require_one_run(log: ScannedLog, chosen: LogFormat, options: ReadOptions) -
     if log.second_run_line:
         raise DataError(
             f"{source}:{log.second_run_line}: a second run begins in this log, after a pipeline had run: give one log "
-            "for each run or, if the runs are different processes, choose one (process)"
+            "for each run or, if the runs are different processes, choose a process with `process`"
         )
     if len(log.processes) > 1:
         listed = ", ".join(f"{number} from line {line:,} on" for number, line in log.processes)
         raise DataError(
-            f"{source}: several processes wrote this log ({listed}), each with its own clock: choose one (process)"
+            f"{source}: several processes wrote this log ({listed}), each with its own clock: choose one with `process`"
         )
     line, delay = log.backwards
     if line:

@@ -382,7 +382,7 @@ def line_scanner(parse: Any, role_of: Any = None) -> Any:  # noqa: PLR0915  the 
 
 @compiled
 def renumber(events: Any, type_of: Any, number_of: Any, order: Any) -> Integer:
-    """Replace the type numbers of events, in place, with numbers in order of first occurrence; return how many types.
+    """Renumber the types of events in place, in order of first occurrence; return the number of types.
 
     `type_of` has the type of each number in the log; two numbers may have the same type. `number_of` has -1 for each
     type and is overwritten with its new number; `order` is overwritten with the type of each new number.

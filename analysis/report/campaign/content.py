@@ -253,7 +253,7 @@ def to_json(content: ReportContent) -> dict[str, Any]:
 
 
 def _levels(changes: Sequence[TotalChange]) -> list[dict[str, Any]]:
-    """Return changes of totals in the format from before totals had verdicts, for programs that read `levels`."""
+    """Return changes of totals in the format used before totals had verdicts, for programs that read `levels`."""
     return [
         {
             "metric": change.metric,

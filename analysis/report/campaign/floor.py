@@ -1,4 +1,4 @@
-"""The section on the noise floor: what more or fewer runs would show."""
+"""Section on the noise floor: the smallest changes that more or fewer runs would show."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def floor_section(content: ReportContent, blocks: Blocks) -> Html | None:
-    """Return the section on the noise floor; None where nothing was compared."""
+    """Return the section on the noise floor; None if nothing was compared."""
     floor = content.floor
     if floor is None or not floor.resolutions:
         return None
@@ -24,8 +24,8 @@ def floor_section(content: ReportContent, blocks: Blocks) -> Html | None:
         "Noise floor",
         tag(
             "p",
-            "The smallest change that n runs of each side can show on this host, from how runs varied. Smaller changes "
-            "stay undecided, whatever the program does.",
+            "The noise floor is the smallest change that n runs of each side of a comparison can show on this host. It "
+            "is computed from how the runs varied. Smaller changes stay undecided, whatever the program does.",
         ),
         tag("ul", [tag("li", f"{said[0].upper()}{said[1:]}."), *(tag("li", text) for text in sentences(floor))]),
         shown(blocks),

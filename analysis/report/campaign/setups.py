@@ -44,7 +44,7 @@ def setups_sentence(found: Sequence[ConfigurationResult], content: ReportContent
         elif result.verdict == "shifted":
             lead = (
                 f"the metrics of {first} and {name} do not correlate alike: {_how_many(result)}, and more runs would "
-                f"show whether by more than {tolerance}"
+                f"show whether they differ by more than {tolerance}"
             )
         else:
             lead = f"it is undecided whether the metrics of {first} and {name} correlate alike: {_how_many(result)}"
@@ -75,7 +75,7 @@ def setup_meaning(result: ConfigurationResult) -> str:
     if result.verdict == "shifted":
         return "There is a difference, but these runs do not show whether it exceeds the tolerance."
     if result.verdict == "undecided":
-        return "No difference was shown, but these runs cannot exclude one larger than the tolerance."
+        return "No difference was shown, but these runs cannot exclude a difference larger than the tolerance."
     if inner and outer:
         return (
             f"Its metrics correlate differently from {first}'s, and its runs cannot be compared with {first}'s runs "
@@ -95,5 +95,5 @@ def setup_advice(result: ConfigurationResult) -> tuple[str, ...]:
         f"If a tool is attached in {name}: the tool changes what it observes, so do not use correlations of its runs.",
     ]
     if result.check_verdict("inner") == "unperturbed":
-        said.append("Within a run, both agree; only the correlations across aligned runs differ.")
+        said.append("Within a run, both set-ups agree; only the correlations across aligned runs differ.")
     return tuple(said)

@@ -242,7 +242,7 @@ def campaign_sentence(found: Sequence[ConfigurationResult], content: ReportConte
     elif names["shifted"]:
         lead = (
             f"No change beyond the tolerance was shown, but {_are(names.pop('shifted'), 'shifted')}: correlations "
-            "changed, and more runs would show whether by more than the tolerance"
+            "changed, and more runs would show whether they changed by more than the tolerance"
         )
     else:
         lead = f"No perturbation was shown, but {listing(names.pop('undecided'))} remained undecided"
@@ -272,7 +272,7 @@ def check_sentence(result: ConfigurationResult, check: str) -> str:
 _MEANS: Mapping[VerdictName, str] = {
     "unperturbed": "Its metrics can be collected together, and its runs can be compared with other runs.",
     "shifted": "A change was shown, but these runs do not show whether it exceeds the tolerance.",
-    "undecided": "No change was shown, but these runs cannot exclude one larger than the tolerance.",
+    "undecided": "No change was shown, but these runs cannot exclude a change larger than the tolerance.",
 }
 
 

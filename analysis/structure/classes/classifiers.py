@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unperturbed.analysis.structure.classes.scaling import RESOLUTION, FloatArray
+from unperturbed.common.wording import counted
 from unperturbed.errors import DataError
 
 _GAP = 0.2
@@ -50,7 +51,7 @@ def class_names(centres: FloatArray, metrics: Sequence[str]) -> tuple[str, ...]:
 
 
 def _levels(column: FloatArray) -> tuple[str, ...]:
-    """Return the level of each class in one metric; levels are separated by the widest gaps, at most two."""
+    """Return the level of each class in one metric; the widest gaps, at most two, separate levels."""
     ordered = np.sort(column)
     gaps = np.diff(ordered)
     wide = np.flatnonzero(gaps > max(_GAP * (ordered[-1] - ordered[0]), _LEAST_GAP))
@@ -204,9 +205,10 @@ class GivenClasses(Classes):
         labels = [self._label(element, position) for position, element in enumerate(values)]
         missing = next((place for place, label in enumerate(labels) if label not in self.numbers), None)
         if missing is not None:
+            known = ", ".join(map(str, self.numbers))
             raise DataError(
-                f"the class of element {missing} is {labels[missing]!r}: "
-                f"use {', '.join(map(str, self.numbers)) or 'a map with classes'}"
+                f"element {missing} has the unknown class {labels[missing]!r}: "
+                f"use {f'one of {known}' if known else 'a map with classes'}"
             )
         return np.array([self.numbers[label] for label in labels], np.int32)
 
@@ -222,12 +224,13 @@ class GivenClasses(Classes):
             ) from error
         if self.others is None:
             raise DataError(
-                f"element {position}, {element!r}, has no class in the given map: add the element, or give a function"
+                f"element {position}, {element!r}, has no class in the given map: add the element to the "
+                "map, or give a function"
             )
         return tuple(self.numbers)[self.others]
 
     def describe(self) -> tuple[str, ...]:
-        """Return a line for each class: its letter, its name, and its number of different elements in a mapping."""
+        """Return a line for each class: its letter, its name and, in a mapping, its number of different elements."""
         lines = super().describe()
         if not isinstance(self.class_map, Mapping):
             return lines
@@ -246,7 +249,7 @@ def classes_of_map(class_map: ClassMap, elements: Iterable[Any]) -> GivenClasses
     if labels and all(isinstance(label, int) for label in labels):
         wrong = next((label for label in labels if not 0 <= label <= MOST_NUMBER), None)
         if wrong is not None:
-            raise DataError(f"class {wrong} is not between 0 and {MOST_NUMBER}: use smaller numbers, or names")
+            raise DataError(f"class {wrong} is not between 0 and {MOST_NUMBER}: use numbers in this range, or names")
         labels = list(range(max(labels) + 1))
     return GivenClasses(class_map, {label: number for number, label in enumerate(dict.fromkeys(labels))})
 
@@ -255,7 +258,9 @@ def _plain_label(label: Any, position: int) -> Any:
     """Return a label, with numpy's integers converted to Python's."""
     plain = int(label) if isinstance(label, (np.integer, bool, np.bool_)) else label
     if not isinstance(plain, Hashable):
-        raise DataError(f"the class of element {position} is {label!r}: give a number, a text or a tuple")
+        raise DataError(
+            f"element {position} has the class {label!r}, which is not hashable: give a number, a text or a tuple"
+        )
     return plain
 
 
@@ -317,7 +322,7 @@ def range_bands(values: FloatArray, request: Ranges, metric: str, per: str | Non
     if low == high and request.low is None and request.high is None:
         return BandClasses(np.zeros(0), metric, per)
     if not low < high:
-        raise DataError(f"ranges from {low:g} to {high:g} are empty: give a lower bound below the upper bound")
+        raise DataError(f"the range from {low:g} to {high:g} is empty: give a lower bound below the upper bound")
     return BandClasses(np.linspace(low, high, request.count + 1)[1:-1], metric, per)
 
 
@@ -334,18 +339,19 @@ def metric_rows(values: ArrayLike, metrics: Sequence[str]) -> FloatArray:
     except (TypeError, ValueError) as error:
         raise DataError(f"values are not numbers ({error}): give float values of shape (n,) or (n, metrics)") from error
     if rows.ndim not in (1, 2):
-        raise DataError(f"values have the shape {rows.shape}: give the shape (n,) or (n, metrics)")
+        raise DataError(f"values have the shape {rows.shape}: give values of the shape (n,) or (n, metrics)")
     rows = rows.reshape(len(rows), -1 if rows.size else len(metrics))
     if rows.shape[1] != len(metrics):
         raise DataError(
-            f"values have {rows.shape[1]} columns, but the classes need {len(metrics)} ({', '.join(metrics)}): give "
-            "the same metrics"
+            f"values have {counted(rows.shape[1], 'column')}, but the classes need {len(metrics)} "
+            f"({', '.join(metrics)}): give one column for each of these metrics"
         )
     wrong = np.argwhere(~(np.abs(rows) <= _LARGEST))
     if len(wrong):
         row, column = (int(index) for index in wrong[0])
         more = f" (further unusable values: {len(wrong) - 1})" if len(wrong) > 1 else ""
         raise DataError(
-            f"{metrics[column]} of element {row} is {rows[row, column]}{more}: drop or replace it before classification"
+            f"{metrics[column]} of element {row} is {rows[row, column]}{more}: drop the element, or replace the "
+            "value, before classification"
         )
     return rows

@@ -146,8 +146,11 @@ def read_elements(source: Source, *, metrics: Sequence[str] | None, per: str | N
     array = _as_array(source)
     if not isinstance(array, np.ndarray):
         if metrics is not None:
-            such = f" ({array[0]!r})" if array else ""
-            raise DataError(f"elements that are not numbers{such} cannot be classified by {', '.join(metrics)}")
+            such = f" (such as {array[0]!r})" if array else ""
+            raise DataError(
+                f"elements that are not numbers{such} cannot be classified by {', '.join(metrics)}: give numbers, or "
+                "classify without metrics"
+            )
         return Elements(array, None, are_accesses=True)
     columns = ["value"] if array.ndim < 2 else [f"metric {column}" for column in range(array.shape[-1])]
     names = tuple(columns if metrics is None else metrics)
@@ -188,7 +191,7 @@ def _as_array(source: ArrayLike | Iterable[Any]) -> NDArray[Any] | list[Any]:
     if all(isinstance(item, (list, np.ndarray)) for item in items):
         widths = sorted({len(item) for item in items})
         if len(widths) > 1:
-            raise DataError(f"rows have {widths[0]} to {widths[-1]} values: give the same number in each row")
+            raise DataError(f"rows have {widths[0]} to {widths[-1]} values: give the same number of values in each row")
         return np.array(items, dtype=np.float64)
     return items
 

@@ -246,7 +246,7 @@ def _spread_points(values: FloatArray, most: int, rng: np.random.Generator) -> F
 
 
 def _least_separated(values: FloatArray, labels: Labels, clusters: Clusters) -> tuple[float, tuple[int, int]]:
-    """Return the bits of the shallowest valley between two classes, and the two; without a valley, the nearest two."""
+    """Return the bits of the shallowest valley between classes, and both classes; without a valley, the nearest two."""
     turned, centres = values @ clusters.axes, clusters.centres @ clusters.axes
     members = [turned[labels == one] for one in range(len(clusters))]
     medians = [median_of_rows(values) for values in members]
@@ -299,7 +299,7 @@ def valley_bits(one: FloatArray, other: FloatArray, variances: FloatArray, way: 
 def _refine(
     values: FloatArray, labels: Labels, floor: Floor, rounds: int, *, keep: bool = False
 ) -> tuple[Clusters, Labels]:
-    """Alternately fit classes and reassign values; return the best partition. `keep` stops before a class is empty."""
+    """Alternately fit classes and reassign values; return the best partition. `keep`: stop before a class is empty."""
     best: tuple[Clusters, Labels] | None = None
     for _ in range(rounds):
         _, labels = np.unique(labels, return_inverse=True)  # a class may have become empty

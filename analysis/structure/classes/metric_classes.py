@@ -74,7 +74,7 @@ class Labelling:
 
 
 def transition_bits(labels: Labels, classes: int) -> FloatArray:
-    """Return the bits of changes between classes (or none), from their frequencies: shape (classes, classes)."""
+    """Return the bits of each change of class, and of no change, from their frequencies: shape (classes, classes)."""
     seen = np.full((classes, classes), 0.5)  # Krichevsky and Trofimov's estimate
     np.add.at(seen, (labels[:-1], labels[1:]), 1)
     bits: FloatArray = -np.log2(seen / seen.sum(axis=1, keepdims=True))
@@ -82,7 +82,7 @@ def transition_bits(labels: Labels, classes: int) -> FloatArray:
 
 
 def label_independently(clusters: Clusters, scaled: FloatArray, informative: NDArray[np.bool_]) -> Labelling:
-    """Give each element the class in which it takes the fewest bits; too short elements get the preceding class."""
+    """Give each element the class with the fewest bits; elements that are too short get the preceding class."""
     costs = _costs(clusters, scaled, informative)
     labels = np.argmin(costs + clusters.class_bits(), axis=1)
     known = np.flatnonzero(informative)
@@ -265,7 +265,7 @@ class MetricClasses(Classes):
 
 
 def metric_classes(rates: Rates, *, count: int | None, smooth: bool, mixtures: bool, seed: int) -> MetricClasses:
-    """Find classes of a run's elements, at least one of which must be informative.
+    """Find classes of a run's elements; at least one element must be informative.
 
     `count`: Number of classes; None for the number that takes the fewest bits.
     `smooth`: Whether a change of class has a cost (`label_jointly`); otherwise elements are classified independently.

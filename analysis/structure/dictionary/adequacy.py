@@ -217,7 +217,7 @@ def judge_encoded(encoded: Encoded, bound: Bound | None, null: Null) -> Adequacy
         given = float(bound(size) if callable(bound) else bound)
         if math.isnan(given):
             raise ValueError(
-                f"the bound for a sequence of {size} symbols is NaN: give a number of insertions and deletions"
+                f"the bound for a sequence of {size} symbols is NaN: give it as a number of insertions and deletions"
             )
         return Adequacy(cost, given, bool(encoded.words) and cost <= given)
     costs = null_costs(encoded, null)
@@ -267,7 +267,7 @@ def _relearned_cost(encoded: Encoded, rng: np.random.Generator) -> float:
 
 
 class _NullSearch:
-    """Search for windows of a sequence that give a small J as words."""
+    """Search for windows of a sequence that, used as words, give a small J."""
 
     def __init__(self, encoded: Encoded, rng: np.random.Generator, candidates: int) -> None:
         self.encoded, self.rng, self.candidates = encoded, rng, candidates

@@ -275,7 +275,7 @@ def _dissimilar(words: Sequence[Codes], most: int) -> list[Codes]:
 
 
 def learn_words(encoded: Encoded, *, longest: int, seed: int, observe: Callable[[Cover], None]) -> Cover:
-    """Search words that give an encoded sequence a short description; its own words are not used.
+    """Search for words that give an encoded sequence a short description; its own words are not used.
 
     In a long sequence, words are searched first in a sample and then, starting from these, in the whole sequence.
     `observe` is called with each intermediate cover.

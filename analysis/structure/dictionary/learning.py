@@ -243,7 +243,7 @@ def learn_monotone(
     limits: dict[str, Any] = {"longest": longest, "most_rounds": most_rounds, "literal": literal}
     for start in starts(encoded, words=words, thetas=thetas, random_starts=random_starts, longest=longest, seed=seed):
         if not len(powers):
-            raise ValueError("powers is empty: give one or more")
+            raise ValueError("`powers` is empty: give one or more powers")
         found = min((alternate(encoded, start, power, **limits) for power in powers), key=lambda one: one.bits.total)
         adequacy = judge(found.decomposition)
         if best is None or adequacy.is_adequate or found.bits.total < best[0].bits.total:
@@ -251,7 +251,7 @@ def learn_monotone(
         if adequacy.is_adequate or not len(encoded.codes):
             break
     if best is None:
-        raise ValueError("no starting point: give `words`, `thetas` or `random_starts`")
+        raise ValueError("there is no starting point: give `words`, `thetas` or `random_starts`")
     found, adequacy = best
     return Dictionary(
         words=found.decomposition.dictionary,

@@ -132,7 +132,7 @@ def _checked(distances: ArrayLike) -> NDArray[np.float64]:
     ):
         if wrong.any():
             row, column = (int(index) for index in np.argwhere(wrong)[0])
-            raise DataError(f"the distance from {row} to {column} is {matrix[row, column]}: {what}")
+            raise DataError(f"the distance from segment {row} to segment {column} is {matrix[row, column]}: {what}")
     return matrix
 
 
@@ -241,7 +241,7 @@ def starts(
     longest: int = 32,
     seed: int = 0,
 ) -> Iterator[Start]:
-    """Yield first decompositions: over given words (if any), then by the window at each θ, then by random cuts."""
+    """Yield first decompositions: over given words (if any), then by a window at each θ, then by random cuts."""
     given = list(words)
     if given:
         found = decompose(encoded.decode(encoded.codes), given)
@@ -300,7 +300,7 @@ def _kernel_words(segments: list[_Codes], power: float, *, literal: bool) -> tup
     if len(compared) > _MOST_SEGMENTS:
         raise DataError(
             f"{len(compared):,} different segments exceed the limit of {_MOST_SEGMENTS:,} for comparing all pairs: use "
-            "the method by description length, or a shorter sequence"
+            'method="description_length", or a shorter sequence'
         )
     members = kernel(indel_distances(compared), power).members
     return tuple(sorted({compared[member] for member in members.tolist()}))

@@ -121,8 +121,8 @@ static int load_papi(void)
     for (unsigned i = 0; i < sizeof versions / sizeof *versions && version <= 0; i++)
         version = papi.init(versions[i]);
     if (version <= 0) {
-        const char *reason =
-            version == PAPI_EINVAL ? "this PAPI is none of 5.7, 6.0, 7.0, 7.1 and 7.2" : papi.explain(version);
+        const char *reason = version == PAPI_EINVAL ? "unsupported PAPI version: use one of 5.7, 6.0, 7.0, 7.1 and 7.2"
+                                                    : papi.explain(version);
         answer("library", "", reason ? reason : "PAPI_library_init fails", version, "PAPI_library_init", "");
         return state;
     }

@@ -192,7 +192,8 @@ static int load(struct unperturbed_header *header)
     for (unsigned i = 0; i < sizeof versions / sizeof *versions && version <= 0; i++)
         version = papi.init(versions[i]);
     if (version == PAPI_EINVAL)
-        return failed(header, version, "PAPI_library_init", "this PAPI is none of 5.7, 6.0, 7.0, 7.1 and 7.2");
+        return failed(header, version, "PAPI_library_init",
+                      "unsupported PAPI version: use one of 5.7, 6.0, 7.0, 7.1 and 7.2");
     if (version <= 0)
         return refused(header, version, "PAPI_library_init");
     papi.version = version;

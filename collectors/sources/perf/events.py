@@ -41,7 +41,7 @@ _KINDS = {
 
 
 def _fields(declarations: str) -> list[tuple[str, Any]]:
-    """Return the fields of a C structure in the form that ctypes expects; `text` is a pointer to characters."""
+    """Return the fields of a C structure in the form that ctypes expects; type `text` is a pointer to characters."""
     found = re.findall(r"(\w+) (\w+)(?:\[(\d+)\])?;", declarations)
     return [(name, _KINDS[kind] * int(length) if length else _KINDS[kind]) for kind, name, length in found]
 

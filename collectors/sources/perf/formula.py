@@ -211,7 +211,7 @@ def literal_value(text: str, root: Path = Path("/")) -> float:
     """Return the value of a literal on this host; case does not matter, because older tables have `#SMT_on`."""
     found = _LITERALS.get(text.casefold())
     if found is None:
-        raise SpecError(f"unknown literal {text}; supported: {', '.join(_LITERALS)}")
+        raise SpecError(f"unknown literal {text}; the supported literals are {', '.join(_LITERALS)}")
     value = found(root)
     if value is None:
         raise SpecError(f"its formula needs {text}, which the kernel does not report on this host")

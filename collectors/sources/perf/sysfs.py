@@ -93,7 +93,7 @@ def pmus(root: Path = Path("/")) -> dict[str, Pmu]:
 
 
 def own_core(root: Path = Path("/")) -> Pmu | None:
-    """Return the PMU of the kind of core that this process is confined to; None if it is not, or all are alike."""
+    """Return the PMU of the kind of core that this process is confined to; None if it is not confined to one kind."""
     kinds = _kinds(root)
     if len(kinds) < 2:
         return None
@@ -104,7 +104,7 @@ def own_core(root: Path = Path("/")) -> Pmu | None:
 
 
 def confinement(root: Path = Path("/")) -> str:
-    """Return advice on confining a program to one kind of core; empty if it is confined, or all are alike."""
+    """Return advice on confining a program to one kind of core; empty if it is confined, or there is only one kind."""
     kinds = _kinds(root)
     if len(kinds) < 2 or own_core(root) is not None:
         return ""
@@ -145,7 +145,7 @@ def encode(pmu: Pmu, terms: str) -> tuple[int, int, int]:
             field, bits = key, number
         else:
             raise SpecError(
-                f"PMU {pmu.name} has no term {key!r}; its terms: {', '.join(sorted(pmu.formats)) or 'none'}"
+                f"PMU {pmu.name} has no term {key!r}; it has these terms: {', '.join(sorted(pmu.formats)) or 'none'}"
             )
         if field not in configs or bits >> 64:
             width = pmu.formats.get(key, "64 bits")
@@ -235,7 +235,7 @@ def _tracing(root: Path) -> Path:
         except PermissionError:
             raise HostError(_UNREADABLE) from None
         return root / place
-    raise HostError("tracepoints need tracefs, which is not mounted: mount -t tracefs tracefs /sys/kernel/tracing")
+    raise HostError("tracepoints need tracefs, which is not mounted; run: mount -t tracefs tracefs /sys/kernel/tracing")
 
 
 SLOTS = "slots"

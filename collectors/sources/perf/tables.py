@@ -63,7 +63,7 @@ class PerfTables:
     events: Mapping[str, tuple[TableEvent, ...]] = field(default_factory=dict)  # The events by name in lower case
 
     def named(self, name: str) -> tuple[PerfMetric, ...]:
-        """Return the metrics with a name; case is ignored only if no name matches exactly."""
+        """Return the metrics with the given name; case is ignored only if no name matches exactly."""
         exact = tuple(metric for metric in self.metrics if metric.name == name)
         return exact or tuple(metric for metric in self.metrics if metric.name.casefold() == name.casefold())
 
@@ -166,7 +166,7 @@ def parse_text(text: str) -> PerfTables:
 
 
 def _paragraphs(text: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield each line indented by less than five spaces, with the lines below it that are indented more."""
+    """Yield each line indented by fewer than five spaces, with the lines below it that are indented more."""
     head, body = "", list[str]()
     for line in text.splitlines():
         if line.startswith("     "):

@@ -170,7 +170,7 @@ class _Translation:
         if text in _NO_EVENT:
             raise _Untranslated(f"its formula needs {text}, {_NO_EVENT[text]}")
         if "?" in text:
-            raise _Untranslated(f"its formula needs {text}, and only perf can fill in the parameter")
+            raise _Untranslated(f"its formula needs {text}, whose parameter only perf can fill in")
         pmu, slash, rest = text.partition("/")
         terms, mode = rest.rsplit("/", 1) if slash and "/" in rest else (rest, "")
         if not slash:

@@ -44,9 +44,16 @@ class Command:
             help="dtw (default): dynamic time warping; milestones: interpolation between the anchor's milestones; "
             "paper: dynamic time warping as in the paper, without penalty, guide, repair or even pace",
         )
-        add("--anchor", metavar="COUNTER", help="counter of deterministic milestones that the path must pass through")
         add(
-            "--anchors", type=int, metavar="N", help="use at most N milestones, preferably in flat parts (default: all)"
+            "--anchor",
+            metavar="COUNTER",
+            help="counter whose milestones are deterministic; the path must pass through them",
+        )
+        add(
+            "--anchors",
+            type=int,
+            metavar="N",
+            help="use at most N milestones of --anchor, preferably in flat stretches of the runs (default: all)",
         )
         add(
             "--penalty",
@@ -122,11 +129,11 @@ def _named_by_spec(a: Trace, b: Trace, arguments: argparse.Namespace) -> tuple[s
 
 def _refuse(arguments: argparse.Namespace) -> None:
     if arguments.method == "paper" and arguments.penalty is not None:
-        raise SpecError("--penalty cannot be used with --method paper: the paper has no penalty")
+        raise SpecError("--penalty cannot be used with --method paper: the paper's method has no penalty")
     if arguments.penalty is not None and not 0 <= arguments.penalty < float("inf"):
         raise SpecError(f"--penalty {arguments.penalty:g}: give a number, 0 or more")
     if arguments.anchors is not None and not arguments.anchor:
-        raise SpecError("--anchors limits the milestones of --anchor: give --anchor too")
+        raise SpecError("--anchors has no effect without --anchor: give --anchor too")
     if arguments.anchors is not None and arguments.anchors < 0:
         raise SpecError(f"--anchors {arguments.anchors}: give a number, 0 or more")
     if arguments.html:
@@ -151,7 +158,7 @@ def _region(text: str | None) -> tuple[int, int] | None:
         return None
     start, colon, stop = text.partition(":")
     if not (colon and start.isdigit() and stop.isdigit()):
-        raise SpecError(f"--region {text}: give two intervals, as in 120:480")
+        raise SpecError(f"--region {text}: give START:STOP as interval numbers, such as 120:480")
     return int(start), int(stop)
 
 
@@ -183,7 +190,7 @@ def _show(alignment: Alignment) -> None:
 
 
 def _sparkline(series: ArrayLike, low: float, high: float, width: int) -> str:
-    """Return a series as a line of bars, each the mean of an equal share of the intervals."""
+    """Return a series as a line of bars; each bar is the mean of an equal share of the intervals."""
     import numpy as np
 
     values = np.asarray(series, np.float64)

@@ -76,7 +76,7 @@ class Command:
         add("--json", action="store_true", help="print the verdicts as JSON instead of a table")
 
     def run(self, arguments: argparse.Namespace) -> int:
-        """Judge the campaign; return 1 if runs failed, 4 if a verdict is as serious as `--fail-on` sets, else 0."""
+        """Judge the campaign; return 1 if runs failed, 4 if a verdict reaches `--fail-on`, else 0."""
         from unperturbed.harness.cli.verdicts import show_judgement
         from unperturbed.harness.results.recorded import recorded_campaign
 
@@ -108,7 +108,7 @@ def _judge(folder: Path, spec: CampaignSpec, arguments: argparse.Namespace, *, w
 
 
 def _check_nodes(folder: Path, arguments: argparse.Namespace) -> int:
-    """Judge a campaign on nodes again."""
+    """Judge again a campaign that ran on nodes."""
     from unperturbed.harness.cli.verdicts import show_nodes
     from unperturbed.harness.nodes.shares import whole_campaign
     from unperturbed.harness.results.judge import judge_nodes

@@ -61,7 +61,8 @@ class Command:
         add(
             "--aligned",
             action="store_true",
-            help="map all runs to the time axis of one run, if possible an anchor run (formats with a time axis only)",
+            help="map all runs to the time axis of one run, if possible an anchor run (only for formats with a time "
+            "axis)",
         )
         add(
             "--phases",
@@ -130,7 +131,7 @@ def _output_path(source: Path, kind: Kind, arguments: argparse.Namespace) -> Pat
     if arguments.out is not None:
         return Path(arguments.out.absolute())
     if arguments.format is None:
-        raise SpecError("give --format NAME, or -o FILE with the suffix of a format")
+        raise SpecError("the format is missing: give --format NAME, or -o FILE with the suffix of a format")
     found = formats(kind).get(arguments.format)
     suffix = found.suffixes[0] if found else ".unknown"  # `choose_format` refuses an unknown name
     if source.is_file():
@@ -188,7 +189,7 @@ def _read_runs(source: Path, kind: Kind, arguments: argparse.Namespace) -> Expor
 
 
 def _split(runs: ExportedRuns, out: Path, chosen: Format, by: str) -> dict[Path, Content]:
-    """Return the files of a split campaign, such as `campaign.steps.csv`, and the runs in each file."""
+    """Return the files of a split export, such as `campaign.steps.csv`, and the runs in each file."""
     from dataclasses import replace
 
     suffix = next((end for end in chosen.suffixes if out.name.endswith(end)), out.suffix)

@@ -1,4 +1,4 @@
-"""Show the noise floor of a program: the smallest change that n runs can show on this host, and what they cost."""
+"""Show a program's noise floor: the smallest change that n runs can show here, and how long they take."""
 
 from __future__ import annotations
 
@@ -31,16 +31,17 @@ if TYPE_CHECKING:
 _EPILOG = """\
   unperturbed floor -- ./sort data                measure the program against itself
   unperturbed floor campaigns/sort-floor          show that floor again
-  unperturbed floor campaigns/sort                the floor of any campaign that was run
+  unperturbed floor campaigns/sort                show the floor of any campaign that was run
 
-The program is measured as two configurations, A and A, in shuffled order: what differs between them is noise. From how
-runs vary follows the smallest change of each total and correlation that n runs of each side can show (power 80 %). The
-same floor is in the report of every campaign. `unperturbed run --dry-run` uses it for the same command."""
+The command measures the program as two configurations (sides), A and A, in shuffled order: any difference between them
+is noise. From the variation between runs, it computes the smallest change of each total and correlation that n runs of
+each side can show (power 80 %). The report of every campaign also shows the campaign's noise floor.
+`unperturbed run --dry-run` reads from the newest floor of the same command how many runs are enough."""
 
 _RUNS_FAILED = 1
 _ROWS = 12
 _SHOWN = (3, 10, 20, 100)
-"""Rows and numbers of runs that a terminal has room for."""
+"""Numbers of runs that are shown; a terminal has room for them and for `_ROWS` rows of each kind."""
 _ADVICE = 3
 
 
@@ -51,7 +52,7 @@ class Command:
     takes_program = True
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
-        """Add the campaign, or the options of `run -- PROGRAM`."""
+        """Add the arguments: a campaign, or the options of `run -- PROGRAM`."""
         parser.usage = "unperturbed floor [options] -- PROGRAM its arguments\n       unperturbed floor CAMPAIGN|SPEC"
         parser.formatter_class = argparse.RawDescriptionHelpFormatter
         parser.epilog = _EPILOG
@@ -70,11 +71,11 @@ class Command:
         add_program_options(parser, comparing=True)
 
     def run(self, arguments: argparse.Namespace) -> int:
-        """Measure the program against itself, or read a campaign; print the floor."""
+        """Measure the program against itself, or read a campaign; print the floor, return 1 if runs failed."""
         if bool(arguments.program) == (arguments.recorded is not None):
             raise SpecError(
-                "give a campaign, or a program after --: unperturbed floor CAMPAIGN, or unperturbed floor -- ./program "
-                "its arguments"
+                "give either a campaign or a program after --: unperturbed floor CAMPAIGN, or unperturbed floor -- "
+                "./program its arguments"
             )
         if arguments.program:
             return _measure(arguments)
@@ -82,7 +83,7 @@ class Command:
 
 
 def _measure(arguments: argparse.Namespace) -> int:
-    """Run the program against itself, and show the floor."""
+    """Measure the program against itself, and show the floor."""
     from unperturbed.harness.drafts.command import describe_floor
 
     progress = chosen_progress(arguments)
@@ -99,13 +100,16 @@ def _measure(arguments: argparse.Namespace) -> int:
 
 
 def _of_campaign(arguments: argparse.Namespace) -> int:
-    """Judge a recorded campaign, and show the floor that its comparisons have."""
+    """Judge a recorded campaign, and show its noise floor."""
     from unperturbed.harness.results.judge import judge
     from unperturbed.harness.results.recorded import recorded_campaign
 
     folder = campaign_folder(arguments.recorded)
     if is_on_nodes(folder):
-        raise SpecError(f"each node has a noise floor of its own: name a part, such as {folder / 'nodes' / '01'}")
+        raise SpecError(
+            "each node of this campaign has its own noise floor: give one node's part, such as "
+            f"{folder / 'nodes' / '01'}"
+        )
     spec = recorded_campaign(folder)
     warm_once("alignment")
     progress = chosen_progress(arguments)
@@ -121,7 +125,7 @@ def _show(
     arguments: argparse.Namespace,
     progress: TerminalProgress,
 ) -> int:
-    """Print the floor, what it follows, and what to quiet first; return 1 where runs failed or are missing."""
+    """Print the floor, the causes of noise, and what to quiet first; return 1 if runs failed or are missing."""
     from unperturbed.harness.campaign.manifest import Manifest
     from unperturbed.harness.cli.verdicts import show_failures
     from unperturbed.harness.results.floor import causes_of, floor_of_baseline
@@ -163,19 +167,20 @@ def _print_floor(spec: CampaignSpec, floor: NoiseFloor, causes: Sequence[Cause],
     itself = [change for verdict in verdicts if verdict is not None for change in verdict.changes]
     if beyond := sum(change.verdict == "perturbed" for change in itself):
         console.say(
-            f"A against A: {beyond} of {len(itself)} correlations changed beyond the tolerance. The program is the "
-            "same, so the host changed between runs, or it is chance."
+            f"Between A and A, {beyond} of {len(itself)} correlations changed by more than the tolerance. Both sides "
+            "are the same program, so either the host changed between runs, or this is chance."
         )
     for cause in causes:
         direction = "rises" if cause.rho > 0 else "falls"
-        console.say(f"{escape(total_title(cause.total))} {direction} with {cause.property} (ρ {number(cause.rho, 2)}).")
+        title = escape(total_title(cause.total))
+        console.say(f"{title}: the total of a run {direction} with {cause.property} (ρ {number(cause.rho, 2)}).")
     for finding in _noisy():
-        mend = f": {finding.mend}" if finding.mend else ""
-        console.say(f"quiet first: {escape(finding.what)}{escape(mend)}")
+        mend = f"; to quiet it, type: {finding.mend}" if finding.mend else ""
+        console.say(f"noise to quiet first: {escape(finding.what)}{escape(mend)}")
 
 
 def _noisy() -> Sequence[Finding]:
-    """Return what the doctor finds most disturbing on this host."""
+    """Return the findings of the doctor that disturb measurements on this host most."""
     from unperturbed.harness.host.doctor import examine
 
     noise = [finding for finding in examine().noise if finding.mend or finding.status == "bad"]

@@ -58,7 +58,7 @@ class Command:
         rest.add_argument("--quiet", action="store_true")
         rest.parse_args(options, namespace=arguments)
         if arguments.out is None:
-            raise SpecError("give the folder of the new campaign: -o CAMPAIGN")
+            raise SpecError("the folder of the new campaign is missing: give -o CAMPAIGN")
         made = import_campaign(
             arguments.format,
             groups,
@@ -120,7 +120,7 @@ def _split(words: Sequence[str]) -> tuple[list[Group], list[str]]:
         else:
             files.append(word)
     if files and groups:
-        raise SpecError(f"{files[0]}: put --as NAME after the files of each configuration")
+        raise SpecError(f"{files[0]} belongs to no configuration: put --as NAME after the files of each configuration")
     return [*groups, *([Group("", files)] if files else [])], options
 
 

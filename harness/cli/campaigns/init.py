@@ -38,8 +38,8 @@ class Command:
         forms = [arguments.source is not None, arguments.example is not None, bool(arguments.program)]
         if sum(forms) != 1:
             raise SpecError(
-                "give one of: a folder of source code, --example NAME, or a command after -- (unperturbed init -- "
-                "./program its arguments)"
+                "give exactly one of these: a folder of source code, --example NAME, or a command after -- "
+                "(unperturbed init -- ./program its arguments)"
             )
         if arguments.example is not None:
             return _example(arguments.example, arguments.out or Path())

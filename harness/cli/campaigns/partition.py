@@ -179,7 +179,9 @@ def _show_plan(plan: Plan, folder: Path, notes: Sequence[str]) -> None:
         " The chance that any of these certificates is wrong (a correlation changed by more than "
         f"{plan.tolerance:g}) is at most {plan.alpha:g}."
     )
-    console.say(f"{plan.runs_used} runs after the first baseline.{certificates if plan.subsets else ''}")
+    console.say(
+        f"The search made {plan.runs_used} runs after the first baseline.{certificates if plan.subsets else ''}"
+    )
     console.say(f"plan: {folder / 'plan.yaml'} (for unperturbed run), evidence: {folder / 'plan.json'}")
     console.say(f"picture: {folder / 'partition.html'}")
 

@@ -12,7 +12,7 @@ from unperturbed.harness.cli.warming import warm_once
 
 
 class Command:
-    """Write a campaign's HTML report again and print its path; with --compare, also compare it with another one."""
+    """Write a campaign's HTML report again and print its path; with --compare, also compare two campaigns."""
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the arguments: the campaign, and another campaign to compare it with."""
@@ -61,7 +61,7 @@ class Command:
 
 
 def _names(other: Path, folder: Path) -> tuple[str, str]:
-    """Return the shortest ends of both paths that differ: the last folder, or more folders if these are equal."""
+    """Return the shortest ends of both paths that differ: the last folder, or more folders if the last are equal."""
     parts = other.parts, folder.parts
     for count in range(1, max(map(len, parts)) + 1):
         one, two = ("/".join(path[-count:]) for path in parts)

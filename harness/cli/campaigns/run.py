@@ -62,7 +62,7 @@ class Command:
         add_program_options(parser)
 
     def run(self, arguments: argparse.Namespace) -> int:
-        """Execute and judge the remaining runs; return 1 if runs failed or rows are missing, 4 if perturbed."""
+        """Make and judge remaining runs; return 1 if some failed or are missing, 4 if a verdict reaches `--fail-on`."""
         from unperturbed.harness.spec.load import load_spec
 
         progress = chosen_progress(arguments)

@@ -21,7 +21,7 @@ class Command:
             "Execute the runs of one part of a campaign on nodes. `unperturbed run` starts this command on each node; "
             "type it yourself only to run a part by hand, on the part's node."
         )
-        parser.add_argument("part", type=Path, metavar="PART", help="the part's folder, CAMPAIGN/nodes/NN")
+        parser.add_argument("part", type=Path, metavar="PART", help="the folder of one node's part, CAMPAIGN/nodes/NN")
         add_progress_option(parser)
 
     def run(self, arguments: argparse.Namespace) -> int:

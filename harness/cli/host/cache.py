@@ -33,7 +33,7 @@ class Command:
         todo = parser.add_subparsers(dest="action", required=True, metavar="info|clear|warm")
         info = todo.add_parser("info", help="show the content and size of the cache")
         info.add_argument("--json", action="store_true", help="print the result as JSON")
-        clear = todo.add_parser("clear", help="clear the cache; not while a campaign is running")
+        clear = todo.add_parser("clear", help="clear the cache (do not use this while a campaign is running)")
         clear.add_argument(
             "parts", nargs="*", metavar="PART", help=f"parts to clear: {', '.join(_PARTS)} (default: all)"
         )

@@ -91,7 +91,7 @@ def show(host: Examination, spec: Readiness | None) -> None:
         _show_findings(console, findings)
     counts = Counter(finding.status for finding in (*host.counting, *host.noise))
     parts = [f"[{style}]{_SIGNS[status]} {status} {counts[status]}[/{style}]" for status, style in _STYLES.items()]
-    console.say(f"\n{', '.join(parts)}. Nothing was changed. Run commands that change the host as root.")
+    console.say(f"\n{', '.join(parts)}. Nothing was changed. Commands that change the host need root privileges.")
     if spec is not None:
         _show_spec(console, spec)
 

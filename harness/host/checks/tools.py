@@ -38,7 +38,7 @@ _ANSWER_TIME_S = 20
 
 @dataclass(frozen=True)
 class PapiVerdict:
-    """Report of libpapi, once loaded."""
+    """What libpapi reports once it is loaded."""
 
     error: str = ""  # Why it cannot be used at all; empty if it can
     disabled: str = ""  # Why its perf_event component is off; empty if it is on

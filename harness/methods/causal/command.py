@@ -38,12 +38,13 @@ class Command:
         add = parser.add_argument_group("columns").add_argument
         add("--variables", metavar="NAMES", help="comma-separated columns to analyse (default: all)")
         add("--derive", **_MANY, metavar="'NAME = EXPRESSION'", help="add a derived variable; repeatable")
-        add("--log", metavar="NAMES", help="comma-separated columns to replace by their logarithms, as log_NAME")
+        add("--log", metavar="NAMES", help="comma-separated columns to replace by their logarithms, named log_NAME")
         steps = "add a partial derivative; each row is then a step of PARAMETER with all other parameters held fixed"
         add("--derivative", **_MANY, metavar="'NAME = d COLUMN / d PARAMETER'", help=steps)
         cells = "add the parameters of a curve; each row is then a cell of the DISCRETE variables"
         add("--curve", **_MANY, metavar="'TARGET over NUMBERS in DISCRETE'", help=cells)
-        add("--kinds", metavar="NAME=KIND,…", help="discrete or continuous, for columns whose inferred kind is wrong")
+        kinds = "kinds (discrete or continuous) of columns whose inferred kind is wrong"
+        add("--kinds", metavar="NAME=KIND,…", help=kinds)
         lacking = "what to do if rows lack a value: reject the table (error, the default), or drop these rows"
         add("--missing", choices=("error", "drop"), default="error", help=lacking)
         add = parser.add_argument_group("background knowledge").add_argument

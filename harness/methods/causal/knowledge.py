@@ -72,7 +72,7 @@ def names_of(text: str, option: str) -> tuple[str, ...]:
     found = tuple(unquote(part, option) for part in split(text, ","))
     for name in found:
         if found.count(name) > 1:
-            raise SpecError(f"{option} {text}: {name} is named twice: remove one")
+            raise SpecError(f"{option} {text}: {name} is named twice: name it only once")
     return found
 
 
@@ -85,13 +85,13 @@ def named_values(text: str, option: str, example: str) -> dict[str, str]:
             raise SpecError(f"{option} {text}: write NAME=VALUE, separated by commas, as in {example}")
         name, value = (unquote(half, option) for half in halves)
         if name in found:
-            raise SpecError(f"{option} {text}: {name} is given twice")
+            raise SpecError(f"{option} {text}: {name} has two values: keep only one of them")
         found[name] = value
     return found
 
 
 def split(text: str, separator: str) -> list[str]:
-    """Split a text at a separator outside backquotes, which stay; a word as separator must be between blanks."""
+    """Split a text at a separator outside backquotes, which stay; a separator that is a word must be between blanks."""
     apart = rf"\s+{separator}\s+" if separator.isalpha() else re.escape(separator)
     parts = [""]
     for match in re.finditer(rf"`[^`]*`|(?P<apart>{apart})|.", text, re.DOTALL):
@@ -181,7 +181,7 @@ def _read_names(value: Any) -> tuple[str, ...]:
         if not (isinstance(name, str) and name.strip()):
             raise _fault(_NO_NAME)
         if name in seen:
-            raise _fault(f"{name} appears here twice; remove one")
+            raise _fault(f"{name} appears twice in this list; name it only once")
         seen.add(name)
         return name
 
@@ -401,7 +401,7 @@ def parse_options(given: argparse.Namespace) -> PriorKnowledge:
             raise SpecError(f"--derivative {text}: {_DERIVATIVE_WANTED}")
         name, derivative = unquote(before, "--derivative"), read_derivative("=".join(rest), "--derivative")
         if derivatives.setdefault(name, derivative) is not derivative:
-            raise SpecError(f"--derivative {text}: {name} is given twice")
+            raise SpecError(f"--derivative {text}: {name} is given twice: give each derivative a different name")
     return PriorKnowledge(
         derive=read_definitions(given.derive),
         log=names("log"),

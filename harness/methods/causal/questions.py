@@ -83,7 +83,8 @@ def _value(data: Data, name: str, text: str) -> str | bool | int | float:
             if text == str(category) or (isinstance(category, bool) and text.lower() == str(category).lower()):
                 return category
         if not data.has_values(name):
-            raise SpecError(f"--do {name}={text}: use one of {', '.join(map(str, data.categories(name)))}")
+            known = ", ".join(map(str, data.categories(name)))
+            raise SpecError(f"--do {name}={text}: {name} never has this value in the table; use one of {known}")
     return _number(name, text) if name in data.names else text
 
 
@@ -142,7 +143,7 @@ def read_screening(text: str, option: str) -> tuple[_Names, _Names, _Names]:
     """Read `APPLICATION | CHARACTERISTICS | PERFORMANCE`, each a list of names."""
     wanted = "APPLICATION | CHARACTERISTICS | PERFORMANCE, in quotes, as in 'n,datatype | instr,misses | time'"
     application, by, performance = parts = _parts(text, option, {3}, wanted)
-    _require_once(parts, f"{option} {text}", "name each variable in one part")
+    _require_once(parts, f"{option} {text}", "name each variable in only one part")
     return application, by, performance
 
 

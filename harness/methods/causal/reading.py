@@ -76,7 +76,7 @@ def missing_points(path: Path) -> str:
     points = sorted({item["point"] for item in missing})
     first = ", ".join(map(str, points[:_POINTS_NAMED])) + (", …" if len(points) > _POINTS_NAMED else "")
     return (
-        f"The sweep is not complete: {len(missing):,} of its rows are missing (of points {first}; "
+        f"The sweep is not complete: {len(missing):,} of its rows are missing (at points {first}; first reason: "
         f"{missing[0]['why']}). If points failed because of their parameter values, the remaining rows are a "
         "selection, which can look like a cause."
     )

@@ -120,7 +120,10 @@ def _derived_table(
 ) -> DerivedTable | None:
     """Return the table of steps or of cells to analyse instead of the runs; None to analyse the runs."""
     if prior.derivatives and prior.curves:
-        raise SpecError("derivatives make a table of steps, and curves a table of cells: learn a model of each")
+        raise SpecError(
+            "derivatives and curves cannot be combined, because derivatives make a table of steps, and curves a table "
+            "of cells: learn one model with the derivatives and a different model with the curves"
+        )
     spoken: list[tuple[str, tuple[str, ...]]] = [(name, (one.of, one.over)) for name, one in prior.derivatives.items()]
     spoken += [(f"the curve of {one.target}", (one.target, *one.over, *one.cells)) for one in prior.curves]
     for what, names in spoken:
@@ -190,7 +193,7 @@ def _derived(
 
 
 def _sweep_definitions(columns: Mapping[str, Column]) -> dict[str, tuple[str, ...]]:
-    """Return the definitions of a sweep's derived columns, from the formulas that are their meaning."""
+    """Return, for each derived column of a sweep, the columns that its formula (its meaning) names."""
     found = {}
     for column in columns.values():
         if column.kind == "derived":
@@ -217,7 +220,7 @@ def _knowledge(
     columns: Mapping[str, Column],
     data: Data,
 ) -> Knowledge:
-    """Combine prior knowledge with a sweep's own: nothing causes its parameters, and its times cause nothing."""
+    """Combine prior knowledge with what a sweep implies: nothing causes its parameters, and its times cause nothing."""
     here = {*data.names, *(one.name for one in data.exclusions)}
 
     def named(names: Iterable[str]) -> list[str]:

@@ -67,7 +67,7 @@ def _print_list(console: Console, heading: str, sentences: Iterable[str], style:
 
 
 def _left_out(excluded: Iterable[Exclusion]) -> Iterable[str]:
-    """Yield one line per reason, with all columns that have it."""
+    """Yield one line for each reason why columns are excluded, with all these columns."""
     names: dict[str, list[str]] = {}
     for one in excluded:
         names.setdefault(one.why, []).append(one.name)
@@ -84,7 +84,8 @@ def _formulas(console: Console, model: CausalModel) -> None:
         for line in lines[:_CELLS_SHOWN]:
             console.print(f"  {escape(line)}", soft_wrap=True)
         if len(lines) > _CELLS_SHOWN:
-            console.print(f"  and {len(lines) - _CELLS_SHOWN} more lines of {escape(name)}; --html and --json have all")
+            more = f"{len(lines) - _CELLS_SHOWN} more lines of {escape(name)}"
+            console.print(f"  and {more}; --html and --json show all lines")
 
 
 def _separations(model: CausalModel) -> Iterable[str]:
@@ -92,7 +93,7 @@ def _separations(model: CausalModel) -> Iterable[str]:
     yield from (separation_sentence(found, alpha) for found in model.separations[:_SEPARATIONS_SHOWN])
     more = len(model.separations) - _SEPARATIONS_SHOWN
     if more > 0:
-        yield f"and {more} more pairs; --html and --json have all"
+        yield f"and {more} more pairs; --html and --json show all pairs"
 
 
 def _forecast(console: Console, model: CausalModel, found: InterventionForecast) -> None:

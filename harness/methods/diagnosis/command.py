@@ -56,7 +56,7 @@ class Command:
         add("--format", choices=RegisteredNames(_formats), metavar="FORMAT", help=formats)
         units = ("ns", "us", "ms", "s", "ticks")
         add("--unit", choices=units, help="unit of timestamps, if the format defines none")
-        columns = "columns of a CSV log with time, name, plugin and level, as in time=when,name=what"
+        columns = "columns of a CSV log that contain time, name, plugin and level, as in time=when,name=what"
         add("--columns", metavar="PART=NAME,…", help=columns)
         pattern = (
             "regular expression for each line of a log in another format, with groups time and name, and optionally "
@@ -65,7 +65,7 @@ class Command:
         add("--pattern", metavar="REGEX", help=pattern)
         process = "process to diagnose in a GStreamer log that several processes wrote"
         add("--process", type=int, metavar="N", help=process)
-        late = "accept events that the log has out of order, late by at most this time"
+        late = "accept events that are out of order in a log if they are late by at most this time"
         add("--most-late", type=int, metavar="TICKS", help=late)
         bad = "reject a log if more than this share of its lines contain no event (default: 0.1)"
         add("--most-bad", type=float, default=0.1, metavar="SHARE", help=bad)
@@ -132,7 +132,7 @@ def _refuse(arguments: argparse.Namespace) -> None:
                 f"{' '.join(arguments.logs)}"
             )
         if arguments.thresholds:
-            raise SpecError("--calibrate fits thresholds, and --thresholds reads fitted ones: leave one out")
+            raise SpecError("--calibrate fits thresholds, and --thresholds reads fitted ones: use only one of them")
         return
     if len(arguments.logs) < 2:
         given = f"only one log is given, {arguments.logs[0]}" if arguments.logs else "no log is given"
@@ -152,7 +152,7 @@ def _refuse(arguments: argparse.Namespace) -> None:
     if arguments.theta is not None and not (arguments.distance == "occurrence" or arguments.all or arguments.find):
         raise SpecError("--theta needs the occurrence distance: add --distance occurrence, --find or --all")
     if arguments.pattern and arguments.format:
-        raise SpecError("--pattern defines a format: use it without --format")
+        raise SpecError("--pattern defines a format: use --pattern without --format")
     if not 0 <= arguments.most_bad <= 1:
         raise SpecError(f"--most-bad {arguments.most_bad:g}: give a share from 0 to 1")
     if arguments.method == "paper" and not (arguments.distance or arguments.find or arguments.all):
@@ -189,7 +189,7 @@ def _reading(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _columns(text: str | None) -> dict[str, str] | None:
-    """Return the columns that --columns gives, by their parts."""
+    """Return the columns that --columns names, by the parts of an event that they contain."""
     from unperturbed.errors import SpecError
 
     if text is None:

@@ -83,7 +83,7 @@ class Command:
             "--bound",
             type=float,
             metavar="EDITS",
-            help="a(L), the maximum number of edits of an adequate model (default: from shuffled sequences)",
+            help="a(L), the maximum number of edits for an adequate model (default: computed from shuffled sequences)",
         )
         parser.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
         parser.add_argument(
@@ -161,7 +161,7 @@ def _read(path: Path, arguments: argparse.Namespace) -> Source:
             hint = "; to read a text file of accesses, add --accesses" if may_be_text else ""
             raise DataError(f"{error}{hint}") from None
         if not len(trace):
-            raise DataError(f"{path}: the trace has no interval")
+            raise DataError(f"{path}: the trace contains no intervals")
         return trace
     try:
         lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
@@ -169,7 +169,7 @@ def _read(path: Path, arguments: argparse.Namespace) -> Source:
         reason = error.strerror if isinstance(error, OSError) else error
         raise DataError(f"{path}: cannot read the file as text ({reason})") from None
     if not lines:
-        raise DataError(f"{path}: the file has no access: write one per line")
+        raise DataError(f"{path}: the file contains no accesses: write one access per line")
     for number in (lambda line: int(line, 0), float):
         try:
             return [number(line) for line in lines]

@@ -70,7 +70,7 @@ class Metrics:
 
 
 def check_metrics(draft: Draft) -> None:
-    """Report the faults of metrics under `measure` that span several fields."""
+    """Check the metrics under `measure`, and report faults that involve several fields."""
     for key in ("hardware", "os"):
         _check_listed(draft, key)
     metrics = Metrics.named_in(draft)
@@ -110,7 +110,7 @@ def _hint(draft: Draft, key: str, name: str) -> str:
         return f"did you mean `{meant}`{'' if key_of(meant) == key else f' (under `{key_of(meant)}`)'}?"
     if key == "hardware":
         own = ", ".join(f"{source.prefix}…" for source in find_sources().values() if source.prefix)
-        return f"use a PAPI preset (PAPI_TOT_INS) or a native event ({own}; PAPI's pfm::RETIRED_INSTRUCTIONS)"
+        return f"use a PAPI preset such as PAPI_TOT_INS, or a native event ({own}, or PAPI's pfm::RETIRED_INSTRUCTIONS)"
     return f"known metrics: {', '.join(OS_METRICS)}"
 
 
@@ -130,7 +130,8 @@ def _check_derived(draft: Draft, metrics: Metrics, name: str, path: YamlPath) ->
     needed = {part for part in parts if metrics.measured.get(part) == "software"}
     if needed and not any(needed <= subset for subset in _measured_together(draft, metrics)):
         together = " and ".join(sorted(needed))
-        draft.report(path, f"no subset contains {together}, so no run could compute this metric: add a subset")
+        what = f"no subset contains {together}, so no run could compute this metric: add a subset with {together}"
+        draft.report(path, what)
 
 
 def _measured_together(draft: Draft, metrics: Metrics) -> list[set[str]]:
@@ -187,11 +188,11 @@ class _Filters(Section):
     in_: Text | None = Field(
         default=None,
         alias="in",
-        description="Count only inside functions with this name (for `call` and `write`); globs allowed.",
+        description="Count only inside functions with this name (for `call` and `write`). Globs are allowed.",
         examples=["sort_*"],
     )
     file: Text | None = Field(
-        default=None, description="Count only in source files with this name; globs allowed.", examples=["*.c"]
+        default=None, description="Count only in source files with this name. Globs are allowed.", examples=["*.c"]
     )
     add: _TextOrNumber | None = Field(
         default=None,
@@ -286,5 +287,5 @@ PRELOADED = frozenset({"preload", "python"})  # Means of counting that the dynam
 
 
 def means_of(event: object) -> set[str]:
-    """Return the means of counting of an event in a draft, by its keys; none if its kind is unknown."""
+    """Return the means by which an event of a draft is counted, given its keys; none if its kind is unknown."""
     return {kind.means for kind in event_kinds().values() if isinstance(event, dict) and kind.keys[0] in event}

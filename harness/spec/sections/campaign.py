@@ -36,7 +36,7 @@ REFERENCE = "reference"
 """Names of the configurations other than subsets, and of the two runs before the plan (pilot and reference)."""
 
 MOST_RUNS = 60
-"""Default of `at_most`: maximum number of runs of a configuration with `runs: until decided`."""
+"""Default of `at_most`: maximum number of runs of each configuration if `runs` is `until decided`."""
 
 RESERVED = (BASELINE, ANCHOR, PILOT, REFERENCE)  # Names that neither a subset nor an item of `programs` may have
 SHAM_PREFIX = "sham-"  # Prefix of the names of shams; names of subsets must not start with it
@@ -52,22 +52,18 @@ class Design(Section):
     ] = Field(default=10, ge=5, le=10_000)
     """Number of runs of the baseline, the program without software metrics. You can increase the number later."""
     runs: Annotated[
-        Annotated[
-            int,
-            Field(ge=3, le=10_000),
-            Because("fewer runs do not show how much the runs of a configuration vary"),
-            Tag(AS_NUMBER),
-        ]
-        | Annotated[Literal["until decided"], Tag(AS_TEXT)],
+        Annotated[int, Field(ge=3, le=10_000), Tag(AS_NUMBER)] | Annotated[Literal["until decided"], Tag(AS_TEXT)],
         Discriminator(text_or_number),
         MAY_CHANGE,
+        Because("fewer runs do not show how much the runs of a configuration vary"),
     ] = Field(default=5)
-    """Number of runs of every other configuration. The anchor gets at least five, because subsets are compared with it
-    after alignment. You can increase the number later: the campaign then makes the additional runs. With `until
-    decided`, every configuration, the baseline included, gets 10 runs. Configurations with open verdicts then get
-    further runs in steps, up to `at_most`. Each step uses a share of `alpha`."""
+    """Number of runs of each configuration except the baseline and the items of `programs`. The anchor gets at least
+    five, because subsets are compared with it after alignment. You can increase the number later: the campaign then
+    makes the additional runs. With `until decided`, every configuration, including the baseline, first gets 10 runs.
+    Configurations whose verdict is open, and the baseline and anchor with which they are compared, then get further
+    runs in steps, up to `at_most`. The verdicts of each step use up a share of `alpha`."""
     at_most: int | None = Field(default=None, ge=10, le=1000, examples=[60])
-    """Maximum number of runs of a configuration with `runs: until decided`. The default is 60."""
+    """Maximum number of runs of each configuration if `runs` is `until decided`. The default is 60."""
     subsets: Annotated[Mapping[FileName, Texts], Frozen] = Field(
         default_factory=empty, examples=[{"light": ["blocks"], "heavy": ["compares", "pushes"]}]
     )
@@ -106,22 +102,22 @@ class Design(Section):
 
     @property
     def until_decided(self) -> bool:
-        """Return whether runs are made until every configuration is decided."""
+        """Return whether the campaign makes further runs until every configuration is decided or has `at_most` runs."""
         return self.runs == "until decided"
 
     @property
     def most_runs(self) -> int:
-        """Return the most runs that a configuration other than the baseline can have."""
+        """Return the maximum number of runs of each configuration except the baseline and the items of `programs`."""
         return self.runs if isinstance(self.runs, int) else self.at_most or MOST_RUNS
 
     @property
     def most_baseline_runs(self) -> int:
-        """Return the most runs that the baseline can have."""
+        """Return the maximum number of runs of the baseline and of each item of `programs`."""
         return max(self.baseline_runs, self.most_runs) if self.until_decided else self.baseline_runs
 
 
 def default_subsets(spec: CampaignSpec) -> Mapping[str, tuple[str, ...]]:
-    """Return one subset of all software metrics except the anchor, sorted because key order has no meaning; or none."""
+    """Return one subset of all software metrics but the anchor, sorted (key order has no meaning); {} without any."""
     everything = tuple(sorted(name for name in spec.measure.software if name != spec.analysis.anchor))
     return {"all": everything} if everything else {}
 
@@ -141,16 +137,15 @@ def _check(draft: Draft) -> None:
     for metric in metrics.software if subsets else ():
         if metric not in used:
             path = ("measure", "software", metric)
-            draft.report_key(path, f"no subset contains `{metric}`, so no run would measure it: add it to one")
+            draft.report_key(path, f"no subset contains `{metric}`, so no run would measure it: add it to a subset")
     _check_layouts(draft)
     until_decided = draft.value("campaign", "runs") == "until decided"
     if draft.has("campaign", "at_most") and not until_decided:
-        draft.report_key(("campaign", "at_most"), "`at_most` needs `runs: until decided`")
-    for key in ("nodes", "parameters") if until_decided else ():
-        if draft.has(key):
-            draft.report(
-                ("campaign", "runs"), f"`until decided` works on one host and not in a sweep: remove it, or `{key}`"
-            )
+        what = "`at_most` needs `runs: until decided`: change `runs`, or remove `at_most`"
+        draft.report_key(("campaign", "at_most"), what)
+    if until_decided and draft.has("nodes"):
+        what = "`until decided` does not work with `nodes`: give a number of runs, or remove `nodes`"
+        draft.report(("campaign", "runs"), what)
 
 
 def _check_name(draft: Draft, subset: str, path: YamlPath) -> None:
@@ -243,7 +238,9 @@ def _check_programs(draft: Draft) -> None:
     programs = draft.keys("programs")
     if programs and draft.has("parameters"):
         draft.report_key(
-            ("programs",), "`programs` has no meaning in a sweep (`parameters:`), which gives no verdict: remove one"
+            ("programs",),
+            "`programs` has no meaning in a sweep (`parameters:`), which gives no verdict: remove `programs` or "
+            "`parameters`",
         )
     for name, path in programs.items():
         if name in RESERVED or name in draft.keys("campaign", "subsets"):
@@ -274,7 +271,8 @@ def _check_programs(draft: Draft) -> None:
         if (build is None) != (not draft.has("program", "build")) and build is not None:
             draft.report_key(
                 (*path, "build"),
-                "`program:` has no `build`, but all programs must be measured in the same way: build both, or neither",
+                "`program:` has no `build`, but all programs must be measured in the same way: add `build` to "
+                "`program:`, or remove this `build`",
             )
 
 

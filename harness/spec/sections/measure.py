@@ -246,7 +246,8 @@ def _check_outside(draft: Draft) -> None:
     if draft.value("program", "shell") is True and draft.value("measure", "children") is not True:
         draft.report_key(
             ("measure", "sampler"),
-            "with `shell: true`, the program is a child of the shell: set `children: true` to count the program",
+            "with `shell: true`, the program is a child of the shell: set `children: true` to count the program's "
+            "events",
         )
     for path, name in draft.texts("measure", "os"):
         if name in _UNSEEN_OUTSIDE:
@@ -311,7 +312,7 @@ def _check_work(draft: Draft, interval: WorkInterval) -> None:
 
 
 def _check_event(draft: Draft, path: YamlPath, event: object) -> None:
-    """Check that a software metric can be counted with these settings if it is not compiled in."""
+    """Check that a software metric that is not compiled in can be counted with these settings."""
     _check_known_part(draft, path, event)
     means = means_of(event)
     if "kernel" in means and draft.value("measure", "source") == "simulated":
@@ -323,7 +324,8 @@ def _check_event(draft: Draft, path: YamlPath, event: object) -> None:
     if means & PRELOADED and draft.value("program", "shell") is True and not draft.has("program", "build"):
         draft.report_key(
             path,
-            "`preload` and `python` find a program that is not built here by its name in `run`: remove `shell: true`",
+            "`preload` and `python` find the program by its name in `run`, because it is not built here: remove "
+            "`shell: true`",
         )
 
 

@@ -121,7 +121,7 @@ def _alike(values: tuple[Value, ...]) -> tuple[Value, ...]:
     seen: set[Value] = set()
     for value in values:
         if value in seen:
-            raise ValueError(f"`{value}` appears twice in this list: remove one")
+            raise ValueError(f"`{value}` appears twice in this list: remove the duplicate")
         seen.add(value)
     return values
 
@@ -176,7 +176,7 @@ def _to_parameter(given: tuple[Value, ...] | ParameterFields) -> Listed | Chosen
     if not keys:
         raise ValueError(f"the parameter has no values: list them, {_RANGE}, or draw them, as in {{uniform: [5, 300]}}")
     if len(ways) > 1 or (ways and len(keys) > 1):
-        raise ValueError(f"`{keys[0]}` and `{keys[1]}` cannot be combined: a parameter is either a range or one draw")
+        raise ValueError(f"`{keys[0]}` and `{keys[1]}` cannot be combined: a parameter is a range or one random draw")
     if given.uniform is not None:
         return Between(*given.uniform)
     if given.log_uniform is not None:
@@ -344,7 +344,7 @@ def _check_points(draft: Draft) -> None:
     if not drawn and has_points:
         draft.report_key(
             ("campaign", "points"),
-            f"a sweep over only lists and ranges measures every combination, {count:,} points: remove `points`, or "
+            f"a sweep over only lists and ranges measures every combination ({count:,} points): remove `points`, or "
             "draw a parameter at random, as in `{choice: [1, 2]}`",
         )
     elif not drawn and count > MOST_POINTS:

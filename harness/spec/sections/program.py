@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from unperturbed.common.wording import listing
 from unperturbed.harness.spec.model import (
     ADDED_LATER,
     MAY_CHANGE,
@@ -162,7 +163,7 @@ def _check_compiled(draft: Draft) -> None:
     if compiled and not draft.has("program", "build"):
         everything = len(compiled) == len(draft.keys("measure", "software"))
         metrics = "software metrics are" if everything else "this software metric is"
-        what = "compiled into the program, but `program:` has no `build`: add it, or use `probe`, `preload` or `python`"
+        what = "compiled in, but `program:` has no `build`: add `build`, or use `probe`, `preload` or `python`"
         for path in [("measure", "software")] if everything else compiled:
             draft.report_key(path, f"{metrics} {what}")
     elif compiled and build is not None and not {"cc", "cxx"} & set(find_placeholders(build)):
@@ -202,7 +203,7 @@ def check_placeholders(draft: Draft, path: YamlPath, field: str, text: str) -> N
         elif name not in allowed:
             known = name in PLACEHOLDERS
             what = f"`{{{name}}}` is not allowed in `{field}`" if known else f"unknown placeholder `{{{name}}}`"
-            here = f"use {', '.join(f'{{{one}}}' for one in allowed)}"
+            here = f"use {listing([f'{{{one}}}' for one in allowed], 'or')}"
             hint = draft.did_you_mean(name, allowed, before="{", after="}") or here
             draft.report(path, f"{what}; {hint} (for literal text, write `{{{{{name}}}}}`)")
         elif name in ("build", "source") and not draft.has("program", "build"):
@@ -297,8 +298,9 @@ def _check_inputs(draft: Draft) -> None:
     for path, text in draft.texts("program", "inputs"):
         name = PurePosixPath(text).name
         if name in taken:
-            what = f"`{text}` and `{taken[name]}` would both become `{{inputs}}/{name}`: rename one"
-            draft.report(path, f"`{text}` appears twice in this list: remove one" if taken[name] == text else what)
+            what = f"`{text}` and `{taken[name]}` would both become `{{inputs}}/{name}`: rename one of them"
+            twice = f"`{text}` appears twice in this list: remove the duplicate"
+            draft.report(path, twice if taken[name] == text else what)
             continue
         taken[name] = text
         if not _is_file(draft.folder / text):
@@ -336,7 +338,7 @@ def _check_outputs(draft: Draft) -> None:
 def _check_environment(draft: Draft) -> None:
     for name, path in draft.keys("program", "environment").items():
         if name.startswith("UNPERTURBED_"):
-            draft.report_key(path, f"`{name}`: the sampler reserves all variables that start with UNPERTURBED_")
+            draft.report_key(path, f"`{name}` is reserved: the sampler uses the variables that start with UNPERTURBED_")
         elif name == "LD_PRELOAD" and not draft.has("program", "build"):
             draft.report_key(
                 path, "`LD_PRELOAD` is reserved: the sampler needs it, because the program is not built here"

@@ -91,7 +91,7 @@ class Gauge(CompiledKind):
 
     @classmethod
     def explain(cls, event: Event, names: BuildNames) -> str:
-        """Return in which other scopes the variable's name exists, or that no source defines the variable."""
+        """Return the other scopes that contain the variable's name, or a note that no source defines the variable."""
         target = split_gauge(event.target)
         known, near = names.known(cls.named), names.similar(event)
         others = {*known, *near} - {target.name}

@@ -83,7 +83,7 @@ class Loop(CompiledKind):
 
     @classmethod
     def explain(cls, event: Event, names: BuildNames) -> str:
-        """Return that the function exists but contains no loop."""
+        """Return a reason, such as that the function exists but contains no loop."""
         name = cls.owner(event.target)
         if more := super().explain(event, names):
             return more

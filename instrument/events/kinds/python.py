@@ -21,6 +21,6 @@ class Python(EventKind):
 
     @classmethod
     def hint(cls, target: str) -> str:
-        """Return that lambdas and comprehensions cannot be targets; '' for other targets."""
+        """Return advice if the target is a lambda or a comprehension, which has no name; '' for other targets."""
         unnamed = re.search(r"<?\b(lambda|listcomp|setcomp|dictcomp|genexpr)\b>?", target)
         return " (a lambda or comprehension has no name: define a function with `def` instead)" if unnamed else ""

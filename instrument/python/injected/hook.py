@@ -39,7 +39,7 @@ _LEFT_BEHIND = ("__future__", "_ast")
 
 
 def install(folder: str) -> Callable[[], None]:
-    """Make every chosen function that is compiled from now on count, and remove the hook from the environment.
+    """Compile every chosen function from now on so that it counts; remove the hook from the environment.
 
     Processes that the program starts are not counted: they run without the hook.
 
@@ -121,7 +121,7 @@ class Chooser:
         folder: str = "",
         known: Mapping[str, tuple[bytes, bool]] = {},
     ) -> None:
-        """Take targets in parts, the command line, and each stored module's digest and whether it is chosen."""
+        """Take the targets' parts, the command line, and each stored module's digest and whether it is chosen."""
         self._targets = list(targets)
         self._command = command
         self._folder = folder

@@ -348,7 +348,7 @@ def _write(folder: Path, question: dict[str, Any], modules: dict[str, Any]) -> N
 
 
 def _name(question: dict[str, Any], modules: dict[str, Any]) -> str:
-    """Return a digest of everything that determines the written files: not source paths, which the hook inserts."""
+    """Return a digest of everything that determines the written files, except source paths, which the hook inserts."""
     main = question["main"]
     parts = [
         sys.version,

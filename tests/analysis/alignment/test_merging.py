@@ -191,7 +191,7 @@ def test_method_milestones_is_the_truth_where_they_are_dense(runs):
     carried = resample(alignment, of_b, len(a))
     assert np.abs(carried - of_a).max() < 3
     assert alignment.warning == ""
-    with pytest.raises(DataError, match="needs an anchor: give the name of a counter"):
+    with pytest.raises(DataError, match="needs an anchor: name a software counter, whose events are the milestones"):
         align(a, b, method="milestones")
 
 

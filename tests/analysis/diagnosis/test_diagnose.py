@@ -254,7 +254,7 @@ def test_bad_input() -> None:
         diagnose([], play(1))
     with pytest.raises(ValueError, match=r"unknown distance .*: use dropping, occurrence, temporal, mannila"):
         diagnose(REFERENCES, play(1), distances=["manhattan"])  # type: ignore[list-item]
-    with pytest.raises(ValueError, match="needs at least one of `distances`"):
+    with pytest.raises(ValueError, match="needs at least one distance in `distances`"):
         diagnose(REFERENCES, play(1), method="paper")
 
 
@@ -332,9 +332,9 @@ def test_thresholds_become_stricter_where_clean_traces_ask_for_it() -> None:
 def test_what_cannot_be_fitted() -> None:
     with pytest.raises(DataError, match="no trace is labelled clean"):
         calibrate([labelled(1, SLOW, pace=2)])
-    with pytest.raises(DataError, match="is labelled 'odd'"):
+    with pytest.raises(DataError, match="has the unknown label 'odd'"):
         calibrate([labelled(1, "odd")])
-    with pytest.raises(DataError, match="no kind 'crash or truncation' has a strictness"):
+    with pytest.raises(DataError, match="'crash or truncation' is not a kind with a strictness"):
         with_strictness({CRASH: 2.0})
     with pytest.raises(DataError, match="a positive number"):
         with_strictness({SLOW: -1.0})

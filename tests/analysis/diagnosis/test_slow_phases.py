@@ -221,7 +221,7 @@ def test_a_stream_without_a_plugin_has_a_name_in_every_message() -> None:
 
     (lost, *_) = diagnose([beats(seed, 1.0) for seed in range(3)], beats(5, 0.5)).findings
     assert "of  " not in lost.summary
-    assert re.search(r"of events such as work \w+ are lost", lost.summary)
+    assert re.search(r"of the stream that contains work \w+ are lost", lost.summary)
 
 
 def test_a_log_with_all_events_at_one_time_is_refused() -> None:

@@ -14,7 +14,7 @@ def test_runs_are_allowed_up_to_the_limit_and_not_beyond():
     limits.require(10)
     limits.runs = 7
     limits.require(3)
-    with pytest.raises(Stop, match="max_runs is 10: 7 runs are done, the next subset needs 4"):
+    with pytest.raises(Stop, match="max_runs is 10: 7 runs are done, and the next subset needs 4 more"):
         limits.require(4)
 
 

@@ -238,7 +238,7 @@ def test_what_is_too_much_to_certify_does_not_keep_a_smaller_subset_from_its_run
     certification.run([tuple("abcd"), ("e",)])
     assert [each.subset for each in certification.certificates.values()] == [("e",)]
     assert certification.pending == [tuple("abcd")]
-    assert certification.stopped == "max_runs is 11: 6 runs are done, the next subset needs 8"
+    assert certification.stopped == "max_runs is 11: 6 runs are done, and the next subset needs 8 more"
 
 
 def test_interrupted_gives_the_best_plan_so_far():

@@ -54,5 +54,5 @@ def test_runs_that_cannot_be_compared_are_refused(program):
         inner_by_bootstrap(one, replace(two, attributes={**two.attributes, "program": "another"}))
     with pytest.raises(DataError, match="no two metrics vary"):
         inner_by_bootstrap(one, two, metrics=["H0"])
-    with pytest.raises(DataError, match="give at least one baseline run"):
+    with pytest.raises(DataError, match="there is no baseline run or no run to check: give at least one of each"):
         inner_by_bootstrap([], two)

@@ -78,7 +78,7 @@ def test_members_that_are_no_prototypes_are_refused(members, message):
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        ([0], r"shape \(1,\): give one for each of the 2"),
+        ([0], r"shape \(1,\): give one label for each of the 2"),
         ([0, -1], "label -1 of segment 1"),
         ([0, 2], "class 1 has no segments"),
     ],

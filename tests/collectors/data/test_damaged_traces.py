@@ -74,7 +74,7 @@ def _with_metric(described: Any, **changes: Any) -> Any:
         (_same, lambda _: "{", "cannot read the description of the metrics"),
         (_same, lambda _: "[]", "cannot read the description of the metrics"),
         (_same, lambda described: {**described, "metrics": 3}, "cannot read the description of the metrics"),
-        (_same, lambda described: {**described, "format": 99}, "written by a newer version"),
+        (_same, lambda described: {**described, "format": 99}, "written by a newer version of unperturbed"),
         (_same, lambda described: _with_metric(described, kind="magic"), "kind 'magic' is not one of"),
         (_same, lambda described: _with_metric(described, semantics="x"), "semantics 'x' is not one of"),
         (_same, lambda described: _with_metric(described, unit=3), "must be text, and"),

@@ -113,7 +113,7 @@ def test_a_csv_and_a_description_of_two_moments_are_not_read_together(tmp_path: 
     with pytest.raises(DataError, match=r"the table has 0 rows .* its description has 1 rows"):
         read_sweep(tmp_path / "table.csv")
     (tmp_path / "table.json").write_text('{"format": 99}')
-    with pytest.raises(DataError, match="written by a newer version"):
+    with pytest.raises(DataError, match="written by a newer version of unperturbed"):
         read_sweep(tmp_path / "table.csv")
     for text in ("[]", "{}", "x"):
         (tmp_path / "table.json").write_text(text)

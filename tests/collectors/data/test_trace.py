@@ -64,9 +64,9 @@ def test_nothing_appears_when_writing_fails(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"columns": {}}, "no column for metric 'm'"),
+        ({"columns": {}}, "metric 'm' has no column"),
         ({"columns": {"m": [1]}}, "has shape"),
-        ({"end_ns": [1]}, "give the same number of each"),
+        ({"end_ns": [1]}, "2 begin times, 1 end time and 2 overrun values: give one of each for every interval"),
         ({"begin_ns": [0, 5], "end_ns": [1, 4]}, "interval 1 ends before it begins"),
         ({"metrics": [Metric("m", "os"), Metric("m", "software")]}, "two metrics share the name m"),
     ],

@@ -51,7 +51,7 @@ def test_torn_rows_and_lines_of_the_program_are_told(tmp_path: Path) -> None:
     (trace,) = read_traces(write(tmp_path, HEAD + "".join(lines)))
     assert trace["L3 bandwidth [MBytes/s]"].tolist() == [150, 152, 154, 155]
     (note,) = trace.attributes["notes"]
-    assert note == "left out 3 lines of the timeline (first: line 6): damaged, or not from LIKWID"
+    assert note == "the import leaves out 3 lines of the timeline (first: line 6), damaged or not from LIKWID"
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def test_records_of_extrae(tmp_path: Path) -> None:
     assert second["PAPI_TOT_CYC"].tolist() == [9, 2]
     assert first.end_ns.tolist() == [10_000, 20_000]
     assert first.metrics["PAPI_TOT_INS"].kind == "hardware"
-    assert first.attributes["notes"] == ["left out 1 event type without counts"]
+    assert first.attributes["notes"] == ["the import leaves out 1 event type without counts"]
     (both,) = read_traces(path, interval="0.015")
     assert both["PAPI_TOT_INS"].tolist() == [107, 51]
     assert both.end_ns.tolist() == [15_000, 30_000]

@@ -126,8 +126,8 @@ def test_what_is_left_out_and_scaled_is_said(tmp_path: Path) -> None:
     assert trace["cycles"].tolist() == [1000, 3000, 4000]
     assert trace.end_ns.tolist() == [20_000_000, 60_000_000, 80_000_000]
     assert trace.attributes["notes"] == [
-        "left out 1 interval in which cycles was not counted",
-        "left out the last interval: 0.0050 s long instead of 0.020 s",
+        "the import leaves out 1 interval in which cycles was not counted",
+        "the import leaves out the last interval, which is 0.0050 s long instead of 0.020 s",
     ]
     assert trace.metrics["cycles"].scaled
     assert trace.metrics["cycles"].kind == "hardware"

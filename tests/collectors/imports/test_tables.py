@@ -41,8 +41,8 @@ def test_runs_of_one_file(tmp_path: Path) -> None:
     assert second["misses"].tolist() == [30, 40, 45]
     assert second.end_ns.tolist() == [100_000_000, 200_000_000, 300_000_000]
     assert first.attributes["notes"] == [
-        "left out non-numeric column note",
-        "left out 1 interval in which faults was missing",
+        "the import leaves out the non-numeric column note",
+        "the import leaves out 1 interval in which faults was missing",
     ]
     assert second.metrics["misses"].kind == "os"
 

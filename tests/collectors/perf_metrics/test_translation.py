@@ -87,7 +87,7 @@ def test_what_the_host_decides_is_written_out(sapphire: Path, smt: str, *, divid
     [
         ("gflops", "its formula needs duration_time, perf's clock, which is not available here"),
         ("bandwidth", "its formula needs UNC_M_CAS_COUNT.RD: this host has no PMU 'uncore_imc'"),
-        ("strange", "unknown literal #EBS_Mode; supported: #num_cpus"),
+        ("strange", "unknown literal #EBS_Mode; the supported literals are #num_cpus"),
         ("per_unit", "its formula calls source_count(), which is not supported"),
         ("circle", "its formula refers to itself: circle → circle"),
         ("bits", "its formula uses operator | between events, which is not supported"),

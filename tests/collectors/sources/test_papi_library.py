@@ -78,7 +78,7 @@ def test_what_cannot_be_loaded_is_not_replaced_by_another(tmp_path: Path, sample
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_a_papi_of_the_future_is_told_from_a_missing_pmu(tmp_path: Path, sampler: str) -> None:
     library = later_papi(tmp_path)
-    reason = "this PAPI is none of 5.7, 6.0, 7.0, 7.1 and 7.2"
+    reason = "unsupported PAPI version: use one of 5.7, 6.0, 7.0, 7.1 and 7.2"
     assert refused(tmp_path, sampler, library).message == f"PAPI_library_init: {reason}"
     assert ask_papi(trials_on_this_host("gcc"), [], library).problem == reason
 
@@ -107,4 +107,4 @@ def test_a_process_that_counts_itself_takes_it_too(tmp_path: Path) -> None:
     environment = os.environ | {"UNPERTURBED_PAPI": later_papi(tmp_path)}
     command = [sys.executable, "-c", _COUNTS_ITSELF]
     told = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
-    assert told.startswith("PAPI_library_init: this PAPI is none of")
+    assert told.startswith("PAPI_library_init: unsupported PAPI version: use one of")

@@ -481,8 +481,8 @@ def test_a_kernel_that_is_compiled_for_the_first_time_says_so(finished: Finished
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--region", "5-20"), "--region 5-20: give two intervals, as in 120:480"),
-        (("--anchors", "3"), "--anchors limits the milestones of --anchor"),
+        (("--region", "5-20"), "--region 5-20: give START:STOP as interval numbers, such as 120:480"),
+        (("--anchors", "3"), "--anchors has no effect without --anchor"),
         (("--anchor", "rounds", "--anchors", "-3"), "--anchors -3: give a number, 0 or more"),
         (("--penalty", "-1"), "--penalty -1: give a number, 0 or more"),
         (("--penalty", "nan"), "--penalty nan: give a number, 0 or more"),
@@ -530,7 +530,7 @@ def test_lost_damaged_and_foreign_traces_are_named_left_out_and_measured_again(
     kept = {path: path.stat().st_mtime_ns for path in campaign.glob("runs/00*/trace.parquet")}
     again = unperturbed(finished.folder, "run", finished.spec, "--campaign", campaign)
     assert again.returncode in (0, 4), again.stderr
-    assert f"the traces of 2 runs are lost; measuring again: {runs[0]} and {runs[1]}" in again.stderr
+    assert f"the traces of 2 runs are lost; measuring these runs again: {runs[0]} and {runs[1]}" in again.stderr
     changed_files = {path for path, written in kept.items() if path.stat().st_mtime_ns != written}
     assert changed_files == {cut, changed, foreign} & set(kept)
     assert len(done_runs(campaign)) == RUNS

@@ -60,7 +60,7 @@ def test_a_run_is_kept_if_the_observer_saw_its_end_though_the_harness_came_late(
         run_campaign(spec, tmp_path / "campaign", progress)
         assert len(traces(tmp_path / "campaign", "steps")) == 3
     else:  # nobody else saw the end: the program may have gone on without records
-        with pytest.raises(RunError, match=r"the records end .* s before the program: "):
+        with pytest.raises(RunError, match=r"the records end .* s before the program ends: "):
             run_campaign(spec, tmp_path / "campaign", progress)
 
 
@@ -254,7 +254,7 @@ int main(void) {{
             "work();",
             'execl("/bin/sleep", "sleep", "0.5", (char *)0);',
             "inside",
-            " s before the program: ",
+            " s before the program ends: ",
         ),
     ],
 )

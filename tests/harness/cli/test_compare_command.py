@@ -229,4 +229,4 @@ def test_a_sweep_has_no_other_programs(tmp_path: Path) -> None:
     )
     with pytest.raises(InvalidSpec) as caught:
         parse_spec(text, "s.yaml", tmp_path)
-    assert "`programs` has no meaning in a sweep" in str(caught.value)
+    assert "which gives no verdict: remove `programs` or `parameters`" in str(caught.value)

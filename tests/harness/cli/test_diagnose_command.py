@@ -85,7 +85,10 @@ def test_find_stops_at_the_first(capsys: pytest.CaptureFixture[str], tmp_path: P
         ([*REFERENCES, REFERENCES[0], REFERENCES[0]], "is given twice as a reference"),
         ([*REFERENCES, REFERENCES[0], "--html", "/nowhere/page.html"], "the folder /nowhere does not exist"),
         ([*REFERENCES, "--columns", "when"], "write PART=COLUMN, separated by commas, as in time=when,name=what"),
-        ([*REFERENCES, "--pattern", "x", "--format", "csv"], "--pattern defines a format: use it without --format"),
+        (
+            [*REFERENCES, "--pattern", "x", "--format", "csv"],
+            "--pattern defines a format: use --pattern without --format",
+        ),
         ([*REFERENCES, "--theta", "0.5"], "--theta needs the occurrence distance"),
     ],
 )
@@ -99,7 +102,7 @@ def test_logs_that_do_not_go_together_are_exit_code_2(capsys: pytest.CaptureFixt
     other = tmp_path / "simple.log"
     other.write_text("".join(f"{number * 1000} player:show\n" for number in range(100)))
     code, _, error = run(capsys, *REFERENCES, str(other))
-    assert (code, "give both in the same unit" in error) == (2, True)
+    assert (code, "give traces in the same unit" in error) == (2, True)
     empty = tmp_path / "empty.log"
     empty.write_text("")
     code, _, error = run(capsys, *REFERENCES, str(empty))

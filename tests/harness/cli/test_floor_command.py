@@ -83,7 +83,7 @@ def test_a_baseline_alone_is_divided_in_halves(tmp_path: Path) -> None:
     assert {"inner", "outer", "total"} == {found.kind for found in floor.resolutions}
     assert causes_of(spec, traces, states) == ()
     few = {name: {kind: runs[:5] for kind, runs in each.items()} for name, each in traces.items()}
-    with pytest.raises(SpecError, match="the baseline has 5 runs: a noise floor needs 10 or more"):
+    with pytest.raises(SpecError, match="the baseline has 5 runs, but a noise floor needs 10 or more"):
         floor_of_baseline(spec, few, states)
 
 

@@ -113,8 +113,8 @@ def test_the_examples_are_in_the_wheel(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "give one of: a folder"),
-        (["x", "--example", "sweep"], "give one of: a folder"),
+        ([], "give exactly one of these: a folder"),
+        (["x", "--example", "sweep"], "give exactly one of these: a folder"),
         (["nowhere"], "no such folder"),
         (["empty"], "no Makefile, CMakeLists.txt"),
         (["--example", "verdict"], "did you mean verdicts?"),

@@ -116,7 +116,7 @@ def test_a_pattern_that_matches_nothing_names_the_nearest(capsys: pytest.Capture
 def test_a_missing_compiler_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     code, _, error = run(capsys, "--compiler", "no-such-compiler")
     assert code == 3
-    assert "no C compiler 'no-such-compiler'" in error
+    assert "there is no C compiler 'no-such-compiler'" in error
 
 
 @pytest.mark.parametrize(

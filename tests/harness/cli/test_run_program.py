@@ -105,7 +105,7 @@ def test_a_program_that_prints_another_thing_each_time_and_ends_otherwise(tmp_pa
     [
         ([], 2, "give a spec (unperturbed run SPEC) or a program after --"),
         (["x.yaml", "--", "ls"], 2, "not both"),
-        (["--runs", "3", "x.yaml"], 2, "--runs: only allowed with a program after --"),
+        (["--runs", "3", "x.yaml"], 2, "--runs can be used only with a program after --"),
         (["--", "./nothing"], 2, "is not a program here or on the PATH"),
         (["--", "sh", "-c", "kill -SEGV $$"], 1, "was killed by signal 11 in an unmeasured run"),
         (["--", "true"], 1, "too short for enough intervals"),

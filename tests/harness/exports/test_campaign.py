@@ -99,7 +99,7 @@ def test_where_it_is_written_without_a_file(campaign: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((), "give --format NAME, or -o FILE with the suffix of a format"),
+        ((), "the format is missing: give --format NAME, or -o FILE with the suffix of a format"),
         (("--format", "perfeto"), "did you mean perfetto"),
         (("--format", "csv", "--configuration", "basline"), "did you mean baseline?"),
         (("--format", "csv", "--run", "9999"), "--run 9999"),

@@ -85,7 +85,9 @@ def test_a_format_of_another_distribution(trace: Trace, toys: Path) -> None:
 
 
 def test_what_cannot_be_written_is_refused(trace: Trace, tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match=r"use a name that ends in .*\.csv, .*, or set --format"):
+    with pytest.raises(
+        SpecError, match=r"the file's name selects no format; use a name that ends in .*\.csv, .*, or set --format"
+    ):
         choose_format("trace", tmp_path / "trace.txt")
     with pytest.raises(SpecError, match=r"cannot export a trace in format 'cvs'; did you mean csv"):
         choose_format("trace", tmp_path / "trace.txt", "cvs")

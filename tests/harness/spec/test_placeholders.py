@@ -37,7 +37,7 @@ def test_a_value_is_not_looked_into_again() -> None:
 def test_a_placeholder_without_a_value_is_an_error() -> None:
     with pytest.raises(SpecError) as caught:
         substitute("run {build}/x", {"spec": "/s", "inputs": "/i"})
-    assert str(caught.value) == "`run {build}/x`: unknown placeholder {build}; use {spec}, {inputs}"
+    assert str(caught.value) == "`run {build}/x`: unknown placeholder {build}; use {spec} or {inputs}"
 
 
 @given(st.text("{}$abc ", max_size=40))

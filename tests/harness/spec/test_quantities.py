@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unperturbed.collectors.sources.callgrind import Cache
+from unperturbed.common.wording import listing
 from unperturbed.harness.spec.quantities import (
     CACHE_PATTERN,
     DURATION_PATTERN,
@@ -92,8 +93,8 @@ _FORMS = "write a number with its unit, such as `500 us`, `10 ms`, `1.5 s`, `2 m
         ("x" * 100, f"`{'x' * 60}…` is not a duration; {_FORMS}"),
         ("0 s", f"`0 s` is shorter than 1 ns; {_FORMS}"),
         ("0.1 ns", f"`0.1 ns` is shorter than 1 ns; {_FORMS}"),
-        ("10 sec", f"`sec` is not a unit for a duration: use {', '.join(DURATION_UNITS)}"),
-        ("10 KiB", f"`KiB` is not a unit for a duration: use {', '.join(DURATION_UNITS)}"),
+        ("10 sec", f"`sec` is not a unit for a duration: use {listing(DURATION_UNITS, 'or')}"),
+        ("10 KiB", f"`KiB` is not a unit for a duration: use {listing(DURATION_UNITS, 'or')}"),
         ("9000 h", "`9000 h` is longer than a year: write a shorter time"),
     ],
 )
@@ -133,7 +134,7 @@ def test_sizes(text: str, size: int) -> None:
             "`0 B` is not a positive whole number of bytes; write a number with its unit, such as `64 B`, `32 KiB` or "
             "`1 MB`",
         ),
-        ("1 k", f"`k` is not a unit for a size: use {', '.join(SIZE_UNITS)}"),
+        ("1 k", f"`k` is not a unit for a size: use {listing(SIZE_UNITS, 'or')}"),
     ],
 )
 def test_what_is_no_size(value: object, message: str) -> None:

@@ -91,7 +91,7 @@ def test_aliases_stand_where_they_are_used() -> None:
         (
             "a: 1\nb: 2\na: 3\n",
             {"a": 1, "b": 2},
-            ["f:3:1: duplicate key `a` (first on line 1); remove one"],
+            ["f:3:1: duplicate key `a` (first on line 1); remove one of the two"],
         ),
         ("1: a\n", {"1": "a"}, ['f:1:1: the key `1` is a number in YAML; quote it: "1"']),
         ("no: a\n", {"no": "a"}, ['f:1:1: the key `no` is a boolean in YAML; quote it: "no"']),

@@ -199,7 +199,7 @@ def test_what_cannot_be_partitioned_is_said(found: Found, tmp_path: Path) -> Non
         assert "Traceback" not in done.stderr
         return done.stderr
 
-    assert "no software metric to partition" in refused(measure__software={})
+    assert "the spec has no software metric to partition" in refused(measure__software={})
     assert "use at least 3" in refused("--repetitions", "2")
     soft = {"measure__source": "perf_event", "measure__hardware": ["perf::task-clock"], "measure__derived": None}
     soft["measure__interval"] = "8 ms"

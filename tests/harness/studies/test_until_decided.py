@@ -96,7 +96,7 @@ def test_a_decided_configuration_keeps_its_verdict(tmp_path: Path) -> None:
     assert later.looks == (10,)
     assert later.verdicts.verdicts[0].verdict == "perturbed"
     assert len(later.verdicts.verdicts[0].changes[0].reference) == 10
-    assert "Decided: steps after 10 runs." in later.verdicts.notes[0]
+    assert " steps was decided after 10 runs." in later.verdicts.notes[0]
 
 
 def test_runs_that_exist_are_judged_before_the_first_look_is_complete(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_runs_that_exist_are_judged_before_the_first_look_is_complete(tmp_path: 
     [
         ("{runs: until decided, at_most: 5}", "`at_most` is 5, but must be at least 10"),
         ("{runs: until it is decided}", "use `until decided`"),
-        ("{at_most: 20}", "`at_most` needs `runs: until decided`"),
+        ("{at_most: 20}", "`at_most` needs `runs: until decided`: change `runs`, or remove `at_most`"),
     ],
 )
 def test_faults_of_the_design(tmp_path: Path, design: str, said: str) -> None:
@@ -148,12 +148,13 @@ def test_runs_go_to_configurations_that_are_open(grown: Path) -> None:
     assert set(counts) == {"baseline", "anchor", "steps"}
     assert counts["baseline"] in plan_looks(15)
     assert counts["steps"] == 10  # perturbed at the first look
-    assert "steps after 10 runs" in note
+    assert "steps was decided after 10 runs" in note
     by_name = {verdict["configuration"]: verdict for verdict in found["verdicts"]}
     assert by_name["steps"]["verdict"] == "perturbed"
     assert by_name["steps"]["alpha"] == 0.05
     if counts["baseline"] == 15:
-        assert "not decided yet: anchor; up to 15 runs of each" in " ".join((grown / "said").read_text().split())
+        said = " ".join((grown / "said").read_text().split())
+        assert "making up to 15 runs of each configuration not decided yet: anchor" in said
 
 
 def test_a_decided_campaign_makes_no_further_runs(grown: Path) -> None:

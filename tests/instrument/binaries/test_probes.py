@@ -463,7 +463,7 @@ def test_faults_name_the_metric_and_the_way_out(build: Compile, tmp_path: Path) 
     assert fault(uprobe="shop:quite").startswith("software metric 'hits': ")
     assert "nearest names: quiet" in fault(uprobe="shop:quite")
     assert "inlined it into all callers" in fault(uprobe="shop:quite")
-    assert "write library:printf (libc.so.6:printf)" in fault(uprobe="shop:printf")
+    assert "name the library, as in LIBRARY:printf (libc.so.6:printf)" in fault(uprobe="shop:printf")
     assert "neither the program shop" in fault(uprobe="sohp:quiet")
     assert "cannot read the binary" in fault(uprobe="./missing:quiet")
 

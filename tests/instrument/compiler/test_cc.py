@@ -148,7 +148,7 @@ def test_a_key_that_stands_twice_is_refused_at_its_place(tmp_path, content, plac
     metrics.write_text(content)
     with pytest.raises(SpecError) as error:
         read_metrics(metrics)
-    assert str(error.value) == f"{metrics}:{place}: duplicate key `{key}` (first on line {line}); remove one"
+    assert str(error.value) == f"{metrics}:{place}: duplicate key `{key}` (first on line {line}); remove one of the two"
 
 
 def test_of_a_lone_source_a_name_that_it_holds_is_not_taken_for_misspelt(tmp_path, monkeypatch, capfd):
@@ -185,7 +185,7 @@ def test_a_metric_without_a_place_is_told_once_at_the_link_step(tmp_path, monkey
     of_a, of_d = warnings(capfd)
     assert "'a'" in of_a
     assert "'d'" in of_d
-    assert of_d.endswith("searched x.c, y.c (another source may contain it)")
+    assert of_d.endswith("searched x.c, y.c (another source may contain a site)")
     assert run_compiler(metrics, ["gcc", "x.o", "y.o", "-o", "prog"]) == 0
     assert warnings(capfd) == []
 

@@ -73,7 +73,7 @@ def test_events_are_read_and_written_back(mapping, event):
         ({"loop": "f#0"}, "f, f#1 or file.c:120"),
         ({"write": "p->x"}, "a variable x, a field Type.field"),
         ({"enter": "f", "in": "g"}, "in: only call and write events support this filter, not enter events"),
-        ({"call": "f", "in": "a b"}, "in: 'a b' is not a function's name or glob"),
+        ({"call": "f", "in": "a b"}, "in: 'a b' is neither a function's name nor a glob"),
         ({"enter": "f", "add": "n; m"}, "add: 'n; m' is not a single C expression"),
         ({"enter": "f", "add": "g(n"}, "with balanced parentheses"),
         ({"enter": "f", "add": True}, "add: expected text in quotes, not True"),
@@ -94,7 +94,7 @@ def test_events_are_read_and_written_back(mapping, event):
         ({"python": {"enter": "work.f.<listcomp>"}}, "define a function with `def` instead"),
         ({"call": "a b", "in": "c d", "fil": "x.c"}, "did you mean 'file'?"),
         ({"call": "a b", "in": "c d", "fil": "x.c"}, "; call: 'a b' is not a valid target"),
-        ({"call": "a b", "in": "c d", "fil": "x.c"}, "; in: 'c d' is not a function's name or glob"),
+        ({"call": "a b", "in": "c d", "fil": "x.c"}, "; in: 'c d' is neither a function's name nor a glob"),
         (
             {"enter": "a b", "in": "f", "add": ")"},
             "in: only call and write events support this filter, not enter events; enter: 'a b' is not a valid target",

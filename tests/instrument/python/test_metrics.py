@@ -617,7 +617,7 @@ def test_sites_are_found_without_running_anything(tmp_path: Path) -> None:
         (["script.py"], "codecs.lookup", r"the module codecs .*loaded before the hook"),
         (["script.py"], "math.sqrt", r"the module math .*written in C\. Count the library's own function with"),
         (["script.py"], "heapq.heappush", r"heapq\.heappush is replaced by _heapq, written in C"),
-        (["script.py"], "nothing.f", r"no module 'nothing'"),
+        (["script.py"], "nothing.f", r"module 'nothing' is missing or defines no functions"),
         (["script.py"], "broken.f", r"not valid source for this Python"),
         (["-I", "script.py"], "script.f", r"-I runs isolated: the hook cannot be installed"),
         (["-BE", "script.py"], "script.f", r"-E runs without PYTHON\* variables"),
@@ -653,9 +653,9 @@ def test_only_pythons_are_asked(tmp_path: Path) -> None:
     assert sites(["./tool"], "tool.f", folder=tmp_path).sites[0].line == 2
     for command, message in (
         ("./by_env", "starts Python with env"),
-        ("./shell", "a script for /bin/sh, not for Python"),
+        ("./shell", "this is a script for /bin/sh, not for Python"),
         ("./isolated", "-I runs isolated"),
-        ("/bin/sh", "not a Python program"),
+        ("/bin/sh", "this is not a Python program"),
         ("nowhere", "no such program"),
     ):
         with pytest.raises(SpecError, match=message):

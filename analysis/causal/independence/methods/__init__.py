@@ -71,7 +71,7 @@ class IndependenceTest(ABC):
 
     @property
     def screening(self) -> IndependenceTest:
-        """Faster test that runs first; this test then confirms each independence. By default this test itself."""
+        """Faster test that runs first; this test then confirms each independence. The default is this test itself."""
         return self
 
     @abstractmethod

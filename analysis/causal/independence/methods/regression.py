@@ -267,7 +267,7 @@ _Value = TypeVar("_Value")
 
 
 class _Recent(Generic[_Key, _Value]):
-    """Cache of objects with arrays that drops the least recently used ones above a total size."""
+    """Cache of objects with arrays; above a total size, the cache drops the least recently used objects."""
 
     def __init__(self, most_bytes: float) -> None:
         self._most = most_bytes

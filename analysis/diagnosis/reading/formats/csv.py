@@ -159,7 +159,7 @@ class _CsvFormat(CompiledFormat):
     def check(self, options: ReadOptions) -> None:
         """Raise DataError if `columns` names a part that events do not have."""
         if unknown := set(options.columns) - set(_COLUMNS):
-            raise DataError(f"`columns` contains unknown {', '.join(sorted(unknown))}: use {', '.join(_COLUMNS)}")
+            raise DataError(f"`columns` has the unknown keys {', '.join(sorted(unknown))}: use {', '.join(_COLUMNS)}")
 
     def recognise(self, sample: LogSample, options: ReadOptions) -> float:
         """Return 1 if the first line is a header with a time and a name, else 0."""
@@ -171,7 +171,7 @@ class _CsvFormat(CompiledFormat):
         if header is None:
             raise DataError(
                 f"{sample.source}:{sample.first_number}: the first line is not a header with columns for time and name:"
-                " give their names (columns: time and name)"
+                " give the names of these columns (`columns`, with the keys time and name)"
             )
         delimiter, columns = header
         fields = sample.lines[1].split(delimiter) if len(sample.lines) > 1 else []

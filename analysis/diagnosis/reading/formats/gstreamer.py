@@ -163,7 +163,7 @@ def _parse_time(source: Any, start: Integer, stop: Integer) -> tuple[Integer, In
 def _parse(  # noqa: PLR0912, PLR0911 - field after field, each with its fault
     source: Any, start: Integer, stop: Integer, settings: Any, tail: Any
 ) -> Line:
-    """Parse one line; the head is level to function, the tail is the object (if in the identity) and the first word."""
+    """Parse one line; its head spans level to function, its tail has the object (if in the identity) and first word."""
     code, time, at = _parse_time(source, start, stop)
     if code != EVENT:
         return no_event(code)

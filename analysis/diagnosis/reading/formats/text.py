@@ -105,7 +105,7 @@ class _PatternFormat(PlainFormat):
     def check(self, options: ReadOptions) -> None:
         """Raise DataError if a pattern is missing, or given for a different format."""
         if (options.pattern is None) == (options.format == self.name):
-            raise DataError("format='pattern' needs `pattern`; do not give a pattern for other formats")
+            raise DataError("`pattern` is required with format='pattern', and is not allowed with other formats")
 
     def parser(self, options: ReadOptions) -> tuple[LineParser, Callable[[], Unit]]:
         """Return a parser for the user's regular expression, and a function that returns its unit."""

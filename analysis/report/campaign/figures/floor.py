@@ -1,4 +1,4 @@
-"""The noise floor: the smallest visible change of each total and correlation, by the number of runs."""
+"""Figure of the noise floor: the smallest visible change of each total and correlation, by the number of runs."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def floor_figure(floor: NoiseFloor) -> Figure:
         yaxis2=axis("smallest visible change of ρ", type="log", dtick="D2", tickformat="~g", anchor="x2"),
     )
     text = (
-        "Lines that fall with the number of runs: the smallest change of each total (left) and correlation (right) "
-        "that so many runs show. The same numbers are in the table."
+        "Each line falls with the number of runs: it is the smallest change of a total (left) or correlation (right) "
+        "that this number of runs shows. The table contains the same numbers."
     )
     return Figure("floor", data, figure, text)
 
 
 def _lines(found: list[Resolution], suffix: str, floor: NoiseFloor) -> list[dict[str, Any]]:
-    """Return a line for each resolution; lines of one group share a colour and an entry of the legend."""
+    """Return a line for each resolution; lines of one group share a colour and a legend entry."""
     groups: dict[str, list[Resolution]] = {}
     for one in found:
         groups.setdefault("times" if is_time(one) else "counts" if one.is_total else one.kind, []).append(one)
@@ -94,5 +94,6 @@ FLOOR = ReportFigure(
     "floor-lines",
     "floor",
     _block,
-    caption="Dashed: tolerances. Changes below 0.01 % or 0.001 are drawn there: a logarithmic axis has no 0.",
+    caption="Dashed lines are tolerances. Changes below 0.01 % (totals) or 0.001 (ρ) are drawn at these values, "
+    "because a logarithmic axis has no 0.",
 )

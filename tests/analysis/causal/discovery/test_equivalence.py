@@ -60,7 +60,9 @@ def test_a_tie_goes_to_fewer_variables_and_then_to_the_input():
     for first, known in (("a", Knowledge()), ("b", Knowledge(tiers=[["b"], ["a"]])), ("b", Knowledge(inputs=["b"]))):
         choice = choose("C", ["a", "b"], found, relations, known)
         assert choice.kept == {first}
-        assert choice.equivalences[0].reason == "the descriptions are equally long, and it comes first"
+        assert choice.equivalences[0].reason == (
+            "the descriptions are equally long, and it comes first in the causal order or in the table"
+        )
 
 
 def test_twins_compete_at_the_end_alone():
@@ -121,7 +123,7 @@ def test_many_rivals_are_left_out_one_after_the_other():
 @pytest.mark.parametrize(
     ("kept", "reason"),
     [
-        (math.nan, "both are effects of Z, and fewer or earlier variables are preferred"),
+        (math.nan, "all are effects of Z, and the smaller set or, of equal ones, the first is preferred"),
         (10.0, "Z takes 40 fewer bits to describe with a and b"),
     ],
 )
@@ -188,7 +190,10 @@ def test_effects_that_say_the_same_do_not_both_go():
     relations, asked = told({})
     found = refine(start, Asked({}), relations, Knowledge(tiers=[["e"], ["l", "m"]]))
     assert found.adjacent["e"] == {"l"}
-    assert found.equivalences[0].reason == "both are effects of e, and fewer or earlier variables are preferred"
+    assert (
+        found.equivalences[0].reason
+        == "all are effects of e, and the smaller set or, of equal ones, the first is preferred"
+    )
     assert not asked
 
 

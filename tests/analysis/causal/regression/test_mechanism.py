@@ -314,7 +314,9 @@ def test_what_cannot_be_predicted_is_said():
         found.predict({"x": "much", "d": "a"})
     with pytest.raises(DataError, match="x needs finite numbers, not nan"):
         found.predict({"x": math.nan, "d": "a"})
-    with pytest.raises(DataError, match="each parent needs one value, or as many as the others: x has 2, d has 3"):
+    with pytest.raises(
+        DataError, match="each parent needs one value, or as many values as the other parents: x has 2, d has 3"
+    ):
         found.predict({"x": [1.0, 2.0], "d": ["a", "b", "c"]})
     with pytest.raises(DataError, match="the formula of y has no value at x=-1"):
         found.predict({"x": -1.0, "d": "a"})

@@ -165,7 +165,7 @@ def test_columns_that_cannot_be_variables_are_left_out_and_said() -> None:
         "raw": "is Binary",
         "empty": "has no value in any row",
         "nans": "has no value in any row",
-        "comment": "text with 40 distinct values in 60 rows; convert it if the values are numbers",
+        "comment": "text with too many distinct values (40 in 60 rows); convert the column if its values are numbers",
     }
     assert [one.name for one in data.exclusions] == frame.columns[5:]
     with pytest.raises(DataError, match="size is left out: duplicate of n"):

@@ -66,7 +66,7 @@ def test_functions_classes_are_numbered_as_they_appear_and_kept_for_another_run(
     classes = classes_of_map(lambda name: name[0], ["beta", "alpha", "bravo"])
     assert classes.names == ("b", "a")
     assert classes.assign(["alpha", "bravo"]).tolist() == [1, 0]
-    with pytest.raises(DataError, match=r"class of element 1 is 'c': use b, a"):
+    with pytest.raises(DataError, match=r"element 1 has the unknown class 'c': use one of b, a"):
         classes.assign(["alpha", "charlie"])
 
 
@@ -95,12 +95,12 @@ def test_own_classes_are_in_order_of_numbers_or_of_appearance():
 @pytest.mark.parametrize(
     ("of", "elements", "said"),
     [
-        ({"a": 0}, ["a", "b"], r"element 1, 'b', has no class in the given map: add the element"),
+        ({"a": 0}, ["a", "b"], r"element 1, 'b', has no class in the given map: add the element to the map"),
         ({"a": 0}, [[]], r"element 0, \[\], is not hashable"),
         ({"a": 0, "b": -1}, [], r"class -1 is not between 0 and 255"),
         ({"a": 256}, [], r"class 256 is not between 0 and 255"),
-        ({"a": []}, [], r"class of element 0 is \[\]: give a number, a text or a tuple"),
-        (lambda element: [], ["a"], r"class of element 0 is \[\]"),
+        ({"a": []}, [], r"element 0 has the class \[\], which is not hashable: give a number, a text or a tuple"),
+        (lambda element: [], ["a"], r"element 0 has the class \[\], which is not hashable"),
     ],
 )
 def test_maps_that_are_wrong(of, elements, said):
@@ -146,7 +146,7 @@ def test_ranges_within_given_bounds_take_all_that_lies_outside():
     bands = range_bands(np.array([5.0]), Ranges(4, 0, 400), "block")
     assert bands.assign([-3, 99, 100, 1e9]).tolist() == [0, 0, 1, 3]
     assert bands.names == ("block < 100", "100 ≤ block < 200", "200 ≤ block < 300", "block ≥ 300")
-    with pytest.raises(DataError, match="ranges from 4 to 4 are empty: give a lower bound"):
+    with pytest.raises(DataError, match="the range from 4 to 4 is empty: give a lower bound"):
         range_bands(np.array([5.0]), Ranges(2, 4, 4), "block")
 
 

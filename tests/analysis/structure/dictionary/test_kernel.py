@@ -160,10 +160,10 @@ def test_scaling_distances_changes_nothing():
     [
         (np.zeros((2, 3)), r"shape \(2, 3\): give a square matrix"),
         ([0, 1], "give a square matrix"),
-        ([[0, 1], [2, 0]], "distance from 0 to 1 is 1.0: it must be the same in both directions"),
-        ([[0, -1], [-1, 0]], "distance from 0 to 1 is -1.0: it must not be negative"),
-        ([[0, 1], [1, 3]], "distance from 1 to 1 is 3.0: it must be 0"),
-        ([[0, np.nan], [np.nan, 0]], "distance from 0 to 1 is nan: it must be finite"),
+        ([[0, 1], [2, 0]], "distance from segment 0 to segment 1 is 1.0: it must be the same in both directions"),
+        ([[0, -1], [-1, 0]], "distance from segment 0 to segment 1 is -1.0: it must not be negative"),
+        ([[0, 1], [1, 3]], "distance from segment 1 to segment 1 is 3.0: it must be 0"),
+        ([[0, np.nan], [np.nan, 0]], "distance from segment 0 to segment 1 is nan: it must be finite"),
         ([[0, np.inf], [np.inf, 0]], "must be finite"),
     ],
 )

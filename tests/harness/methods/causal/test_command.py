@@ -114,7 +114,7 @@ def test_a_knowledge_file_says_the_same_as_options(
     [
         ("tiers: n", "known.yaml:1:8: tiers must be a list of lists of names"),
         ("tiers: [[n], [5]]", 'known.yaml:1:15: expected a column\'s name: quote it, "5"'),
-        ("tiers: [[n, n]]", "known.yaml:1:13: n appears here twice"),
+        ("tiers: [[n, n]]", "known.yaml:1:13: n appears twice in this list"),
         ("required:\n  - n time", "known.yaml:2:5: expected an edge, the cause first: datatype -> C"),
         ("\nrequires: [n -> time]", "known.yaml:2:11: unknown key `requires`; did you mean `required`?"),
         ("kinds: {n: number}", "known.yaml:1:12: kind must be discrete or continuous"),
@@ -246,7 +246,7 @@ def test_rows_that_a_sweep_lacks_are_told_of(sweep: str, capsys: pytest.CaptureF
     write_sweep(tmp_path, frame, list(columns.values()), {"name": "part", "missing": missing})
     found = told(capsys, str(tmp_path))
     assert found["notes"][0].startswith(
-        "The sweep is not complete: 7 of its rows are missing (of points 3, 4, 5, 6, 7, …; it hangs)."
+        "The sweep is not complete: 7 of its rows are missing (at points 3, 4, 5, 6, 7, …; first reason: it hangs)."
     )
     assert not any("not complete" in note for note in told(capsys, sweep)["notes"])
 
@@ -324,7 +324,10 @@ def test_simulated_cycles_cannot_be_asked_for(
         (["TABLE", "--html", "/nowhere/page.html"], "the folder /nowhere does not exist"),
         (["TABLE", "--do", "n"], "--do n: write NAME=VALUE"),
         (["TABLE", "--tiers", TIERS, "--do", "n=many", *FAST], "--do n=many: expected a number"),
-        (["TABLE", "--tiers", TIERS, "--do", "datatype=short", *FAST], "use one of float, int"),
+        (
+            ["TABLE", "--tiers", TIERS, "--do", "datatype=short", *FAST],
+            "never has this value in the table; use one of float, int",
+        ),
         (["TABLE", "--tiers", TIERS, "--do", "size=3", *FAST], "size"),
         (["TABLE", "--knowledge", "nowhere.yaml"], "nowhere.yaml: no such file"),
     ],
