@@ -36,6 +36,8 @@ _DEFAULTS: dict[str, object] = {
 }
 
 _RUNS = ("runs", "baseline_runs")
+_OPTIONS = {"baseline_runs": "--baseline-runs", "runs": "--runs", "at_most": "--max-runs", "max_hours": "--max-hours"}
+"""Keys of a spec, and the options that set them."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class Drafted:
 
         if not self.text:
             return load_spec(self.spec)
-        with _faults_of_options():
+        with _faults_of_options(comparing="\nprograms:" in self.text):
             return parse_spec(self.text, str(self.spec), self.spec.absolute().parent)
 
     @contextmanager
@@ -69,15 +71,18 @@ class Drafted:
 
 
 @contextmanager
-def _faults_of_options() -> Iterator[None]:
+def _faults_of_options(*, comparing: bool) -> Iterator[None]:
     """Report errors without line numbers of a spec: the user typed options, and no spec has been written yet."""
     from unperturbed.harness.spec.yaml import InvalidSpec
 
     try:
         yield
     except InvalidSpec as error:
-        faults = "\n".join(f"in the options before --: {one.message}" for one in error.diagnostics)
-        raise SpecError(faults) from None
+        options = _OPTIONS | ({"baseline_runs": "--runs"} if comparing else {})
+        messages = [one.message for one in error.diagnostics]
+        for key, option in options.items():
+            messages = [message.replace(f"`{key}`", option) for message in messages]
+        raise SpecError("\n".join(f"in the options before --: {message}" for message in messages)) from None
 
 
 def spec_of_program(arguments: argparse.Namespace, progress: TerminalProgress) -> Drafted | None:
@@ -168,7 +173,7 @@ def draft(
     try:
         Drafted(place.spec, place.campaign, spec.text(head_of(command, place.spec))).load()  # before anything runs
         progress.step("running the program twice without measuring")
-        with _faults_of_options():
+        with _faults_of_options(comparing=command.startswith("unperturbed compare")):
             tried = spec.tried(progress.note)
     except BaseException:
         if piped is not None:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _LINE_EVERY_S = 10.0
 _PIPE_COLUMNS = 1000
+_LONG_S, _FEW, _MUCH_LESS = 600, 5, 0.7
+"""A plan that takes longer is long; runs of each configuration in a shorter plan, and its share of the runs at most."""
 
 
 class Terminal(Console):
@@ -129,6 +131,20 @@ class TerminalProgress:
             self.line(f"{estimate.done} runs are already done")
         if estimate.done < estimate.runs and estimate.seconds:
             self.line(f"about [bold]{duration(estimate.seconds, whole=True)}[/bold] to go")
+            self._offer_less(estimate)
+
+    def _offer_less(self, estimate: Estimate) -> None:
+        """Offer a shorter plan before a long one starts."""
+        passes = max(1, len(estimate.passes.passes))
+        few = sum(min(count, _FEW * passes) for count in estimate.configurations.values())
+        if estimate.done or estimate.seconds < _LONG_S or few > _MUCH_LESS * estimate.runs:
+            return
+        seconds = estimate.seconds * few / estimate.runs
+        self.note(
+            f"a first answer takes about {duration(seconds, whole=True)}, with {_FEW} runs of each configuration "
+            f"(`baseline_runs: {_FEW}` and `runs: {_FEW}`; for a program after --, --runs {_FEW} and --baseline-runs "
+            f"{_FEW}). The smallest changes that it can show are about 1.5 times as large as with 10 runs"
+        )
 
     def starting(self, run: PlannedRun, *, done: int, total: int, seconds_left: float) -> None:
         """Show that a run starts."""

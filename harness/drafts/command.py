@@ -19,6 +19,7 @@ from unperturbed.harness.drafts.saving import (
     campaign_name,
     choose_stdin,
     commented,
+    missing_script,
     quoted,
     quoted_list,
     without_placeholders,
@@ -209,6 +210,8 @@ class CommandSpec:
 
 def describe_command(words: Sequence[str], choices: Choices = Choices()) -> CommandSpec:
     """Return the spec of a command line that runs an existing program."""
+    if script := missing_script(words):
+        raise SpecError(f"{script}: no such file; give the program to measure after --, as you would type it")
     command = _resolved(words, os.environ.get("PATH", PROGRAM_PATH))
     environment = _environment(choices.environment)
     return CommandSpec(

@@ -43,6 +43,13 @@ def without_placeholders(text: str) -> str:
     return re.sub(r"(?<!\$)\{((?:parameters\.)?\w+)\}", r"{{\1}}", text)
 
 
+def missing_script(words: Sequence[str]) -> str:
+    """Return the script that an interpreter is to run but that does not exist; '' otherwise."""
+    script = next((word for word in words[1:] if not word.startswith("-")), "")
+    interpreted = _INTERPRETER.fullmatch(Path(words[0]).name) and len(words) > 1 and words[1] == script
+    return script if interpreted and Path(script).suffix in _SCRIPTS and not Path(script).exists() else ""
+
+
 def called(words: Sequence[str]) -> str:
     """Return the name of a command's program, or of the script that an interpreter runs."""
     name = Path(words[0]).name

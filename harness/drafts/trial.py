@@ -210,6 +210,7 @@ def try_command(
         runs = [first]
         if first.seconds < _LONG_TRIAL_S:
             runs.append(_run_once(spec, place, say))
+            _require_same_end(spec, *runs)
         if counting and not spec.choices.calls:
             spec, left_out = _with_calls_made(spec, first.exit_code, Path(place))
             said += left_out
@@ -313,6 +314,19 @@ def _elsewhere(spec: CommandSpec, run: _Once) -> Iterator[str]:
     if own < spec.shortest_s:
         raise RunError(said)
     yield said
+
+
+def _require_same_end(spec: CommandSpec, first: _Once, second: _Once) -> None:
+    """Refuse a program whose second run ends differently: it may find files that its first run wrote."""
+    if first.exit_code == second.exit_code:
+        return
+    command = shlex.join(spec.words)
+    raise RunError(
+        f"{command}: the first unmeasured run ended with exit code {first.exit_code}, the second with "
+        f"{second.exit_code}, but all runs must do the same work. If a run finds files that the run "
+        "before it wrote, let each run start in an empty folder: write a spec (unperturbed init -- "
+        f'{command}{spec.reads}), set `working_folder: "{{scratch}}"` in it, and run the spec. {second.wrote}'
+    )
 
 
 def _require_length(spec: CommandSpec, seconds: float, kind: str, run: _Once) -> None:

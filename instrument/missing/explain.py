@@ -168,7 +168,10 @@ def why_missing(name: str, event: Event, report: SiteReport) -> str:
     message += "".join(f", {key}: {value}" for key, value in event.to_json().items() if key in ("in", "file"))
     if not report.sources:
         nothing = "the compiler wrapper compiled no source"
-        return f"{message}; {nothing}: does the build command use {{cc}} or {{cxx}}?"
+        return (
+            f"{message}; {nothing}: use {{cc}} or {{cxx}} in the build command, and remove object files from the "
+            "source folder (make clean) if the build finds them up to date"
+        )
     return _without_common_folder(message + "".join(_reasons(name, event, report)), report)
 
 

@@ -142,7 +142,8 @@ def _show(
     else:
         _print_floor(spec, floor, causes, judgement)
         show_failures(judgement.content.failures, judgement.missing)
-        print(f"report: {report}")
+        if report.is_file():
+            print(f"report: {report}")
     progress.result(code, campaign=str(folder), report=str(report))
     if arguments.open:
         open_page(report)

@@ -122,6 +122,7 @@ def test_what_is_otherwise_in_a_set_up(programs: Path, monkeypatch: pytest.Monke
         (["--", "./one", "--"], 2, "give two commands"),
         ([], 2, "give two commands"),
         (["--", "./one", "--", "./nothing"], 2, "is not a program here"),
+        (["--runs", "3", "--", "./one", "--", "./same"], 2, "--runs is 3, but must be at least 5"),
     ],
 )
 def test_what_cannot_be_compared(programs: Path, words: list[str], code: int, said: str) -> None:

@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from tests.harness.phases_campaign import unperturbed, write_spec
+from unperturbed.collectors.passes import Passes
+from unperturbed.harness.campaign.progress import Estimate
+from unperturbed.harness.cli.terminal import TerminalProgress
 
 PLAIN: dict[str, Any] = {
     "measure__hardware": ["PAPI_TOT_INS", "PAPI_L1_DCM"],
@@ -164,3 +167,15 @@ def test_names_of_perf_are_understood(tmp_path: Path) -> None:
     assert "perf's event instructions is counted as PAPI_TOT_INS" in planned.stderr
     spec = write_spec(tmp_path, **{**PLAIN, "measure__hardware": ["cycles", "PAPI_TOT_INS"]})
     assert "perf's name; use `PAPI_TOT_CYC`" in unperturbed(tmp_path, "run", "--dry-run", spec).stderr
+
+
+@pytest.mark.parametrize(
+    ("runs", "seconds", "offered"), [(20, 1200.0, "about 10 min 0 s, with 5 runs"), (20, 300.0, ""), (11, 1200.0, "")]
+)
+def test_a_long_plan_is_offered_shorter(
+    capsys: pytest.CaptureFixture[str], runs: int, seconds: float, offered: str
+) -> None:
+    configurations = {"baseline": runs // 2, "calls": runs - runs // 2}
+    TerminalProgress().planned(Estimate(runs, 0, seconds, configurations, Passes((), {}), ()))
+    said = " ".join(capsys.readouterr().err.split())
+    assert (f"a first answer takes {offered}" in said) is bool(offered)

@@ -103,7 +103,7 @@ def test_messages_say_what_else_may_be_wrong(built, workshop):
     assert "enter: qqqqqqqq, file: *.cc; no similar name" in message
     nothing = workshop({}, name="empty").report
     (message,) = missing_metrics(nothing, software).values()
-    assert "does the build command use {cc} or {cxx}?" in message
+    assert "use {cc} or {cxx} in the build command, and remove object files" in message
 
 
 def test_messages_name_what_could_not_be_counted(workshop):
