@@ -97,7 +97,7 @@ def floor_table(floor: NoiseFloor, *, most: int | None = None, shown: Sequence[i
     for group in groups:
         rows += [_row(found, shown) for found in group[:most]]
     left = sum(max(0, len(group) - most) for group in groups) if most is not None else 0
-    more = f"; {left} rows that need as many runs or fewer are not shown" if left else ""
+    more = f"; not shown: {counted(left, 'row')} with no more runs needed" if left else ""
     simulated = "; counts are simulated" if any(found.simulated for found in floor.resolutions) else ""
     caption = f"Smallest change that n runs of each side show with power 80 % (α = {floor.alpha:g}){simulated}{more}"
     return Table(columns, rows, caption)

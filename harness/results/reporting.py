@@ -76,9 +76,9 @@ def content_of(spec: CampaignSpec, checked: CampaignVerdicts, manifest: Manifest
         notes=checked.notes
         + _notes(manifest, [trace for runs in checked.traces.values() for found in runs.values() for trace in found])
         + tuple(
-            f"The campaign was extended by {step['by']} runs, from {step['runs']} ({step['at']}). The verdicts before "
-            "this spent all of α. If they were the reason to extend it, the error probability exceeds α: see “May I add "
-            "runs?” in docs/explanation/verdicts.md."
+            f"The campaign was extended by {step['by']} runs, from {step['runs']} ({step['at']}). Its earlier "
+            "verdicts spent all of α. If they were the reason to extend it, the error probability exceeds α: see "
+            "“May I add runs?” in docs/explanation/verdicts.md."
             for step in manifest.fact("extended") or []
         ),
     )
