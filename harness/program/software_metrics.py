@@ -6,6 +6,7 @@ The sites are searched once, before any run, so that a misspelt function is repo
 from __future__ import annotations
 
 import platform
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from unperturbed.collectors.records.file import Probe
 from unperturbed.collectors.runtime import build_interposer, build_python_counter
 from unperturbed.common.scratch import scratch_folder
 from unperturbed.common.user_cache import user_cache
+from unperturbed.common.wording import counted
 from unperturbed.errors import SpecError
 from unperturbed.harness.program.build import build_configuration, check_compilers, find_source
 from unperturbed.harness.program.process import ProgramCommand, program_command
@@ -27,11 +29,12 @@ from unperturbed.harness.spec.load import metric_position
 from unperturbed.instrument.binaries.interposition import Interposed, find_function, interposer_source
 from unperturbed.instrument.binaries.probes import HIT_COSTS, HIT_NS, ProbeSite, find_probes
 from unperturbed.instrument.events import DEFAULT_MAX_RATE, Event, Means
-from unperturbed.instrument.finding.site_log import SiteReport, read_sites
+from unperturbed.instrument.finding.site_log import SiteReport, count_records, read_sites
 from unperturbed.instrument.missing import missing_metrics
 from unperturbed.instrument.python import PythonSites, find_python_sites, prepare_python_hook, python_environment
 
 _MICROSECOND_NS = 1000
+_PROGRESS_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -225,7 +228,9 @@ def find_all_sites(spec: CampaignSpec, step: Callable[[str], None]) -> SpecSites
         report = SiteReport([])
         if source is not None and spec.program.build is not None:
             step("building with all software metrics")
-            tree = build_configuration(spec.program, source, folder / "00", software, spec_folder=spec.folder).folder
+            with _progress_of_build(folder / "00" / "toolchain", step):
+                built = build_configuration(spec.program, source, folder / "00", software, spec_folder=spec.folder)
+            tree = built.folder
             report = read_sites(folder / "00" / "toolchain")
         command = program_command(spec, scratch=folder, build=tree, inputs=folder)
         faults = missing_metrics(report, software)
@@ -237,6 +242,24 @@ def find_all_sites(spec: CampaignSpec, step: Callable[[str], None]) -> SpecSites
         )
         skipped = {_shown_in(file, tree): reason.replace(f"{tree}/", "") for file, reason in report.skipped.items()}
         return SpecSites(found, skipped)
+
+
+@contextmanager
+def _progress_of_build(toolchain: Path, step: Callable[[str], None]) -> Iterator[None]:
+    """Report every few seconds how many sources a build has compiled."""
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(_PROGRESS_S):
+            step(f"{counted(count_records(toolchain), 'source')} compiled")
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def _compiled(

@@ -109,6 +109,13 @@ def read_sites(folder: Path) -> SiteReport:
     return SiteReport(list(latest.values()))
 
 
+def count_records(folder: Path) -> int:
+    """Return how many compilations a toolchain's site log has so far: the build may still run."""
+    passed = folder / "sites" / "passed"
+    records = passed.read_bytes().count(b"\0\0") if passed.is_file() else 0
+    return records + sum(1 for _ in (folder / "sites").glob("*.json"))
+
+
 def _read_passed(log: bytes) -> Iterator[tuple[int, SourceRecord]]:
     """Read the launcher's log: records of NUL-terminated fields (letter and value), each ended by an empty field."""
     fields: dict[bytes, list[str]] = {}

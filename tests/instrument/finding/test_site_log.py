@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from unperturbed.instrument.events import parse_event
+from unperturbed.instrument.finding.site_log import count_records
 from unperturbed.instrument.missing import missing_metrics
 from unperturbed.instrument.missing.explain import names_of_build
 
@@ -54,6 +55,11 @@ def test_sites_tell_metric_file_line_and_text(built):
     assert report.sources == ("sort.c", "other.c")
     assert report.skipped == {}
     assert missing_metrics(report, {}) == {}
+
+
+def test_compiled_sources_are_counted_while_a_build_runs(built):
+    shop = built({"gtu": {"enter": "mainGtU"}})
+    assert count_records(shop.toolchain.folder) == 2
 
 
 def test_compiling_again_replaces_what_was_logged(built):
