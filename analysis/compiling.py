@@ -108,7 +108,7 @@ def _cache_folder(name: str, fingerprint: str) -> Path | None:
 
 
 def _fingerprint(sources: Sequence[Path], signatures: Sequence[Any]) -> str:
-    """Return a hash of compiler, processor, types and sources: numba's cache ignores changes in called functions."""
+    """Return a hash of compiler, processor, types and sources, as numba's cache ignores changes in called functions."""
     numba, binding = load_library("numba"), load_library("llvmlite.binding")
     digest = hashlib.sha256(f"{numba.__version__} {binding.get_host_cpu_name()} {signatures}".encode())
     for source in sources:
@@ -118,7 +118,7 @@ def _fingerprint(sources: Sequence[Path], signatures: Sequence[Any]) -> str:
 
 @contextmanager
 def _numba_cache_in(folder: Path | None) -> Iterator[None]:
-    """Make numba cache in this folder while a function is declared: by default numba writes beside the source."""
+    """Make numba cache compiled code in this folder, not beside the source, while a function is declared."""
     numba = load_library("numba")
     settings = vars(numba.config)  # the module sets its names at run time, so type checkers do not know them
     chosen = settings["CACHE_DIR"]

@@ -93,8 +93,8 @@ class Workers:
                 yield result
         except load_library("joblib.externals.loky.process_executor").BrokenProcessPool as error:
             raise HostError(
-                "a worker process ended before its work was done, usually because the host ran out of memory. "
-                'Use fewer workers: joblib.parallel_config("loky", n_jobs=2) or `--jobs 2`'
+                "a worker process ended before its work was done, usually because the host ran out of memory: use "
+                'fewer workers, with `joblib.parallel_config("loky", n_jobs=2)` or `--jobs 2`'
             ) from error
         finally:
             if hasattr(found, "close"):
@@ -156,7 +156,7 @@ def choose_workers(workers: int | None = None, *, kernels: bool = True, seconds:
     `seconds`: Estimated duration; short tasks stay in this thread.
     """
     if workers is not None and operator.index(workers) < 1:
-        raise ValueError(f"workers is {workers}: use 1 or more, or None")
+        raise ValueError(f"`workers` is {workers}: use 1 or more, or None")
     configurable = workers is not None or "joblib" in sys.modules  # if joblib is not loaded, nobody configured it
     if seconds < _WORTH_S or not (kernels or configurable):
         return Workers(1)
@@ -222,12 +222,12 @@ def _places(sizes: NDArray[np.int64]) -> list[int]:
 
 
 def _call_pickled(packed: _Packed, call: bytes) -> bytes:
-    """Execute a pickled chunk in a dask worker: unpickled, dask would send each number of a list separately."""
+    """Execute a pickled chunk in a dask worker; dask would send each number of an unpickled list separately."""
     return pickle.dumps(_call_packed(packed, pickle.loads(call)), protocol=5)
 
 
 def _call_packed(packed: _Packed, call: tuple[str, Callable[[Any, Any], _Result], object]) -> _Result:
-    """Execute a chunk in a worker; refuse a worker with a different version, whose numbers could differ."""
+    """Execute a chunk in a worker; refuse if the versions of this tool differ, because the numbers could differ."""
     version, function, chunk = call
     if version != _version():
         raise HostError(_of_another_version("a worker", _version(), version))
@@ -235,7 +235,7 @@ def _call_packed(packed: _Packed, call: tuple[str, Callable[[Any, Any], _Result]
 
 
 def _require_same_version(client: Any) -> None:
-    """Refuse a dask cluster if a worker lacks this tool or has a different version: its tasks would fail."""
+    """Refuse a dask cluster in which a worker lacks this tool or has a different version: tasks there would fail."""
     for worker, version in client.run(metadata.version, "unperturbed", on_error="return").items():
         if isinstance(version, metadata.PackageNotFoundError):
             raise HostError(

@@ -64,8 +64,8 @@ def probe_registry() -> Path:
     if not mounted:
         raise HostError(
             "kernel probes need tracefs, which is not mounted or is readable only by root: run as root; if tracefs "
-            "is not mounted, mount it with: mount -t tracefs tracefs /sys/kernel/tracing (a container needs tracefs "
-            "passed in, and CAP_PERFMON)"
+            "is not mounted, mount it with: mount -t tracefs tracefs /sys/kernel/tracing (a container needs the "
+            "host's tracefs as a mount, and CAP_PERFMON)"
         )
     registry = mounted[0] / "uprobe_events"
     if not _exists(registry):
@@ -131,7 +131,7 @@ def remove_probes(probes: Iterable[Probe] | None = None) -> None:
 
 
 def _own_group() -> str:
-    """Return the probe group of this process, unique on the host: containers have their own process numbers."""
+    """Return this process's probe group: its name is unique on the host, even if containers repeat process numbers."""
     return f"unperturbed_{_process_namespace()}_{os.getpid()}"
 
 

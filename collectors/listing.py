@@ -40,7 +40,7 @@ def trials_on_this_host(compiler: str, root: Path = Path("/")) -> Trials:
 
 
 def _ask(compiler: str, questions: Sequence[str], library: str) -> tuple[list[tuple[str, Answer]], str]:
-    """Run the program that tries events, whose libraries may crash or hang; return its answers and why it failed."""
+    """Try events in a separate program, because a library may crash or hang; return its answers, and why it failed."""
     program = build_trials(compiler)
     environment = {**os.environ, "UNPERTURBED_PAPI": library}
     asked = "".join(f"{question}\n" for question in questions).encode()
@@ -120,7 +120,7 @@ def nearest(pattern: str, listing: Listing, *, limit: int = 5) -> tuple[str, ...
 
 
 def _merge(sources: Mapping[str, Source], catalogues: Mapping[str, SourceCatalogue]) -> Iterable[CatalogueEntry]:
-    """Merge entries of the same name; place each where its prefix's owner, or else the first source, lists it."""
+    """Merge entries of the same name, in the place where its prefix's source, or else the first source, lists it."""
     owners = {source.prefix: name for name, source in sources.items() if source.prefix}
     names = {source: {entry.name for entry in found.entries} for source, found in catalogues.items()}
     places: dict[str, CatalogueEntry] = {}

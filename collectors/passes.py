@@ -42,7 +42,7 @@ Trial = Callable[[Sequence[Event]], str | None]
 
 
 def _led(events: Sequence[Event], leaders: Mapping[str, Event]) -> dict[tuple[object, ...], list[Event]]:
-    """Return each leader (under its requested name, if any) with its followers, by what the leader counts."""
+    """Return, by what a leader counts, the leader (under its requested name, if any) and its followers."""
     groups: dict[tuple[object, ...], list[Event]] = {}
     for event in events:
         if lead := leaders.get(event.name):
@@ -200,7 +200,7 @@ def _offer(record: Source, again: Sequence[str], left: Sequence[str], request: R
 
 
 def _split_sets(counted: Sequence[Pass], left: Sequence[str], request: Request) -> frozenset[str]:
-    """Return the metrics of sets of which a source took only a part: one source must count all metrics of a pass."""
+    """Return the metrics of each set in `request.together` that a source took only in part: a set needs one source."""
     taken = {metric.name for item in counted for metric in item.metrics}
     split: frozenset[str] = frozenset()
     for names in request.together:
@@ -211,7 +211,7 @@ def _split_sets(counted: Sequence[Pass], left: Sequence[str], request: Request) 
 
 
 def _refusals(reasons: Mapping[str, str]) -> Iterator[str]:
-    """Yield one line for all metrics refused for the same reason, regardless of the metric that the reason names."""
+    """Yield one line for each reason and its metrics; reasons that differ only in the metric's name count as one."""
     alike: dict[str, list[str]] = {}
     for name, why in reasons.items():
         alike.setdefault(why.replace(name, "it"), []).append(name)
@@ -234,7 +234,7 @@ def misspelt(names: Iterable[str]) -> Mapping[str, str]:
 
 
 def _commonest(reasons: Iterable[str]) -> str:
-    """Return the most common reason, regardless of the metric that each reason names."""
+    """Return the most common reason; reasons that differ only in the metric's name count as one."""
     kinds: dict[str, list[str]] = {}
     known = [reason for reason in reasons if reason not in (_UNKNOWN, _NOT_GENERIC)]
     for reason in known or [_UNKNOWN]:
@@ -344,7 +344,7 @@ def _trial(source: str, events: Sequence[Event], request: Request, *, multiplexe
 
 
 def _hints(text: str) -> list[str]:
-    """Explain the reasons that counter libraries gave on this host, and return what to do."""
+    """Return an explanation of each known reason in a text of refusals, with what to do."""
     hints = []
     permission = "Permission denied" in text or "Operation not permitted" in text or "paranoid" in text
     if permission:

@@ -26,13 +26,13 @@ T = TypeVar("T")
 
 
 def records_in(room: str, kind: type[T], *, group: str) -> dict[str, T]:
-    """Return the records of a room, by `name`: from its modules (except `_…`), then from its entry points."""
+    """Return the records in a room (a package), by `name`: from its modules (but not `_…`), then from entry points."""
     own = (value for module in _modules(room) for value in vars(module).values() if isinstance(value, kind))
     return _by_name(room, (*own, *offered(group, kind)))
 
 
 def classes_in(room: str, base: type[T], *, group: str) -> dict[str, type[T]]:
-    """Return the subclasses of a base in a room, by `name`: from its modules, then from its entry points.
+    """Return the subclasses of a class in a room (a package), by `name`: from its modules, then from its entry points.
 
     The base itself, classes that a module only imports, and modules with a name that starts with `_` are left out.
     """
@@ -77,7 +77,7 @@ def load(point: EntryPoint, kind: type[T]) -> T:
             f"cannot load {where}: {type(error).__name__}: {error}; fix or uninstall the extension"
         ) from error
     if not isinstance(found, kind):
-        raise HostError(f"{where} is a {type(found).__name__}, not a {kind.__name__}; fix or uninstall the extension")
+        raise HostError(f"{where} has type {type(found).__name__}, not {kind.__name__}; fix or uninstall the extension")
     return found
 
 
@@ -93,5 +93,5 @@ def _by_name(room: str, values: Iterable[T]) -> dict[str, T]:
     for value in values:
         name: str = value.name  # type: ignore[attr-defined]  # every kind has a `name`
         if found.setdefault(name, value) is not value:
-            raise HostError(f"two extensions of {room} are named {name}; rename or uninstall one")
+            raise HostError(f"two extensions of {room} are named {name}; rename one of them, or uninstall its package")
     return found

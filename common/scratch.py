@@ -78,7 +78,7 @@ def _host() -> str:
 
 
 def _sweep(above: Path) -> None:
-    """Remove what this user's processes that have ended on this host left behind."""
+    """Remove the files and folders that processes of this user left behind when they ended on this host."""
     with contextlib.suppress(OSError), os.scandir(above) as entries:  # creating a file there raises the same error
         for entry in entries:
             named = _NAME.fullmatch(entry.name)

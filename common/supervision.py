@@ -83,7 +83,7 @@ def _start_watcher() -> IO[bytes]:
 
 
 def start(command: Sequence[str | os.PathLike[str]], **options: Any) -> subprocess.Popen[Any]:
-    """Start a program in its own session, which is killed when this process ends."""
+    """Start a program in its own session, and have it killed when this process ends."""
     _tell_watcher()  # start the watcher before the program
     process: subprocess.Popen[Any] = subprocess.Popen(command, start_new_session=True, **options)
     _tell_watcher(f"+{process.pid}\n")

@@ -57,7 +57,7 @@ def flat_elements(path: WarpPath, x: FloatArray, y: FloatArray) -> NDArray[np.bo
 
 
 def stretches_between_anchors(path: WarpPath, marks: NDArray[np.bool_]) -> IntArray:
-    """Unmark anchors and ends of a path; return first element and end of each marked stretch."""
+    """Unmark anchors and ends of a path; return the first element and the end of each stretch that stays marked."""
     # i + j increases with each element, so it identifies the element.
     marks[np.searchsorted(path.x_index + path.y_index, [i + j for i, j in path.anchors])] = False
     marks[[0, -1]] = False
@@ -84,7 +84,7 @@ def even_pace(
 
 
 def path_from_positions(positions: FloatArray, length_y: int) -> tuple[IntArray, IntArray]:
-    """Return the warp path from (0, 0) to (n − 1, m − 1) that aligns each x interval with the y interval at a position.
+    """Return the warp path from (0, 0) to (n − 1, m − 1) that aligns each x interval with the y interval at its place.
 
     `positions`: shape (n,). Position in y of the work of each interval of x [intervals]; never decreasing.
     """

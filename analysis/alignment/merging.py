@@ -141,8 +141,8 @@ def _spanned(path: WarpPath, series_y: ArrayLike, length_x: int) -> FloatArray:
     n, m = int(path.x_index[-1]) + 1, int(path.y_index[-1]) + 1
     if values.ndim not in (1, 2) or (length_x, len(values)) != (n, m):
         raise DataError(
-            f"length_x is {length_x} and the series has shape {values.shape}, but the path aligns {n} intervals to "
-            f"{m}: set length_x to {n} and give a series with {m} rows"
+            f"`length_x` is {length_x} and the series has shape {values.shape}, but the path aligns {n} intervals to "
+            f"{m}: set `length_x` to {n} and give a series with {m} rows"
         )
     return values
 
@@ -160,7 +160,7 @@ def _span(path: WarpPath, interval: int) -> tuple[int, int]:
 
 
 def _border(alignment: Alignment, interval: int, side: int) -> tuple[int, float]:
-    """Return the first (side 0) or last interval of b aligned to one of a, within milestones, and its uncertainty."""
+    """Return the first (side 0) or last interval of b aligned to one of a, as milestones allow, and its uncertainty."""
     span = _span(alignment, interval)
     before = _span(alignment.warped, interval)
     low, high = alignment.possible[interval].tolist()

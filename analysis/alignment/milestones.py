@@ -278,14 +278,16 @@ def cumulative(name: str, counts: ArrayLike, length: int) -> IntArray:
     """Return cumulative counts as int64; raise DataError unless they are cumulative, whole and of this length."""
     given = np.asarray(counts)
     if given.shape != (length,):
-        raise DataError(f"{name} has shape {given.shape}: give one cumulative count for each of {length} intervals")
+        raise DataError(f"{name} has shape {given.shape}: give {length} cumulative counts, one for each interval")
     whole = given.astype(np.int64) if np.isfinite(given).all() else None
     if whole is None or (whole != given).any():
         raise DataError(f"{name} contains a value that is not a whole number: give cumulative counts")
     falls = np.flatnonzero(np.diff(whole, prepend=0) < 0)
     if len(falls):
+        before = "the count before it" if falls[0] else "0"
         raise DataError(
-            f"{name}[{falls[0]}] is {whole[falls[0]]}, less than the count before it: give cumulative counts"
+            f"{name}: count {falls[0]} (counted from 0) is {whole[falls[0]]}, less than {before}: give cumulative "
+            "counts"
         )
     return whole
 
@@ -305,7 +307,7 @@ def matching_counters(a: Trace, b: Trace, *, anchor: str | None = None) -> list[
 
 
 def score_summaries(path: WarpPath, a: Trace, b: Trace, *, anchor: str | None = None) -> dict[str, ScoreSummary]:
-    """Score a path by every software counter with the same total in both runs; the anchor is left out, as it is biased.
+    """Score a path by every software counter with the same total in both runs, except the anchor (its score is biased).
 
     Parameters
     ----------

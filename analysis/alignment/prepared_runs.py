@@ -43,7 +43,7 @@ def finite_values(trace: Trace, on: tuple[str, ...], *, mend: bool) -> FloatArra
         row, column = (int(index) for index in np.argwhere(~np.isfinite(rows))[0])
         raise DataError(
             f"metric {on[column]!r} of run {trace.attributes.get('run', '?')} is {rows[row, column]} in interval "
-            f"{row}: align on a metric that has a value in every interval"
+            f"{row} (counted from 0): align on a metric that has a finite value in every interval"
         )
     return rows
 

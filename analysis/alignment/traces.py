@@ -240,10 +240,10 @@ def align(
     """
     require_traces((a, b))
     if method not in ("dtw", "milestones", "paper"):
-        raise ValueError(f"unknown method {method!r}: use dtw, milestones or paper")
+        raise ValueError(f"unknown method {method!r}: use `dtw`, `milestones` or `paper`")
     if method == "paper":
         if penalty:
-            raise ValueError('method="paper" takes no penalty: leave out penalty, or use method="dtw"')
+            raise ValueError('`method="paper"` takes no penalty: leave out `penalty`, or use `method="dtw"`')
         penalty, flat, pace, mend = 0.0, "warped", "time", False
     if on is None:
         a, b, on = with_default_metrics(a, b)
@@ -263,7 +263,7 @@ def align(
     if method == "milestones":
         if anchor is None:
             raise DataError(
-                'method="milestones" needs an anchor: name a software counter, whose events are the milestones'
+                '`method="milestones"` needs an anchor: name a software counter, whose events are the milestones'
             )
         index = path_from_positions(milestone_positions(*counts, name=anchor), len(y))
         warped = WarpPath(*index, _cost(x, y, *index, fine))
@@ -348,7 +348,10 @@ def with_default_metrics(a: Trace, b: Trace) -> tuple[Trace, Trace, tuple[str, .
     common = tuple(name for name in a.names("hardware", "simulated") if name in b.metrics)
     common = common or tuple(name for name in a.names("os") if name in b.metrics and not name.endswith(_TIMES))
     if not common:
-        raise DataError(f"the traces share neither {_RATE} nor any other hardware metric: name the metrics to align on")
+        raise DataError(
+            f"the traces share no metric to align on by default ({_RATE}, or else hardware, simulated or "
+            "operating-system metrics): name the metrics to align on"
+        )
     return a, b, common
 
 

@@ -80,7 +80,7 @@ def separation_sentence(found: Separation, alpha: float) -> str:
     p_value = f" (p = {p_text(found.p_value)})" if not math.isnan(found.p_value) else ""
     if found.p_value < alpha:
         return (
-            f"an edge between {pair} would not shorten the description{given}, although the test finds a "
+            f"an edge between {pair} would not shorten the description of the data{given}, although the test finds a "
             f"dependence{p_value}"
         )
     return f"{pair} are independent{given}{p_value}"
@@ -182,7 +182,7 @@ def share_text(share: float) -> str:
 
 
 def edges_table(model: CausalModel, *, link: str = "") -> Table:
-    """Return the table of edges with their evidence; `link` is the prefix of a link, before the effect's number."""
+    """Return the table of edges with their evidence; `link` is the part of a link before the effect's number."""
     columns = (
         Column("edge", meaning="cause and effect"),
         Column("bits per row", "right", "mutual information of cause and effect, given the effect's other causes"),
@@ -306,7 +306,7 @@ def _claim_remark(claim: Claim) -> str:
 
 
 def forecast_table(forecast: Forecast, variables: Mapping[str, ForecastVariable] | None = None) -> Table:
-    """Return the table of the forecast of some variables; by default, of all that were not given."""
+    """Return a table with the forecast of some variables; by default, of all variables that were not given."""
     shown = variables or {name: one for name, one in forecast.variables.items() if not one.given}
     columns = (
         Column("variable"),

@@ -86,9 +86,9 @@ def learn(
         Input parameters of the experiment, which nothing else in the table can cause; added to those of `knowledge`. An
         input that changes a variable while the other inputs are held fixed becomes one of its ancestors.
     kinds : mapping of str to Kind, optional
-        As for `prepare`; only for a DataFrame.
+        As for `prepare`; not for a table of type `Data`.
     missing : {"error", "drop"}, default "error"
-        As for `prepare`; only for a DataFrame.
+        As for `prepare`; not for a table of type `Data`.
     test : str, default "auto"
         Name of the independence test (see `independence.methods`). "regression" finds dependences of the mean, and is
         the fastest. "auto" confirms each independence by kernel mutual information before it removes an edge. "kernel"
@@ -125,13 +125,13 @@ def learn(
     """
     tests = independence_tests()
     if test not in tests:
-        raise ValueError(f"test must be one of {', '.join(tests)}, not {test!r}")
+        raise ValueError(f"`test` must be one of {', '.join(tests)}, not {test!r}")
     if not 0 < alpha < 1:
-        raise ValueError(f"alpha must be between 0 and 1, not {alpha}")
+        raise ValueError(f"`alpha` must be above 0 and below 1, not {alpha}")
     if depth < 0 or subsamples < 0:
-        raise ValueError(f"depth and subsamples must be 0 or more, not {depth} and {subsamples}")
+        raise ValueError(f"`depth` and `subsamples` must be 0 or more, not {depth} and {subsamples}")
     if isinstance(table, Data) and (kinds or missing != "error"):
-        raise ValueError("kinds and missing apply only to a DataFrame: pass them to prepare, which returns Data")
+        raise ValueError("`kinds` and `missing` do not apply to a table of type `Data`: pass them to `prepare` instead")
     data = table if isinstance(table, Data) else prepare(to_polars(table), kinds=kinds, missing=missing)
     if data.rows < _FEWEST_ROWS:
         raise DataError(
@@ -329,7 +329,7 @@ class _Learning:
     def _replacement(
         self, target: str, parents: Sequence[str], acting: Sequence[str], causes: Mapping[str, tuple[str, ...]]
     ) -> tuple[set[str], set[str]]:
-        """Return superfluous inputs and the variables that replace them: all others, else the first that does alone."""
+        """Return superfluous inputs and the variables that replace them: all candidates, else one that suffices."""
         names = self._data.names
         effects = reached([target], lambda one: [name for name in names if one in causes[name]])
         others = {one for one in names if self._knowledge.allows(one, target)}

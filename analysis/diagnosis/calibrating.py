@@ -116,14 +116,14 @@ def calibrate(
                 (clean if one.label == _CLEAN else own)[name].append(reached)
     if any(not ratios for ratios in clean.values()):
         raise DataError(
-            "no trace is labelled clean: label at least one trace as clean, because thresholds are fitted to avoid "
+            f"no trace has the label `{_CLEAN}`: give it to at least one trace, because thresholds are fitted to avoid "
             "false alarms"
         )
     return tuple(_fit(name, clean[name], own[name]) for name in fittable)
 
 
 def _fit(kind: str, clean: Sequence[float], own: Sequence[float]) -> FittedStrictness:
-    """Fit the strictness to clean traces and traces with the anomaly, measured in units of the threshold."""
+    """Fit the strictness to measurements, in units of the threshold, of clean traces and of traces with the anomaly."""
     worst = max(clean)
     beyond = [reached for reached in own if reached > _MARGIN * worst]
     strictness = max(_MARGIN * worst, math.sqrt(worst * min(beyond)) if beyond and worst > 0 else 1.0)
@@ -162,7 +162,7 @@ def with_strictness(strictness: Mapping[str, float], kinds: Mapping[str, Kind] |
             fittable = ", ".join(one for one in kinds if kinds[one].is_fittable)
             raise DataError(f"{name!r} is not a kind with a strictness: use one of {fittable}")
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
-            raise DataError(f"the strictness of {name!r} is {value!r}: use a positive number")
+            raise DataError(f"the strictness of {name!r} is {value!r}: use a finite number above 0")
         changed[name] = _with(kind, float(value))
     return changed
 
@@ -179,7 +179,9 @@ def read_strictness(path: Path) -> dict[str, float]:
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{path}: cannot read thresholds: {error}") from error
     if not isinstance(written, dict):
-        raise DataError(f"{path}: expected a JSON object that maps kinds to numbers, as `--calibrate` writes it")
+        raise DataError(
+            f"{path}: expected a JSON object that maps names of kinds to numbers, as `--calibrate` writes it"
+        )
     return written
 
 
@@ -211,12 +213,13 @@ def read_labelled(folder: Path, **reading: Any) -> Iterator[LabelledTrace]:
     """
     table = folder / LABELS
     if not table.is_file():
-        raise DataError(f"{table} is missing: write it with the columns log, group and label")
+        raise DataError(f"{table} is missing: write it with the columns `log`, `group` and `label`")
     with table.open(newline="") as lines:
         rows = csv.DictReader(lines)
         if lacking := {"log", "group", "label"} - set(rows.fieldnames or ()):
             raise DataError(
-                f"{table} has no column {', '.join(sorted(lacking))}: the columns log, group and label are required"
+                f"{table} has no column {', '.join(sorted(lacking))}: the columns `log`, `group` and `label` are "
+                "required"
             )
         groups: dict[str, list[dict[str, str]]] = {}
         for row in rows:
@@ -224,7 +227,7 @@ def read_labelled(folder: Path, **reading: Any) -> Iterator[LabelledTrace]:
     for group, members in groups.items():
         references = [read_events(folder / row["log"], **reading) for row in members if row["label"] == _REFERENCE]
         if not references:
-            raise DataError(f"{table}: group {group!r} has no reference: label at least one of its logs {_REFERENCE}")
+            raise DataError(f"{table}: group {group!r} has no reference: label at least one of its logs `{_REFERENCE}`")
         for row in members:
             if row["label"] != _REFERENCE:
                 yield LabelledTrace(references, read_events(folder / row["log"], **reading), row["label"])

@@ -191,7 +191,7 @@ class Comparison:
         return self._grouped(filter(self.recurs_throughout, steady), by_element=False)
 
     def name_of(self, stream: Stream) -> str:
-        """Return a stream's name or, if its events have neither element nor plugin, words with an event's name."""
+        """Return a stream's name or, if its events have neither element nor plugin, words with the name of an event."""
         if stream.name:
             return stream.name
         event = self.types[stream.numbers[0]].name
@@ -210,7 +210,7 @@ class Comparison:
 
     @cached_property
     def elements(self) -> tuple[Stream, ...]:
-        """Elements, except sinks, whose events recur equally often in all of three or more references.
+        """Elements, except sinks, with events that recur equally often in every reference; none for fewer than three.
 
         Losses before a muxer never show at the sink of a file.
         """
@@ -225,7 +225,7 @@ class Comparison:
         return self._grouped(numbers, by_element=True)
 
     def _grouped(self, numbers: Iterable[int], *, by_element: bool) -> tuple[Stream, ...]:
-        """Return the streams of some types, each with the types whose counts are nearest to the stream's median."""
+        """Group types into streams; each keeps the types with counts nearest to the median count of its types."""
         groups: dict[str, list[int]] = {}
         for number in numbers:
             kind = self.types[number]
@@ -325,7 +325,7 @@ class Comparison:
 
     @cached_property
     def endings(self) -> Flags:
-        """Whether each type occurs in every reference, but never before its streams' last tenth: shape (types,)."""
+        """Whether each type occurs in every reference, but only in the last tenth of the streams: shape (types,)."""
         flags = self.lowest > 0
         for one in self.references:
             end = self._stream_end(one)

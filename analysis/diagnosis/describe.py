@@ -117,7 +117,7 @@ def distances_table(distances: Sequence[PaperDistance]) -> Table:
 
 
 def noise_table(comparison: Comparison) -> tuple[int, Table]:
-    """Return the number of event types whose counts differ between references, and a table of the most variable."""
+    """Return the number of event types whose counts differ between references, and a table of those that vary most."""
     vary = comparison.highest - comparison.lowest
     order = (-vary).argsort(kind="stable").tolist()
     varying = [number for number in order if vary[number] > 0]

@@ -157,15 +157,17 @@ class EventTrace:
         times, events = self.timestamps, self.events
         if times.dtype != np.int64 or events.dtype != np.int32:
             raise TypeError(
-                f"{self._called}: timestamps must be int64 and events int32, not {times.dtype} and {events.dtype}"
+                f"{self._called}: `timestamps` must be int64 and `events` int32, not {times.dtype} and {events.dtype}"
             )
         if times.ndim != 1 or times.shape != events.shape:
             raise DataError(
-                f"{self._called}: timestamps have the shape {times.shape} and events {events.shape}: give two "
+                f"{self._called}: `timestamps` has the shape {times.shape} and `events` {events.shape}: give two "
                 "one-dimensional arrays of the same length"
             )
         if len(events) and not (events.min() >= 0 and events.max() < len(self.types)):
-            raise DataError(f"{self._called}: events must be indices of types, from 0 to {len(self.types) - 1}")
+            raise DataError(
+                f"{self._called}: `events` must contain indices of `types`, 0 or more and below {len(self.types)}"
+            )
         if len(times) and times[0] < 0:
             raise DataError(f"{self._called}: the first timestamp is {times[0]}; timestamps must be 0 or more")
         falls = times[1:] < times[:-1]
@@ -178,7 +180,7 @@ class EventTrace:
 
     @classmethod
     def from_pairs(cls, pairs: Iterable[tuple[int, str]], *, unit: Unit = "ticks", name: str = "") -> EventTrace:
-        """Return a trace of (timestamp, name) pairs, as in the paper; timestamps must be integers, else TypeError."""
+        """Return a trace of (timestamp, name) pairs, as in the paper; raise TypeError if a time is not an integer."""
         listed = list(pairs)
         for position, (time, _) in enumerate(listed):
             if isinstance(time, bool) or not isinstance(time, (int, np.integer)):
@@ -201,7 +203,7 @@ class EventTrace:
 
     @property
     def since_start(self) -> Times:
-        """Timestamps relative to the first event: a shift in time makes no difference (the paper's example 5)."""
+        """Timestamps relative to the first event, so a shift in time makes no difference (the paper's example 5)."""
         return self.timestamps - self.timestamps[0] if len(self) else self.timestamps
 
     @property
@@ -219,7 +221,7 @@ class EventTrace:
         return np.bincount(self.events, minlength=len(self.types)).astype(np.int64)
 
     def of(self, plugin: str) -> EventTrace:
-        """Return the events of one plugin (section III-D) with their times in the whole trace; may be empty."""
+        """Return the events of one plugin (section III-D) with their times in the whole trace, or an empty trace."""
         chosen = np.array([kind.plugin == plugin for kind in self.types], dtype=bool)
         return self._only(chosen[self.events])
 

@@ -61,16 +61,17 @@ def _require_events(trace: EventTrace) -> None:
     if trace.duration == 0:
         raise DataError(
             f"{called}: all {len(trace):,} events have the same timestamp, {trace.timestamps[0]:,} {trace.unit}: check "
-            "that the columns or the pattern select the log's timestamps, and that their unit is fine enough"
+            "that `columns` or `pattern` selects the log's timestamps, and that their unit is fine enough"
         )
 
 
 def _require_same_detail(reference: EventTrace, trace: EventTrace) -> None:
     """Raise DataError if two logs were recorded, or read, in different detail."""
     if any(kind.element for kind in reference.types) != any(kind.element for kind in trace.types):
+        named, other = (reference, trace) if any(kind.element for kind in reference.types) else (trace, reference)
         raise DataError(
-            f"{reference.name} and {trace.name} were read with different identities: give read_events the same "
-            "`identity` for both logs"
+            f"the events of {named.name or 'one trace'} name elements, but those of {other.name or 'the other'} do "
+            "not: read logs of the same format, with the same `identity`"
         )
     if reference.reading is None or trace.reading is None:
         return
@@ -186,8 +187,8 @@ def _require_like_durations(comparison: Comparison) -> None:
         return
     trace = comparison.observed.trace
     raise DataError(
-        f"{trace.name or 'the trace'} has the references' events, but lasts {trace.duration:,} {trace.unit} instead of "
-        f"{comparison.duration:,.0f}: check its unit of time"
+        f"{trace.name or 'the trace'} has about the same events as the references, but lasts {trace.duration:,} "
+        f"{trace.unit} instead of {comparison.duration:,.0f} {trace.unit}: check its unit of time"
     )
 
 
@@ -316,7 +317,7 @@ def _require_choice(references: Sequence[EventTrace], distances: Sequence[str], 
     if method not in ("effects", "paper"):
         raise ValueError(f'unknown method {method!r}: use "effects" or "paper"')
     if method == "paper" and not distances:
-        raise ValueError('method="paper" needs at least one distance in `distances`')
+        raise ValueError('`method="paper"` needs at least one distance in `distances`')
 
 
 def _too_coarse(comparison: Comparison) -> str:
@@ -325,7 +326,7 @@ def _too_coarse(comparison: Comparison) -> str:
     if any(one.reading and one.reading.is_too_coarse for one in traces):
         return (
             "a log has no events of level DEBUG or finer, so only crashes and missing event types can be found: "
-            "record with GST_DEBUG=*:5"
+            "record with `GST_DEBUG=*:5`"
         )
     return ""
 
@@ -335,8 +336,8 @@ def _nothing_steady(comparison: Comparison) -> str:
     if comparison.streams:
         return ""
     return (
-        "no event type recurs steadily in the references, so lost events and delays cannot be found: give longer "
-        "traces of equal work"
+        "no event type recurs steadily in the references, so lost events and delays cannot be found: give traces "
+        "of longer runs that do the same work"
     )
 
 

@@ -22,7 +22,7 @@ LEAST_RELATIVE, LEAST_RHO = 1e-4, 1e-3
 
 
 def is_time(found: Resolution) -> bool:
-    """Return whether a resolution is that of a time: on most hosts, times vary more than counts."""
+    """Return whether a resolution describes a time; on most hosts, times vary more than counts."""
     return found.is_total and found.metrics[0] in TIMES
 
 

@@ -46,7 +46,7 @@ class NoiseFloor(Framed, Result):
 
     @property
     def doubt(self) -> tuple[float, float]:
-        """Return the factors between which the true noise lies with probability 90 %, if runs are independent."""
+        """Return the factors of the measured noise between which the true noise lies (90 %, for independent runs)."""
         freedom = min((found.freedom for found in self.resolutions if math.isfinite(found.freedom)), default=1.0)
         ends = (special.chdtri(freedom, 1 - end) for end in ((1 + _KNOWN) / 2, (1 - _KNOWN) / 2))
         low, high = (math.sqrt(freedom / end) for end in ends)
@@ -118,5 +118,5 @@ def measure_floor(
 
 
 def _joined(each: Sequence[Resolution]) -> Resolution:
-    """Return the middle one of several resolutions, sorted by the smallest change that ten runs show."""
+    """Sort resolutions by the smallest change that ten runs show, and return the middle one."""
     return sorted(each, key=lambda one: one.smallest[RUNS.index(10)])[len(each) // 2]

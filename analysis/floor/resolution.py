@@ -139,7 +139,7 @@ def _deviation(sides: Sequence[FloatArray]) -> float:
 
 
 def _smallest(noise: _Noise, alpha: float, smallest: Callable[[float, float, float], float]) -> tuple[float, ...]:
-    """Return the smallest visible change for each of `RUNS`, by the design that shows the smaller change."""
+    """Return the smallest visible change for each number of `RUNS`, by the design that shows the smaller change."""
     each = [
         [smallest(*map(float, design)) if np.isfinite(design[0]) else math.inf for design in zip(*designs, strict=True)]
         for designs in noise.designs_with(np.array(RUNS, np.float64), alpha)

@@ -170,7 +170,7 @@ def combine_nodes(verdicts: Mapping[str, Verdict]) -> Combined:
         raise DataError("no node to combine: give the verdict of at least one node")
     first = next(iter(verdicts.values()))
     if any((one.alpha, one.tolerance) != (first.alpha, first.tolerance) for one in verdicts.values()):
-        raise DataError("alpha or tolerance differs between the nodes' verdicts: use the same values for all nodes")
+        raise DataError("`alpha` or `tolerance` differs between the nodes' verdicts: use the same values for all nodes")
     strata = _by_change(verdicts)
     these = _joint(first, verdicts, [_on_these(one, first.alpha) for one in strata.values()])
     of_type = None
@@ -280,7 +280,7 @@ def _outer_errors(strata: _Strata, outer: _OuterRuns, share: FloatArray) -> Oute
 
 
 def _over_nodes(means: tuple[FloatArray, FloatArray], errors: MeanErrors, share: FloatArray) -> MeanErrors:
-    """Return the errors of means over nodes from those on each (Satterthwaite), weighted by their effect on ρ."""
+    """Combine errors of each node's means into errors of means over nodes (Satterthwaite), weighted by effect on ρ."""
     reference, observed = (share * errors.reference) ** 2, (share * errors.observed) ** 2
     slopes = [fisher_slope(from_fisher(mean)) ** 2 for mean in means]
     parts = reference / slopes[0] + observed / slopes[1]
@@ -294,7 +294,7 @@ def _joint_means(strata: _Strata, share: FloatArray) -> tuple[FloatArray, FloatA
 
 
 def _wider(strata: _Strata, share: FloatArray) -> float:
-    """Return the ratio of the checked runs' spread to the reference's, as in `compare_runs`; 1 for outer changes."""
+    """Return the ratio of the checked runs' spread to the reference runs', see `compare_runs`; 1 for outer changes."""
     if strata.changes[0].check not in ("inner", "software"):
         return 1.0
     return float(wider_below_one(*map(from_fisher, _joint_means(strata, share)))[0])
@@ -372,7 +372,7 @@ def _heterogeneity(strata: _Strata) -> Heterogeneity:
 
 
 def _hangs_on(verdicts: Mapping[str, Verdict], strata: Collection[_Strata], these: Verdict) -> dict[str, VerdictName]:
-    """Return the nodes that the verdict on these nodes depends on, each with the verdict that results without it."""
+    """Return each node without which the verdict would be different, with the verdict that results without it."""
     found: dict[str, VerdictName] = {}
     for node in verdicts:
         others = {name: verdict for name, verdict in verdicts.items() if name != node}

@@ -87,7 +87,7 @@ def folded(identity: str, heading: str, hint: str, *content: Content) -> Html:
 
 
 def moment(time: str) -> Html | str:
-    """Return an ISO 8601 time in this host's time zone; any other text unchanged."""
+    """Convert an ISO 8601 time to this host's time zone; return any other text unchanged."""
     try:
         local = datetime.fromisoformat(time).astimezone()
     except ValueError:

@@ -11,6 +11,7 @@ from typing import Protocol, TypeAlias
 
 from unperturbed.analysis.partition.plan import Cost, Measurement, Stage, Subset, SubsetOutcome
 from unperturbed.analysis.perturbation import OPEN
+from unperturbed.common.wording import counted
 
 Observer: TypeAlias = Callable[[Measurement], None]
 
@@ -85,18 +86,18 @@ class SearchSettings:
 
     def __post_init__(self) -> None:
         if self.repetitions < 3:
-            raise ValueError(f"repetitions is {self.repetitions}: use at least 3, to measure how runs vary")
+            raise ValueError(f"`repetitions` is {self.repetitions}: use at least 3, to measure how runs vary")
         if self.max_repetitions < self.repetitions:
             raise ValueError(
-                f"max_repetitions is {self.max_repetitions}, but every candidate gets {self.repetitions} repetitions: "
-                f"use at least {self.repetitions}"
+                f"`max_repetitions` is {self.max_repetitions}, but every candidate gets {self.repetitions} "
+                f"repetitions: use at least {self.repetitions}"
             )
         if not 0 < self.alpha < 0.5:
-            raise ValueError(f"alpha is {self.alpha}: use a level between 0 and 0.5, such as 0.05")
+            raise ValueError(f"`alpha` is {self.alpha}: use a level between 0 and 0.5, such as 0.05")
         for name in ("max_runs", "max_hours", "seconds_per_run"):
             value = getattr(self, name)
             if value is not None and not value > 0:
-                raise ValueError(f"{name} is {value}: use a positive number, or None")
+                raise ValueError(f"`{name}` is {value}: use a positive number, or None")
 
 
 class Limits:
@@ -121,15 +122,18 @@ class Limits:
         most, hours = self._settings.max_runs, self._settings.max_hours
         if most is not None and self.runs + runs + min(reserve, most // 2) > most:
             kept = f"; {min(reserve, most // 2)} runs are reserved for certification" if reserve else ""
-            raise Stop(f"max_runs is {most}: {self.runs} runs are done, and the next subset needs {runs} more{kept}")
+            raise Stop(
+                f"`max_runs` is {most}: the search has made {counted(self.runs, 'run')}, and the next measurement "
+                f"needs {runs} more{kept}"
+            )
         if hours is None:
             return
         next_hours, kept_hours = self._hours_of(runs), min(self._hours_of(reserve), hours / 2)
         if self.hours + next_hours + kept_hours > hours:
             kept = f"; {kept_hours:.2g} h are reserved for certification" if reserve else ""
             raise Stop(
-                f"max_hours is {hours:g}: {self.hours:.2g} h have passed, and the next {runs} runs would take "
-                f"about {next_hours:.2g} h{kept}"
+                f"`max_hours` is {hours:g}: {self.hours:.2g} h have passed, and the next {counted(runs, 'run')} would "
+                f"take about {next_hours:.2g} h{kept}"
             )
 
     def _hours_of(self, runs: int) -> float:
@@ -221,7 +225,7 @@ class CandidateEvaluator:
         return 1 if self._ahead is None else self._ahead.at_once
 
     def expect(self, subsets: Iterable[Iterable[str]], *, certain: bool = False) -> None:
-        """Start the runs of subsets that the strategy measures next, at the same time; return no outcome.
+        """Start the runs of the subsets that the strategy measures next, all at the same time; return no outcomes.
 
         Parameters
         ----------

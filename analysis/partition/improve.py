@@ -100,7 +100,7 @@ def regroup(evaluator: CandidateEvaluator, subsets: Sequence[Subset]) -> list[Su
 
 
 def suspicions(rows: NDArray[np.bool_], failed: NDArray[np.bool_], steps: int = 25) -> FloatArray:
-    """Estimate how likely each pair of metrics makes a subset fail.
+    """Estimate how likely each pair of metrics is to make a subset fail.
 
     `rows`: array of bool, shape (subsets, metrics). The measured subsets.
     `failed`: array of bool, shape (subsets,). Whether each subset was not accepted.

@@ -28,6 +28,7 @@ from unperturbed.analysis.perturbation import (
 from unperturbed.analysis.perturbation.correlation import FloatArray
 from unperturbed.collectors.data import Trace
 from unperturbed.common.extras import LazyLibrary
+from unperturbed.common.wording import counted
 from unperturbed.errors import DataError
 
 special = LazyLibrary("scipy.special")
@@ -185,16 +186,18 @@ class TraceJudge:
         given = {name: len(found) for name, found in made.items()}
         if given != expected:
             raise DataError(
-                f"{what} returned {_counts(given)}, but {_counts(expected)} are needed: "
-                f"return {repetitions} runs of every pass"
+                f"{what} returned {_counts(given)} instead of {_counts(expected)}: "
+                f"return {counted(repetitions, 'run')}{' of every pass' if self._by_pass else ''}"
             )
         self._once(_named(traces), what)
         return made
 
     def _once(self, runs: Sequence[str], what: str) -> None:
-        twice = sorted(self._seen.intersection(runs)) or sorted({run for run in runs if runs.count(run) > 1})
+        used = sorted(self._seen.intersection(runs))
+        twice = used or sorted({run for run in runs if runs.count(run) > 1})
         if twice:
-            raise DataError(f"{what} returned run {', '.join(twice)}, which was used before: make fresh runs each time")
+            fault = "runs that were used before" if used else "runs more than once"
+            raise DataError(f"{what} returned {fault} ({', '.join(twice)}): make fresh runs each time")
         self._seen.update(runs)
 
     def _keep(self, subset: Subset, made: Mapping[str, Sequence[Trace]]) -> None:
@@ -254,7 +257,8 @@ def _at_level(baseline: Baseline, level: float) -> Baseline:
 
 def _counts(counts: Mapping[str, int]) -> str:
     return (
-        ", ".join(f"{count} traces{f' of pass {name}' if name else ''}" for name, count in counts.items()) or "no trace"
+        ", ".join(f"{counted(count, 'trace')}{f' of pass {name}' if name else ''}" for name, count in counts.items())
+        or "no trace"
     )
 
 
@@ -300,7 +304,7 @@ class ObservedChanges:
 
 
 def repetitions_to_accept(seen: ObservedChanges, *, level: float, tolerance: float) -> int | None:
-    """Return the fewest repetitions likely to show a subset unperturbed, more than so far; None above `_MOST`."""
+    """Return the fewest repetitions, more than so far, likely to show a subset unperturbed; None above `_MOST`."""
     chances = chance_to_show(seen, level=level, tolerance=tolerance, maximum=_MOST, benefit=_BENEFIT)
     enough = np.flatnonzero(chances >= _HARDLY)
     return max(int(enough[0]) + 1, seen.repetitions + 1) if len(enough) else None
@@ -318,9 +322,10 @@ def repetitions_to_certify(seen: ObservedChanges, *, level: float, tolerance: fl
 def chance_to_show(
     seen: ObservedChanges, *, level: float, tolerance: float, maximum: int, benefit: float = 0.0
 ) -> FloatArray:
-    """Estimate how likely 1, 2, …, `maximum` repetitions show all changes within the tolerance, shape (maximum,).
+    """Estimate the probability that 1, 2, …, `maximum` repetitions show all changes to lie within the tolerance.
 
     `benefit`: Standard errors that are subtracted from each observed change.
+    Result: shape (maximum,).
 
     Changes are assumed to be independent and normal with the observed spread, and the bounds to be Welch's, the wider
     ones with few repetitions. The probability that a bound t·s stays below the tolerance is that of a noncentral t, by

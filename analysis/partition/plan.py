@@ -157,7 +157,7 @@ class Forecast:
 
 @dataclass(frozen=True)
 class CertifiedSubset:
-    """Metrics that can be measured together: shown to be unperturbed by runs that were not used to find them.
+    """Metrics that can be measured together, as shown by runs that were not used to find them.
 
     Attributes
     ----------

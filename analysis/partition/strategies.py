@@ -44,7 +44,7 @@ class Strategy(Protocol):
         """Return disjoint subsets of `metrics`, each accepted by the evaluator; do not catch its `Stop`."""
 
     def candidates(self, metrics: int, subsets: int) -> int:
-        """Return the candidates that are measured to put the metrics into this many subsets, before `improve`."""
+        """Return how many candidates are measured to put the metrics into this many subsets, before `improve`."""
 
 
 class FirstFit:

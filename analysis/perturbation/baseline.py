@@ -129,9 +129,9 @@ class Baseline:
         name: str = "baseline",
     ) -> None:
         if not 0 < alpha < 0.5:
-            raise ValueError(f"alpha is {alpha}: use a level between 0 and 0.5, such as 0.05")
+            raise ValueError(f"`alpha` is {alpha}: use a level between 0 and 0.5, such as 0.05")
         if not 0 <= tolerance < 2:
-            raise ValueError(f"tolerance is {tolerance}: use a change of ρ of at least 0 and below 2, such as 0.1")
+            raise ValueError(f"`tolerance` is {tolerance}: use a change of ρ from 0 to below 2, such as 0.1")
         require_traces(traces)
         if len(traces) < MINIMUM_RUNS:
             raise DataError(
@@ -352,7 +352,7 @@ class Baseline:
         return shorter(compare(alpha=level), within)
 
     def _intervals(self, checked: _CheckedRuns) -> int | None:
-        """Return the shortest run's number of intervals; None for equal work, which has no sampling error."""
+        """Return the shortest run's number of intervals; None if intervals end by work, without sampling error."""
         if self._equal_work:
             return None
         return min(len(trace) for trace in (*self.traces, *checked.traces))
@@ -372,7 +372,9 @@ class Baseline:
         runs = comparable.run_names(checked, "checked")
         for trace, run in zip(checked, runs, strict=True):
             if not allow_members and any(trace is member for member in self.traces):
-                raise DataError(f"run {run} belongs to {self.name}: a run cannot be checked against itself")
+                raise DataError(
+                    f"run {run} belongs to {self.name}, and a run cannot be checked against itself: check other runs"
+                )
         configurations = {str(trace.attributes.get("configuration", "checked")) for trace in checked}
         if len(configurations) > 1:
             raise DataError(

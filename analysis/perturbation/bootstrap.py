@@ -205,7 +205,8 @@ def inner_by_bootstrap(
         [before[0].metrics[metric] for metric in varying], varying if focus is None else focus
     )
     if not pairs:
-        raise DataError(f"{name}: no two metrics vary without sharing an event: measure more hardware metrics")
+        needed = "both metrics must vary and share no event" + ("" if focus is None else ", and `focus` must name one")
+        raise DataError(f"{name}: no pair of metrics can be compared ({needed}): measure more hardware metrics")
     first, second = pair_columns(varying, pairs)
     rng = np.random.default_rng(seed)
     ranks = [standard_ranks(rows[:, kept]) for rows in values]

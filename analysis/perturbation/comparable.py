@@ -82,7 +82,7 @@ def compared_pairs(metrics: Sequence[Metric], focus: Sequence[str]) -> tuple[tup
 
 
 def run_names(traces: Sequence[Trace], role: str) -> tuple[str, ...]:
-    """Return the name of each run: that of its trace, or else the role and the run's position."""
+    """Return the name of each run: the name in its trace, or else the role and the run's position."""
     return tuple(str(trace.attributes.get("run", f"{role} {number}")) for number, trace in enumerate(traces, 1))
 
 
@@ -90,7 +90,7 @@ def require_distinct(runs: Sequence[str], group: str) -> None:
     """Reject a run that is given twice: it would count as two runs that agree perfectly."""
     if len(set(runs)) < len(runs):
         twice = sorted({run for run in runs if runs.count(run) > 1})
-        raise DataError(f"{group}: run {', '.join(twice)} is given twice; give each run once")
+        raise DataError(f"{group}: runs are given more than once ({', '.join(twice)}): give each run once")
 
 
 def comparable_values(
@@ -146,7 +146,7 @@ def _require_alike(reference: Trace, traces: Sequence[Trace], runs: Sequence[str
 
 
 def _require_like_lengths(reference: Trace, trace: Trace, run: str) -> None:
-    """Reject a run if its interval length differs too much from the reference's; for unknown interval timers."""
+    """Reject a run whose intervals are much longer or shorter than the reference's, if their setting is unknown."""
     here, there = (float(np.median(one.end_ns - one.begin_ns)) if len(one) else 0.0 for one in (trace, reference))
     if min(here, there) > 0 and max(here, there) > _MOST_APART * min(here, there):
         raise DataError(
@@ -162,8 +162,8 @@ def _metric_values(trace: Trace, run: str, metrics: Sequence[str]) -> FloatArray
     if len(wrong):
         row, column = (int(index) for index in wrong[0])
         raise DataError(
-            f"run {run}: metric {metrics[column]!r} is {values[row, column]} in interval {row}: leave out the "
-            "metric or the run"
+            f"run {run}: metric {metrics[column]!r} is {values[row, column]} in interval {row} (counted from 0): "
+            "leave out the metric or the run"
         )
     return values
 

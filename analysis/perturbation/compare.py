@@ -284,7 +284,7 @@ def _plans(k: int, r: int, fewest: int | None, alpha: float, family: int) -> tup
 def widest_bounds(
     reference_mean: FloatArray, observed_mean: FloatArray, ways: Sequence[MeanErrors], alpha: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the widest bounds of differences of ρ by any of the errors, one-sided at α each, within the range of ρ."""
+    """Return the widest bounds that any of the errors gives for differences of ρ, one-sided at α, with ρ in ±1."""
     bounds = [difference_of_rho(reference_mean, observed_mean, way, alpha) for way in ways]
     before = from_fisher(reference_mean)
     low, high = np.min([low for low, _ in bounds], axis=0), np.max([high for _, high in bounds], axis=0)
@@ -329,13 +329,13 @@ class Spreads:
 
 
 def wider_below_one(reference_mean: FloatArray, observed_mean: FloatArray) -> FloatArray:
-    """Return the ratio of the checked to the reference runs' spread on Fisher's scale, at least 1, from means of ρ."""
+    """Return the ratio of the checked runs' spread to the reference runs' on Fisher's scale, ≥ 1, from means of ρ."""
     wider = np.maximum(1.0, shown_spread(observed_mean) / shown_spread(reference_mean))
     return np.where(np.abs(reference_mean) > _NEAR_ONE, wider, 1.0)
 
 
 def least_variance(intervals: float | None) -> tuple[float, str]:
-    """Return the variance that replaces a spread of 0, and its note; `intervals` is None for runs of equal work."""
+    """Return the variance that replaces a spread of 0, and a note; `intervals` is None if intervals end by work."""
     return (NO_SPREAD**2, EQUAL_WORK_NOTE) if intervals is None else (1 / (intervals - 3), NO_SPREAD_NOTE)
 
 
@@ -376,7 +376,7 @@ def welch_errors(
     squares: tuple[FloatArray, FloatArray],
     freedoms: tuple[float | FloatArray, float | FloatArray],
 ) -> MeanErrors:
-    """Return errors of means with Satterthwaite's degrees of freedom, from their squares on Fisher's scale.
+    """Return errors of means with Satterthwaite's degrees of freedom, from the squared errors on Fisher's scale.
 
     Each error is weighted by its effect on ρ: near ±1, a large error of z matters little.
     """

@@ -44,7 +44,7 @@ def standard_ranks(values: ArrayLike) -> FloatArray:
 
 
 def _rank(values: FloatArray, into: FloatArray) -> None:
-    """Write the ranks of a column, from 0; ties share their mean. Takes a third of the time of scipy's `rankdata`."""
+    """Write a column's ranks, counted from 0 (ties: mean rank). Takes a third of the time of scipy's `rankdata`."""
     order = np.argsort(values)
     ascending = values[order]
     first = np.flatnonzero(np.concatenate(([True], ascending[1:] != ascending[:-1])))

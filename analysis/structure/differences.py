@@ -207,10 +207,10 @@ def compare_structure(
     if first.sequence.classes is not second.sequence.classes:
         raise ValueError(
             "the runs' elements were classified differently: classify the second run with "
-            "classes=first.sequence.classes"
+            "`classes=first.sequence.classes`"
         )
     if not 0 < level < 1:
-        raise ValueError(f"level is {level}: use a share between 0 and 1")
+        raise ValueError(f"`level` is {level}: use a share above 0 and below 1")
     words = first.dictionary.words
     encoded = encode(second.sequence, words)
     under_first, bits = shortest_decomposition(encoded)
@@ -291,7 +291,7 @@ def _edits_by_position(found: Decomposition) -> list[tuple[tuple[int, int, int, 
 def simulate_run_costs(
     found: Decomposition, symbols: int, *, seed: int = 0, draws: int = _DRAWS
 ) -> NDArray[np.float64]:
-    """Simulate the costs J of (6) of further runs with the structure of a run and its words: shape (draws,), sorted.
+    """Simulate J, eq. (6), of further runs with a given run's structure and words: shape (draws,), sorted.
 
     Segments are drawn with replacement from segments that were drawn with replacement, because a run with few segments
     is uncertain about the average cost as well. One segment with a further edit is added to the observed ones.

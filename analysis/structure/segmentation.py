@@ -133,7 +133,7 @@ class WordMasks(NamedTuple):
 
     @classmethod
     def of(cls, codes: NDArray[np.int32], words: Sequence[NDArray[np.int32]]) -> WordMasks:
-        """Return the masks of a sequence and of words that are not empty."""
+        """Return the masks of a sequence and of its words; no word may be empty."""
         joined = np.concatenate([*words, np.zeros(0, np.int32)])
         lengths = np.array([len(word) for word in words], np.int64)
         return cls(*compiled(_MODULE, "word_masks", _MASKS)(codes, joined, lengths))
@@ -205,14 +205,16 @@ def decompose(
     encoded = encode(sequence, words)
     size, count = len(encoded.codes), len(encoded.words)
     if longest is not None and longest < 1:
-        raise ValueError(f"longest is {longest}: use 1 symbol or more")
+        raise ValueError(f"`longest` is {longest}: use 1 symbol or more")
     if not (math.isfinite(edit_price) and edit_price >= 0):
-        raise ValueError(f"edit_price is {edit_price}: use a finite price of 0 or more")
+        raise ValueError(f"`edit_price` is {edit_price}: use a finite price of 0 or more")
     prices = _prices(0.0 if word_prices is None else word_prices, count, "word_prices", "word")
     of_symbols = _prices(symbol_prices, size, "symbol_prices", "symbol of the sequence")
     stretch = math.inf if stretch_price is None else stretch_price
     if stretch_price is not None and not math.isfinite(stretch_price):
-        raise ValueError(f"stretch_price is {stretch_price}: use a finite price, or None to give every segment a word")
+        raise ValueError(
+            f"`stretch_price` is {stretch_price}: use a finite price, or `None` to give every segment a word"
+        )
     if not count and stretch_price is None:
         stretch, of_symbols = 0.0, np.full(size, float(edit_price))
     return decompose_encoded(encoded, longest, prices, float(edit_price), stretch, of_symbols)
@@ -245,10 +247,10 @@ def _prices(given: ArrayLike, count: int, name: str, of: str) -> NDArray[np.floa
     prices = np.asarray(given, np.float64)
     if prices.ndim and prices.shape != (count,):
         raise ValueError(
-            f"{name} has the shape {prices.shape}: give one number, or one for each {of}, shape ({count},)"
+            f"`{name}` has the shape {prices.shape}: give one number, or one for each {of}, shape ({count},)"
         )
     if not np.isfinite(prices).all():
-        raise ValueError(f"{name} contains {prices[~np.isfinite(prices)].flat[0]}: use finite prices")
+        raise ValueError(f"`{name}` contains {prices[~np.isfinite(prices)].flat[0]}: use finite prices")
     return np.full(count, prices)
 
 
@@ -288,11 +290,11 @@ def first_decomposition(
     64 at a time.
     """
     if not 0 <= theta <= 1:
-        raise ValueError(f"theta is {theta}: use a ratio from 0 to 1")
+        raise ValueError(f"`theta` is {theta}: use a ratio from 0 to 1")
     if not 1 <= shortest <= longest:
         raise ValueError(
-            f"shortest is {shortest} and longest is {longest}: use 1 symbol or more for `shortest`, and at least as "
-            "many for `longest`"
+            f"`shortest` is {shortest} and `longest` is {longest}: use 1 symbol or more for `shortest`, and at least "
+            "as many for `longest`"
         )
     encoded = encode(sequence)
     symbols = comparable(encoded.codes, len(encoded.alphabet))

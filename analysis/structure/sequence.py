@@ -173,7 +173,7 @@ def structural_sequence(
         A number of classes, or the dwell, is out of range.
     """
     if operator.index(dwell) < 1:
-        raise ValueError(f"dwell is {dwell}: use a number of elements, 1 or more")
+        raise ValueError(f"`dwell` is {dwell}: use a number of elements, 1 or more")
     metrics, per = _inherit_metrics(classes, metrics, per)
     is_map = callable(classes) or isinstance(classes, (Mapping, GivenClasses))
     if isinstance(source, Trace) and metrics is None and is_map:
@@ -244,7 +244,7 @@ def _inherit_metrics(
             "or find new classes"
         )
     if per not in (AUTO, classes.per):
-        raise DataError(f"`per` differs from that of the given classes, {classes.per}: omit `per`, or find new classes")
+        raise DataError(f"`per` is {per!r}, but the given classes use {classes.per!r}: omit `per`, or find new classes")
     return classes.metrics, classes.per
 
 
@@ -256,7 +256,7 @@ def _durations(source: Source, requested: str | ArrayLike | None, count: int) ->
     if isinstance(requested, str):
         if trace is None:
             raise DataError(
-                f"durations is {requested!r}, but the elements are not a trace: give an array with a number for each "
+                f"`durations` is {requested!r}, but the elements are not a trace: give an array with a number for each "
                 "element"
             )
         if requested == TIME and TIME not in trace.metrics:
@@ -265,7 +265,7 @@ def _durations(source: Source, requested: str | ArrayLike | None, count: int) ->
     else:
         lasted, unit = np.asarray(requested, dtype=np.float64), "given"
     if lasted.shape != (count,):
-        raise DataError(f"durations have the shape {lasted.shape}: give one number for each of the {count} elements")
+        raise DataError(f"`durations` has the shape {lasted.shape}: give one number for each of the {count} elements")
     wrong = np.flatnonzero(~(np.isfinite(lasted) & (lasted >= 0)))
     if len(wrong):
         raise DataError(f"the duration of element {wrong[0]} is {lasted[wrong[0]]}: use finite numbers, 0 or more")

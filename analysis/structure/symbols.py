@@ -65,7 +65,7 @@ def encode(sequence: AnySequence, words: Iterable[AnySequence] = ()) -> Encoded:
     Words can be text only if the sequence is text or all its symbols are single characters.
     """
     if isinstance(words, str):
-        raise DataError(f"words is the single text {words!r}: give a list of words")
+        raise DataError(f"`words` is the single text {words!r}: give a list of words")
     numbers: dict[Hashable, int] = {}
     codes = number_symbols(sequence, numbers, "the sequence")
     of_characters = all(_is_character(symbol) for symbol in numbers)
@@ -168,7 +168,8 @@ def indel_distances(segments: Iterable[AnySequence], others: Iterable[AnySequenc
     Uses rapidfuzz's bit-parallel LCS, on all cores.
     """
     if isinstance(segments, str) or isinstance(others, str):
-        raise DataError("segments is a single text: give a list of segments")
+        name = "segments" if isinstance(segments, str) else "others"
+        raise DataError(f"`{name}` is a single text: give a list of segments")
     groups = [list(segments)] if others is None else [list(segments), list(others)]
     compared = _comparable(groups, ["segment", "other"][: len(groups)])
     rows, columns = compared[0], compared[-1]
@@ -185,7 +186,7 @@ def square(distances: ArrayLike) -> NDArray[np.float64]:
         return np.empty((0, 0))
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise DataError(
-            f"distances have the shape {matrix.shape}: give a square matrix with a row and a column for each segment"
+            f"`distances` has the shape {matrix.shape}: give a square matrix with a row and a column for each segment"
         )
     return matrix
 
@@ -229,13 +230,13 @@ def nearest_prototype(distances: ArrayLike, members: ArrayLike) -> NDArray[np.in
     matrix, chosen = square(distances), np.asarray(members, dtype=np.int64).reshape(-1)
     outside = chosen[(chosen < 0) | (chosen >= len(matrix))]
     if len(outside):
-        raise DataError(f"member {outside[0]} is not a row of the distances, which have {len(matrix)} rows")
+        raise DataError(f"`members` contains {outside[0]}, but `distances` has {len(matrix)} rows, counted from 0")
     if len(np.unique(chosen)) < len(chosen):
-        raise DataError("members contain a row twice: give each row once")
+        raise DataError("`members` contains a row twice: give each row once")
     if not len(matrix):
         return np.empty(0, np.int64)
     if not len(chosen):
-        raise DataError("members are empty: give the row of at least one prototype")
+        raise DataError("`members` is empty: give the row of at least one prototype")
     labels: NDArray[np.int64] = matrix[:, chosen].argmin(axis=1)
     labels[chosen] = np.arange(len(chosen))
     return labels
@@ -248,7 +249,9 @@ def medoids(distances: ArrayLike, labels: ArrayLike) -> NDArray[np.int64]:
     """
     matrix, classes = square(distances), np.asarray(labels)
     if classes.shape != (len(matrix),):
-        raise DataError(f"labels have the shape {classes.shape}: give one label for each of the {len(matrix)} segments")
+        raise DataError(
+            f"`labels` has the shape {classes.shape}: give one label for each of the {len(matrix)} segments"
+        )
     if not len(matrix):
         return np.empty(0, np.int64)
     if classes.min() < 0:

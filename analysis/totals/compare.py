@@ -79,7 +79,7 @@ def smallest_visible(error: float, freedom: float, *, alpha: float, family: int)
 
 
 def holm_beyond(p_beyond: FloatArray, designs: FloatArray) -> FloatArray:
-    """Correct p-values of "no change beyond the tolerance" over a family; each was multiplied by `designs`.
+    """Correct p-values of "no change beyond the tolerance" over a family; each is already multiplied by `designs`.
 
     The p-value of the chosen design decides whether a hypothesis leaves the family (`holm_of_intervals`). Multiplied by
     the number of designs, p-values are not uniform at the interval's end, and too many hypotheses would leave.
@@ -90,7 +90,7 @@ def holm_beyond(p_beyond: FloatArray, designs: FloatArray) -> FloatArray:
 def runs_to_decide(
     effect: float, deviation: float, bound: float, fewest: int, *, alpha: float, family: int
 ) -> int | None:
-    """Return the runs of each side that would probably show a change to lie within ± `bound` or beyond it.
+    """Return how many runs of each side would probably show a change to lie within ± `bound` or beyond it.
 
     `deviation`: Standard deviation of one run's logarithm. Result: None if more than `MAXIMUM_RUNS` are needed.
     """

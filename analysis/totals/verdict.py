@@ -224,7 +224,7 @@ def decide_totals(changes: Sequence[TotalChange], *, alpha: float) -> tuple[Tota
 
 
 def joint_verdict(changes: Sequence[TotalChange]) -> VerdictName:
-    """Return the most serious verdict on totals, without undecided times.
+    """Return the most serious verdict on totals; undecided times do not count.
 
     On most hosts, times vary too much to be decided by tens of runs, and would leave every configuration undecided.
     """

@@ -98,7 +98,7 @@ def _content(path: Path) -> bytes:
 
 @contextmanager
 def _decodable(content: bytes, path: Path) -> Iterator[io.BytesIO]:
-    """Yield a file that is undamaged and safe to decode; refuse any other."""
+    """Check the content of a file, and yield it as a file that is safe to decode; refuse damaged content."""
     import polars as pl  # noqa: PLC0415
 
     if not (content.startswith(_MAGIC) and content.endswith(_MAGIC)):
@@ -119,7 +119,7 @@ def _decodable(content: bytes, path: Path) -> Iterator[io.BytesIO]:
 
 
 def encode_parquet(frame: pl.DataFrame, key: str, described: Mapping[str, Any]) -> bytes:
-    """Return the content of a Parquet file with a seal."""
+    """Encode a frame and its description as the content of a Parquet file with a seal (a digest of the content)."""
     file = io.BytesIO()
     text = json.dumps({"seal": "", **described} | {"seal": _UNSEALED.decode()})
     frame.write_parquet(file, metadata={key: text})
@@ -130,7 +130,7 @@ def encode_parquet(frame: pl.DataFrame, key: str, described: Mapping[str, Any]) 
 
 
 def _place_of_seal(content: bytes) -> int | None:
-    """Return the offset of the seal's digest in the metadata at the end of the file."""
+    """Return the offset of the seal's digest in the metadata at the end of the file; None without a seal."""
     footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
     at = content.find(_SEAL_BEGIN, max(0, footer))
     return None if at < 0 else at + len(_SEAL_BEGIN)
@@ -141,7 +141,7 @@ def _seal(content: bytes) -> bytes:
 
 
 def try_parquet_files(paths: Sequence[Path]) -> None:
-    """Decode all files without a seal in one separate process: starting one takes longer than decoding most files."""
+    """Try to decode all files without a seal in one process: starting one for each file would take longer."""
     foreign = [os.fsencode(path.absolute()) for path in paths if is_whole_parquet(path) and not _has_seal(path)]
     while foreign:
         tried = _probe(bytes(1).join(foreign))
@@ -149,7 +149,7 @@ def try_parquet_files(paths: Sequence[Path]) -> None:
 
 
 def _probe(given: bytes, *what: str) -> int:
-    """Decode files, or one file's content, in a separate process; return how many it decoded before it ended."""
+    """Decode files, or one file's content, in a separate process; return how many files it decoded before it ended."""
     done = supervision.run([sys.executable, "-I", "-c", _PROBE, *what], input=given, capture_output=True)
     digests = done.stdout.decode().split()
     _harmless.update(digests)
@@ -180,7 +180,7 @@ least these keys, or `{str: shape}`, a dictionary with any keys."""
 
 _NAMES = {
     **{str: "text", int: "an integer", float: "a number"},
-    **{bool: "true or false", list: "a list", dict: "a mapping"},
+    **{bool: "a truth value", list: "a list", dict: "a mapping"},
 }
 _SHOWN = 40
 

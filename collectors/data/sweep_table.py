@@ -66,7 +66,8 @@ class Column:
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(ColumnKind):
-            raise DataError(f"column {self.name!r}: kind {self.kind!r} is not one of {', '.join(get_args(ColumnKind))}")
+            known = ", ".join(get_args(ColumnKind))
+            raise DataError(f"column {self.name!r}: `kind` is {self.kind!r}, which is not one of {known}")
 
 
 def write_sweep(folder: Path, frame: pl.DataFrame, columns: Sequence[Column], facts: Mapping[str, Any]) -> None:
@@ -91,12 +92,12 @@ def write_sweep(folder: Path, frame: pl.DataFrame, columns: Sequence[Column], fa
     if [column.name for column in columns] != frame.columns:
         raise DataError(
             f"the description has the columns {', '.join(column.name for column in columns)}, but the table has "
-            f"{', '.join(frame.columns)}"
+            f"{', '.join(frame.columns)}: both must have the same columns in the same order"
         )
     held = {dtype: name for name, dtype in _TYPES.items()}
     odd = [f"{name} ({dtype})" for name, dtype in frame.schema.items() if type(dtype) not in held]
     if odd:
-        raise DataError(f"columns must contain integers, floats or text, not {', '.join(odd)}")
+        raise DataError(f"columns must contain 64-bit integers, 64-bit floats or text, not {', '.join(odd)}")
     described = {
         "format": _FORMAT,
         "rows": frame.height,
@@ -178,7 +179,7 @@ def _read_csv(source: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
     beside = source.with_suffix(".json")
     if not beside.is_file():
         raise DataError(
-            f"{source}: {beside.name}, which describes the columns, is missing in the same folder; "
+            f"{source}: {beside.name}, which describes the columns, is missing from the same folder; "
             "use table.parquet, which includes the description"
         )
     described = _described(beside, beside.read_text(encoding="utf-8"))

@@ -78,10 +78,11 @@ class Metric:
     def __post_init__(self) -> None:
         for word, value, known in (("kind", self.kind, Kind), ("semantics", self.semantics, Semantics)):
             if value not in get_args(known):
-                raise DataError(f"metric {self.name!r}: {word} {value!r} is not one of {', '.join(get_args(known))}")
+                names = ", ".join(get_args(known))
+                raise DataError(f"metric {self.name!r}: `{word}` is {value!r}, which is not one of {names}")
         texts = (self.name, self.unit, self.source, self.meaning, *self.components)
         if not all(isinstance(text, str) for text in texts) or not isinstance(self.scaled, bool):
-            fields = "name, unit, source, meaning and components"
+            fields = "`name`, `unit`, `source`, `meaning` and each of `components`"
             raise DataError(f"metric {self.name!r}: {fields} must be text, and `scaled` must be true or false")
         if self.name in INTERVAL_COLUMNS:
             raise DataError(f"metric {self.name!r}: every trace has a column with this name; choose another name")
@@ -162,7 +163,9 @@ class Trace:
         if len(named) != len(described):
             names = [metric.name for metric in described]
             twice = sorted({name for name in names if names.count(name) > 1})
-            raise DataError(f"two metrics share the name {', '.join(twice)}")
+            raise DataError(
+                f"several metrics have the same name ({', '.join(twice)}): give each metric a different name"
+            )
         begin = np.asarray(begin_ns, dtype=np.int64)
         end = np.asarray(end_ns, dtype=np.int64)
         missed = np.zeros(len(begin), np.int64) if overruns is None else np.asarray(overruns, dtype=np.int64)
@@ -172,14 +175,15 @@ class Trace:
             raise DataError(f"the trace has {given}: give one of each for every interval")
         backwards = np.flatnonzero(end < begin)
         if len(backwards):
-            raise DataError(f"interval {backwards[0]} ends before it begins")
+            raise DataError(f"interval {backwards[0]} (counted from 0) ends before it begins")
         arrays: dict[str, NDArray[Any]] = {}
         for name in named:
             if name not in columns:
-                raise DataError(f"metric {name!r} has no column")
+                raise DataError(f"metric {name!r} has no column: give its values in `columns`")
             column = np.asarray(columns[name])
             if column.shape != begin.shape:
-                raise DataError(f"metric {name!r} has shape {column.shape}, but the trace has {len(begin)} intervals")
+                shapes = f"has shape {column.shape}, expected {begin.shape}"
+                raise DataError(f"the column of metric {name!r} {shapes}: give one value for every interval")
             arrays[name] = column.astype(np.int64 if np.issubdtype(column.dtype, np.integer) else np.float64)
         facts = MappingProxyType(dict(attributes or {}))
         return cls(MappingProxyType(named), begin, end, missed, MappingProxyType(arrays), facts)
@@ -208,7 +212,7 @@ class Trace:
         """
         if isinstance(key, str):
             if key not in self.columns:
-                known = did_you_mean(key, self.metrics) or f"the trace has {listing(self.metrics)}"
+                known = did_you_mean(key, self.metrics) or f"the trace has {listing(self.metrics) or 'no metrics'}"
                 raise UnknownMetricError(f"the trace has no metric {key!r}; {known}")
             return self.columns[key]
         if isinstance(key, slice):
@@ -245,7 +249,7 @@ class Trace:
         import numpy as np  # noqa: PLC0415
 
         if copy is False:
-            raise ValueError("a matrix of the trace's columns is always a copy: leave out copy=False")
+            raise ValueError("a matrix of the trace's columns is always a copy: leave out `copy=False`")
         matrix = np.column_stack(list(self.columns.values())) if self.columns else np.empty((len(self), 0))
         return matrix if dtype is None else matrix.astype(dtype)
 
@@ -299,7 +303,7 @@ class Trace:
         import numpy as np  # noqa: PLC0415
 
         if isinstance(names, str):
-            raise DataError(f"values() needs a list of names, not the text {names!r}: write values([{names!r}])")
+            raise DataError(f"`values` needs a list of names, not the text {names!r}: write `values([{names!r}])`")
         return np.column_stack([self[name].astype(np.float64) for name in names])
 
     def names(self, *kinds: Kind) -> tuple[str, ...]:
@@ -386,7 +390,7 @@ def _parse_description(text: str) -> tuple[list[Metric], dict[str, Any], str | N
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         if isinstance(error, DataError):
             raise
-        raise DataError(f"cannot read the description of the metrics ({error!r})") from None
+        raise DataError(f"cannot read the description of the metrics in the file's metadata ({error!r})") from None
 
 
 def _complete(frame: pl.DataFrame, name: str) -> NDArray[Any]:
@@ -399,7 +403,7 @@ def _complete(frame: pl.DataFrame, name: str) -> NDArray[Any]:
     if not column.dtype.is_numeric():
         raise DataError(f"column {name!r} must contain numbers, not {column.dtype}")
     if column.null_count():
-        raise DataError(f"column {name!r} has no value in row {column.is_null().arg_max()} (from 0)")
+        raise DataError(f"column {name!r} has no value in row {column.is_null().arg_max()} (counted from 0)")
     return column.to_numpy()
 
 

@@ -140,7 +140,7 @@ class _Table:
         return names, [f"the import leaves out the non-numeric {what} {listing(texts)}"] if texts else []
 
     def _numbers(self, name: str, *, whole: bool = False) -> NDArray[np.float64]:
-        """Return a column as float64; missing values are NaN, or refused if the column must be `whole`."""
+        """Return a column as float64; missing values become NaN, or are refused if `whole` is set."""
         import polars as pl  # noqa: PLC0415
 
         column = self.frame[name]

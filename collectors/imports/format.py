@@ -89,7 +89,7 @@ def decode(content: bytes, path: Path) -> str:
 
 
 def known_kind(name: str) -> Kind | None:
-    """Return the kind of a metric with a name of perf's, PAPI's or this tool's; None for other names."""
+    """Return the kind of a metric by its name in perf, PAPI or this tool; None for other names."""
     base = re.sub(r":[ukhGHpPIDWSe]+$", "", name)
     event = GENERIC.get(ALIASES.get(base, base))
     if event is not None:
@@ -120,7 +120,7 @@ def interval_ns(text: str, path: Path, otherwise: str = "") -> int:
 
 
 def from_ends(ends_ns: IntArray, first_begin_ns: int | None = None) -> tuple[IntArray, IntArray]:
-    """Return the bounds of consecutive intervals, starting at 0; by default, the first has the median length.
+    """Return the bounds of consecutive intervals from their ends; by default, the first has the median length.
 
     `first_begin_ns`: Beginning of the first interval, on the clock of `ends_ns`.
     """

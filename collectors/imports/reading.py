@@ -44,7 +44,7 @@ def find_format(name: str) -> ImportFormat:
     path = Path(name)
     if path.exists():
         found = recognise(path)
-        advice = f"put the format before the files; {name} has format {found.name}" if found else ""
+        advice = f"put its format, {found.name}, before the files" if found else ""
         known_formats = f"put a format before the files: {listing(known, 'or')}"
         raise DataError(f"{name!r} is a file, not an import format; {advice or known_formats}")
     meant = did_you_mean(name, known, limit=1) or f"use {listing(known, 'or')}"
@@ -107,7 +107,7 @@ def find_files(paths: Paths) -> list[Path]:
         raise DataError("no file to import: give at least one file")
     if len(set(found)) < len(found):
         twice = next(file for file in found if found.count(file) > 1)
-        raise DataError(f"{twice} is given twice: give each file once")
+        raise DataError(f"{twice} is given more than once: give each file once")
     return found
 
 

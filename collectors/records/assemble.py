@@ -204,7 +204,7 @@ def _check(records: Records, software: Sequence[Metric], *, whole: bool) -> None
     if within and records.tables == 0:
         raise SpecError(
             f"{counted}the program loaded no instrumented code. If it loads a system library instead of the library "
-            'built here, set environment: {LD_LIBRARY_PATH: "{build}"} in the spec, or link the library statically'
+            'built here, set `environment: {LD_LIBRARY_PATH: "{build}"}` in the spec, or link the library statically'
         )
     for mark, sentence in _FATAL.items():
         if mark in records.marks and (within or mark not in _SPOILS_SOFTWARE):
@@ -212,14 +212,16 @@ def _check(records: Records, software: Sequence[Metric], *, whole: bool) -> None
     if records.lost:
         raise RunError(f"the record file was full: {records.lost} intervals were lost. Use a longer interval")
     if records.unread > _UNREAD_SHARE * len(records.rows):
-        raise RunError(f"counters could not be read at {records.unread} of {records.unread + len(records.rows)} ticks")
+        failed = f"{records.unread:,} of {records.unread + len(records.rows):,} readings of the counters failed"
+        closed = "if the program closes file descriptors that it did not open, use `sampler: outside`"
+        raise RunError(f"{failed}: {'repeat the run' if records.wall_ns else closed}")
     if whole and records.state != "finished":
         raise RunError(
             "the program ended without running its exit handlers (through _exit, exec, or a second thread), so its "
-            "last counts were not read: let it end through exit or by returning from main, or use sampler: outside"
+            "last counts were not read: let it end through exit or by returning from main, or use `sampler: outside`"
         )
     if np.count_nonzero(records.rows["thread"] == 0) < (2 if whole else 3):
-        raise RunError("the program ended before the first interval: give it more work, or use a shorter interval")
+        raise RunError("the program ended within the first interval: give it more work, or use a shorter interval")
 
 
 _UNREAD_SHARE = 0.05
@@ -230,13 +232,13 @@ _FATAL: Mapping[Mark, str] = {
     Mark.EXEC: "the program replaced itself with another program (exec), which ended its counters. Measure that other "
     "program directly",
     Mark.SHARED_FORK: "a child process created by a direct system call incremented the program's own counters; use "
-    "sampler: inside",
+    "`sampler: inside`",
     Mark.UNSHARED: "counters of a part of the program could not be shared with the observer: that part was not linked "
-    "with {cc} or {cxx}, or the linker moved the counters; use sampler: inside",
+    "with {cc} or {cxx}, or the linker moved the counters; use `sampler: inside`",
     Mark.SIGNAL_TAKEN: "the program installed its own handler for the sampler's signal: choose another signal with "
-    "`signal:`, or use sampler: outside",
+    "`signal:`, or use `sampler: outside`",
     Mark.SIGNAL_BLOCKED: "the program blocked the sampler's signal: choose another signal with `signal:`, or use "
-    "sampler: outside",
+    "`sampler: outside`",
     Mark.FROZEN: "the kernel stopped counting while the program was running, as it does when a set-uid program "
     "starts: measure as the user that the set-uid program runs as",
 }

@@ -85,7 +85,7 @@ def _check_complete(records: Records) -> None:
             raise RunError(f"the events were counted only {share:.1%} of the time: {hybrid}")
         raise RunError(
             f"the events were counted only {share:.1%} of the time: another user of this host's counters (a profiler, "
-            "the NMI watchdog) is active. Stop it, request fewer metrics, or set multiplex: true"
+            "the NMI watchdog) is active. Stop it, request fewer metrics, or set `multiplex: true`"
         )
 
 
@@ -147,7 +147,7 @@ PARTS = (*_cache_parts(), *((part, whole) for whole, parts in _PARTS_OF.items() 
 
 
 def implausible(columns: Mapping[str, NDArray[Any]]) -> list[str]:
-    """Return a sentence for each part that exceeds its whole by more than 1 % over the run; NaN is left out."""
+    """Return a sentence for each pair of `PARTS` whose part exceeds its whole by more than 1 %; NaN is left out."""
     found = []
     for part, whole in PARTS:
         if part not in columns or whole not in columns:
@@ -183,7 +183,7 @@ def skids(counts: NDArray[np.int64], period: int) -> NDArray[np.int64]:
 
 
 def throttling(records: Records, counts: NDArray[np.int64], period: int) -> Literal["", "has", "may have"]:
-    """Return whether the kernel throttled the event because of too many interrupts, which makes counts incomplete.
+    """Return whether the kernel "has" or "may have" throttled the event, so that counts are missing; empty if not.
 
     Inside the program, the kernel reports throttling in the event's ring buffer. An event inherited by threads has no
     ring buffer: the kernel's rule is then applied to the records. The kernel stops an event until the next tick if it

@@ -197,8 +197,8 @@ def create_record_file(path: Path, setup: Setup) -> None:
     for what, (asked, most) in limits.items():
         if len(asked) > most:
             raise HostError(
-                f"{len(asked)} {what} are too many for one run: the maximum is {most}; request fewer, or use several "
-                "runs"
+                f"{len(asked)} {what} are too many for one run: the maximum is {most}; request fewer, or divide "
+                "them among several campaigns"
             )
     if setup.probes and setup.source != NONE and find_source(setup.source).simulated:
         raise HostError(
@@ -278,7 +278,7 @@ def read_record_file(path: Path, setup: Setup) -> Records:
     }
     for name, value in asked.items():
         if int(header[name]) != value:
-            raise RunError(f"{path}: {name} is {int(header[name]):,}, expected {value:,}; {overwritten}")
+            raise RunError(f"{path}: `{name}` is {int(header[name]):,}, expected {value:,}; {overwritten}")
     if int(header["state"]) >= len(_STATES):
         raise RunError(f"{path}: unknown run state {int(header['state']):,}; {overwritten}")
     version = int(header["papi_version"])

@@ -122,12 +122,12 @@ def build_empty_program(compiler: str) -> Path:
 
 
 def build_interposer(compiler: str, text: str) -> Path:
-    """Compile an interposer, which counts calls to other libraries' functions, from C text; return its path."""
+    """Compile an interposer (it counts calls to other libraries' functions) from C text, and return its path."""
     return _build(compiler, "interposer.so", (*_FLAGS, "-shared", "-Wl,-z,initfirst"), BOUNDS, text)
 
 
 def build_python_counter(compiler: str) -> Path:
-    """Compile the module with the counters of Python programs of any version, and return its path."""
+    """Compile the module that counts in Python programs, for any version of Python; return its path."""
     first, last = BOUNDS
     return _build(compiler, "python.so", (*_FLAGS, "-shared"), (first, *_files("program/python.c"), last))
 

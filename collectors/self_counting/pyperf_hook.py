@@ -295,7 +295,7 @@ class UnperturbedHook(HookBase):  # type: ignore[misc]  # pyperf has no types
 
 
 class _Counting:
-    """Opened counters of this process; thread counters start last and stop first, and so exclude other readings."""
+    """Opened counters of this process; thread counters start last and stop first, so as not to count other readings."""
 
     def __init__(self, names: Sequence[str], *, children: bool) -> None:
         self._chosen = choose(names, children=children)
@@ -341,7 +341,7 @@ class _Counting:
         return {name: total for counters in self._outward for name, total in counters.totals.items()}
 
     def _empty_pair(self) -> dict[str, int]:
-        """Return the counts of an empty pair (median), and reset all totals to zero."""
+        """Return the median counts of readings without work between them, and reset all totals to zero."""
         self._pairs = self._other_threads_ns = 0
         seen = []
         for _ in range(_EMPTY_PAIRS):
@@ -363,4 +363,4 @@ def _check_passed_on() -> None:
         return
     if any(entry.startswith(f"{METRICS_VARIABLE}=".encode()) for entry in environment.split(b"\0")):
         lost = f"{METRICS_VARIABLE} is set, but pyperf does not pass it on to its workers"
-        raise HookError(f"{lost}: add --inherit-environ={METRICS_VARIABLE}")
+        raise HookError(f"{lost}: add --inherit-environ={METRICS_VARIABLE} to the command")

@@ -66,7 +66,8 @@ def find_sources() -> Mapping[str, Source]:
     numbers: dict[int, str] = {}
     for source in ordered:
         if (other := numbers.setdefault(source.number, source.name)) != source.name:
-            raise HostError(f"sources {other} and {source.name} share the number {source.number}; rename one of them")
+            number = f"the number {source.number}: change `number` of one source, or uninstall its package"
+            raise HostError(f"sources {other} and {source.name} both have {number}")
     return MappingProxyType({source.name: source for source in ordered})
 
 

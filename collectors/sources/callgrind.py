@@ -240,7 +240,7 @@ _ALWAYS = ("PAPI_TOT_INS", "PAPI_TOT_CYC")
 
 
 def columns(collected: Pass, dumps: Path, intervals: int) -> Iterator[tuple[Metric, NDArray[Any]]]:
-    """Yield each metric of a pass, and always instructions and cycles, with the counts of each interval."""
+    """Yield each metric of a pass, and those of `_ALWAYS` that the pass can count, with the counts of each interval."""
     events = read_dumps(dumps, intervals)
     if absent := [event for event in EVENTS if event not in events]:
         raise RunError(f"{dumps}: callgrind's dump is damaged: event {absent[0]} is missing")
@@ -257,7 +257,8 @@ def columns(collected: Pass, dumps: Path, intervals: int) -> Iterator[tuple[Metr
 def plan(names: Sequence[str], request: Request) -> Planned:
     """Divide metrics into passes: metrics that need a data cache with page-sized lines go to a separate pass."""
     if request.sampler == "outside":
-        return [], dict.fromkeys(names, "the simulator ends its intervals from inside the program: use sampler: inside")
+        inside = "the simulator ends its intervals from inside the program: use `sampler: inside`"
+        return [], dict.fromkeys(names, inside)
     if problem := missing_tool():
         return [], dict.fromkeys(names, problem)
     why = {name: "callgrind has no corresponding event" for name in names if name not in FORMULAS}

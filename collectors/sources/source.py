@@ -221,7 +221,7 @@ class CatalogueEntry:
 
     @property
     def best(self) -> SourceSupport:
-        """Return the source that `source: auto` uses; if none can count the metric, the first."""
+        """Return the entry of the source that `source: auto` uses; if none can count the metric, the first entry."""
         return next((way for way in self.ways if way.available), self.ways[0])
 
 
@@ -354,5 +354,5 @@ class Source:
 
     @property
     def sampled(self) -> bool:
-        """Return whether a sampler reads the source, inside the program or from an observer."""
+        """Return whether a sampler reads this source, inside the program or from an observer."""
         return self.c_file is not None

@@ -52,9 +52,9 @@ class Undefined:
 
     def __str__(self) -> str:
         shown = zip(self.rows[:_ROWS_SHOWN], self.values, strict=False)
-        first = ", ".join(f"{row} ({value!r})" for row, value in shown)
+        first = ", ".join(f"{row} (value {value!r})" for row, value in shown)
         rest = f" and {len(self.rows) - _ROWS_SHOWN} more" if len(self.rows) > _ROWS_SHOWN else ""
-        return f"{self.why}, in row{'s' if len(self.rows) > 1 else ''} {first}{rest}"
+        return f"{self.why}, in row{'s' if len(self.rows) > 1 else ''} {first}{rest}, counted from 0"
 
 
 @dataclass(frozen=True, eq=False)

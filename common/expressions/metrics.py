@@ -143,7 +143,7 @@ def _checked(node: ast.expr, text: str, names: dict[str, None], *, depth: int) -
 
 
 def _describe(node: ast.expr, text: str) -> str:
-    """Return the source text of a node in backquotes: only the operator for an operation."""
+    """Return the source text of a node in backquotes; for an operation, only the operator."""
     if isinstance(node, ast.BinOp | ast.UnaryOp):
         return f"`{_SIGNS[type(node.op)]}`"
     part = text[node.col_offset : node.end_col_offset]
@@ -175,4 +175,4 @@ def _evaluate(node: ast.expr, arrays: Mapping[str, Any], defined: Callable[[Any]
             # An array, so that a division by zero gives NaN, not an error.
             return defined(float(number))  # type: ignore[arg-type]  # `_checked` allows only numbers
         case _:
-            raise AssertionError(f"{ast.dump(node)} passed the check")
+            raise AssertionError(f"`_checked` let {ast.dump(node)} pass")

@@ -124,7 +124,7 @@ def _count_characters(tree: ast.expr, parsed: str, start: int) -> None:
 
 
 def _without_backquotes(text: str, *, comments: bool) -> str:
-    """Replace each name in backquotes by underscores of the same length, to keep all offsets."""
+    """Replace each name in backquotes with underscores of the same length, to keep all offsets."""
     parts, done = [], 0
     for found in _QUOTED.finditer(text):
         if found["comment"]:

@@ -214,8 +214,8 @@ class RunQueue:
                 if not self.skip(run):
                     if limit is not None and time.monotonic() - started > limit * 3600:
                         raise RunError(
-                            f"the time limit (max_hours: {limit:g}) is reached: {done} of {self.total} runs are done; "
-                            "repeat the command to make the remaining runs"
+                            f"the time limit (`max_hours: {limit:g}`) is reached: {done} of {self.total} runs are done"
+                            "; repeat the command to make the remaining runs"
                         )
                     self.make_run(run)
                 self._left[run.pass_name] -= 1

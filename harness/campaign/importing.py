@@ -88,9 +88,8 @@ def _read(chosen: ImportFormat, groups: Sequence[Group], options: Mapping[str, s
                     f"{trace.attributes['file']} does not name the configuration of its runs: put --as NAME after each "
                     "configuration's files"
                 )
-            name = group.name or said
-            _check_name(name)
-            file, digest = str(trace.attributes["file"]), str(trace.attributes["sha256"])
+            name, file, digest = group.name or said, str(trace.attributes["file"]), str(trace.attributes["sha256"])
+            _check_name(name, "--as" if group.name else f"{file}: configuration")
             if seen.setdefault(digest, (number, file)) != (number, file):
                 other = seen[digest][1]
                 raise DataError(f"{file} and {other} are identical, byte for byte: import each run only once")
@@ -98,14 +97,14 @@ def _read(chosen: ImportFormat, groups: Sequence[Group], options: Mapping[str, s
     return found
 
 
-def _check_name(name: str) -> None:
+def _check_name(name: str, place: str) -> None:
     if not _NAME.fullmatch(name):
         raise SpecError(
-            f"--as {name!r}: this name is not valid; a configuration's name has at most 64 characters: letters, "
-            "digits, `_`, `-` and `.`"
+            f"{place} {name!r}: this name is not valid; use --as with a name of at most 64 letters, digits, `_`, `-` "
+            "and `.`, which begins with a letter (a to z, A to Z) or a digit"
         )
     if name in (ANCHOR, PILOT, REFERENCE) or name.startswith(SHAM_PREFIX):
-        raise SpecError(f"--as {name}: this name is reserved; choose another name")
+        raise SpecError(f"{place} {name}: this name is reserved; choose another name with --as")
 
 
 def _with_baseline_first(found: Mapping[str, list[Trace]], baseline: str | None) -> dict[str, list[Trace]]:
@@ -115,7 +114,9 @@ def _with_baseline_first(found: Mapping[str, list[Trace]], baseline: str | None)
         known = did_you_mean(first, found, limit=1) or f"use {listing(found, 'or')}"
         raise SpecError(f"--baseline {first}: no such configuration; {known}")
     if first != BASELINE and BASELINE in found:
-        raise SpecError(f"--baseline {first}: another configuration is named {BASELINE}; rename it with --as")
+        raise SpecError(
+            f"--baseline {first}: another configuration is named `{BASELINE}`; rename that configuration with --as"
+        )
     return {BASELINE: found[first], **{name: runs for name, runs in found.items() if name != first}}
 
 
@@ -165,7 +166,7 @@ def _chosen_to_align(asked: Sequence[str], metrics: Mapping[str, Kind]) -> tuple
 
 
 def _notes_of(traces: Sequence[Trace]) -> list[str]:
-    """Return the importers' notes, each once, with the first file and the number of other runs."""
+    """Return each note of the importers once, with the first file that has it and the number of other runs."""
     places: dict[str, list[str]] = {}
     for trace in traces:
         for note in trace.attributes.get("notes", ()):

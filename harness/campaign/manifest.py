@@ -216,7 +216,7 @@ class Manifest:
         """Return a fact that every campaign with a finished run has; raise SpecError if it is missing."""
         value = self.fact(name)
         if value is None:
-            raise self._damaged(f"the fact {name} is missing")
+            raise self._damaged(f"the fact {name!r} is missing")
         return value
 
     def _rows(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
@@ -349,7 +349,10 @@ class Manifest:
             )
 
     def runs(self, *states: State, hosts: bool = True) -> list[RunState]:
-        """Return the runs in these states (default: all), in the order of the plan; twice as fast without `hosts`."""
+        """Return the runs in these states (default: all), in the order of the plan.
+
+        `hosts`: Include the host's state before and after each run, which takes twice as long.
+        """
         host = "host_before, host_after" if hosts else "NULL, NULL"
         chosen = f"WHERE CAST(state AS TEXT) IN ({', '.join('?' * len(states))})" if states else ""
         added = ", ".join("0" if name in self._missing else name for name in _ADDED)
@@ -383,7 +386,7 @@ class Manifest:
         return RunState(PlannedRun(*values[:8]), *values[8:14], *hosts)
 
     def totals(self, *runs: str) -> dict[str, dict[str, Any]]:
-        """Return the results of a sweep's finished runs, by run; of all runs by default."""
+        """Return the results of these finished runs of a sweep (default: all), by run."""
         if not self._has("totals"):
             return {}
         marks = f" WHERE run IN ({', '.join('?' * len(runs))})" if runs else ""

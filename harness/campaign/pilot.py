@@ -36,7 +36,7 @@ _JIFFIES = 2  # Minimum interval of CPU time in jiffies: the length of a shorter
 
 
 def _clock(spec: CampaignSpec, source: str) -> str:
-    """Choose the interval's clock: `work` in a simulator, because intervals of time differ between simulated runs."""
+    """Choose the interval's clock: `work` in a simulator, because equal times contain different work in each run."""
     if spec.measure.clock != "auto":
         return spec.measure.clock
     return "work" if source == "simulated" else "monotonic"
@@ -89,7 +89,7 @@ def pilots(session: Session, manifest: Manifest, progress: Progress) -> dict[str
 
 
 def rehearse(session: Session, samplings: Mapping[str, Sampling], manifest: Manifest, progress: Progress) -> None:
-    """Run each configuration with kernel probes once and record the probes' cost; reject probes hit too often."""
+    """Run each configuration with kernel probes once, and record the probes' cost; reject probes hit too often."""
     notes: dict[str, None] = {}
     # An earlier session rehearsed the configurations that this session does not need.
     for name in session.configurations:
@@ -168,7 +168,7 @@ def _coarse(interval_ns: int, clock: str) -> str:
     if clock not in ("process-cpu", "thread-cpu") or interval_ns >= _JIFFIES * _jiffy_ns():
         return ""
     return (
-        f"The spec requests intervals of {interval_ns / 1e6:g} ms, but the clock {clock} ticks only every "
+        f"The spec requests intervals of {interval_ns / 1e6:g} ms, but the clock `{clock}` ticks only every "
         f"{_jiffy_ns() / 1e6:g} ms here: intervals last one or two ticks. Use `clock: monotonic` for short intervals."
     )
 
@@ -184,8 +184,9 @@ def _interval_for(records: int, duration_ns: int, clock: str) -> tuple[int, str]
     if exact >= shortest:
         return int(exact), ""
     return shortest, (
-        f"The spec requests {records} records, but CPU time ticks only every {jiffy / 1e6:g} ms here: the shortest "
-        f"interval, {shortest / 1e6:g} ms, gives about {duration_ns // shortest}. A longer input gives more."
+        f"The spec requests {records} records, but the clock of CPU time ticks only every {jiffy / 1e6:g} ms here: "
+        f"the shortest interval, {shortest / 1e6:g} ms, gives about {duration_ns // shortest} records. A longer input "
+        "gives more."
     )
 
 

@@ -77,7 +77,7 @@ def configurations(spec: CampaignSpec) -> tuple[Configuration, ...]:
 
 
 def baselines_alone(spec: CampaignSpec) -> CampaignSpec:
-    """Return the campaign with only its baseline and its anchor, as a search for a partition needs."""
+    """Return the campaign with only its baseline and its anchor, from which a search for a partition starts."""
     alone = {"subsets": {}, "sham": False, "max_runs": None, "max_hours": None}
     return spec.model_copy(update={"programs": {}, "campaign": spec.campaign.model_copy(update=alone)})
 
@@ -160,7 +160,7 @@ def plan_batch(
     order: Literal["blocks", "random", "sequential"] = "blocks",
     layouts: Literal["fixed", "varied"] = "fixed",
 ) -> tuple[PlannedRun, ...]:
-    """Plan additional runs per pass of the configurations in `more`, after the runs planned `before`.
+    """Plan additional runs per pass of the configurations in `more`, after the planned runs in `before`.
 
     The same earlier plan and request give the same batch, so a resumed search finds its batch already planned.
     """

@@ -63,7 +63,7 @@ def prepare(
     for why in filter(None, (no_verdict(spec, passes), never_computed(spec, passes))):
         progress.note(why)
     if without := configurations_without_sham(spec):
-        progress.note(f"{' and '.join(without)}: no sham is possible, because no counter is compiled in")
+        progress.note(f"{' and '.join(without)}: no sham is possible, because no counter is compiled into the program")
     named = {item.name: item for item in passes.passes}
     names: set[str] | None = None
     if needed is not None and manifest.has_done():
@@ -109,8 +109,9 @@ def detect_host(spec: CampaignSpec, manifest: Manifest, progress: Progress) -> t
     here = host.fingerprint(description)
     if (known := manifest.fact("host")) not in (None, here):
         raise HostError(
-            f"this campaign was started on another host or kernel ({known}; this is {here}), and counts from two hosts "
-            "are not comparable: continue on that host, or choose another folder with --campaign"
+            f"this campaign was started on another host or kernel ({known}; this is {here}), and counts from different "
+            "hosts or kernels are not comparable: continue on that host with that kernel, or choose another folder "
+            "with --campaign"
         )
     manifest.set_facts(host=here, description=description)
     progress.step("detecting the counters of this host")
@@ -258,7 +259,7 @@ def _reference(
     wanted = spec.program.output_digest
     if wanted is not None and wanted.removeprefix("sha256:") != result.digest:
         raise RunError(
-            f"the untouched program's result has sha256 {result.digest}, but the spec's output_digest is {wanted}: "
+            f"the untouched program's result has sha256 {result.digest}, but the spec's `output_digest` is {wanted}: "
             "the input, the compiler or the program has changed since the spec was written"
         )
     manifest.set_facts(expected=asdict(result), native=asdict(outcome))
@@ -268,7 +269,7 @@ def _reference(
 def _other_results(
     spec: CampaignSpec, folder: Path, workspace: Workspace, manifest: Manifest, progress: Progress
 ) -> tuple[dict[str, ProgramResult], float]:
-    """Run each other program once, unmeasured; return the results, and the slowdown of the slowest."""
+    """Run each other program once, unmeasured; return the results, and the slowdown of the slowest program."""
     results: dict[str, ProgramResult] = {}
     seconds = [float(manifest.fact("native")["seconds"])]
     for name in spec.programs:

@@ -60,7 +60,7 @@ def unwatched(_what: str, _done: int, _total: int) -> None:
 
 
 class Progress(Protocol):
-    """Receiver of a campaign's progress reports, only between runs: nothing is drawn during a measurement."""
+    """Receiver of a campaign's reports of progress, which come between runs: nothing is drawn during a measurement."""
 
     def step(self, what: str) -> None:
         """Report that a step of the preparation begins."""

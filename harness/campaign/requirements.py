@@ -42,7 +42,7 @@ def refuse_misspelt(spec: CampaignSpec) -> None:
 
 
 def _shared(spec: CampaignSpec) -> tuple[str, ...]:
-    """Return the hardware metrics that every pass must count to align its runs with other passes'; none in a sweep.
+    """Return the hardware metrics that every pass must count, so that all runs can be aligned; none in a sweep.
 
     These are the metric that ends intervals, the metrics of `align_on`, and instructions and cycles if the spec has
     them.
@@ -61,8 +61,8 @@ def check_sampled_program(spec: CampaignSpec) -> None:
     """Reject a program that the sampler cannot be loaded into."""
     if spec.program.build is None and spec.program.shell and spec.measure.sampler == "inside":
         raise SpecError(
-            "the sampler needs the name of a program that is not built here: name the program in `run`, without "
-            "`shell: true`"
+            "with `shell: true`, the sampler does not know the name of a program that is not built here: name the "
+            "program in `run`, and remove `shell: true`"
         )
 
 
@@ -104,8 +104,8 @@ def check_probes(spec: CampaignSpec, passes: Passes) -> None:
     if probed and simulated:
         raise SpecError(
             f"{metric_position(spec, probed[0])}: kernel probes do not work in a simulated program, and "
-            f"{simulated[0]} is simulated here: use counters that this host has (perf::page-faults, …), or compile "
-            "the metric into the program"
+            f"{simulated[0]} is simulated here: use only hardware metrics that this host can count (such as "
+            f"perf::page-faults), or compile the counter of {probed[0]} into the program"
         )
 
 
@@ -124,7 +124,7 @@ def check_processor(spec: CampaignSpec) -> None:
     chosen, allowed = spec.measure.observer_cpu, os.sched_getaffinity(0)
     if chosen is not None and spec.measure.pin and chosen not in allowed:
         raise HostError(
-            f"observer_cpu: processor {chosen} is not allowed here; use one of {', '.join(map(str, sorted(allowed)))}"
+            f"`observer_cpu`: processor {chosen} is not allowed here; use one of {', '.join(map(str, sorted(allowed)))}"
         )
 
 
@@ -138,7 +138,7 @@ def no_verdict(spec: CampaignSpec, passes: Passes) -> str:
 
 
 def never_computed(spec: CampaignSpec, passes: Passes) -> str:
-    """Return a note on derived metrics that no single run can compute; empty for none, and for sweeps."""
+    """Return a note on derived metrics that no single run can compute; empty if there are none, and for sweeps."""
     if spec.parameters:
         return ""
     held = [{metric.name for metric in item.metrics} for item in passes.passes]
@@ -171,6 +171,6 @@ def check_budget(spec: CampaignSpec, passes: int) -> None:
     allowed = spec.campaign.max_runs
     if allowed is not None and runs > allowed:
         raise SpecError(
-            f"the plan has {runs} runs, but max_runs is {allowed}: raise max_runs, or use fewer runs, subsets or "
+            f"the plan has {runs} runs, but `max_runs` is {allowed}: raise `max_runs`, or use fewer runs, subsets or "
             "metrics"
         )

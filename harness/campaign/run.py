@@ -225,7 +225,7 @@ def _sampled_command(
 
 
 def _early(sampling: Sampling, pad_bytes: int) -> int:
-    """Return how many basic blocks shorter the first interval of work is: a different fraction in each round.
+    """Return by how many basic blocks to shorten the first interval of work, by a different fraction in each round.
 
     Otherwise all runs would be cut at exactly the same positions. If intervals are almost equal, the little work that
     counting adds would then shift a run relative to these positions and change the order of the intervals.
@@ -308,10 +308,11 @@ def _command(spec: CampaignSpec, folder: Path, *, build: Path | None, inputs: Pa
 def _launch(command: Command, folder: Path) -> Outcome:
     if not command.folder.is_dir():
         raise RunError(
-            f"the working folder {command.folder} does not exist: use {{scratch}}, which is a new folder for each run"
+            f"`working_folder`: {command.folder} is not a folder: create it, or use `{{scratch}}`, which is a new "
+            "folder for each run"
         )
     if command.stdin is not None and not command.stdin.is_file():
-        raise RunError(f"stdin: {command.stdin} does not exist")
+        raise RunError(f"`stdin`: {command.stdin} is not a file: give the path of a file")
     folder.mkdir(parents=True, exist_ok=True)
     return launch(command)
 
@@ -334,8 +335,9 @@ def _check_outcome(spec: CampaignSpec, command: Command, outcome: Outcome, expec
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
     if outcome.exit_code == _KILLED + (spec.measure.signal or SIGNAL):
         raise RunError(
-            "the sampler's signal killed the program: the program replaced the signal's handler, or kept the timer "
-            "running across exec of another program. Choose another signal with `signal`, or use `sampler: outside`"
+            "the sampler's signal killed the program: the program replaced the signal's handler, or replaced itself "
+            "with another program (exec) while the timer was running. Choose another signal with `signal`, or use "
+            "`sampler: outside`"
         )
     if outcome.exit_code != expected.exit_code:
         raise RunError(

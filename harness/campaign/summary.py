@@ -54,7 +54,7 @@ class CampaignSummary:
 
 
 def find_campaigns(folder: Path) -> Iterator[Path]:
-    """Yield the campaign folders (with a `campaign.sqlite`) a few levels deep, sorted; skip those inside campaigns."""
+    """Yield the campaign folders (with a `campaign.sqlite`) a few levels deep, sorted; none inside another campaign."""
     for place, below, files in os.walk(folder):
         here = Path(place)
         if "campaign.sqlite" in files:
@@ -90,7 +90,7 @@ def read_summary(folder: Path) -> CampaignSummary:
 
 
 def is_locked(folder: Path) -> bool:
-    """Return whether a process works on a campaign, without writing anything."""
+    """Return whether a process is working on a campaign; write nothing."""
     try:
         with (folder / "campaign.lock").open() as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from unperturbed.collectors.data import INTERVAL_COLUMNS, Trace
 from unperturbed.collectors.data.files import is_whole_parquet, read_parquet_head, try_parquet_files
 from unperturbed.collectors.data.trace import METADATA_KEY
-from unperturbed.common.wording import counted, listing
+from unperturbed.common.wording import listing
 from unperturbed.errors import DataError, SpecError
 from unperturbed.harness.campaign.manifest import Manifest, RunState
 
@@ -71,8 +71,9 @@ def reopen_lost(folder: Path, manifest: Manifest, progress: Progress) -> None:
     lost = [state.run.id for state in manifest.runs("done", hosts=False) if is_lost(folder, state)]
     manifest.redo(lost)
     if lost:
+        what = "the trace of 1 run is" if len(lost) == 1 else f"the traces of {len(lost)} runs are"
         these = "this run" if len(lost) == 1 else "these runs"
-        progress.note(f"the traces of {counted(len(lost), 'run')} are lost; measuring {these} again: {listing(lost)}")
+        progress.note(f"{what} lost; measuring {these} again: {listing(lost)}")
 
 
 def is_lost(folder: Path, state: RunState) -> bool:
@@ -96,7 +97,7 @@ def scan_intervals(folder: Path, runs: Sequence[RunState], *, campaign: str | No
     try:
         str(folder).encode()
     except UnicodeEncodeError:
-        raise DataError(f"{folder} is not valid UTF-8: rename the folder") from None
+        raise DataError(f"{folder}: the path is not valid UTF-8; rename the folder") from None
     facts = pl.LazyFrame(
         {
             "path": [str(path) for path in paths],

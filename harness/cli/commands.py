@@ -93,8 +93,8 @@ def _offered(own: Mapping[str, Entry]) -> Iterator[tuple[str, Entry]]:
         owner = f"{point.dist.name} {point.dist.version}" if point.dist else "an unknown distribution"
         if point.name in own:
             raise HostError(
-                f"{owner} adds a command {point.name}, but this name is taken: rename this command or uninstall the "
-                "distribution"
+                f"{owner} adds a command {point.name}, but unperturbed has a command of this name: uninstall that "
+                "distribution, or rename its command"
             )
         heading, line = "commands of other distributions", f"from {owner}"
         if (module := point.module).startswith("unperturbed."):

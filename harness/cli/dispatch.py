@@ -76,7 +76,7 @@ def _collect_rarely() -> None:
 
 
 class _Interrupt:
-    """Signal handler that raises KeyboardInterrupt and records the signal, as libraries may replace the exception.
+    """Signal handler that raises KeyboardInterrupt and records the signal: libraries may replace the exception.
 
     A callback that cannot raise, such as a finalizer, would swallow the exception: the signal is then sent again.
     """
@@ -164,7 +164,7 @@ def _require_no_empty_word(words: Sequence[str]) -> None:
         if word and (word == option or "=" in option or not option.startswith("--")):
             continue
         before = words[place - 1] if not word else option
-        raise SpecError(f"the argument after {before!r} is empty: is a shell variable unset?")
+        raise SpecError(f"the argument after {before!r} is empty: give a value (perhaps a shell variable is unset)")
 
 
 def _require_ending_files(arguments: argparse.Namespace) -> None:
@@ -190,4 +190,4 @@ def _require_readable(words: Sequence[str], command: Command) -> None:
         try:
             word.encode()
         except UnicodeEncodeError:
-            raise SpecError(f"{word} is not valid UTF-8: rename the file or folder") from None
+            raise SpecError(f"{word} is not valid UTF-8: rename the file or folder, or change the argument") from None

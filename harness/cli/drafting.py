@@ -153,8 +153,8 @@ def draft(
     if place.name != spec.name and arguments.campaign is None and not place.known:
         progress.note(
             f"{HOME / spec.name} belongs to a different command, so this campaign is written to {place.campaign}. To "
-            f"continue the campaign in {HOME / spec.name}, edit {HOME / spec.name}.yaml and type `unperturbed run "
-            f"{HOME / spec.name}.yaml`"
+            f"continue the campaign in {HOME / spec.name} instead, edit {HOME / spec.name}.yaml if needed, and type "
+            f"`unperturbed run {HOME / spec.name}.yaml`"
         )
     spec = spec.renamed(place.name)
     if place.known:
@@ -172,7 +172,7 @@ def draft(
         progress.note(f"standard input is a pipe: its content is copied to {place.stdin}, which every run reads")
     try:
         Drafted(place.spec, place.campaign, spec.text(head_of(command, place.spec))).load()  # before anything runs
-        progress.step("running the program twice without measuring")
+        progress.step("running the program without measuring")
         with _faults_of_options(comparing=command.startswith("unperturbed compare")):
             tried = spec.tried(progress.note)
     except BaseException:

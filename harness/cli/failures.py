@@ -66,13 +66,14 @@ def require_memory() -> None:
 
 
 def host_message(error: BaseException) -> str:
-    """Return the message for an error of the host (full disk, unreadable file, too little memory), else ''."""
+    """Return the message for an error of the host (full disk, unreadable file, too little memory); else ''."""
     if any(isinstance(each, MemoryError) or getattr(each, "errno", None) == errno.ENOMEM for each in _chain(error)):
         return _NO_MEMORY
     if isinstance(error, sqlite3.Error):
         return (
-            f"cannot read or write a campaign's manifest (campaign.sqlite): {error}. Is the disk full, does the folder "
-            "belong to another user, was the file-size limit (ulimit -f) reached, or is the file damaged?"
+            f"cannot read or write a campaign's manifest (campaign.sqlite): {error}. Check that the disk has free "
+            "space, that you may write to the folder, that the file-size limit (ulimit -f) is high enough, and that "
+            "the file is not damaged"
         )
     if isinstance(error, RuntimeError) and str(error) == _NO_THREAD:
         return f"{error}: {_ADVICE[errno.EAGAIN]}"

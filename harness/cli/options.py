@@ -21,7 +21,8 @@ def add_fail_on(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fail-on",
         choices=("perturbed", "shifted", "undecided"),
-        help="exit with 4 on this verdict or a more serious one (default: the spec's analysis.fail_on, else perturbed)",
+        help="exit with 4 on this verdict or a more serious one (default: the spec's `analysis.fail_on`, else "
+        "perturbed)",
     )
 
 
@@ -40,7 +41,7 @@ def add_jobs(parser: argparse.ArgumentParser) -> None:
         "--jobs",
         type=int,
         metavar="N",
-        help="compare runs in N processes, which is faster for many runs; the verdicts are the same",
+        help="compare runs in N processes: faster for many runs, with the same verdicts",
     )
 
 
@@ -76,12 +77,13 @@ def add_program_options(parser: argparse.ArgumentParser, *, comparing: bool = Fa
         "for a program after --", ("settings of its spec, which is written beside the campaign")
     )
     add = options.add_argument
-    add("--metrics", default="", metavar="A,B", help="hardware metrics (default: four to six that this host can count)")
+    add("--metrics", default="", metavar="A,B", help="hardware metrics (default: up to six that this host can count)")
     add(
         "--interval",
         default="",
         metavar="T",
-        help="sampling interval such as `20 ms` or `2 M instructions`, or a number of intervals (default: 200)",
+        help="sampling interval such as `20 ms` or `2 M instructions`, or the number of intervals per run (default: "
+        "200)",
     )
     if comparing:
         add("--runs", dest="baseline_runs", type=int, metavar="N", help="runs of each program (default: 10)")
@@ -91,7 +93,8 @@ def add_program_options(parser: argparse.ArgumentParser, *, comparing: bool = Fa
             "--count",
             default="",
             metavar="F,G",
-            help="count calls of these library functions (default: some that the program calls, such as malloc)",
+            help="count calls of these library functions (default: some that the program calls, such as malloc, or "
+            "some functions of a Python script)",
         )
         add("--runs", type=int, metavar="N", help="runs with software metrics (default: 10)")
         add("--baseline-runs", type=int, metavar="N", help="runs with hardware metrics only (default: 10)")
@@ -132,10 +135,10 @@ def add_program_options(parser: argparse.ArgumentParser, *, comparing: bool = Fa
         "--input",
         default="",
         metavar="FILE",
-        help="file for the program's standard input, or null for none (default: the redirected stdin; a pipe is "
+        help="file for the program's standard input, or `null` for none (default: the redirected stdin; a pipe is "
         "copied)",
     )
-    add("--name", default="", metavar="NAME", help="name of the campaign (default: the program's)")
+    add("--name", default="", metavar="NAME", help="name of the campaign (default: derived from the program's name)")
 
 
 def add_progress_option(parser: argparse.ArgumentParser) -> None:

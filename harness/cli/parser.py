@@ -120,7 +120,7 @@ def unknown_option(word: str, known: Iterable[str]) -> str:
 
 
 def as_given(path: str) -> str:
-    """Return a path as given: the type of arguments in which a leading `./` matters."""
+    """Return a path unchanged; serves as `type` of arguments in which a leading `./` matters."""
     return path
 
 
@@ -171,7 +171,7 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def prepare_command(parser: argparse.ArgumentParser, command: Command) -> None:
-    """Add to a command's parser the command's arguments and the options that all commands share."""
+    """Add the command's arguments, and the options that all commands share, to the command's parser."""
     command.prepare_parser(parser)
     for action in parser._actions:
         if action.type is int:  # compiled loops and files cannot store larger numbers
@@ -202,7 +202,7 @@ def _whole_number(text: str) -> int:
 
 
 def full_parser() -> CommandParser:
-    """Return a parser with all arguments, for completion and the manual; path arguments have `complete`."""
+    """Return a parser with all arguments for completion and manual; path arguments have the attribute `complete`."""
     entries = all_commands()
     parser = make_parser(entries)
     for action in parser._actions:

@@ -20,7 +20,7 @@ def campaign_folder(given: Path) -> Path:
     if not (given / "campaign.sqlite").is_file() and (advice := _of_another_tool(given)):
         raise SpecError(advice)
     if not given.exists():
-        raise SpecError(f"no file or folder {given}; `unperturbed list` shows all campaigns")
+        raise SpecError(f"no file or folder {given}; `unperturbed list` shows the campaigns of this folder")
     if not given.is_file():
         return given.absolute()
     from unperturbed.harness.spec.load import changed_keys, load_spec
@@ -81,6 +81,6 @@ def open_page(page: Path) -> None:
 def require_writable_path(path: Path) -> None:
     """Raise SpecError if the path is a folder, or its parent folder does not exist."""
     if path.is_dir():
-        raise SpecError(f"{path} is a folder: give a file name")
+        raise SpecError(f"{path} is a folder: give the path of a file")
     if not path.parent.is_dir():
-        raise SpecError(f"{path}: the folder {path.parent} does not exist")
+        raise SpecError(f"{path}: the folder {path.parent} does not exist; create it, or give a different path")

@@ -60,13 +60,14 @@ def run_and_show(
 
     judgement = run_and_judge(spec, folder, progress)
     report = folder / "report.html"
-    code = show_judgement(spec, judgement, report, as_json=arguments.json, fail_on=arguments.fail_on)
-    if drafted is not None and not arguments.json:
-        print(f"spec:   {drafted} (edit it to continue)")
-        wanted = runs_that_decide(judgement.verdicts)
+    further = []
+    if drafted is not None:
+        further.append(f"spec:   {drafted} (edit it to continue)")
+        wanted = None if spec.campaign.until_decided else runs_that_decide(judgement.verdicts)
         if wanted is not None:
             keys = "baseline_runs" if spec.programs else "baseline_runs and runs"
-            print(f"next:   set {keys} to {wanted} in this spec, then: unperturbed run {drafted}")
+            further.append(f"next:   set {keys} to {wanted} in this spec, then: unperturbed run {drafted}")
+    code = show_judgement(spec, judgement, report, as_json=arguments.json, fail_on=arguments.fail_on, further=further)
     return _end(code, folder, report, arguments, progress)
 
 
@@ -134,7 +135,7 @@ def run_and_show_nodes(
 
 
 def cancel_jobs(spec: CampaignSpec, folder: Path, command: str) -> int:
-    """Cancel the jobs of a campaign or search on nodes; the subcommand `command` resumes them."""
+    """Cancel the jobs of a campaign or search on nodes; the subcommand `command` resumes the work."""
     from unperturbed.harness.nodes.coordinate import cancel
 
     if spec.nodes is None:
@@ -218,7 +219,7 @@ def show_plan(spec: CampaignSpec, folder: Path, *, as_json: bool) -> int:
 
 
 def _earlier_session(folder: Path, spec: CampaignSpec) -> tuple[int, list[float]]:
-    """Return the number of finished runs of a spec in a folder, and the seconds of each pass's pilot."""
+    """Return how many runs of a spec are finished in a folder, and each pass's pilot duration in seconds."""
     from unperturbed.harness.campaign.execution import CAMPAIGN, SWEEP, check_owner
     from unperturbed.harness.campaign.manifest import Manifest
     from unperturbed.harness.nodes.shares import SWEEPS, VERDICTS
@@ -239,7 +240,7 @@ def _earlier_session(folder: Path, spec: CampaignSpec) -> tuple[int, list[float]
 
 
 def _commands(spec: CampaignSpec) -> dict[str, str]:
-    """Return every command that the campaign would execute, as written in the spec, by its key."""
+    """Return the commands that the campaign would execute, as written in the spec, by their keys."""
     written: dict[str, str | None] = {f"program.{key}": getattr(spec.program, key) for key in _COMMANDS}
     for name, other in spec.programs.items():
         written |= {f"programs.{name}.{key}": getattr(other, key) for key in ("build", "run")}

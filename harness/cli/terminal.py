@@ -142,8 +142,9 @@ class TerminalProgress:
         seconds = estimate.seconds * few / estimate.runs
         self.note(
             f"a first answer takes about {duration(seconds, whole=True)}, with {_FEW} runs of each configuration "
-            f"(`baseline_runs: {_FEW}` and `runs: {_FEW}`; for a program after --, --runs {_FEW} and --baseline-runs "
-            f"{_FEW}). The smallest changes that it can show are about 1.5 times as large as with 10 runs"
+            f"(`baseline_runs: {_FEW}` and `runs: {_FEW}`; for a program after --, --runs {_FEW}, with `unperturbed "
+            f"run` also --baseline-runs {_FEW}). The smallest changes that {_FEW} runs can show are about 1.5 times as "
+            "large as those that 10 runs can show"
         )
 
     def starting(self, run: PlannedRun, *, done: int, total: int, seconds_left: float) -> None:

@@ -27,10 +27,17 @@ _RUNS_FAILED, _NEGATIVE = 1, 4
 
 
 def show_judgement(
-    spec: CampaignSpec, judgement: Judgement, report: Path | None, *, as_json: bool, fail_on: VerdictName | None = None
+    spec: CampaignSpec,
+    judgement: Judgement,
+    report: Path | None,
+    *,
+    as_json: bool,
+    fail_on: VerdictName | None = None,
+    further: Sequence[str] = (),
 ) -> int:
     """Print the verdicts of a campaign; return the exit code.
 
+    `further`: Lines below the report's path. If set-ups are compared, a sentence on each is the end.
     Result: 1 if runs failed or are missing (takes precedence over 4); 4 if a configuration has the verdict `fail_on`
     (default: the spec's) or a more serious verdict; else 0.
     """
@@ -42,6 +49,9 @@ def show_judgement(
         show_failures(judgement.content.failures, judgement.missing)
         if report is not None and not judgement.unwritten:
             print(f"report: {report}")
+        for line in further:
+            print(line)
+        _show_differences(spec, judgement.verdicts)
     if judgement.unwritten:
         print(f"unperturbed: cannot write report.html and verdicts.json: {judgement.unwritten}", file=sys.stderr)
     if not judgement.complete:
@@ -67,7 +77,7 @@ def show_nodes(
     as_json: bool,
     fail_on: VerdictName | None = None,
 ) -> int:
-    """Print the verdicts over nodes; return an exit code as `show_judgement` does, from the judged nodes' runs."""
+    """Print the verdicts over nodes; return an exit code as `show_judgement` does, for the judged nodes only."""
     verdicts = judgement.verdicts
     if as_json:
         print_json(verdicts.to_dict())
@@ -89,7 +99,7 @@ def show_nodes(
 def show_verdicts(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
     """Print a table of verdicts, each configuration's most serious change, the baseline's steadiness, and notes."""
     console = terminal()
-    comparing = bool(spec.programs) and {one.configuration for one in checked.verdicts} <= set(spec.programs)
+    comparing = _is_comparison(spec, checked)
     if checked.verdicts:
         heading = "verdicts per set-up" if comparing else "verdicts per configuration"
         if comparing:
@@ -114,10 +124,6 @@ def show_verdicts(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
         which = "B" if set(checked.totals) == {"B"} else "each set-up"
         caption = f"Totals: mean over the runs, and how much {which} differs"
         console.print(total_table(checked.totals, spec.analysis.alpha, caption).to_rich())
-        for name, changes in checked.totals.items():
-            verdict = checked.of(name)
-            first = "A" if which == "B" else "the baseline"
-            console.say(escape(totals_sentence(name, changes, first, None if verdict is None else verdict.verdict)))
     for sentence in checked.steadiness:
         if sentence.startswith("The baseline is steady"):
             console.say(sentence)
@@ -125,6 +131,22 @@ def show_verdicts(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
             print_note(console, sentence)
     for note in checked.notes:
         print_note(console, note)
+
+
+def _is_comparison(spec: CampaignSpec, checked: CampaignVerdicts) -> bool:
+    """Return whether all verdicts are on other set-ups of the program."""
+    return bool(spec.programs) and {one.configuration for one in checked.verdicts} <= set(spec.programs)
+
+
+def _show_differences(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
+    """Print how each set-up differs, one sentence each: totals, then correlations."""
+    if not _is_comparison(spec, checked):
+        return
+    first = "A" if set(checked.totals) == {"B"} else "the baseline"
+    for name, changes in checked.totals.items():
+        verdict = checked.of(name)
+        sentence = totals_sentence(name, changes, first, None if verdict is None else verdict.verdict)
+        terminal().say(escape(sentence))
 
 
 def _show_configurations(spec: CampaignSpec, checked: CampaignVerdicts, *, comparing: bool) -> None:

@@ -72,12 +72,12 @@ class Trial:
     said: tuple[str, ...] = ()  # Further notes for the user, one sentence each
 
     def remarks(self) -> Iterator[str]:
-        """Yield a sentence on each unusual observation that the spec will expect, because it may be unintended."""
+        """Yield a sentence on each unusual observation that enters the spec, because the user may not intend it."""
         yield from self.said
         if self.exit_code:
             yield f"the program ends with exit code {self.exit_code}, and the spec expects this code. {self.wrote}"
         if not self.same:
-            yield "the program's output differs between runs, so results are not compared (result: any in the spec)"
+            yield "the program's output differs between runs, so results are not compared (`result: any` in the spec)"
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class CommandSpec:
 
     @property
     def shortest_s(self) -> float:
-        """Return the minimum duration for enough intervals (ten quanta of the simulator take 1 ms)."""
+        """Return the minimum duration for enough intervals: less with the simulator (ten of its quanta take 1 ms)."""
         return _LEAST_SIMULATED_S if self.hardware.simulated else _LEAST_S
 
     @property
@@ -143,7 +143,7 @@ class CommandSpec:
         return replace(self, stdin=stdin)
 
     def remarks(self) -> tuple[str, ...]:
-        """Return sentences on observations from the unmeasured runs that the user may not intend."""
+        """Return sentences on what the unmeasured runs showed and the user may not intend."""
         return () if self.trial is None else tuple(self.trial.remarks())
 
     def text(self, head: str, *, programs: Sequence[str] = (), sampled: str = "", measure: Sequence[str] = ()) -> str:
@@ -268,7 +268,10 @@ def _resolved(words: Sequence[str], search: str) -> list[str]:
             interpreter = [part for part in shlex.split(interpreter[1]) if part != "-S"]
         program = shutil.which(interpreter[0], path=search) if interpreter else None
         if program is None:
-            raise SpecError(f"{command[0]}: its interpreter {' '.join(interpreter)!r} does not exist")
+            raise SpecError(
+                f"{command[0]}: its interpreter {' '.join(interpreter)!r} cannot be found; install it, or correct the "
+                "first line of the script"
+            )
         command = [program, *interpreter[1:], *command]
     return command
 
@@ -331,7 +334,7 @@ class Comparison:
         return replace(self, first=self.first.reading(stdin), second=self.second.reading(stdin))
 
     def remarks(self) -> tuple[str, ...]:
-        """Return sentences on observations from both commands' unmeasured runs that the user may not intend."""
+        """Return sentences on what both commands' unmeasured runs showed and the user may not intend."""
         named = ((self.first, "A"), (self.second, self.other))
         return tuple(f"{name}: {said}" for spec, name in named for said in spec.remarks())
 
@@ -363,7 +366,7 @@ class Comparison:
         )
 
     def _measured_otherwise(self) -> list[str]:
-        """Return the lines of `measure:` that the tools that start the program require."""
+        """Return the lines of `measure:` required by tools that start the program."""
         tools = [spec.words[0] for spec, inner in zip((self.first, self.second), self.wrapped, strict=True) if inner]
         if self.first.choices.sampler == "outside" or not any(Path(tool).name.startswith("gdb") for tool in tools):
             return []

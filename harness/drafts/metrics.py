@@ -66,10 +66,10 @@ def choose_hardware(wanted: Sequence[str] = (), source: str = "", *, compiler: s
     of_kernel = [name for name in _KERNELS_OWN if name in ways]
     if len(of_kernel) > 1:
         return HardwareChoice(
-            tuple(of_kernel), False, "the kernel counts them: this host has neither a PMU nor valgrind"
+            tuple(of_kernel), False, "the kernel counts them: this host has neither a usable PMU nor a working valgrind"
         )
     raise HostError(
-        "this host cannot count any hardware metric: it has no PMU, and valgrind is not installed (apt-get install "
+        "this host cannot count any hardware metric: it has no usable PMU, and no working valgrind (apt-get install "
         "valgrind); for details, type `unperturbed doctor`"
     )
 

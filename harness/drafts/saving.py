@@ -44,7 +44,7 @@ def without_placeholders(text: str) -> str:
 
 
 def missing_script(words: Sequence[str]) -> str:
-    """Return the script that an interpreter is to run but that does not exist; '' otherwise."""
+    """Return the missing script that an interpreter is to run; '' if there is none."""
     script = next((word for word in words[1:] if not word.startswith("-")), "")
     interpreted = _INTERPRETER.fullmatch(Path(words[0]).name) and len(words) > 1 and words[1] == script
     return script if interpreted and Path(script).suffix in _SCRIPTS and not Path(script).exists() else ""
@@ -92,7 +92,10 @@ def find_place(name: str, command: str, folder: Path | None) -> Saved:
             return Saved(place.spec, place.campaign, place.name, known=True)
         if not place.spec.exists() and not place.campaign.exists():
             return place
-    raise SpecError(f"{folder} or {folder}.yaml already exists for a different command: choose a different folder")
+    raise SpecError(
+        f"{folder} or {folder}.yaml already exists and does not belong to this command: choose a different folder with "
+        "--campaign"
+    )
 
 
 def head_of(command: str, spec: Path) -> str:
@@ -179,7 +182,9 @@ class Piped:
                 while chunk := self.content.read(_CHUNK):
                     file.write(chunk)
         except OSError as error:
-            raise SpecError(f"{path}: cannot write the piped input ({error.strerror})") from None
+            raise SpecError(
+                f"{path}: cannot write the piped input ({error.strerror}); choose a different folder with --campaign"
+            ) from None
 
 
 def choose_stdin(asked: str) -> Path | None:

@@ -35,7 +35,7 @@ class _Build:
     shell: bool = False
 
 
-def describe_source(folder: Path, spec: Path) -> str:
+def describe_source(folder: Path, spec: Path, name: str) -> str:
     """Return a draft spec (YAML) of a program in a folder of source code; `spec` is the path it will have."""
     build = _find_build(folder)
     hardware = choose_hardware()
@@ -51,7 +51,7 @@ def describe_source(folder: Path, spec: Path) -> str:
     )
     lines = [
         commented(head),
-        f"name: {quoted(campaign_name(folder.resolve().name))}",
+        f"name: {quoted(name)}",
         "",
         "program:",
         f"  source: {quoted(named)}       # copied for each build, never written to",

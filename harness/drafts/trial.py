@@ -203,8 +203,9 @@ def try_command(
             if first.exit_code != second.exit_code:
                 raise RunError(
                     f"{shlex.join(spec.words)} is a script that executes {shlex.join(became.words)}, which cannot be "
-                    f"measured alone: its exit code is {second.exit_code}, but the script's is {first.exit_code}. "
-                    f"{second.wrote} After --, give the command that the script prepares"
+                    f"measured alone: without the script, it ends with exit code {second.exit_code} instead of "
+                    f"{first.exit_code}. {second.wrote} After --, give a command that runs this program without the "
+                    "script"
                 )
             spec, first = became, second
         runs = [first]

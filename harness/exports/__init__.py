@@ -50,7 +50,7 @@ class Format:
     def __post_init__(self) -> None:
         if unknown := set(self.writers) - set(get_args(Kind)):
             kinds = listing(sorted(unknown))
-            raise ValueError(f"export format {self.name} has the unknown kind {kinds}; use values of `Kind`")
+            raise ValueError(f"export format {self.name}: the keys of `writers` must be values of `Kind`, not {kinds}")
 
 
 def run_writers(write: Callable[[ExportedRuns, Path], None]) -> Mapping[Kind, Callable[[Any, Path], None]]:
@@ -113,7 +113,7 @@ def choose_format(kind: Kind, path: Path, name: str | None = None) -> Format:
     if path.is_dir():
         raise SpecError(f"{path} is a folder: give the name of a file in it")
     if not path.parent.is_dir():
-        raise SpecError(f"{path}: the folder {path.parent} does not exist")
+        raise SpecError(f"{path}: the folder {path.parent} does not exist; create it, or give a different path")
     if name is not None:
         if name not in known:
             meant = did_you_mean(name, known) or f"use {listing(known, 'or')}"
@@ -123,8 +123,8 @@ def choose_format(kind: Kind, path: Path, name: str | None = None) -> Format:
         if path.name.endswith(one.suffixes):
             return one
     suffixes = listing(dict.fromkeys(suffix for one in known.values() for suffix in one.suffixes), "or")
-    advice = f"use a name that ends in {suffixes}, or set --format ({listing(known, 'or')})"
-    raise SpecError(f"{path}: the file's name selects no format; {advice}")
+    advice = f"use a name that ends in {suffixes}, or set --format to {listing(known, 'or')}"
+    raise SpecError(f"{path}: no format matches the file's name; {advice}")
 
 
 def export(content: Any, kind: Kind, path: Path, *, name: str | None = None) -> None:

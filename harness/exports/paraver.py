@@ -78,7 +78,7 @@ class _EventType:
 
 
 def _event_types(runs: ExportedRuns) -> dict[str, _EventType]:
-    """Return each metric's event type, by title, which distinguishes simulated from counted metrics."""
+    """Return each metric's event type, by title: titles distinguish simulated from counted metrics."""
     titles: dict[str, Metric] = {}
     fractions: set[str] = set()
     for run in runs:

@@ -243,7 +243,7 @@ def _milestones(trace: Trace) -> dict[str, NDArray[np.int64]]:
 
 
 def _steps(trace: Trace, name: str) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Return the times at which a metric's value changes, and the values from then on."""
+    """Return the times at which a metric's value changes, and its new value at each of them."""
     values = trace[name]
     known = np.isfinite(values) if values.dtype.kind == "f" else np.ones(len(values), np.bool_)
     if trace.metrics[name].semantics == "gauge":

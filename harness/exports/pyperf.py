@@ -33,7 +33,7 @@ def _write_runs(runs: ExportedRuns, path: Path) -> None:
 
     found = list(_benchmarks(runs))
     if not found:
-        raise DataError("nothing to export: no run has a wall time or a total above 0, as pyperf requires")
+        raise DataError("nothing to export: pyperf requires values above 0, but no run has such a wall time or total")
     pyperf.BenchmarkSuite(found).dump(str(path), compact=False)
 
 

@@ -305,6 +305,6 @@ class Campaign(Result):
 
 
 class _UnknownConfigurationError(DataError, KeyError):
-    """A configuration that the campaign does not have; also a KeyError, as in any mapping."""
+    """The campaign does not have the requested configuration; also a KeyError, as in any mapping."""
 
     __str__ = Exception.__str__

@@ -162,7 +162,7 @@ class Coordination:
         return True
 
     def _end_job(self, state: _PartState) -> None:
-        """Decide whether to resubmit a part whose job ended with runs left."""
+        """Decide whether to resubmit a part whose job ended with unfinished runs."""
         part, folder = state.part, self._engine.folder
         content = read_json(part.folder / OUTCOME)
         outcome = None if content is None else WorkOutcome(**content)
@@ -177,7 +177,9 @@ class Coordination:
                 log = part.folder / "job.log"
                 self.give_up(part.number, f"{_TRIES} successive jobs ended without a new run; see {log}")
             elif outcome is None:
-                self.progress.note(f"the job of part {part.name} ended with runs left; the part is submitted again")
+                self.progress.note(
+                    f"the job of part {part.name} ended with unfinished runs; the part is submitted again"
+                )
         elif outcome.ending in ("refused", "elsewhere"):
             own_node = part.owner is not None and outcome.ending == "refused"
             if own_node or outcome.node in state.avoid or len(state.avoid) > len(self.parts):
@@ -186,7 +188,7 @@ class Coordination:
                 self.progress.note(f"part {part.name}: {outcome.message}; the part is submitted to another node")
                 state.avoid.append(outcome.node)
         else:
-            self.give_up(part.number, outcome.message or "its job ended with runs left")
+            self.give_up(part.number, outcome.message or "its job ended with unfinished runs")
 
     def _give_up_lost(self, jobs: Mapping[int, Job]) -> None:
         """Give up parts whose nodes are out of service, once all other parts are settled and `patience` is over."""
@@ -230,7 +232,7 @@ def run_on_nodes(spec: CampaignSpec, folder: Path, progress: Progress) -> tuple[
 def coordinated(spec: CampaignSpec, folder: Path, progress: Progress, kind: Kind) -> Iterator[Coordination]:
     """Lock a campaign's folder, build its programs, and create the folders of its parts, without submitting a part."""
     if spec.nodes is None:
-        raise SpecError("the spec has no `nodes`")
+        raise SpecError(f"{spec.path}: the spec has no section `nodes`, which a campaign on nodes needs")
     folder = folder.absolute()
     with lock_campaign(spec, folder, kind.whole) as manifest:
         (folder / FOLDER).mkdir(exist_ok=True)
@@ -315,7 +317,7 @@ def _missing(coordination: Coordination) -> tuple[str, ...]:
             notes.append(f"Part {part.name} ended before its last run: {why}; {consequence}.")
     if notes and not judged:
         raise RunError(
-            "no node has enough finished runs to be judged; every run is kept: repeat the command to resume. "
+            "no node has enough finished runs for a verdict; finished runs are kept: repeat the command to resume. "
             + " ".join(notes)
         )
     return tuple(notes)

@@ -156,7 +156,7 @@ class Here(Engine):
         """Do nothing: this host is always available."""
 
     def submit(self, part: NodePart, *, avoid: Sequence[str]) -> str:
-        """Start the part's process in its own session: an interrupt of this command does not reach the process."""
+        """Start the part's process in its own session, so that an interrupt of this command does not reach it."""
         del avoid
         with (part.folder / "job.log").open("ab") as log:
             process = subprocess.Popen(
@@ -279,7 +279,7 @@ class Slurm(Engine):
 
     @property
     def taken(self) -> frozenset[int]:
-        """Numbers of the parts whose latest job was preempted or lost its node, according to the last `jobs`."""
+        """Numbers of the parts whose latest job was preempted or lost its node, as the last call of `jobs` found."""
         return frozenset(part for part, (_, state) in self._last.items() if state in _TAKEN)
 
     def cancel(self, parts: Sequence[NodePart]) -> int:
@@ -317,5 +317,7 @@ def engine_of(nodes: Nodes, folder: Path, identity: str) -> Engine:
     known: dict[str, type[Engine]] = {}
     for engine in offered(ENGINE_GROUP, type):
         if issubclass(engine, Engine) and known.setdefault(engine.name, engine) is not engine:
-            raise HostError(f"two extensions add an engine named {engine.name}: rename or uninstall one of them")
+            raise HostError(
+                f"two extensions add an engine named {engine.name}: uninstall one of them, or rename its engine"
+            )
     return known[nodes.engine](nodes, folder, identity)

@@ -82,12 +82,12 @@ def share_of(spec: CampaignSpec, number: int) -> CampaignSpec:
 
 
 def own_seed(spec: CampaignSpec, number: int) -> int:
-    """Return the seed of one node's order of runs."""
+    """Return the seed for the order of one node's runs."""
     return random.Random(f"{spec.campaign.seed}/{number}").randrange(2**63)
 
 
 def dealt_points(spec: CampaignSpec, number: int) -> tuple[int, ...]:
-    """Return the numbers, from 1, of the points of a sweep that one node measures with all their repetitions.
+    """Return the numbers (counted from 1) of the sweep's points that one node measures, with all repetitions.
 
     A randomised block design: of every `count` successive points, each node gets one, at random by the seed. Shares
     differ by at most one point, points of a block are on different nodes, no parameter is confounded with the node,
@@ -258,7 +258,7 @@ def read_requests(part: NodePart) -> Requests:
 
 @dataclass(frozen=True)
 class Kind:
-    """Kind of campaign on nodes: the work of its parts."""
+    """Kind of campaign on nodes, which defines the work of the parts."""
 
     # whole, part: Purpose of the campaign's folder, and purpose of a part's folder.
     whole: str
@@ -286,7 +286,7 @@ def _rows(spec: CampaignSpec, number: int) -> int:
 
 
 def _needed_for_rows(spec: CampaignSpec, part: NodePart, manifest: Manifest) -> tuple[Counter[str], int]:
-    """Count a sweep's runs, leaving out points, repetitions and steps that the spec no longer has.
+    """Count a sweep's runs, except those of points, repetitions and steps that the spec no longer has.
 
     If the unmeasured program fails at a point, nothing else is run there: the point's planned runs count as failed.
     """

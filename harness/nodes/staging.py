@@ -29,7 +29,7 @@ _DIGITS = 16
 
 
 def staged_folder(spec: CampaignSpec, identity: str, part: NodePart) -> Path | None:
-    """Return the folder of a node's copy of the builds; None if the program runs from the campaign's folder.
+    """Return the folder for a node's copy of the builds; None if the program runs from the campaign's folder.
 
     The path's length, which shifts the program's stack, is the same on all nodes, and no two parts share a folder. If
     layouts vary, each node needs a copy, because it puts the layout of each run into the build.
@@ -42,7 +42,7 @@ def staged_folder(spec: CampaignSpec, identity: str, part: NodePart) -> Path | N
 
 
 def link_layouts(spec: CampaignSpec, workspace: Workspace, manifest: Manifest, progress: Progress) -> None:
-    """Link the layouts for the runs of all nodes; each node has different layouts, so its changes are independent."""
+    """Link the layouts for the runs of all nodes; each node has its own, so that the nodes' results are independent."""
     count = spec.nodes.count if spec.nodes is not None else 1
     runs = [
         (item.name, first_layout_of(part) + run)
@@ -80,7 +80,8 @@ def _make_empty(folder: Path) -> None:
         )
     try:
         if folder.is_symlink() or (folder.exists() and folder.stat().st_uid != os.geteuid()):
-            raise HostError(f"`stage`: {folder} belongs to another user; remove it, or choose another folder")
+            what = "is a symbolic link" if folder.is_symlink() else "belongs to another user"
+            raise HostError(f"`stage`: {folder} {what}; remove it, or choose another folder")
         if folder.exists():
             shutil.rmtree(folder)
         folder.mkdir(mode=stat.S_IRWXU)
@@ -108,8 +109,9 @@ def _compare(spec: CampaignSpec, home: Path, workspace: Workspace, copies: Works
         for label, file in binary_files(spec, name, build, copies.inputs).items():
             if file.resolve().is_relative_to((home / "builds").resolve()):
                 raise SpecError(
-                    f"the copied program of {name} still loads {label} from {file}, an absolute path in its build: "
-                    "link the program with a run path that begins with $ORIGIN, or omit `stage` and `layouts: varied`"
+                    f"the copied program of {name} still loads {label} from {file}, an absolute path into the original "
+                    "build: link the program with a run path that begins with $ORIGIN, or remove `stage` and `layouts: "
+                    "varied`"
                 )
     built, copied = (binaries_digest(spec, one.builds, one.inputs) for one in (workspace, copies))
     if built != copied:

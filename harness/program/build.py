@@ -71,8 +71,8 @@ def check_compilers(program: Program) -> None:
         if used and shutil.which(shlex.split(name)[0]) is None:
             package = "g++" if role == "cxx" else "gcc"
             raise HostError(
-                f"no compiler {name!r} on this host: install it (on Debian: apt-get install {package} libc6-dev), or "
-                "choose another compiler under `compilers`"
+                f"no compiler {name!r} on this host: install it, or choose another compiler under `compilers` (on "
+                f"Debian, `apt-get install {package} libc6-dev` installs {package})"
             )
 
 
@@ -132,7 +132,7 @@ def build_configuration(
 
 
 def compile_tree(program: Program, tree: Path, log: Path, *, spec_folder: Path) -> None:
-    """Run the build command in a copy of the source, with the toolchain beside it if any, else plain compilers."""
+    """Run the build command in a copy of the source; use the toolchain beside the copy, or else the plain compilers."""
     if program.build is None:
         raise SpecError("the program has no build command: set `build`")
     chain = tree.parent / "toolchain"
@@ -155,7 +155,9 @@ def compile_tree(program: Program, tree: Path, log: Path, *, spec_folder: Path) 
                 stderr=subprocess.STDOUT,
             )
         except FileNotFoundError:
-            raise HostError(f"the build needs {command[0]!r}, which is not installed on this host") from None
+            raise HostError(
+                f"the build command {command[0]!r} does not exist on this host: install it, or correct `build`"
+            ) from None
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
     if result.returncode != 0 and shutil.disk_usage(tree).free < _NO_SPACE_BYTES:

@@ -80,13 +80,13 @@ def put_in_place(tree: Path, number: int) -> None:
     if not _recipe_file(tree).is_file():
         if number != AS_BUILT:
             raise RunError(
-                f"{tree} has no layout {number}: remove the campaign's builds folder and run the campaign again"
+                f"{tree} has no layout {number}: remove the campaign's folder `builds`, and run the campaign again"
             )
         return
     recipe = _read_recipe(tree)
     kept = _kept(tree, recipe, number)
     if not kept.is_dir():
-        raise RunError(f"{kept} is missing: remove the campaign's builds folder and run the campaign again")
+        raise RunError(f"{kept} is missing: remove the campaign's folder `builds`, and run the campaign again")
     active = tree.parent / "layouts" / "active"
     if active.is_file() and active.read_text() == str(number):
         return
@@ -233,7 +233,7 @@ def _keep(tree: Path, recipe: _Recipe, number: int) -> None:
 
 
 def _mark(tree: Path, number: int | None) -> None:
-    """Record which layout is in the build's folder; None during a change."""
+    """Record which layout is in the build's folder; None while it is being changed."""
     file = tree.parent / "layouts" / "active"
     if number is None:
         file.unlink(missing_ok=True)
@@ -254,7 +254,7 @@ def _read_recipe(tree: Path) -> _Recipe:
         return _Recipe(outputs, found["rebuilt"], tuple(found["notes"]))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise RunError(
-            f"{file} is damaged ({error}): remove the campaign's builds folder and run the campaign again"
+            f"{file} is damaged ({error}): remove the campaign's folder `builds`, and run the campaign again"
         ) from None
 
 

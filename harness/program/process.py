@@ -140,12 +140,12 @@ class ProgramCommand:
 
     @property
     def search_path(self) -> tuple[Path, ...]:
-        """Return the folders of PATH, in which programs are searched."""
+        """Return the folders of PATH, which are searched for programs."""
         return tuple(Path(folder) for folder in self.environment["PATH"].split(":") if folder)
 
     @property
     def library_path(self) -> tuple[Path, ...]:
-        """Return the folders of LD_LIBRARY_PATH, in which libraries are searched first."""
+        """Return the folders of LD_LIBRARY_PATH, which are the first to be searched for libraries."""
         return tuple(Path(folder) for folder in self.environment.get("LD_LIBRARY_PATH", "").split(":") if folder)
 
 

@@ -123,7 +123,7 @@ def python_sites(spec: CampaignSpec, name: str, event: Event, command: ProgramCo
 def _binary(command: ProgramCommand) -> Path:
     """Return the binary of the measured program."""
     if command.binary is None:
-        raise SpecError(f"cannot search the program {command.words[0]}: the file does not exist")
+        raise SpecError(f"cannot search the program {command.words[0]}: there is no such executable file")
     return command.binary
 
 
@@ -163,14 +163,14 @@ def check_hit_rates(spec: CampaignSpec, rates: Mapping[str, Mapping[str, Any]]) 
         if rate > allowed:
             raise SpecError(
                 f"{metric_position(spec, name)}: {name} is hit too often for a kernel probe: {hit}. The limit is "
-                f"{allowed:,} per second: use a rarer event, compile the counter in, or raise the limit: `max_rate: "
-                f"{_rounded_up(rate)}`"
+                f"{allowed:,} per second: use a rarer event, compile the counter in, or raise the limit with "
+                f"`max_rate: {_rounded_up(rate)}`"
             )
         yield f"The kernel counts {name} with breakpoints: {hit}."
 
 
 def _allowed(event: Event, ns: float) -> int:
-    """Return the allowed hits per second: the spec's limit, else at most 1 % of the time."""
+    """Return the allowed hits per second: the spec's limit, or else as many as take at most 1 % of the time."""
     if event.max_rate != DEFAULT_MAX_RATE:
         return event.max_rate
     return min(DEFAULT_MAX_RATE, int(DEFAULT_MAX_RATE * _MICROSECOND_NS / ns))

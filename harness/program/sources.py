@@ -45,7 +45,7 @@ def require_copyable(source: Path) -> None:
     """Reject the root folder and kernel file systems as a source, because copying them would not end."""
     real = source.resolve()
     if real == Path(real.root):
-        raise SpecError(f"source: {source} is the root folder: use the folder of the program's source")
+        raise SpecError(f"`source`: {source} is the root folder: use the folder of the program's source")
     try:
         mounts = _MOUNTS.read_text(errors="surrogateescape").splitlines()
     except OSError:
@@ -53,7 +53,9 @@ def require_copyable(source: Path) -> None:
     kinds = {Path(_unescaped(line.split()[4])): line.partition(" - ")[2].split()[0] for line in mounts}
     kind = next((kinds[folder] for folder in (real, *real.parents) if folder in kinds), "")
     if kind in _MADE_UP or real == Path("/dev"):
-        raise SpecError(f"source: {source} is a kernel file system ({kind}): use the folder of the program's source")
+        raise SpecError(
+            f"`source`: {source} is in a file system of the kernel ({kind}): use the folder of the program's source"
+        )
 
 
 def _unescaped(path: str) -> str:
@@ -170,7 +172,8 @@ def _apt_options(cache: Path) -> list[str]:
             found = True
     if not found:
         raise HostError(
-            f"cannot fetch Debian's source packages: /etc/apt lists no package source for this release ({release})"
+            f"cannot fetch Debian's source packages: /etc/apt lists no package source for this release ({release}); "
+            "add one, or use `source:` instead of `debian:`"
         )
     settings = {
         "Dir::Etc::SourceList": "/dev/null",

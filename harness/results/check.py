@@ -19,6 +19,7 @@ from unperturbed.analysis.perturbation import (
 )
 from unperturbed.analysis.perturbation.decide import with_origins
 from unperturbed.collectors.data import Trace
+from unperturbed.common.wording import counted
 from unperturbed.errors import DataError
 from unperturbed.harness.campaign.plan import Configuration, configurations
 from unperturbed.harness.campaign.progress import Watch, unwatched
@@ -33,7 +34,7 @@ _FEWEST = 3  # A configuration with fewer runs is not judged, unless the spec re
 
 @dataclass(frozen=True)
 class CheckOptions:
-    """Options of a check beyond the spec."""
+    """Options of a check that are not in the spec."""
 
     method: Literal["runs", "paper"] = "runs"  # `paper` applies the paper's rule
     across: bool = False  # After alignment, also compare each metric with each other metric
@@ -173,8 +174,8 @@ def _check_pass(pass_: _Pass, found: _Found) -> None:
         return
     on = align_on(campaign, baseline_traces[0])
     if on != tuple(campaign.analysis.align_on):
-        asked = ", ".join(campaign.analysis.align_on)
-        found.note(f"Pass {pass_.name!r} does not count {asked}, so its runs are aligned on {', '.join(on)}.")
+        lacking = ", ".join(name for name in campaign.analysis.align_on if name not in on)
+        found.note(f"Pass {pass_.name!r} does not count {lacking}, so its runs are aligned on {', '.join(on)}.")
     found.stability[pass_.name] = baseline.stability(how.disturbed)
     anchored = _anchored(pass_, found) if anchor else None
     for item in planned:
@@ -277,7 +278,7 @@ def _anchored(pass_: _Pass, found: _Found) -> Baseline | None:
 
 
 def _with_origins(item: Configuration, planned: Sequence[Configuration], found: _Found) -> Verdict:
-    """Combine the verdicts of all passes on a configuration; attribute changes to layout or counting by its sham."""
+    """Combine the verdicts of all passes on a configuration; attribute changes to layout or counting with its sham."""
     verdict = combine_checks(item.name, *found.parts[item.name])
     sham = next((other.name for other in planned if other.sham_of == item.name), "")
     if not found.against_sham[item.name]:
@@ -302,7 +303,7 @@ def _with_origins(item: Configuration, planned: Sequence[Configuration], found: 
             "unclear": "due to counting or the rewritten code (these runs cannot decide between them)",
         }
         parts = [f"{origins.count(name)} {words}" for name, words in causes.items() if name in origins]
-        found.note(f"{item.name}: {len(origins)} correlations within runs changed: {'; '.join(parts)}.")
+        found.note(f"{item.name}: {counted(len(origins), 'correlation')} within runs changed: {'; '.join(parts)}.")
     return verdict
 
 

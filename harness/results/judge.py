@@ -65,9 +65,8 @@ def judge(
         known = [state.run.id for state in manifest.runs("done")]
         for run in without:
             if run not in known:
-                raise SpecError(
-                    f"--without {run}: no such finished run; the finished runs are {known[0]} to {known[-1]}"
-                )
+                which = f"finished runs have numbers from {known[0]} to {known[-1]}" if known else "no run is finished"
+                raise SpecError(f"--without {run}: no such finished run; {which}")
         options = CheckOptions(method, across, disturbed_runs(manifest))
         verdicts = check(spec, read_traces(folder, manifest, without=without, watch=watch), options, watch)
         if without:

@@ -109,7 +109,7 @@ class _Found:
 
 
 def is_decided(verdict: Verdict | None, totals: Sequence[TotalChange]) -> bool:
-    """Return whether a configuration is decided, so it needs no more runs.
+    """Return whether a configuration is decided, so that it needs no more runs.
 
     Its verdict is *perturbed*, or more runs would decide none of its changes. Its totals, if any, have a joint verdict
     that is not open; times are left out, because tens of runs rarely decide them.

@@ -125,7 +125,7 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _in_order(spec: CampaignSpec, checked: CampaignVerdicts) -> Sequence[Trace]:
-    """Return all traces, pass by pass: the anchor's first, then the baseline's, then the subsets'."""
+    """Return the traces to merge: the anchor's, then the baseline's, then each subset's, in each case pass by pass."""
     names = [item.name for item in configurations(spec) if item.sham_of is None and not item.program]
     names.sort(key=lambda name: {ANCHOR: 0, BASELINE: 1}.get(name, 2))
     return [

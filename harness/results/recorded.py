@@ -34,7 +34,8 @@ def recorded_campaign(folder: Path) -> CampaignSpec:
         raise SpecError(f"{folder} is a file: give the campaign's folder, usually campaigns/<name of the spec>")
     if not manifest_path.is_file():
         raise SpecError(
-            f"{folder} contains no campaign (no campaign.sqlite); start one: unperturbed run SPEC --campaign {folder}"
+            f"{folder} contains no campaign (no campaign.sqlite); start one with `unperturbed run SPEC --campaign "
+            f"{folder}`"
         )
     with Manifest(manifest_path, read_only=True) as manifest:
         text, path = manifest.fact("spec_text"), manifest.fact("spec_path")

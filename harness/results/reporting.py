@@ -46,7 +46,7 @@ _MISSED_SHARE = 0.05
 
 
 def write_results(folder: Path, content: ReportContent) -> None:
-    """Write `report.html`, and `verdicts.json` with the same content for programs."""
+    """Write `report.html`, and `verdicts.json`, which has the same content for other programs."""
     write_whole(folder / "verdicts.json", json.dumps(to_json(content), indent=1, ensure_ascii=False))
     write_report(folder / "report.html", content)
 
@@ -349,7 +349,8 @@ def _overflowed(traces: Sequence[Trace]) -> Iterable[str]:
     skid, late = (median(trace.attributes[name] for trace in ended) for name in ("skid_median", "skid_p99"))
     yield (
         f"An interval ends every {period:,} counts of {event}. The median skid until the counters are read is "
-        f"{skid:,.0f} counts ({skid / period:.2g} of an interval); in 99 % of the records it is at most {late:,.0f}."
+        f"{skid:,.0f} counts ({skid / period:.2g} of an interval); in 99 % of the records, the skid is at most "
+        f"{late:,.0f}."
     )
 
 
@@ -361,8 +362,8 @@ def _missed(traces: Sequence[Trace]) -> Iterable[str]:
     unread = sum(trace.attributes.get("unread_ticks", 0) for trace in traces)
     if unread:
         yield (
-            f"Counters could not be read at {unread} ticks in all runs together: intervals were joined, but no count "
-            "was lost."
+            f"In all runs together, the counters could not be read at {counted(unread, 'tick')}: intervals were "
+            "joined, but no count was lost."
         )
     ticks = "event's overflows" if any(trace.attributes.get("interval_event") for trace in timed) else "timer's ticks"
     if shares and median(shares) > _MISSED_SHARE:

@@ -16,7 +16,7 @@ _FIRST = ("PAPI_TOT_INS", "PAPI_TOT_CYC")
 
 
 def check_totals_of(spec: CampaignSpec, traces: Traces) -> Mapping[str, tuple[TotalChange, ...]]:
-    """Return the changes of totals of every configuration except the baseline; all passes are one family.
+    """Return every configuration's changes of totals, except the baseline's; all passes are one family of tests.
 
     Each metric is taken from the first pass that counts it, as for correlations.
     """
@@ -38,7 +38,7 @@ def check_totals_of(spec: CampaignSpec, traces: Traces) -> Mapping[str, tuple[To
 
 
 def totals_to_check(spec: CampaignSpec, baseline: Sequence[Trace]) -> list[str]:
-    """Return the metrics of a pass with meaningful totals (counters), and the times."""
+    """Return a pass's metrics that have meaningful totals (counters), and the times."""
     if not baseline:
         return []
     described = baseline[0].metrics

@@ -43,7 +43,7 @@ class CampaignVerdicts(Framed, Result):
         return self._at_least(mildest, {verdict.configuration: verdict.verdict for verdict in self.verdicts})
 
     def totals_at_least(self, mildest: VerdictName) -> tuple[str, ...]:
-        """Return the configurations, except shams, with this verdict or a more serious one on totals."""
+        """Return the configurations, except shams, whose totals have this verdict or a more serious one."""
         return self._at_least(mildest, self.totals_verdicts)
 
     @property

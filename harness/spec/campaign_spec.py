@@ -140,7 +140,7 @@ class CampaignSpec(Section):
 
     @property
     def point(self) -> Mapping[str, str]:
-        """Return the values of the sweep's parameters at this point, by placeholder."""
+        """Return the value of each parameter at the sweep's point that this spec describes, by placeholder."""
         return self._point
 
     def of_program(self, name: str) -> CampaignSpec:
@@ -166,7 +166,8 @@ def spec_keys() -> Mapping[str, SpecKey]:
     keys = {key.name: key for key in KEYS}
     for key in offered("unperturbed.spec_keys", SpecKey):
         if keys.setdefault(key.name, key) is not key:
-            raise HostError(f"two distributions define the spec key {key.name}; uninstall one, or rename its key")
+            way_out = "uninstall one of them, or rename the key in one"
+            raise HostError(f"two distributions define the spec key `{key.name}`; {way_out}")
     return keys
 
 

@@ -69,7 +69,7 @@ def text_or_number(value: Any) -> str:
 
 
 def reading(source: Any, convert: Callable[[Any], Any]) -> GetPydanticSchema:
-    """Return `Annotated` metadata to validate and describe a value as `source`, and convert it; errors are faults."""
+    """Return `Annotated` metadata to validate and describe a value as `source`, and convert it; an error is a fault."""
 
     def checked(value: Any) -> Any:
         try:

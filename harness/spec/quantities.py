@@ -182,7 +182,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class WorkInterval(Interval):
-    """Interval that ends after a number of counts of an event."""
+    """Interval that ends after an event has occurred a given number of times."""
 
     counts: int = 0  # Number of counts
     unit: str = ""  # What is counted: a unit in `COUNTED_BY`, or the name of a metric
@@ -205,7 +205,7 @@ def parse_interval(value: object) -> Duration | WorkInterval:
     if parts is None or not (unit in COUNTED_BY or "_" in unit or "::" in unit or (parts[2] and unit)):
         return parse_duration(value)
     if unit in DURATION_UNITS:
-        raise ValueError(f"`{shorten(value)}`: the prefix {parts[2]} cannot scale a unit of time; {_INTERVAL_FORMS}")
+        raise ValueError(f"`{shorten(value)}`: the prefix `{parts[2]}` cannot scale a unit of time; {_INTERVAL_FORMS}")
     counts = Decimal(parts[1]) * _SCALES[parts[2] or ""]
     if counts != counts.to_integral_value() or counts > _MOST_COUNTS:
         raise ValueError(
@@ -214,8 +214,8 @@ def parse_interval(value: object) -> Duration | WorkInterval:
     fewest = FEWEST.get(unit, FEWEST_OF_OTHERS)
     if counts < fewest:
         raise ValueError(
-            f"an interval of {counts} {unit} is too short: the minimum is {fewest:,}, because the signal that ends an "
-            "interval also makes the program do work"
+            f"an interval of {counts} {unit} is too short: the minimum is {fewest:,}, because the signal that ends "
+            "each interval adds work to the program"
         )
     return WorkInterval(counts=int(counts), unit=unit)
 
@@ -235,7 +235,7 @@ IntervalText = Annotated[
 _SIZE = SIZE_PATTERN.strip("^$")
 CACHE_PATTERN = f"^{_SIZE} [0-9]{{1,4}}-way {_SIZE}$"
 
-_CACHE_FORMS = "write `32 KiB 8-way 64 B` (size, ways, line), or a mapping {size: 32 KiB, ways: 8, line: 64 B}"
+_CACHE_FORMS = "write `32 KiB 8-way 64 B` (size, ways, line), or a mapping `{size: 32 KiB, ways: 8, line: 64 B}`"
 _SMALLEST_LINE = 32  # The simulator refuses lines shorter than the widest register, 32 bytes on x86-64
 
 

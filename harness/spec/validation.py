@@ -198,7 +198,7 @@ def validate(draft: Draft) -> CampaignSpec | None:
 
 
 def _locate(draft: Draft, location: tuple[int | str, ...]) -> tuple[YamlPath, str | None]:
-    """Return the part of a path that the document has, and the key that is missing there."""
+    """Return the part of a path that exists in the document, and the first missing key, or None."""
     path: YamlPath = ()
     for part in location:
         if part in UNION_TAGS and not draft.has(*path, part):

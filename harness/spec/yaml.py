@@ -316,7 +316,7 @@ class _Composer(yaml.SafeLoader):
 
 @dataclass
 class _Reader:
-    """Converter of nodes to plain data with the place of each value; aliases count as often as they are used."""
+    """Converter of nodes to plain data with the place of each value; each use of an alias counts as new values."""
 
     name: str
     diagnostics: list[Diagnostic] = field(default_factory=list)

@@ -49,7 +49,7 @@ class NodeRuns(SearchRuns):
 
     @property
     def pilots(self) -> list[float]:
-        """Return the seconds of a pilot run in each pass; empty until all are known."""
+        """Return the duration of each pass's pilot run in seconds; empty until all are known."""
         with reading(self.part) as manifest:
             found = [manifest.fact(f"{PILOT}:{item['name']}") for item in manifest.fact("passes") or []]
         return [pilot["seconds"] for pilot in found if pilot] if all(found) else []

@@ -82,7 +82,8 @@ def wanted_metrics(spec: CampaignSpec) -> tuple[str, ...]:
     if spec.parameters:
         raise SpecError(
             f"{spec.path}: the spec describes a sweep (`parameters`) of whole runs, but perturbation shows in "
-            "intervals: partition the program at one point, with a spec that has an interval"
+            "intervals: partition the program at one point of the sweep, with a spec that has an interval and no "
+            "`parameters`"
         )
     found = tuple(name for name in spec.measure.software if name != spec.analysis.anchor)
     if not found:
@@ -106,7 +107,7 @@ def partition_campaign(
     announce: Callable[[Forecast], None],
     observer: Callable[[Measurement], None],
 ) -> Partitioned:
-    """Search for a partition and write the plan, or resume it; a search depends only on recorded outcomes."""
+    """Search for a partition, or resume a search, and write the plan; the search depends only on recorded outcomes."""
     require("analysis")
     metrics = wanted_metrics(spec)
     bare = baselines_alone(spec)
@@ -201,7 +202,7 @@ class SearchRuns(ABC):
 
     @abstractmethod
     def make(self, name: str, first: int, count: int) -> Sequence[RunState]:
-        """Make the `count` repetitions of a configuration after the `first` ones; return the runs, done or failed."""
+        """Make repetitions `first` + 1 to `first` + `count` of a configuration; return the runs, done or failed."""
 
     def measure(self, subset: tuple[str, ...], repetitions: int) -> list[Trace]:
         """Make additional runs of a subset in each pass; return the traces."""
@@ -291,7 +292,7 @@ class _RunsHere(SearchRuns):
             self.manifest.plan(batch)
 
     def make(self, name: str, first: int, count: int) -> Sequence[RunState]:
-        """Make the planned runs unless all are done; return the runs."""
+        """Make all planned runs, unless these repetitions are already done; return the runs of these repetitions."""
         states = repetitions_of(self.manifest, name, first, count)
         if all(state.state == "done" for state in states):
             return states
@@ -304,7 +305,7 @@ class _RunsHere(SearchRuns):
 
 
 def repetitions_of(manifest: Manifest, name: str, first: int, count: int) -> list[RunState]:
-    """Return a configuration's runs of the `count` repetitions after the `first` ones."""
+    """Return the runs of a configuration's repetitions `first` + 1 to `first` + `count`."""
     wanted = range(first + 1, first + count + 1)
     runs = manifest.runs(hosts=False)
     return [state for state in runs if state.run.configuration == name and state.run.repetition in wanted]

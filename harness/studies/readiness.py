@@ -62,7 +62,7 @@ class MetricSource:
 
 @dataclass(frozen=True)
 class Readiness:
-    """The plan of a campaign on this host, and the reasons why it cannot run."""
+    """The plan of a campaign on this host, and the reasons why the campaign cannot run."""
 
     spec: CampaignSpec
     passes: Passes  # The passes, with the metrics that can be counted
@@ -86,7 +86,7 @@ class Readiness:
 
     @property
     def planned(self) -> Mapping[str, int]:
-        """Return the number of runs of each configuration or sweep step, over at least one pass."""
+        """Return the number of runs of each configuration or sweep step, in all passes (if there is none, in one)."""
         if self.spec.parameters:
             each = count_points(self.spec) * self.spec.campaign.repetitions
             return {step.name: each for step in steps(self.spec, self.passes)}
@@ -217,7 +217,7 @@ def _refusal(subject: str, check: Callable[..., object], *arguments: object) -> 
 
 
 def _needed_programs(spec: CampaignSpec) -> Iterator[Problem]:
-    """Yield a problem for each missing tool to fetch, build, prepare or run the program."""
+    """Yield a problem for each missing tool that is needed to fetch, build, prepare or run the program."""
     if (tied := setpriv(REAL)).status == "bad":
         yield Problem(tied)
     program = spec.program

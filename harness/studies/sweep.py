@@ -111,9 +111,9 @@ def _check_same_counting(wanted: Sequence[Step], manifest: Manifest) -> None:
     differing = _differing(manifest.fact("steps") or counting, counting)
     if differing and manifest.has_done():
         raise HostError(
-            f"this host now counts differently from the start of the sweep ({', '.join(differing)}), but one column "
-            "cannot come from two sources. Make the same counters available (see `unperturbed doctor`), or choose "
-            "another folder with --campaign"
+            f"this host no longer counts as it did at the start of the sweep (steps: {', '.join(differing)}), but one "
+            "column cannot come from two sources. Make the same counters available (see `unperturbed doctor`), or "
+            "choose another folder with --campaign"
         )
     manifest.set_facts(steps=counting)
 
@@ -132,8 +132,8 @@ def _check_same_as_first_node(counting: Mapping[str, Sequence[str]], home: Path)
     if differing:
         raise HostError(
             f"node {this_node()} counts differently from the first node, {known.get('node')} "
-            f"({', '.join(differing)}), but one column cannot come from two sources. Make the same counters available "
-            "on all nodes (see `unperturbed doctor`)"
+            f"(steps: {', '.join(differing)}), but one column cannot come from two sources. Make the same counters "
+            "available on all nodes (see `unperturbed doctor`)"
         )
 
 
@@ -231,9 +231,9 @@ class _SweepQueue(RunQueue):
         known = self._expected.setdefault(run.point, replace(result, run=run.id))
         if result != known:
             raise RunError(
-                "the untouched program's result differs from its first run at this point (sha256 "
-                f"{result.digest[:12]}…, first {known.digest[:12]}…): the program is not deterministic, or prints "
-                "times or addresses. Remove these from its output, or set `result: any`"
+                "the untouched program's result differs from that of its first run at this point of the sweep (sha256 "
+                f"{result.digest[:12]}…, in the first run {known.digest[:12]}…): the program is not deterministic, "
+                "or prints times or addresses. Remove these from its output, or set `result: any`"
             )
         shutil.rmtree(attempt.folder / "scratch", ignore_errors=True)
         totals = {"time_s": outcome.seconds, "cpu_s": outcome.user_s + outcome.system_s, "digest": result.digest}
@@ -278,7 +278,7 @@ def run_sweep_on_nodes(spec: CampaignSpec, folder: Path, progress: Progress) -> 
     if coordination.given_up and not table.frame.height:
         reasons = "; ".join(dict.fromkeys(coordination.given_up.values()))
         raise RunError(
-            f"no row of the sweep is complete; all runs are kept, and the same command resumes the sweep. {reasons}"
+            f"no row of the sweep is complete; finished runs are kept: repeat the command to resume. {reasons}"
         )
     return table
 

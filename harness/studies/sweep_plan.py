@@ -66,7 +66,9 @@ def check_sweep_budget(spec: CampaignSpec, passes: Passes) -> int:
     each = len(steps(spec, passes))
     runs = count_points(spec) * design.repetitions * each
     if runs > (most := min(design.max_runs or _MOST_RUNS, _MOST_RUNS)):
-        allowed = f"max_runs is {most:,}: raise max_runs, or" if design.max_runs == most else f"the limit is {most:,}:"
+        allowed = (
+            f"`max_runs` is {most:,}: raise `max_runs`, or" if design.max_runs == most else f"the limit is {most:,}:"
+        )
         raise SpecError(
             f"the plan has {runs:,} runs (points × repetitions × steps: {count_points(spec):,} × {design.repetitions} "
             f"× {each}), but {allowed} use fewer points, repetitions or metrics"

@@ -60,7 +60,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Recorded:
-    """The part of a sweep in one manifest: the whole sweep, or one node's part."""
+    """The part of a sweep that one manifest contains: the whole sweep, or one node's part."""
 
     rows: tuple[Row, ...]  # The complete rows
     missing: tuple[Missing, ...]  # The incomplete rows
@@ -78,7 +78,7 @@ def read_recorded(
     node: str = "",
     lost: str = "",
 ) -> Recorded:
-    """Read the part of a sweep in a manifest.
+    """Read the part of a sweep that a manifest contains.
 
     `steps`: Names of the steps of each row; empty if no run was planned.
     `points`, `own`: All points of the sweep, in the order of their numbers, and the numbers of this part's points.
@@ -172,7 +172,7 @@ def describe_values(series: pl.Series) -> str:
     """Return the range of a numeric column, or the first values of a text column."""
     if series.dtype == pl.String:
         values = series.unique(maintain_order=True).sort().to_list()
-        return ", ".join(values[:_MOST_VALUES]) + (f", … ({len(values)})" if len(values) > _MOST_VALUES else "")
+        return ", ".join(values[:_MOST_VALUES]) + (f", … ({len(values)} values)" if len(values) > _MOST_VALUES else "")
     known = series.drop_nulls()
     if not len(known):
         return "no values"
@@ -243,7 +243,7 @@ def write_table(
 def _frame(
     spec: CampaignSpec, rows: Sequence[Row], metrics: Mapping[str, Metric]
 ) -> tuple[pl.DataFrame, tuple[Column, ...]]:
-    """Return rows as a frame with columns for parameters, times, metrics in the order of the spec, derived metrics."""
+    """Return rows as a frame: parameters, node, times, metrics in the order of the spec, and derived metrics."""
     measure = spec.measure
     columns = [Column(name, "parameter", source="spec", meaning="parameter of the sweep") for name in spec.parameters]
     if any(row.node for row in rows):

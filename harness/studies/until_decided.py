@@ -34,7 +34,9 @@ def run_until_decided(spec: CampaignSpec, folder: Path, progress: Progress) -> N
             if not open_:
                 break
             if manifest.has_done():
-                progress.step(f"making up to {runs} runs of each configuration not decided yet: {listing(open_)}")
+                progress.step(
+                    f"making up to {runs} runs of each configuration that is not decided yet: {listing(open_)}"
+                )
             _plan(spec, passes, manifest, [*_compared_with(spec, open_), *open_], runs)
             execute_plan(session, samplings, manifest, progress)
 
@@ -53,7 +55,7 @@ def _open(spec: CampaignSpec, folder: Path, manifest: Manifest) -> Sequence[str]
 
 
 def _compared_with(spec: CampaignSpec, open_: Collection[str]) -> Sequence[str]:
-    """Return the configurations that the open ones are compared with, which need as many runs."""
+    """Return the configurations that the open ones are compared with; these need as many runs."""
     names = [item.name for item in configurations(spec)]
     return [name for name in (BASELINE, ANCHOR) if name in names and name not in open_]
 

@@ -207,8 +207,8 @@ class Binary:
             return tuple(found[offset] for offset in sorted(found))
         if named:
             raise SpecError(
-                f"{self.path}: {target} is an IFUNC without code of its own: at load time, one of several functions "
-                f"takes its place; use {{preload: {target}}}, or name the chosen function"
+                f"{self.path}: `{target}` is an IFUNC without code of its own: at load time, one of several functions "
+                f"takes its place; use `{{preload: {target}}}`, or name the chosen function"
             )
         raise SpecError(_missing_function(self, target))
 
@@ -398,13 +398,14 @@ def _static_probes(elf: Any, loads: Sequence[_Load]) -> Iterator[StaticProbe]:
 
 
 def _missing_function(binary: Binary, target: str) -> str:
-    message = f"{binary.path}: no function {target}"
+    message = f"{binary.path}: no function `{target}`"
     if target in binary.imported:
-        return f"{message}; the binary imports the function from a library: name the library, as in LIBRARY:{target}"
+        return f"{message}; the binary imports the function from a library: name the library, as in `LIBRARY:{target}`"
     known = {name for function in binary.functions for name in spellings(function.name)[:2]} | binary.imported
     message += nearest_names(target, known)
     if binary.has_symbols:
-        return f"{message}; if the source defines the function, the compiler has inlined it into all callers"
+        gone = "the compiler has inlined it into all callers, or removed it as unused"
+        return f"{message}; if the source defines the function, {gone}"
     stripped = "the binary is stripped, so only exported functions are known"
     return f"{message}; {stripped}: build it with symbols, or install its debug package"
 

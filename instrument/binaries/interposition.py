@@ -59,7 +59,7 @@ def is_bound_within(path: Path, name: str) -> bool:
 
 @lru_cache(maxsize=256)
 def _symbols(path: Path, name: str, modified_ns: int) -> tuple[tuple[_Symbol, ...], frozenset[int], bool]:
-    """Return a name's symbols, the indices of those that relocations bind, and whether the file's own come first."""
+    """Return a name's symbols, the indices of those that relocations bind, and whether the file prefers its own."""
     from elftools.elf.elffile import ELFFile  # noqa: PLC0415  about 20 ms, only for preloading
 
     del modified_ns  # a rebuilt file is read again
@@ -171,7 +171,7 @@ def interposer_source(functions: Mapping[int, Interposed]) -> str:
 def _quoted(name: str) -> str:
     if not re.fullmatch(r"[\w$.]+", name):
         advice = "give a C++ function by its mangled name, such as _ZN2ns1fEi"
-        raise SpecError(f"preload: {name!r} is not a symbol; {advice}")
+        raise SpecError(f"`preload`: {name!r} is not a symbol; {advice}")
     return f'"{name}"'
 
 
@@ -181,8 +181,8 @@ def find_function(event: Event, *, program: Path, library_path: Sequence[Path] =
     _quoted(name)
     if name == "dlsym":
         raise SpecError(
-            "dlsym cannot be preloaded, because the counting functions themselves use it; use {probe: {uprobe: "
-            '"libc.so.6:dlsym"}}'
+            "`dlsym` cannot be preloaded, because the counting functions themselves use it; use `{probe: {uprobe: "
+            '"libc.so.6:dlsym"}}`'
         )
     binary = read_binary(program)
     if not binary.interpreter:
@@ -212,8 +212,8 @@ def _check_own_definition(name: str, binary: Binary) -> None:
         return
     if binary.exports(name) or name not in binary.imported:
         raise SpecError(
-            f"{binary.path} defines {name} itself, so calls of {name} do not reach a library: build the program from "
-            f'source and use {{enter: {name}}}, or use {{probe: {{uprobe: "{binary.path.name}:{name}"}}}}'
+            f"{binary.path} defines `{name}` itself, so calls of `{name}` do not reach a library: build the program "
+            f'from source and use `{{enter: {name}}}`, or use `{{probe: {{uprobe: "{binary.path.name}:{name}"}}}}`'
         )
 
 
@@ -226,9 +226,9 @@ def _check_versions(name: str, owner: Binary, callers: Sequence[Binary]) -> None
         asked, _ = read_version(caller.path, name, defined=False)
         if asked and asked in versions and asked != default:
             raise SpecError(
-                f"{caller.path} uses the old version {asked} of {name}, but a preloaded function can call only the "
+                f"{caller.path} uses the old version {asked} of `{name}`, but a preloaded function can call only the "
                 f"newer version {default} of {owner.path.name}: use "
-                f'{{probe: {{uprobe: "{owner.path.name}:{name}"}}}}, or rebuild the program'
+                f'`{{probe: {{uprobe: "{owner.path.name}:{name}"}}}}`, or rebuild the program'
             )
 
 
@@ -236,12 +236,12 @@ def _missing(name: str, binary: Binary, libraries: Sequence[Binary]) -> str:
     for library in libraries:
         default, _ = read_version(library.path, name, defined=True, functions=False)
         if default is not None:
-            return f"{name} is a variable of {library.path}, not a function, so it has no calls to count"
+            return f"`{name}` is a variable of {library.path}, not a function, so it has no calls to count"
         if any(function.name == name for function in library.functions):
-            kept = f"{library.path} defines {name} but does not export it, so no other binary can call it by that name"
-            return f'{kept}: use {{probe: {{uprobe: "{library.path.name}:{name}"}}}}'
+            kept = f"{library.path} defines `{name}` but does not export it, so no other binary can call it by name"
+            return f'{kept}: use `{{probe: {{uprobe: "{library.path.name}:{name}"}}}}`'
     known = {function.name for library in libraries for function in library.functions if function.exported}
-    message = f"no library that {binary.path} loads at startup has a function {name}{nearest_names(name, known)}"
+    message = f"no library that {binary.path} loads at startup has a function `{name}`{nearest_names(name, known)}"
     return f"{message}; libraries: {', '.join(library.path.name for library in libraries)}"
 
 

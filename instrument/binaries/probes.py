@@ -88,8 +88,8 @@ def find_binary(
 def _missing(name: str, program: Path, libraries: Mapping[str, Path]) -> str:
     near = nearest(name, libraries)
     message = f"{name}: this is neither the program {program.name}, nor a library that it loads at startup"
-    message += ", nor a program on PATH" + (f"; nearest names: {', '.join(near)}" if near else "")
-    return f"{message}; give the path of any other file, such as a library that the program opens later"
+    message += ", nor a program in its folder or on PATH" + (f"; nearest names: {', '.join(near)}" if near else "")
+    return f"{message}; for any other file, such as a library that the program opens later, give its path"
 
 
 Hit = Literal["cheap", "dear", "unknown"]
@@ -171,12 +171,12 @@ def _sites(
 
 
 def _defined_elsewhere(binary: Binary, function: str, library_path: Sequence[Path]) -> str:
-    """Return ` (LIBRARY:FUNCTION)` if a library defines a function that the binary imports; '' otherwise."""
+    """Return `LIBRARY:FUNCTION` in parentheses if a library defines a function that a binary imports; else ''."""
     if function not in binary.imported:
         return ""
     libraries = needed_libraries(binary.path, library_path)
     found = next((name for name, path in libraries.items() if read_binary(path).exports(function)), None)
-    return f" ({found}:{function})" if found else ""
+    return f" (`{found}:{function}`)" if found else ""
 
 
 _PUSH = range(0x50, 0x58)

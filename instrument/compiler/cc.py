@@ -97,7 +97,7 @@ def run_compiler(
     `layout`: Text from which the layout of a link is drawn; empty: the layout of the command.
     """
     if not command:
-        raise SpecError("the compiler command is missing: write it after --, as in: -- gcc -O2 -c x.c")
+        raise SpecError("the compiler command is missing: write it after `--`, as in `-- gcc -O2 -c x.c`")
     software = read_metrics(metrics_file)
     folder = metrics_file.with_name(metrics_file.name + (".sham" if sham else "") + ".toolchain").absolute()
     if runtime and software:
@@ -142,7 +142,8 @@ def read_metrics(path: Path) -> dict[str, Event]:
     # The file may also be a whole spec, with the mapping below `measure:`.
     software = _below(root, "software") or _below(_below(root, "measure"), "software")
     if not isinstance(software, yaml.MappingNode):
-        raise SpecError(f"{path}: `software:` is missing; write, for example, software: {{blocks: {{enter: f}}}}")
+        example = "`software: {blocks: {enter: f}}`"
+        raise SpecError(f"{path}: `software:` is missing, or is not a mapping; write, for example, {example}")
     events, faults = {}, []
     for key, mapping in software.value:
         name, mark = str(loader.construct_object(key)), key.start_mark

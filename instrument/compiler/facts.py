@@ -93,7 +93,7 @@ def _machine(settings: ToolchainSettings, macros: Mapping[str, str], *, reads_at
 
 
 def link_arguments(settings: ToolchainSettings, command: CompilerCommand) -> Added:
-    """Return the arguments added to a link command: a program's runtime, and the bounds of the pages of counters."""
+    """Return the arguments added to a link command: a program's runtime, and the bounds of the counters' pages."""
     if not (command.executable or command.library):
         return Added()
     flags = [*machine_flags(command), *(["-DUNPERTURBED_STATIC"] if command.static else [])]

@@ -265,9 +265,10 @@ def write_toolchain(
     """
     for name, command in compilers.items():
         if name not in _DEFAULT_COMPILERS:
-            raise SpecError(f"compilers: unknown name {name!r}; use {' or '.join(_DEFAULT_COMPILERS)}")
+            use = " or ".join(f"`{one}`" for one in _DEFAULT_COMPILERS)
+            raise SpecError(f"`compilers`: unknown name {name!r}; use {use}")
         if not shlex.split(command):
-            raise SpecError(f"compilers: {name} is empty; name a compiler such as {_DEFAULT_COMPILERS[name]}")
+            raise SpecError(f"`compilers`: `{name}` is empty; name a compiler such as {_DEFAULT_COMPILERS[name]}")
     for source in (*runtime, *bounds):
         if not source.is_file():
             raise SpecError(f"{source}: this source of the runtime is missing")

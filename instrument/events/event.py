@@ -20,7 +20,7 @@ particular variable or every call to a particular function"; the other kinds fol
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import MappingProxyType
@@ -142,13 +142,13 @@ def parse_event(mapping: Mapping[str, object]) -> Event:
     """
     keys = event_keys()
     if not isinstance(mapping, Mapping) or not mapping:
-        raise SpecError(f"expected a mapping such as {{enter: FUNCTION}}, with one of the keys {', '.join(keys)}")
+        raise SpecError(f"expected a mapping such as `{{enter: FUNCTION}}`, with exactly one of the keys {_keys(keys)}")
     faults = [_unknown_key(str(key)) for key in mapping if key not in keys and key not in _FILTERS]
     chosen = [key for key in mapping if key in keys]
     if len(chosen) != 1:
-        found = f"found {' and '.join(chosen)}" if chosen else "found none"
+        found = f"found {' and '.join(f'`{key}`' for key in chosen)}" if chosen else "found none"
         # An unknown key may be a misspelt kind.
-        faults += [f"an event needs exactly one of the keys {', '.join(keys)}; {found}"] if chosen or not faults else []
+        faults += [f"an event needs exactly one of the keys {_keys(keys)}; {found}"] if chosen or not faults else []
         raise SpecError("; ".join(faults))
     try:
         event = _read(chosen[0], mapping)
@@ -172,18 +172,19 @@ def _read_group(key: str, value: object) -> Event:
     """Parse the mapping below a group's key: `{uprobe: …}` below `probe`, `{enter: …}` below `python`."""
     kinds = {kind.keys[1]: kind for kind in event_kinds().values() if kind.keys[0] == key}
     first = next(iter(kinds))
-    form = f"{key}: expected a mapping such as {{{first}: {kinds[first].form.split(', ')[0]}}}"
+    target = re.split(", | or ", kinds[first].form)[0]
+    form = f"`{key}`: expected a mapping such as `{{{first}: {target}}}`"
     if not isinstance(value, Mapping):
         raise SpecError(form)
     has_rate = any(kind.means == "kernel" for kind in kinds.values())
     unknown = [name for name in value if name not in kinds and not (has_rate and name == "max_rate")]
     chosen = [name for name in kinds if name in value]
     if unknown or len(chosen) != 1:
-        fault = f"; unknown key {unknown[0]!r}" if unknown else ""
-        raise SpecError(f"{form}, with exactly one of the keys {', '.join(kinds)}{fault}")
+        fault = f"; unknown key `{unknown[0]}`" if unknown else ""
+        raise SpecError(f"{form}, with exactly one of the keys {_keys(kinds)}{fault}")
     rate = value.get("max_rate", DEFAULT_MAX_RATE)
     if not isinstance(rate, int) or isinstance(rate, bool) or rate < 1:
-        raise SpecError(f"max_rate: {rate!r} is not a positive integer (hits per second), such as {DEFAULT_MAX_RATE}")
+        raise SpecError(f"`max_rate`: {rate!r} is not a positive integer (hits per second), such as {DEFAULT_MAX_RATE}")
     return Event(kinds[chosen[0]].name, _text(chosen[0], value[chosen[0]]), max_rate=rate)
 
 
@@ -192,23 +193,28 @@ def _useless_filters(event: Event, key: str, mapping: Mapping[str, object]) -> I
     useless = [name for name in mapping if name in _FILTERS and name not in allowed]
     takers = [name for name, kind in event_kinds().items() if "in" in kind.filters]
     if useless == ["in"] and len(allowed) == len(_FILTERS) - 1:
-        yield f"in: only {listing(takers)} events support this filter, not {event.kind} events"
+        supported = listing([f"`{name}`" for name in takers])
+        yield f"`in`: only {supported} events support this filter, not `{event.kind}` events"
     elif useless:
-        yield f"{key} events do not support {listing([f'`{name}`' for name in useless], 'or')}"
+        yield f"`{key}` events do not support {listing([f'`{name}`' for name in useless], 'or')}"
+
+
+def _keys(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def _unknown_key(key: str) -> str:
     near = nearest(key, [*event_keys(), *_FILTERS], limit=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    known = f"use one of {', '.join(event_keys())}, and optionally {', '.join(_FILTERS)}"
-    return f"unknown key {key!r} in an event: {known}{hint}"
+    hint = f"; did you mean `{near[0]}`?" if near else ""
+    known = f"use one of {_keys(event_keys())}, and optionally {_keys(_FILTERS)}"
+    return f"unknown key `{key}` in an event: {known}{hint}"
 
 
 def _text(key: str, value: object) -> str:
     if isinstance(value, int) and not isinstance(value, bool) and key == "add":
         return str(value)
     if not isinstance(value, str) or not value.strip():
-        raise SpecError(f"{key}: expected text in quotes, not {value!r}")
+        raise SpecError(f"`{key}`: expected text in quotes, not {value!r}")
     return value.strip()
 
 
@@ -216,13 +222,14 @@ def _wrong_forms(event: Event) -> Iterator[str]:
     kind = event_kinds()[event.kind]
     if not matches_form(kind, event.target):
         form = f"{kind.form}{kind.hint(event.target)}"
-        yield f"{event.kind}: {event.target!r} is not a valid target: expected {form}"
+        yield f"`{event.kind}`: {event.target!r} is not a valid target: expected {form}"
     if event.within is not None and not re.fullmatch(FUNCTION, event.within):
-        yield f"in: {event.within!r} is neither a function's name nor a glob"
+        yield f"`in`: {event.within!r} is neither a function's name nor a glob"
     if event.threads not in _THREADS:
-        yield f"threads: {event.threads!r} is neither plain (fast, but threads may lose counts) nor exact"
+        yield f"`threads`: {event.threads!r} is neither `plain` (fast, but threads may lose counts) nor `exact`"
     if event.add is not None and not _is_expression(event.add):
-        yield f"add: {event.add!r} is not a single C expression on one line with balanced parentheses"
+        form = "expected one C expression on one line, with balanced brackets and without `;`, `{`, `}` and `#`"
+        yield f"`add`: {event.add!r} is not valid: {form}"
 
 
 def _is_expression(text: str) -> bool:

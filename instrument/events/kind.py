@@ -276,10 +276,10 @@ class CompiledKind(EventKind):
         plain, has_parameters, _ = event.target.partition("#")[0].partition("(")
         overloads = [name for name in names.parsed("overload") if name_matches(name.partition("(")[0], plain)]
         if has_parameters and overloads:
-            return f"the overloads of {plain} are {first_of(sorted(overloads), 12)}"
+            return f"the overloads of `{plain}` are {first_of(sorted(overloads), 12)}"
         scope = plain.rpartition("::")[0]
         lambdas = [name for name in names.parsed("lambda") if scope and name_matches(name.rpartition("::")[0], scope)]
-        return f"the lambdas in {scope} are {first_of(sorted(lambdas), 12)}" if lambdas else ""
+        return f"the lambdas in `{scope}` are {first_of(sorted(lambdas), 12)}" if lambdas else ""
 
 
 def matches(names: Sequence[str], pattern: str) -> bool:
@@ -426,7 +426,7 @@ class SiteSearch(Protocol):
     def initialised_names(
         self, variable: Any, function: ParsedFunction | None
     ) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-        """Return an initialised variable's names, and those of its record type; None if it is not initialised."""
+        """Return the names of a variable and of its record type; None if the variable is not initialised."""
 
     def variable_names(self, cursor: Any, function: ParsedFunction | None) -> tuple[str, ...]:
         """Return a variable's qualified names, `function::x` for a local variable."""

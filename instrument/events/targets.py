@@ -49,7 +49,7 @@ class GaugeTarget(NamedTuple):
 
 
 def is_glob(name: str) -> bool:
-    """Return whether a name contains glob characters; the `*` in `operator*` and `f(char*)` is not one."""
+    """Return whether a name contains glob characters; the `*` in `operator*` and `f(char*)` does not count."""
     return _GLOB.search(_VERBATIM.sub("", name)) is not None
 
 

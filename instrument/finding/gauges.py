@@ -95,31 +95,31 @@ def _check_storage(variable: Any, data: bytes, function: ParsedFunction | None, 
     if variable.tls_kind != TLSKind.NONE or re.search(
         rb"#pragma omp threadprivate\s*\([^)\n]*\b%b\b" % name.encode(), data
     ):
-        raise _UngaugeableError(f"{name} is thread-local: every thread has its own copy")
+        raise _UngaugeableError(f"`{name}` is thread-local: every thread has its own copy")
     if variable.storage_class == StorageClass.REGISTER:
-        raise _UngaugeableError(f"{name} is declared register: it has no address in memory")
+        raise _UngaugeableError(f"`{name}` is declared `register`: it has no address in memory")
     if function is not None and variable.storage_class != StorageClass.STATIC:
-        raise _UngaugeableError(f"{name} is an automatic variable: it has no fixed address in memory")
+        raise _UngaugeableError(f"`{name}` is an automatic variable: it has no fixed address in memory")
     if variable.type.get_canonical().kind in (TypeKind.LVALUEREFERENCE, TypeKind.RVALUEREFERENCE):
-        raise _UngaugeableError(f"{name} is a reference: use the variable that it refers to")
+        raise _UngaugeableError(f"`{name}` is a reference: use the variable that it refers to")
     scope = variable.semantic_parent
     while scope is not None and scope.kind != CursorKind.TRANSLATION_UNIT and not scope.kind.is_invalid():
         if scope.kind in _TEMPLATES or (scope.kind in RECORD_KINDS and "<" in scope.displayname):
-            raise _UngaugeableError(f"{name} belongs to a template: every instance has its own copy")
+            raise _UngaugeableError(f"`{name}` belongs to a template: every instance has its own copy")
         scope = scope.semantic_parent
     if function is None:
         return
     if not in_block:
-        raise _UngaugeableError(f"{name} is declared where no statement can follow: declare it in a block")
+        raise _UngaugeableError(f"`{name}` is declared where no statement can follow: declare it in a block")
     holder: ParsedFunction | None = function
     while holder is not None:
         if _has_copies(holder):
-            raise _UngaugeableError(f"{name} is in an inline function: only that function's code can refer to it")
+            raise _UngaugeableError(f"`{name}` is in an inline function: only that function's code can refer to it")
         holder = holder.outer
 
 
 def _has_copies(function: ParsedFunction) -> bool:
-    """Return whether each translation unit has its own copy of a function; its variables then have no address."""
+    """Return whether each translation unit may copy a function; only the function's code can then use its variables."""
     if function.is_lambda:
         return False
     internal = function.cursor.linkage in (LinkageKind.INTERNAL, LinkageKind.UNIQUE_EXTERNAL)
@@ -132,7 +132,7 @@ def _part(variable: Any, target: GaugeTarget) -> _Place:
         _check_constant(place, target)
         shown = f"{target.whole}{place.text}"
         if place.type.kind == TypeKind.POINTER:
-            raise _UngaugeableError(f"{shown} is a pointer: the memory that it points to has no fixed address")
+            raise _UngaugeableError(f"`{shown}` is a pointer: the memory that it points to has no fixed address")
         place = _element(place, part, shown) if isinstance(part, int) else _field(place, part, shown)
     _check_constant(place, target)
     return place
@@ -143,34 +143,34 @@ def _check_constant(place: _Place, target: GaugeTarget) -> None:
     while checked.kind in _ARRAYS and not checked.is_const_qualified():
         checked = checked.get_array_element_type().get_canonical()
     if checked.is_const_qualified() and not checked.is_volatile_qualified():
-        raise _UngaugeableError(f"{target.whole}{place.text} is const: its value does not change")
+        raise _UngaugeableError(f"`{target.whole}{place.text}` is `const`: its value does not change")
 
 
 def _element(place: _Place, index: int, shown: str) -> _Place:
     if place.type.kind not in _ARRAYS:
-        raise _UngaugeableError(f"{shown} is not an array: its type is {place.type.spelling}")
+        raise _UngaugeableError(f"`{shown}` is not an array: its type is {place.type.spelling}")
     element = place.type.get_array_element_type().get_canonical()
     if place.type.kind == TypeKind.CONSTANTARRAY and index >= place.type.get_array_size():
-        raise _UngaugeableError(f"{shown} has only {place.type.get_array_size()} elements, starting at [0]")
+        raise _UngaugeableError(f"`{shown}` has only {place.type.get_array_size()} elements, starting at [0]")
     if place.type.kind == TypeKind.INCOMPLETEARRAY:
-        raise _UngaugeableError(f"{shown} is an array of unknown size")
+        raise _UngaugeableError(f"`{shown}` is an array of unknown size")
     offset = None if place.offset_bits is None else place.offset_bits + 8 * index * element.get_size()
     return place._replace(type=element, text=f"{place.text}[{index}]", offset_bits=offset)
 
 
 def _field(place: _Place, name: str, shown: str) -> _Place:
     if place.type.kind != TypeKind.RECORD:
-        raise _UngaugeableError(f"{shown} has no fields: its type is {place.type.spelling}")
+        raise _UngaugeableError(f"`{shown}` has no fields: its type is {place.type.spelling}")
     found = _find_field(place.type, name)
     if found is None:
         names = _field_names(place.type)
         listed = [*names[:_SHOWN_FIELDS], *("…" for _ in names[_SHOWN_FIELDS : _SHOWN_FIELDS + 1])]
-        raise _UngaugeableError(f"{shown} has no field {name}" + (f"; it has {', '.join(listed)}" if names else ""))
+        raise _UngaugeableError(f"`{shown}` has no field `{name}`" + (f"; it has {', '.join(listed)}" if names else ""))
     field, offset, closed = found
     if field.is_bitfield():
-        raise _UngaugeableError(f"{shown}.{name} is a bit field: it has no address")
+        raise _UngaugeableError(f"`{shown}.{name}` is a bit field: it has no address")
     if field.type.get_canonical().kind in (TypeKind.LVALUEREFERENCE, TypeKind.RVALUEREFERENCE):
-        raise _UngaugeableError(f"{shown}.{name} is a reference: use the variable that it refers to")
+        raise _UngaugeableError(f"`{shown}.{name}` is a reference: use the variable that it refers to")
     offset_bits = None if offset is None or place.offset_bits is None else place.offset_bits + offset
     return _Place(field.type.get_canonical(), f"{place.text}.{name}", offset_bits, place.closed or closed)
 
@@ -191,7 +191,7 @@ def _find_field(record: Any, name: str) -> tuple[Any, int | None, bool] | None:
             if inner is not None:
                 if conf.lib.clang_isVirtualBase(base):
                     where = "it has no fixed offset in its object"
-                    raise _UngaugeableError(f"{name} belongs to a virtual base class: {where}")
+                    raise _UngaugeableError(f"`{name}` belongs to a virtual base class: {where}")
                 return inner[0], None, inner[2] or base.access_specifier in _CLOSED
     return None
 
@@ -220,11 +220,11 @@ def _signedness(kind: Any, shown: str) -> str:
         if inner is not None:
             return _signedness(inner, shown) if inner.kind != TypeKind.RECORD else "0"
         names = ", ".join(f"{shown}.{name}" for name in _field_names(kind)[:_SHOWN_FIELDS])
-        raise _UngaugeableError(f"{shown} is of type {kind.spelling}; name a field" + (f": {names}" if names else ""))
+        raise _UngaugeableError(f"`{shown}` is of type {kind.spelling}; name a field" + (f": {names}" if names else ""))
     if kind.kind in _ARRAYS:
-        raise _UngaugeableError(f"{shown} is an array; name an element, such as {shown}[0]")
+        raise _UngaugeableError(f"`{shown}` is an array; name an element, such as `{shown}[0]`")
     what = "a floating-point number" if kind.kind in _FLOATING else f"of type {kind.spelling}"
-    raise _UngaugeableError(f"{shown} is {what}; a gauge must be an integer, an enumeration or a pointer")
+    raise _UngaugeableError(f"`{shown}` is {what}; a gauge must be an integer, an enumeration or a pointer")
 
 
 def _atomic_value(record: Any) -> Any | None:
@@ -242,19 +242,19 @@ def _atomic_value(record: Any) -> Any | None:
 def _gauge(variable: Any, place: _Place, standard: str, is_signed: str) -> Gauge:
     size = place.type.get_size()
     if size not in _BYTES:
-        raise _UngaugeableError(f"{variable.spelling}{place.text} has {size} bytes; a gauge must have 1, 2, 4 or 8")
+        raise _UngaugeableError(f"`{variable.spelling}{place.text}` has {size} bytes; a gauge must have 1, 2, 4 or 8")
     is_cxx = "++" in standard
     name = variable.spelling
     if variable.semantic_parent != variable.lexical_parent or variable.semantic_parent.kind in RECORD_KINDS:
         name = "::" + qualified_name(variable, inline=True)
     closed = _is_closed(variable)
     if (closed or place.closed) and place.offset_bits is None:
-        raise _UngaugeableError(f"{variable.spelling}{place.text} is private and inherited: it cannot be accessed")
+        raise _UngaugeableError(f"`{variable.spelling}{place.text}` is private and inherited: it cannot be accessed")
     whole = variable.type.get_canonical().get_size()
     behind = f"+{(place.offset_bits or 0) // 8}"
     if closed:
         if standard.endswith("++98"):
-            raise _UngaugeableError(f"{variable.spelling} is private: taking its address requires C++11 or later")
+            raise _UngaugeableError(f"`{variable.spelling}` is private: taking its address requires C++11 or later")
         # Access is not checked where a template is instantiated explicitly (C++11, 14.7.2/12).
         tag = f"struct __unperturbed_tag_{variable.location.offset}"
         before = f"{tag}; constexpr const volatile void *__unperturbed_open({tag} *); "

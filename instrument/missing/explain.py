@@ -164,13 +164,13 @@ def names_of_build(report: SiteReport) -> NamesOfBuild:
 
 def why_missing(name: str, event: Event, report: SiteReport) -> str:
     """Return a message for a metric without a site: the target, the sources, and the nearest names."""
-    message = f"software metric {name!r}: the program has no site for {event.kind}: {event.target}"
-    message += "".join(f", {key}: {value}" for key, value in event.to_json().items() if key in ("in", "file"))
+    filters = "".join(f", {key}: {value}" for key, value in event.to_json().items() if key in ("in", "file"))
+    message = f"software metric {name!r}: the program has no site for `{event.kind}: {event.target}{filters}`"
     if not report.sources:
-        nothing = "the compiler wrapper compiled no source"
+        nothing = "the instrumenting compiler compiled no source"
         return (
-            f"{message}; {nothing}: use {{cc}} or {{cxx}} in the build command, and remove object files from the "
-            "source folder (make clean) if the build finds them up to date"
+            f"{message}; {nothing}: use `{{cc}}` or `{{cxx}}` in the build command, and remove object files from the "
+            "source folder (`make clean`) if the build finds them up to date"
         )
     return _without_common_folder(message + "".join(_reasons(name, event, report)), report)
 
@@ -222,7 +222,7 @@ def _sources(event: Event, report: SiteReport, words: list[str], file: str) -> I
 
 
 def _with_sites(event: Event, report: SiteReport, source: Source, words: list[str]) -> list[str] | None:
-    """Return names near an event's target (or equal to it) that have a site in a source; None if unreadable."""
+    """Return names near an event's target, or equal to it, with a site in a source; None if that is unreadable."""
     kind = compiled_kind(event.kind)
     is_cxx = "++" in LANGUAGES.get(Path(source[1]).suffix, "")
     for standard in _STANDARDS["c++" if is_cxx else "c"]:
@@ -314,13 +314,13 @@ def _filtered_out(event: Event, report: SiteReport) -> str:
     found = occurrences(report.origins, word, kind.written_as, outside=kind.happens_outside) if word else []
     if file and found and not any(file_matches(place.file, file) for place in found):
         files = first_of(_distinct(place.file for place in found), _SHOWN_NAMES)
-        return f"; {word} {kind.happens} {files}, which `{file}` excludes"
+        return f"; `{word}` {kind.happens} {files}, which `{file}` excludes"
     within = [place.function for place in found if not file or file_matches(place.file, file)]
     # Without parsing, a function's namespaces may be unknown.
     wanted = (event.within or "*").partition("(")[0].rpartition("::")[2]
     if within and not any(name_matches(function.rpartition("::")[2], wanted) for function in within):
         functions = first_of(_distinct(within), _SHOWN_NAMES)
-        return f"; {word} {kind.happens} {functions}, which `in: {event.within}` excludes"
+        return f"; `{word}` {kind.happens} {functions}, which `in: {event.within}` excludes"
     return ""
 
 

@@ -131,7 +131,7 @@ def _interpreter(command: Sequence[str], environment: Mapping[str, str], folder:
     name = Path(shown[0]).name
     if name == "env" and "python" in shown[-1]:
         by_env = "the script starts Python with env(1), which loses the sampler"
-        raise SpecError(f"{path}: {by_env}; write `python3 {command[0]}` in `run:`")
+        raise SpecError(f"{path}: {by_env}; write `python3 {command[0]}` in `run`")
     if "python" not in name:
         advice = "start the Python interpreter by its path instead"
         raise SpecError(f"{path}: this is a script for {shown[0]}, not for Python; {advice}")
@@ -151,8 +151,9 @@ class _Interpreter:
         """Reject options that prevent the installation of the hook."""
         for letter, meaning in (("I", "isolated"), ("E", "without PYTHON* variables"), ("S", "without module site")):
             if letter in self.line.letters:
-                advice = f"Remove -{letter} from `run:` (or from the script's first line)"
-                raise SpecError(f"{self.path.name} -{letter} runs {meaning}: the hook cannot be installed. {advice}")
+                advice = f"Remove `-{letter}` from `run` (or from the script's first line)"
+                fault = f"{self.path.name} -{letter} runs {meaning}, so the counting hook cannot be installed"
+                raise SpecError(f"{fault}. {advice}")
 
     def find(self, targets: Sequence[str]) -> dict[str, Any]:
         """Return the locations of the functions that targets name."""
@@ -162,7 +163,7 @@ class _Interpreter:
             raise HostError(f"{self.path}: {found} is not supported; use CPython 3.9 or later")
         if answer["ignores_environment"] or answer["has_no_site"]:
             fault = "this interpreter runs without PYTHON* variables or the site module"
-            raise SpecError(f"{self.path}: {fault}, so the hook cannot be installed")
+            raise SpecError(f"{self.path}: {fault}, so the counting hook cannot be installed")
         return answer
 
     def answer(self, task: str, targets: Sequence[str], **question: object) -> dict[str, Any]:
@@ -245,7 +246,7 @@ def _defined_elsewhere(
 
 
 def _instead(target: str) -> str:
-    library = "Count the library's own function with {preload: …} or {probe: {uprobe: …}}"
+    library = "Count the library's own function with `{preload: …}` or `{probe: {uprobe: …}}`"
     return f"{library}, or a Python function that calls {target.rpartition('.')[2]}"
 
 

@@ -66,10 +66,10 @@ def test_what_cannot_be_loaded_names_its_distribution(room: Path) -> None:
 def test_another_kind_and_a_name_that_is_taken_are_refused(room: Path) -> None:
     (room.parent / "others.py").write_text("KITE = 3\n")
     _offer(room.parent, "unperturbed.toys", "kite = others:KITE")
-    with pytest.raises(HostError, match="is a int, not a Toy"):
+    with pytest.raises(HostError, match="has type int, not Toy; fix or uninstall the extension"):
         records_in("toys", Toy, group="unperturbed.toys")
     (room.parent / "others.py").write_text(f"from {Toy.__module__} import Toy\nKITE = Toy('ball')\n")
     sys.modules.pop("others")
     (room / "ball.py").write_text(f"from {Toy.__module__} import Toy\nBALL = Toy('ball')\n")
-    with pytest.raises(HostError, match="two extensions of toys are named ball"):
+    with pytest.raises(HostError, match="two extensions of toys are named ball; rename one of them, or uninstall"):
         records_in("toys", Toy, group="unperturbed.toys")

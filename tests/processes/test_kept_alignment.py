@@ -45,8 +45,8 @@ def test_a_second_process_compiles_nothing_and_says_nothing(compiled):
     first, home, place = compiled
     again = process(LOUD + ALIGN, **place)
     assert first.stderr.startswith(
-        "unperturbed.analysis.alignment.dtw: compiling the alignment kernel pair_costs for float64: some seconds, "
-        "this once"
+        "unperturbed.analysis.alignment.dtw: compiling the alignment kernel pair_costs for float64: takes some "
+        "seconds, only once"
     )
     assert f"kept in {home / '.cache'}" in first.stderr
     assert first.stderr.count("\n") == 1
@@ -76,7 +76,7 @@ def test_a_cache_folder_that_cannot_be_written_costs_only_time(tmp_path):
     blocked.write_text("")
     done = process(LOUD + ALIGN, XDG_CACHE_HOME=str(blocked))
     assert done.stdout == "1.0\n"
-    assert "no cache folder can be written" in done.stderr
+    assert "because the cache folder is not writable" in done.stderr
     assert not list(Path(kernels.__file__).parent.rglob("*.nb[ic]"))
 
 

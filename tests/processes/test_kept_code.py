@@ -26,7 +26,8 @@ def test_code_is_kept_in_the_users_cache_and_a_second_process_compiles_nothing_a
     first, again = (process(loud + logging_of_this_part + COMPARE, **place) for _ in range(2))
     assert first.stdout == again.stdout == "1\n"
     assert first.stderr.startswith(
-        "unperturbed.analysis.diagnosis.distances: compiling cover of kernels: some seconds, this once; kept in "
+        "unperturbed.analysis.diagnosis.distances: compiling cover of kernels: takes some seconds, only once; "
+        "the code is kept in "
     )
     assert str(tmp_path / "cache" / "unperturbed") in first.stderr
     assert again.stderr == ""
@@ -38,5 +39,5 @@ def test_without_a_folder_to_write_to_it_compiles_each_time_and_says_so(tmp_path
     (tmp_path / "file").write_text("")
     loud = "import logging; logging.basicConfig(level=logging.INFO, format='%(name)s: %(message)s')\n"
     done = process(loud + COMPARE, HOME=str(tmp_path / "file"))
-    assert "some seconds, each time, as no cache folder can be written" in done.stderr
+    assert "takes some seconds in every process, because the cache folder is not writable" in done.stderr
     assert done.stdout == "1\n"

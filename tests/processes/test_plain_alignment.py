@@ -26,8 +26,8 @@ def test_where_the_vector_loop_does_not_compile_the_plain_one_gives_the_same_cos
     first = process(FORCED, **place)
     assert first.stdout == "the same\n"
     assert first.stderr.startswith(
-        "unperturbed.analysis.alignment.dtw: the vector loop of the alignment kernel pair_costs for float64 does not "
-        "compile (no such attribute)"
+        "unperturbed.analysis.alignment.dtw: cannot compile the vector loop of the alignment kernel pair_costs for "
+        "float64 (no such attribute)"
     )
     again = process(FORCED, **place)
     assert (again.stdout, again.stderr) == ("the same\n", "")

@@ -79,7 +79,7 @@ def _fill(target: Any, value: Any) -> None:
 
 @compilable
 def _divided(n: int, rows: int, lanes: int) -> tuple[int, int]:
-    """Return the rows of a lane and the number of strips, for equal strips of about `rows` rows."""
+    """Return the number of rows in a lane and the number of strips, for equal strips of about `rows` rows."""
     even = -(-n // -(-n // max(rows, lanes)))
     height = -(-even // lanes)
     return height, -(-n // (height * lanes))
@@ -87,7 +87,7 @@ def _divided(n: int, rows: int, lanes: int) -> tuple[int, int]:
 
 @compilable
 def _partition(x: Any, y: Any, penalty: Any, band: int, unreached: Any, most_recorded: int) -> _Matrix:
-    """Divide the matrix for a path; record up to `most_recorded` cells at once, or compute only the cost (−1)."""
+    """Divide the matrix for a path; record at most `most_recorded` cells at once; −1: compute only the cost."""
     n, m = x.shape[0], y.shape[0]
     lanes = LANES_BYTES // x.itemsize
     left, right = min(0, m - n) - band, max(0, m - n) + band
@@ -263,7 +263,7 @@ def _trace(x: Any, y: Any, penalty: Any, band: int, unreached: Any, most_recorde
 
 @compilable
 def _sum(x: Any, y: Any, penalty: Any, path: Any) -> float:
-    """Return the cost of a path, summed in the same order as the matrix, to agree with it to the last bit."""
+    """Return the cost of a path, summed in the same order as in the matrix, so both agree to the last bit."""
     total = 0.0
     for at in range(path.shape[1]):
         i, j = path[0, at], path[1, at]
@@ -277,7 +277,7 @@ def _sum(x: Any, y: Any, penalty: Any, path: Any) -> float:
 
 
 def path_through(x: Any, y: Any, corners: Any, penalty: Any, band: int, unreached: Any, most_recorded: int) -> Any:
-    """Return the cheapest path through corners, its cost, and the segment that fails the check of its cost.
+    """Return the cheapest path through corners, its cost, and a segment that fails the check of costs (−1: none).
 
     `x`, `y`: array of float64 or int32, shape (n, metrics), (m, metrics). Contiguous.
     `corners`: array of int64, shape (segments + 1, 2). From (0, 0) to (n − 1, m − 1), never decreasing.

@@ -39,7 +39,7 @@ def pair_costs(series: CellArray, starts: IntArray, pairs: IntArray, penalty: fl
 
 
 def prepare(function: str, cells: CellArray) -> None:
-    """Compile or load a function for cells of this type: workers on this host then find it in the cache."""
+    """Compile or load a function for cells of this type, so that workers on this host find it in the cache."""
     _compiled(function, cells.dtype.name)
 
 

@@ -272,7 +272,7 @@ class _Loop(_Vectors):
         builder.store(builder.bitcast(mask, bits), place, align=1)
 
     def _depth_of_lanes(self, group: int) -> Any:
-        """Return how many columns right of the band's left edge each lane's first row is before the first step."""
+        """Return how far each lane's first row is from the band's left edge before the first step, in columns."""
         builder = self.builder
         numbers = ir.Constant(self.cells.wholes, [group * self.cells.lanes + lane for lane in range(self.cells.lanes)])
         fall = self.splat_whole(builder.add(self.arguments["height"], _index(1)))

@@ -83,7 +83,10 @@ def distance_matrix(
     costs = np.ldexp(_over_pairs(_costs_of, common, pairs, cells, workers, progress), -exponent)
     wrong = np.flatnonzero(~np.isfinite(costs))
     if len(wrong):
-        raise DataError("the differences between series {} and {} overflow: scale the series".format(*pairs[wrong[0]]))
+        first, second = pairs[wrong[0]]
+        raise DataError(
+            f"the differences between series[{first}] and series[{second}] overflow: divide all series by a constant"
+        )
     matrix = np.zeros((len(rows), len(rows)))
     matrix[pairs[:, 0], pairs[:, 1]] = matrix[pairs[:, 1], pairs[:, 0]] = costs
     return matrix
@@ -132,7 +135,7 @@ def _comparable(
 
 
 def _pairs(rows: Sequence[FloatArray]) -> tuple[IntArray, IntArray]:
-    """Return all pairs, shape (pairs, 2), and the number of cells of each."""
+    """Return all pairs, shape (pairs, 2), and the number of matrix cells of each pair."""
     pairs = np.array(list(combinations(range(len(rows)), 2)), np.int64).reshape(-1, 2)
     lengths = np.array([len(one) for one in rows], np.int64)
     return pairs, lengths[pairs].prod(axis=1)

@@ -260,21 +260,21 @@ def _warp_through(
 
 
 def band_width(band: int | None, x: FloatArray, y: FloatArray) -> int:
-    """Return the band for the kernels: at most the number of all intervals."""
+    """Return the band for the kernels, limited to the number of intervals of both series together."""
     everything = len(x) + len(y)
     return everything if band is None else min(operator.index(band), everything)
 
 
 def _finite(cost: float) -> float:
     if not math.isfinite(cost):
-        raise DataError("the values are so large that their differences overflow: scale the series")
+        raise DataError("the values are so large that their differences overflow: divide the series by a constant")
     return cost
 
 
 def _cell(anchor: tuple[int, int], n: int, m: int) -> _Cell:
     i, j = (operator.index(index) for index in anchor)
     if not (0 <= i < n and 0 <= j < m):
-        raise ValueError(f"anchor ({i}, {j}) is out of range: x has {n} intervals and y has {m}, counted from 0")
+        raise ValueError(f"anchor ({i}, {j}) is out of range: x has {n} intervals and y has {m} (counted from 0)")
     return i, j
 
 

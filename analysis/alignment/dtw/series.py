@@ -31,7 +31,7 @@ def rows_of(name: str, series: ArrayLike) -> FloatArray:
     if rows.ndim not in (1, 2):
         raise DataError(f"{name} has shape {rows.shape}: give an array of shape (n,) or (n, metrics)")
     if rows.size == 0:
-        raise DataError(f"{name} is empty (shape {rows.shape}): give at least one interval")
+        raise DataError(f"{name} is empty (shape {rows.shape}): give at least one interval and one metric")
     if not np.isfinite(rows).all():
         wrong = np.argwhere(~np.isfinite(rows))
         at = tuple(int(index) for index in wrong[0])
@@ -55,9 +55,9 @@ def comparable_rows(
                 f"{first} has {metrics} metrics and {name} has {one.shape[1]}: give every series the same metrics"
             )
     if not (math.isfinite(penalty) and penalty >= 0):
-        raise ValueError(f"penalty is {penalty}: give a finite number, 0 or more")
+        raise ValueError(f"`penalty` is {penalty}: give a finite number, 0 or more")
     if band is not None and operator.index(band) < 0:
-        raise ValueError(f"band is {band}: give a number of intervals, 0 or more, or None")
+        raise ValueError(f"`band` is {band}: give a number of intervals, 0 or more, or None")
     if scale is None:
         return rows, None
     if isinstance(scale, str):
@@ -65,10 +65,10 @@ def comparable_rows(
     else:
         divisors = np.asarray(scale, dtype=np.float64)
         if divisors.shape != (metrics,):
-            raise ValueError(f"scale has shape {divisors.shape}: give one divisor for each of {metrics} metrics")
+            raise ValueError(f"`scale` has shape {divisors.shape}: give shape ({metrics},), a divisor for each metric")
         wrong = np.flatnonzero(~(np.isfinite(divisors) & (divisors > 0)))
         if len(wrong):
-            raise ValueError(f"scale[{wrong[0]}] is {divisors[wrong[0]]}: give a positive number")
+            raise ValueError(f"`scale[{wrong[0]}]` is {divisors[wrong[0]]}: give a positive, finite number")
     return [one / divisors for one in rows], tuple(divisors.tolist())
 
 
@@ -80,11 +80,11 @@ def _spread(scale: str, metric: int, values: Sequence[FloatArray]) -> float:
         low, high = np.percentile(together, _RANGE_PERCENT)
         spread = float(high - low)
     else:
-        raise ValueError(f"scale is {scale!r}: give 'std', 'range', an array of divisors, or None")
+        raise ValueError(f"`scale` is {scale!r}: give 'std', 'range', an array of divisors, or None")
     if not (math.isfinite(spread) and spread > 0):
         raise DataError(
-            f"the {scale} of metric {metric} over all series is {spread:g}: leave the metric out, or set `scale` to an "
-            "array with one divisor for each metric"
+            f"the {scale} of metric {metric} (counted from 0) over all series is {spread:g}: leave the metric out, or "
+            "set `scale` to an array with one divisor for each metric"
         )
     return spread
 
@@ -103,7 +103,7 @@ _MARGIN = 256
 
 
 def cells_of(series: Sequence[FloatArray], penalty: float, cells: int) -> tuple[Sequence[CellArray], float, int]:
-    """Return series, penalty and exponent for the kernels of a matrix of this size; integers if exact and faster."""
+    """Return series, penalty and exponent for the kernels, as integers if these are exact and save time."""
     whole = as_integers(series, penalty) if cells >= _INTEGER_CELLS else None
     return whole if whole is not None else (series, penalty, 0)
 

@@ -131,13 +131,13 @@ def curve_parameters(
     cells = tuple(cells)
     if not over or not cells:
         raise DataError(
-            f"curves of {target} need numeric variables as arguments and discrete variables as cells: name at least "
-            "one of each"
+            f"curves of {target} need numeric and discrete variables: name at least one of each, in `over` and in "
+            "`cells`"
         )
     if len({target, *over, *cells}) < 1 + len(over) + len(cells):
         raise DataError(
-            f"a variable is named twice in {', '.join([target, *over, *cells])}: name each variable once, as target, "
-            "in over or in cells"
+            f"a variable is named twice in {', '.join([target, *over, *cells])}: name each variable once, as "
+            "`target`, in `over` or in `cells`"
         )
     rows_of_cells, runs, places_of = _cells(data, over, cells)
     curves = _with_text_cells(data, [target, *over], cells)
@@ -154,7 +154,7 @@ def curve_parameters(
     columns = dict.fromkeys(name for _, name, _ in determined)
     taken = (set(columns) & set(rows_of_cells.columns)) | ({"runs", "parameter", "value", "low", "high"} & set(cells))
     if taken:
-        raise DataError(f"variable {min(taken)} has the name of a result column: rename the variable")
+        raise DataError(f"variable `{min(taken)}` has the name of a result column: rename the variable")
     values = {(number, name): parameter.value for number, name, parameter in determined}
     frame = rows_of_cells.with_columns(
         pl.Series(name, [values.get((row, name)) for row in range(len(of_cells))], pl.Float64) for name in columns
@@ -171,7 +171,7 @@ def curve_parameters(
 
 
 def _with_text_cells(data: Data, numbers: Sequence[str], cells: Sequence[str]) -> Data:
-    """Return the variables of the curves, discrete ones as text, because numbers would become part of the formula."""
+    """Return the curves' data with discrete variables as text, because numbers would become part of the formula."""
     texts = [pl.Series(name, [str(data.categories(name)[code]) for code in data.codes(name)]) for name in cells]
     continuous: dict[str, Kind] = dict.fromkeys(numbers, "continuous")
     discrete: dict[str, Kind] = dict.fromkeys(cells, "discrete")
@@ -201,7 +201,7 @@ def _cells(
     if found.height < 2:
         raise DataError(
             f"all runs have the same {' and '.join(cells)}, so there is only one curve, and no variable can "
-            "explain its parameters: choose other discrete variables"
+            "explain its parameters: choose discrete variables that differ between runs"
         )
     kept = [*cells, *(name for name in others if (found[f"distinct {name}"] == 1).all())]
     texts = [dict(zip(cells, row, strict=True)) for row in found.select(f"text {name}" for name in cells).iter_rows()]
@@ -230,7 +230,7 @@ def _in_cell(
 
 
 def _is_significant(jump: Parameter, scale: Callable[[float], float], places: int, level: float) -> bool:
-    """Return whether a jump is significant, although its position was chosen as the best of all positions."""
+    """Return whether a jump is significant, given that its position was chosen as the best of all positions."""
     deviation = (scale(jump.high) - scale(jump.low)) / 2 / special.ndtri(0.5 + level / 2)
     return bool(abs(scale(jump.value)) > deviation * special.ndtri(1 - _LOCATED / 2 / places))
 

@@ -51,7 +51,7 @@ def derive(
         is "error".
     """
     if undefined not in {"error", "null"}:
-        raise DataError(f'undefined must be "error" or "null", not {undefined!r}')
+        raise DataError(f'`undefined` must be "error" or "null", not {undefined!r}')
     definitions: Definitions = {}
     for name, evaluation, columns in _evaluated(frame, expressions):
         if undefined == "error" and evaluation.undefined:
@@ -72,13 +72,13 @@ def undefined_rows(frame: pl.DataFrame, expressions: Mapping[str, str]) -> dict[
 def _evaluated(
     frame: pl.DataFrame, expressions: Mapping[str, str]
 ) -> Iterable[tuple[str, Evaluation, tuple[str, ...]]]:
-    """Evaluate derived variables in order; yield the name, values and columns of each."""
+    """Evaluate derived variables in order; yield the name and values of each, and the columns that it uses."""
     for position, (name, text) in enumerate(expressions.items()):
         if not name.strip():
-            raise DataError(f"the derived variable {text!r} has no name: name the variable")
+            raise DataError(f"the derived variable with the expression {text!r} has no name: give it a name")
         if name in frame.columns:
             raise DataError(
-                f"{name} = {text.strip()}: the table already has a column {name}: give the derived variable a "
+                f"{name} = {text.strip()}: the table already has a column {name}; give the derived variable a "
                 "different name"
             )
         try:
@@ -122,5 +122,7 @@ def logarithms(names: Iterable[str], *, function: Literal["log", "log2", "log10"
 def quoted(name: str) -> str:
     """Return a column's name quoted for an expression; raise DataError for a name with a backquote."""
     if "`" in name or not name:
-        raise DataError(f"the name {name!r} is not allowed in an expression: rename the column")
+        raise DataError(
+            f"column name {name!r} is empty or contains a backquote: rename the column to use it in an expression"
+        )
     return f"`{name}`"

@@ -141,8 +141,10 @@ def partial_derivative(
     steps = cells.filter(pl.col("slope").is_not_null())
     if steps.is_empty():
         held = f" and agree in {first_of(others)}" if others else ""
+        ends = f" ({between[0]!r} and {between[1]!r})" if between else ""
         raise DataError(
-            f"no two rows differ in {over}{held}, so {name} has no value: measure runs that differ in {over} alone"
+            f"no two complete rows differ in {over}{ends}{held}, so {name} has no value: measure runs that differ in "
+            f"{over} alone"
         )
     found = usable.select("row", *keys, _OVER).join(cells, on=[*keys, _OVER], how="left", nulls_equal=True)
     values = pl.DataFrame({"row": np.arange(frame.height)}).join(
@@ -168,34 +170,37 @@ def _check(frame: pl.DataFrame, of: str, over: str, others: Sequence[str], name:
     if of in {over, *others}:
         raise DataError(f"{of} is itself a parameter: choose a measured quantity to differentiate")
     if not (frame[of].dtype.is_numeric() or frame[of].dtype == pl.Boolean):
-        raise DataError(f"{of} has type {frame[of].dtype}, but only numbers have a derivative")
+        raise DataError(f"{of} has type {frame[of].dtype}, but only numbers have a derivative: choose a numeric column")
     taken = {f"{over}_from", f"{over}_to", name, "standard_error", "replicates"} & set(others)
     if taken:
-        raise DataError(f"parameter {taken.pop()} has the name of a result column: rename the parameter")
+        raise DataError(f"parameter `{taken.pop()}` has the name of a result column: rename the parameter")
     if len(set(others)) < len(others):
-        raise DataError(f"a parameter is named twice: {', '.join(others)}")
+        raise DataError(f"a parameter is named twice in {', '.join(others)}: name each parameter once")
 
 
 def _positions(column: pl.Series, between: tuple[object, object] | None) -> tuple[pl.Series, dict[float, object]]:
-    """Return each row's position along the parameter (null for unused rows), and the values at these positions."""
+    """Return each row's position along the parameter (null for unused rows), and the parameter's value by position."""
     values = column.cast(pl.String) if isinstance(column.dtype, pl.Categorical) else column
     distinct = values.drop_nulls().unique().sort().to_list()
     if len(distinct) < 2:
-        raise DataError(f"{column.name} has only one value, but a derivative needs at least two")
+        raise DataError(
+            f"a derivative needs at least two values of {column.name}, but the table has {len(distinct)}: measure more"
+        )
     if between is not None:
         absent = [value for value in between if value not in distinct]
         if absent or between[0] == between[1]:
             known = first_of([repr(value) for value in distinct])
             raise DataError(
-                f"between must name two different values of {column.name}, not {between!r}; the table has {known}"
+                f"steps of {column.name} cannot be from {between[0]!r} to {between[1]!r}: choose two different values "
+                f"from {known}"
             )
     if is_text(column.dtype):
         ends = list(between or distinct)
         if len(ends) != 2:
             known = first_of([repr(value) for value in ends])
             raise DataError(
-                f"{column.name} is text with {len(ends)} values, which have no distances ({known}): choose two of "
-                f"them, as in between={tuple(ends[:2])!r}"
+                f"{column.name} is text with {len(ends)} values ({known}), which have no distances: choose two values, "
+                f"as in `between={tuple(ends[:2])!r}`"
             )
         position = values.cast(pl.String).replace_strict(
             {str(end): float(at) for at, end in enumerate(ends)}, default=None
@@ -320,7 +325,7 @@ class StepTable(Result):
         ):
             if len(rows):
                 shown = first_of([str(row) for row in rows])
-                text += f" Rows left out because {why}: {len(rows):,} (row numbers, from 0: {shown})."
+                text += f" Rows left out because {why}: {len(rows):,} (row numbers, counted from 0: {shown})."
         return text
 
 

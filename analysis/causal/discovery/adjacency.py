@@ -48,7 +48,7 @@ class Separation:
 
 @dataclass(frozen=True)
 class Dispensable:
-    """Neighbour that a target's other neighbours make dispensable, and that makes one of these dispensable."""
+    """Neighbour of a target that the other neighbours make dispensable, and that makes one of them dispensable."""
 
     name: str
     target: str
@@ -173,7 +173,7 @@ class _AdjacencySearch:
         self._trivial: dict[Pair, list[frozenset[str]]] = {}
 
     def search_size(self, size: int) -> bool:
-        """Test each pair of variables given each set of one size; return whether there was any such set."""
+        """Test each pair of variables given each set of the given size; return whether any such set exists."""
         before = self._graph.adjacent()
         any_tested = False
         removed: list[Separation] = []
@@ -215,7 +215,7 @@ class _AdjacencySearch:
         return Separation(a, b, given, outcome.p_value, outcome.bits, outcome.determined)
 
     def _is_inverted(self, name: str, given: Sequence[str]) -> bool:
-        """Return whether a variable is determined by values computed from it, as #op by instr and instr / #op."""
+        """Return whether a variable is determined by values computed from it, as #op is by instr and instr / #op."""
         definitions = self._knowledge.definitions
         return any(name in definitions.get(one, ()) and len(definitions[one]) > 1 for one in given)
 

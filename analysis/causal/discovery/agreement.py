@@ -31,7 +31,7 @@ from unperturbed.common.wording import listing
 
 @dataclass(frozen=True)
 class Contradiction:
-    """Dependence in the data that a model rules out."""
+    """Dependence that the data show, but that a model rules out."""
 
     target: str
     other: str  # A related variable that is neither parent nor effect of the target in the model
@@ -51,7 +51,7 @@ class Contradiction:
             return f"{text}, but no formula that was tried with {self.other} is short enough to justify another cause"
         return (
             f"{text}, and {self.other} would shorten the description of {self.target} by {self.bits:.0f} bits, but no "
-            "graph that was tried agrees with this: state the order of the two variables in tiers"
+            "graph that was tried agrees with this: state the order of the two variables in `tiers`"
         )
 
 
@@ -139,7 +139,7 @@ class _Agreement:
         self._parents = {name: frozenset(source for source, target in arrows if target == name) for name in self.names}
 
     def search_failing(self) -> bool:
-        """Search again for parents that contradict the data, causes first; return whether any parents changed."""
+        """Search again, causes first, for parents that contradict the data; return whether any parents changed."""
         return bool([target for target in self._causes_first() if self._search(target)])
 
     def agreed(self) -> Agreed:
@@ -194,7 +194,7 @@ class _Agreement:
         return True
 
     def _turn_effects(self, target: str) -> bool:
-        """Reverse edges to a variable's effects if that describes both in fewer bits; return whether any was reversed.
+        """Reverse an edge to an effect if fewer bits then describe both variables; return whether any was reversed.
 
         As in Janzing and Schölkopf, "Causal inference using the algorithmic Markov condition" (2010).
         """
@@ -302,7 +302,7 @@ class _Agreement:
         return found
 
     def _is_known(self, name: str, target: str) -> bool:
-        """Return whether a variable may become a cause of another: it comes first, or inputs are declared."""
+        """Return whether a variable may become a cause of another: if it comes first, or if inputs are declared."""
         return bool(self._inputs) or self.knowledge.precedes(name, target)
 
     def _defines(self, name: str, parents: Collection[str]) -> bool:

@@ -84,13 +84,15 @@ class Equivalence:
         kept, carry = listing(self.kept), "carries" if len(self.kept) == 1 else "carry"
         given = f" given {listing(self.given)}" if self.given else ""
         text = f"{kept} {carry} the same information about {self.target}{given} as {listing(self.left_out)}"
-        return f"{text}; kept {kept} because {self.reason}"
+        return f"{text}; {kept} {'is' if len(self.kept) == 1 else 'are'} kept because {self.reason}"
 
     @property
     def reason(self) -> str:
-        """Reason why the kept set was kept, in words."""
+        """Reason for keeping the kept set, in words."""
         if math.isnan(self.kept_bits):
-            return f"all are effects of {self.target}, and the smaller set or, of equal ones, the first is preferred"
+            return (
+                f"all are effects of {self.target}, and the smaller set is preferred or, if sizes are equal, the first"
+            )
         less = self.left_out_bits - self.kept_bits
         if less >= TIE_BITS:
             return f"{self.target} takes {less:.0f} fewer bits to describe with {listing(self.kept)}"

@@ -167,7 +167,7 @@ class _Drawing:
         return low > 0 and high >= 10**_DECADES * low and float(np.median(values)) < (low + high) / 2
 
     def _groups(self, cause: str, mechanism: CurveMechanism) -> list[tuple[str, NDArray[np.int64]]]:
-        """Return the rows grouped by values of the other discrete causes, in order; largest first if there are many."""
+        """Return the rows grouped by values of the other discrete causes, in order; if many, largest groups first."""
         discrete = [one for one in mechanism.used if one != cause and self._is_discrete(one)]
         found: dict[tuple[Category, ...], list[int]] = {}
         for row in range(len(self._rows)):

@@ -148,7 +148,7 @@ class _Grid:
         return found
 
     def coordinates(self) -> list[float]:
-        """Return the distance of nodes and crossing points from the top: near their neighbours, in layer order."""
+        """Return the distances of nodes and crossing points from the top, near their neighbours and in layer order."""
         y = [0.0] * len(self._left)
         for row in self.rows:
             for node, offset in zip(row, self._offsets(row), strict=True):
@@ -227,7 +227,7 @@ def regression_id(number: int | str) -> str:
 
 
 def graph_svg(model: CausalModel) -> Html:
-    """Return the graph as SVG, causes left: width shows strength, dashes show stability, rings an open direction."""
+    """Return the graph as SVG, causes left; width shows strength, dashes show stability, rings an open direction."""
     names = model.data.names
     number = {name: at for at, name in enumerate(names)}
     widths = [max(_NARROWEST, _LETTER * len(_shown(name)) + _PADDING) for name in names]
@@ -255,7 +255,7 @@ def _shown(name: str) -> str:
 
 
 def _ports(layout: GraphLayout, arrows: Sequence[tuple[int, int]]) -> list[tuple[float, float]]:
-    """Return the vertical offsets of each edge's ends from its nodes' centres, which keep edges from overlapping."""
+    """Return vertical offsets of each edge's ends from its nodes' centres, so edges do not overlap."""
     found = [[0.0, 0.0] for _ in arrows]
     for end in (0, 1):
         by_node: dict[tuple[int, bool], list[int]] = {}

@@ -40,7 +40,7 @@ _DEPENDENT = 1e-9
 
 
 def orthonormalise(basis: Any, starts: Any, most: Any) -> Any:
-    """Orthonormalise a basis, shape (p, rows), in place block by block; return the number of vectors of each block.
+    """Orthonormalise a basis, shape (p, rows), in place block by block; return each block's number of vectors.
 
     starts : shape (blocks + 1,), the first row of each block, and the number of rows. most : shape (blocks,), the
     maximum number of vectors of each block. Modified Gram–Schmidt runs twice, which is enough for double precision.

@@ -122,7 +122,7 @@ def _continuous(values: Floats) -> Features:
 
 
 def _finer(rows: int) -> list[float]:
-    """Return the odd eighths and, if there are enough rows, the odd sixteenths and thirty-seconds."""
+    """Return shares of rows: the odd eighths and, if there are enough rows, odd sixteenths and thirty-seconds."""
     coarsest, finest = _FINEST_BENDS
     levels = [level for level in range(coarsest, finest + 1) if level == coarsest or 2**level * _ROWS_A_BEND <= rows]
     return [place / 2**level for level in levels for place in range(1, 2**level, 2)]
@@ -217,7 +217,7 @@ class ConditioningSet:
         self.parameters += int(self._kept.sum())
 
     def residuals(self, columns: Floats) -> Floats:
-        """Return the residuals of columns, shape (rows, q), whose means are 0."""
+        """Return the residuals of columns, shape (rows, q); each column must have mean 0."""
         if self.cells == 1 and not self._curved:
             return columns
         ordered = np.array(self._sorted(columns).T, order="C")  # a copy, changed in place
@@ -227,7 +227,7 @@ class ConditioningSet:
         return self._unsorted(ordered.T)
 
     def even_residuals(self, own: Features) -> tuple[Floats, int]:
-        """Return residuals with even variance of a variable's columns, scales first; also return the number of scales.
+        """Return residuals of a variable's columns with even variance, scales first, and the number of scales.
 
         Of two scales, the scale with the more even residuals is used. If they are still uneven, the regression is
         repeated with the inverse of the expected size as weights. Dividing residuals by that size would be wrong:
@@ -261,7 +261,7 @@ class ConditioningSet:
         return ratio, size - rest
 
     def _weighted_residuals(self, columns: Floats, weights: Floats) -> Floats:
-        """Return the weighted residuals of weighted least squares: columns of shape (rows, q), weights (rows,)."""
+        """Return the weighted residuals of columns, shape (rows, q), by least squares with weights, shape (rows,)."""
         weight = self._sorted(weights)
         sizes = self._sizes.astype(np.int64)
         lengths = np.add.reduceat(weight**2, self._cell_starts[:-1])

@@ -133,7 +133,7 @@ class MarkovCheck(CheckedClaims):
 
     @property
     def permutation_p_value(self) -> float:
-        """Probability that a graph of the same shape agrees as well with the data by chance; NaN if none was tried."""
+        """Probability that a graph of the same shape agrees equally well by chance; NaN if no graph was tried."""
         if not self.permuted_shares:
             return math.nan
         as_good = sum(share <= self.refuted_share for share in self.permuted_shares)
@@ -240,7 +240,7 @@ def check_markov(
     """
     _check_alpha(alpha)
     if permutations < 0:
-        raise ValueError(f"permutations must be 0 or more, not {permutations}")
+        raise ValueError(f"`permutations` must be 0 or more, not {permutations}")
     claimed = _claims(parents, inputs)
     outcomes = [test.test(*claim) for claim in claimed]
     names = list(parents)
@@ -279,7 +279,7 @@ def screens_off(
     twice = next((name for name in every if every.count(name) > 1), None)
     if twice is not None:
         raise DataError(
-            f"{twice} is named twice: a variable belongs to the application, to its performance, or to the "
+            f"{twice} is named twice: name each variable once, in the application, its performance or the "
             "characteristics"
         )
     given = tuple(by)
@@ -291,11 +291,11 @@ def screens_off(
 
 def _check_alpha(alpha: float) -> None:
     if not 0 < alpha < 1:
-        raise ValueError(f"alpha must be between 0 and 1, not {alpha}")
+        raise ValueError(f"`alpha` must be above 0 and below 1, not {alpha}")
 
 
 def _claims(parents: Mapping[str, Sequence[str]], inputs: Collection[str]) -> list[tuple[str, str, tuple[str, ...]]]:
-    """Return all claims: a node, a non-descendant that is not its parent, and the node's parents."""
+    """Return all claims, each as a node, a non-descendant that is not its parent, and the node's parents."""
     order = causal_order(parents)
     ancestors: dict[str, set[str]] = {}
     for name in order:

@@ -100,7 +100,7 @@ class Forecast(Result):
 
     def headline(self) -> str:
         """Return the given values and the number of random runs."""
-        given = ", ".join(f"{name} = {value}" for name, value in self.given.items()) or "nothing given"
+        given = ", ".join(f"{name} = {value}" for name, value in self.given.items()) or "nothing"
         return f"{'setting' if self.intervention else 'observing'} {given}: {self.runs:,} random runs"
 
     def tables(self) -> Sequence[Table]:
@@ -157,7 +157,9 @@ class Forecast(Result):
         with np.errstate(over="ignore", invalid="ignore"):
             values = np.asarray(function(np.asarray(drawn, np.float64)), np.float64)
         if not np.isfinite(values).all():
-            raise DataError(f"{called} is not finite in some random runs: {name} reaches {of.high:g}")
+            raise DataError(
+                f"{called} is not finite in some random runs: the interval of {name} is {of.low:g} to {of.high:g}"
+            )
         return _variable_forecast(called, values, self._weights, self.level, of.given)
 
 
@@ -197,9 +199,9 @@ def forecast(
     if not mechanisms:
         raise DataError("a forecast needs the mechanism of at least one variable")
     if runs < 2:
-        raise ValueError(f"runs={runs} is too few to show a spread: use 2 or more")
+        raise ValueError(f"`runs={runs}` is too few to show a spread: use 2 or more")
     if not 0 < level < 1:
-        raise ValueError(f"level must be between 0 and 1, not {level}")
+        raise ValueError(f"`level` must be above 0 and below 1, not {level}")
     order = causal_order({name: mechanism.parents for name, mechanism in mechanisms.items()})
     _check(mechanisms, given)
     random = np.random.default_rng(seed)
@@ -213,8 +215,8 @@ def forecast(
     if effective < min(_FEWEST_EFFECTIVE, runs / 2):
         shown = ", ".join(f"{name}={value}" for name, value in given.items())
         raise DataError(
-            f"too few random runs agree with {shown} ({effective:.1f} of {many}): request more runs, or observe "
-            "causes instead of effects"
+            f"too few random runs agree with {shown} (effectively {effective:.1f} of {many}): increase `runs`, or "
+            "observe causes instead of effects"
         )
     variables = {name: _variable_forecast(name, drawn[name], weights, level, name in given) for name in order}
     return Forecast(dict(given), intervention, variables, many, effective, seed, level, drawn, weights)
@@ -258,11 +260,11 @@ def _check(mechanisms: Mapping[str, Mechanism], given: Mapping[str, Category]) -
                 mechanism.code_of(value)
             continue
         if isinstance(value, str) or not math.isfinite(value):
-            raise DataError(f"{name} needs a number, not {value!r}")
+            raise DataError(f"{name} needs a finite number, not {value!r}")
 
 
 def _normalised(log_weights: Floats) -> tuple[Floats, float]:
-    """Return the weights normalised to a sum of 1, and the effective number of equal weights; 0 if all are 0."""
+    """Return the weights normalised to a sum of 1, and the effective number of runs; 0 if all weights are 0."""
     largest = float(log_weights.max())
     if not math.isfinite(largest):
         return np.zeros(len(log_weights)), 0.0

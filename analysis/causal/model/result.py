@@ -231,7 +231,7 @@ class CausalModel(Result):
             if loose and not edge.directed:
                 raise DataError(
                     f"the direction of {edge} is open, so the effect of setting {' and '.join(sorted(loose))} is "
-                    "unknown: state the direction in the knowledge, by tiers, required edges or forbidden edges"
+                    "unknown: state the direction as prior knowledge, by tiers, required edges or forbidden edges"
                 )
         return forecast(self._quantified(), asked, intervention=True, runs=runs, seed=seed, level=level)
 
@@ -264,7 +264,7 @@ class CausalModel(Result):
         known = (given,) if isinstance(given, str) else tuple(given)
         self._check(one, other, *known)
         if one == other or {one, other} & set(known):
-            raise DataError(f"{one}, {other} and the given variables must differ")
+            raise DataError(f"{one}, {other} and the given variables must be different variables")
         arrows = [(edge.source, edge.target) for edge in self.edges if edge.directed]
         return separates([*arrows, *self.assumed], one, other, known)
 
@@ -318,7 +318,7 @@ class CausalModel(Result):
         try:
             import networkx  # noqa: PLC0415  the caller's library, not one of ours
         except ModuleNotFoundError:
-            raise DataError("networkx is not installed: pip install networkx") from None
+            raise DataError("networkx is not installed: run `pip install networkx`") from None
         graph = networkx.DiGraph()
         for name in self.data.names:
             mechanism = self.mechanisms.get(name)
@@ -369,13 +369,13 @@ class CausalModel(Result):
 
     def _quantified(self) -> Mapping[str, Mechanism]:
         if not self.mechanisms:
-            raise DataError("the model was not quantified, so it cannot forecast: learn it with quantify=True")
+            raise DataError("the model was not quantified, so it cannot forecast: learn it with `quantify=True`")
         return self.mechanisms
 
     def _check(self, *names: str) -> None:
         for name in names:
             if not isinstance(name, str):
-                raise DataError(f"{name!r} is a {type(name).__name__}: give the name of one column")
+                raise DataError(f"{name!r} has type {type(name).__name__}: give the name of one column, as text")
             if name not in self.data.names:
                 raise DataError(no_such_column(name, self.data.names))
 

@@ -298,7 +298,7 @@ class Steps:
 def best_thresholds(
     state: State, compared: Floats, falling: Codes, weights: Floats, thresholds_by: Scope, jumps_by: Scope
 ) -> Floats:
-    """Return how much steps explain at their best thresholds, and these: shape (steps, thresholds, 2)."""
+    """Return what each step explains at its best thresholds, and these thresholds: shape (steps, thresholds, 2)."""
     problem = state.problem
     sizes = np.array([problem.cells.size(thresholds_by), problem.cells.size(jumps_by)])
     best = np.empty((len(compared), sizes[0], 2))

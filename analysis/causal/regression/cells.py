@@ -14,6 +14,7 @@ from itertools import combinations
 import numpy as np
 
 from unperturbed.analysis.causal.table.variables import Category, Codes
+from unperturbed.common.wording import first_of
 from unperturbed.errors import DataError
 
 _ALL_SUBSETS = 3
@@ -98,7 +99,7 @@ class Cells:
         return ids.astype(np.int64)
 
     def combinations(self, scope: Scope) -> tuple[Mapping[str, Category], ...]:
-        """Return the combinations of values of a scope's parents, in the order of `ids` of the ungrouped scope."""
+        """Return the combinations of a scope's parents' values, ordered like the `ids` of the ungrouped scope."""
         left = self._keys[scope.names]
         found: dict[str, Codes] = {}
         for name in reversed(scope.names):
@@ -113,9 +114,10 @@ class Cells:
         known: dict[object, int] = {value: code for code, value in enumerate(self.categories[name])}
         for value in values:
             if value not in known:
-                shown = ", ".join(str(one) for one in self.categories[name][:12])
+                shown = first_of([str(one) for one in self.categories[name]], 12)
                 numbers = not any(isinstance(one, str | bool) for one in self.categories[name])
-                between = f'; for other values, make it continuous: kinds={{"{name}": "continuous"}}' if numbers else ""
+                kind = f'`kinds={{"{name}": "continuous"}}`'
+                between = f"; for other values, make {name} continuous: {kind}" if numbers else ""
                 raise DataError(
                     f"{name} never has the value {value!r} in the model's data; use one of {shown}{between}"
                 )

@@ -280,7 +280,7 @@ class CurveMechanism(Mechanism):
         return np.asarray(np.exp(level + error))
 
     def _errors_at(self, shares: Floats) -> Floats:
-        """Return the quantiles of the errors of further runs at the given shares.
+        """Return the quantiles of further runs' errors at the given shares.
 
         Of n runs, the kth smallest error exceeds the share k / (n + 1) of all further errors (Wilks, "Determination of
         sample sizes for setting tolerance limits", 1941); beyond the extremes, errors grow like Student's t.
@@ -318,7 +318,7 @@ class CurveMechanism(Mechanism):
         if len(wrong):
             values = ", ".join(f"{name}={float(x[wrong[0]]):g}" for name, x in inputs.numbers.items())
             raise DataError(
-                f"the formula of {self.target} has no value at {values}: choose values like those that were measured"
+                f"the formula of {self.target} has no finite value at {values}: choose values like the measured ones"
             )
         return inputs, level, uncertainty
 
@@ -343,7 +343,9 @@ def fit_curve(
     elif coding == "corrected" and low > 0 and high >= _LEAST_RATIO * low:
         tried = ["even", "factor", "proportional"]
     if low <= 0 and tried != ["even"]:
-        raise DataError(f"errors of {target} cannot be {errors}: {target} must be positive, and its minimum is {low:g}")
+        raise DataError(
+            f'`errors="{errors}"` needs positive values, but the minimum of {target} is {low:g}: use `errors="even"`'
+        )
     problem_of = partial(make_problem, observed, numbers, codes, cells, coding=coding)
     # Powers that are tried may overflow; their residuals are then not finite, and they are not chosen.
     with np.errstate(over="ignore", invalid="ignore"):

@@ -79,7 +79,7 @@ def fit_mechanism(
     parent with three or more numbers is also tried as a number.
     """
     if not 0 < level < 1:
-        raise ValueError(f"the confidence level must be between 0 and 1, not {level}")
+        raise ValueError(f"the confidence level `level` must be above 0 and below 1, not {level}")
     if target in parents or len(set(parents)) < len(parents):
         raise DataError(f"parents of {target} must be other variables, each named once, not {', '.join(parents)}")
     if data.rows < 3:

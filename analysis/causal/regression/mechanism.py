@@ -18,7 +18,7 @@ from unperturbed.analysis.causal.describe import parameters_table
 from unperturbed.analysis.causal.regression.cells import Cells, Scope
 from unperturbed.analysis.causal.table.variables import Category, Codes, Floats
 from unperturbed.common.result import Result
-from unperturbed.common.wording import listing
+from unperturbed.common.wording import first_of, listing
 from unperturbed.errors import DataError
 
 if TYPE_CHECKING:
@@ -238,7 +238,7 @@ def _numbers(name: str, values: Sequence[object]) -> Floats:
     try:
         numbers = np.array(values, np.float64)
     except (TypeError, ValueError):
-        raise DataError(f"{name} needs numbers, not {values[0]!r}") from None
+        raise DataError(f"{name} needs numbers, not {first_of([repr(one) for one in values])}") from None
     if not np.isfinite(numbers).all():
         raise DataError(f"{name} needs finite numbers, not {numbers[~np.isfinite(numbers)][0]}")
     return numbers

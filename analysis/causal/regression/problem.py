@@ -197,7 +197,7 @@ class State:
         return State(problem, kept_terms, basis, residual, bits)
 
     def _extend_basis(self, columns: Floats) -> tuple[Floats, Floats, NDArray[np.bool_], Floats]:
-        """Return basis and residual with more columns, which columns are independent, and how much each explains."""
+        """Return the extended basis, its residual, which columns are independent, and how much each explains."""
         known = len(self.basis)
         basis = np.empty((known + len(columns), self.problem.rows))
         basis[:known] = self.basis
@@ -234,7 +234,7 @@ def make_problem(
     if errors != "proportional":
         level = np.ones(rows)
     elif level is None:
-        raise ValueError("proportional errors need weights: pass the argument level")
+        raise ValueError('`errors="proportional"` needs weights: pass a positive approximation of the curve as `level`')
     spread = float(np.std(target)) * RESOLUTION
     # A target that does not vary has only rounding errors.
     floor = max(spread, float(np.abs(target).max()) * 1e-12, np.finfo(float).tiny ** 0.25) ** 2

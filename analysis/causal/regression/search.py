@@ -277,7 +277,7 @@ _WEIGHINGS, _SETTLED_BITS = 20, 1e-3
 
 
 def shortest_state(kinds: Sequence[Errors], problem_of: Callable[..., CurveProblem]) -> State:
-    """Return the shortest description over all kinds of errors; `problem_of` is `make_problem` of one target."""
+    """Return the shortest description over all kinds of errors; `problem_of` is `make_problem` for one target."""
     started: dict[Errors, tuple[CurveSearch, State]] = {}
 
     def start(kind: Errors, level: Floats | None = None) -> tuple[CurveSearch, State]:

@@ -21,6 +21,7 @@ from unperturbed.analysis.causal.regression.mechanism import Cell, Columns, Inpu
 from unperturbed.analysis.causal.regression.problem import OPERATION_BITS
 from unperturbed.analysis.causal.table.variables import Category, Codes, Floats
 from unperturbed.common.extras import LazyLibrary
+from unperturbed.common.wording import first_of
 from unperturbed.errors import DataError
 
 special = LazyLibrary("scipy.special")
@@ -253,7 +254,7 @@ class TableMechanism(Mechanism):
     def code_of(self, value: object) -> int:
         """Return the code of a value of the target; raise DataError for other values."""
         if value not in self._codes:
-            shown = ", ".join(map(str, self.categories[:12]))
+            shown = first_of([str(one) for one in self.categories], 12)
             raise DataError(f"{self.target} never has the value {value!r} in the model's data; use one of {shown}")
         return self._codes[value]
 
@@ -275,12 +276,12 @@ class TableMechanism(Mechanism):
         return rows
 
     def _discrete(self, row: int) -> dict[str, Category]:
-        """Return the values of discrete parents of a row of the table."""
+        """Return the discrete parents' values for a row of the table."""
         keys = self.table.keys[row, : len(self.table.names)].tolist()
         return {name: self._parents.categories[name][code] for name, code in zip(self.table.names, keys, strict=True)}
 
     def _given(self, row: int) -> str:
-        """Return the condition of a row of the table as text."""
+        """Return the condition that a row of the table applies to, as text."""
         shown = [f"{name}={value}" for name, value in self._discrete(row).items()]
         keys = self.table.keys[row, len(self.table.names) :].tolist()
         for (name, cuts), interval in zip(self.table.cuts.items(), keys, strict=True):

@@ -65,8 +65,8 @@ class Knowledge:
         _settle(self, "tiers", tuple(_names(tier, f"tier {number}") for number, tier in enumerate(self.tiers, 1)))
         _settle(self, "required", _edges(self.required, "required"))
         _settle(self, "forbidden", _edges(self.forbidden, "forbidden"))
-        _settle(self, "inputs", _names(self.inputs, "inputs"))
-        _settle(self, "outputs", _names(self.outputs, "outputs"))
+        _settle(self, "inputs", _names(self.inputs, "`inputs`"))
+        _settle(self, "outputs", _names(self.outputs, "`outputs`"))
         made = {name: _names(parts, f"the definition of {name}") for name, parts in self.definitions.items()}
         _settle(self, "definitions", made)
         _settle(self, "_tier", _numbered(self.tiers))
@@ -167,7 +167,7 @@ class Knowledge:
         for name in sorted(self.names):
             if name not in variables and name not in left_out and (name in elsewhere or name not in parts):
                 raise DataError(
-                    "the knowledge names variables that the table does not have: "
+                    "the knowledge names a variable that the table does not have: "
                     f"{no_such_column(name, sorted(variables))}"
                 )
         kept = set(variables)
@@ -209,8 +209,9 @@ class Knowledge:
         for source, target in self.required_edges():
             reason = "given by a definition" if self.is_definitional(source, target) else "required"
             if why := self._why_not(source, target):
+                remove = "one of the two rules" if source != target else "this edge"
                 raise DataError(
-                    f"the edge from {source} to {target} is {reason} but impossible: {why}; remove one of the two rules"
+                    f"the edge from {source} to {target} is {reason} but impossible: {why}; remove {remove}"
                 )
         if circle := _circle(self._required):
             raise DataError(f"required edges form a cycle: {' → '.join(circle)}; remove one of these edges")
@@ -237,7 +238,7 @@ def _edges(given: Iterable[Arrow], what: str) -> tuple[Arrow, ...]:
     for edge in given:
         ends = () if isinstance(edge, str) else tuple(edge)
         if len(ends) != 2 or not all(isinstance(end, str) for end in ends):
-            raise DataError(f"{what} edges must be pairs of names, the cause first; {edge!r} is not a pair")
+            raise DataError(f"{what} edges must be pairs of names, the cause first; {edge!r} is not a pair of names")
         found.append((ends[0], ends[1]))
     return tuple(dict.fromkeys(found))
 

@@ -63,9 +63,9 @@ def column_fault(dtype: pl.DataType) -> str:
         return ""
     if dtype.is_temporal():
         return "contains dates or times, which must be converted to numbers"
-    return (
-        f"contains {str(dtype).partition('(')[0].lower()}s, not single values" if dtype.is_nested() else f"is {dtype}"
-    )
+    if dtype.is_nested():
+        return f"contains {str(dtype).partition('(')[0].lower()}s, not single values"
+    return f"has type {dtype}"
 
 
 def gaps(column: pl.Series) -> NDArray[np.bool_]:
@@ -220,7 +220,7 @@ class Data:
         """
         values = self._column(name).values
         if values is None:
-            raise DataError(f"{name} is text and has no numbers: use its codes and categories")
+            raise DataError(f"{name} is text and has no numbers: use a numeric variable, or `codes` and `categories`")
         return values
 
     def codes(self, name: str) -> Codes:
@@ -231,7 +231,7 @@ class Data:
         codes = self._column(name).codes
         if codes is None:
             raise DataError(
-                f'{name} is continuous and has no codes: pass kinds={{"{name}": "discrete"}} to make it discrete'
+                f'{name} is continuous and has no codes: pass `kinds={{"{name}": "discrete"}}` to make it discrete'
             )
         return codes
 
@@ -267,7 +267,7 @@ class Data:
         for name in names:
             self._column(name)
         if len(set(names)) < len(names):
-            raise DataError(f"a variable is named twice: {', '.join(names)}")
+            raise DataError(f"a variable is named twice in {', '.join(names)}: name each variable once")
         variables = tuple(self.variables[self.names.index(name)] for name in names)
         columns = {name: self._columns[name] for name in names}
         return replace(self, variables=variables, frame=self.frame.select(list(names)), _columns=columns)
@@ -323,7 +323,7 @@ def prepare(
             f"the table must be a polars.DataFrame, not {type(frame).__module__}.{type(frame).__qualname__}"
         )
     if missing not in {"error", "drop"}:
-        raise DataError(f'missing must be "error" or "drop", not {missing!r}')
+        raise DataError(f'`missing` must be "error" or "drop", not {missing!r}')
     if frame.width == 0 or frame.height == 0:
         raise DataError(
             f"the table has {frame.width} columns and {frame.height} rows: give one row per run, one column per "
@@ -359,13 +359,13 @@ def prepare(
 def _check_kinds(frame: pl.DataFrame, asked: Mapping[str, Kind]) -> None:
     for name, kind in asked.items():
         if name not in frame.columns:
-            raise DataError(f"kinds: {no_such_column(name, frame.columns)}")
+            raise DataError(f"`kinds`: {no_such_column(name, frame.columns)}")
         if kind not in get_args(Kind):
-            raise DataError(f'kinds: {name} must be "discrete" or "continuous", not {kind!r}')
+            raise DataError(f'`kinds`: the kind of {name} must be "discrete" or "continuous", not {kind!r}')
         if kind == "continuous" and is_text(frame[name].dtype):
-            raise DataError(f"kinds: {name} is text and cannot be continuous: convert it to numbers first")
+            raise DataError(f"`kinds`: {name} is text and cannot be continuous: convert it to numbers first")
         if column_fault(frame[name].dtype):
-            raise DataError(f"kinds: {name} cannot be a variable: it {column_fault(frame[name].dtype)}")
+            raise DataError(f"`kinds`: {name} cannot be a variable: it {column_fault(frame[name].dtype)}")
 
 
 def _unusable(frame: pl.DataFrame, asked: Mapping[str, Kind]) -> list[Exclusion]:
@@ -382,7 +382,7 @@ def _unusable(frame: pl.DataFrame, asked: Mapping[str, Kind]) -> list[Exclusion]
 
 
 def _out_of_range(column: pl.Series, absent: NDArray[np.bool_]) -> str:
-    """Return the fault of numbers whose squares and products overflow, or are all 0; else an empty text."""
+    """Return why numbers are unusable: squares and products overflow, or are all 0; else an empty text."""
     if not column.dtype.is_float():
         return ""
     values = np.abs(column.to_numpy().astype(np.float64)[~absent])
@@ -401,20 +401,20 @@ def _without_gaps(
     if not absent:
         return frame, np.zeros(0, np.int64)
     lacking = np.logical_or.reduce(list(absent.values()))
-    if missing == "error":
-        lacking_text = [
-            f"{name} ({int(one.sum())} of {frame.height} rows, first row {int(one.argmax())})"
-            for name, one in absent.items()
-        ]
-        rest = f'pass missing="drop" to analyse the {int((~lacking).sum())} complete rows, or leave the column out'
-        raise DataError(
-            f"values are missing, NaN or infinite: {first_of(lacking_text)} (rows are counted from 0); {rest}"
-        )
     if lacking.all():
         worst = max(absent, key=lambda name: int(absent[name].sum()))
         raise DataError(
             f"every row lacks a value, most often that of {worst} ({int(absent[worst].sum())} of {frame.height} "
             f"rows): leave {worst} out"
+        )
+    if missing == "error":
+        lacking_text = [
+            f"{name} ({int(one.sum())} of {frame.height} rows, first row {int(one.argmax())})"
+            for name, one in absent.items()
+        ]
+        rest = f'pass `missing="drop"` to analyse the {int((~lacking).sum())} complete rows, or leave the columns out'
+        raise DataError(
+            f"values are missing, NaN or infinite (rows are counted from 0): {first_of(lacking_text)}; {rest}"
         )
     return frame.filter(pl.Series(~lacking)), np.flatnonzero(lacking).astype(np.int64)
 

@@ -128,8 +128,8 @@ def learn_blocks(traces: Sequence[EventTrace], *, longest: int = 64, most: int =
     """
     if longest < 2 or most < 0:
         raise ValueError(
-            f"longest is {longest} and most is {most}: use 2 or more events for `longest`, and 0 or more blocks for "
-            "`most`"
+            f"`longest` is {longest} and `most` is {most}: use 2 or more events for `longest`, and 0 or more blocks "
+            "for `most`"
         )
     types, events = shared_ids(traces)
     end = np.array([-1], dtype=np.int32)
@@ -167,7 +167,7 @@ def _numbered(types: tuple[EventType, ...], dictionary: Iterable[Sequence[EventT
             if len(several) > 1:
                 raise DataError(
                     f"block {position} of the dictionary contains {event!r}, the name of several event types: give the "
-                    "EventType instead"
+                    "`EventType` instead"
                 )
         if len(block) > 1 and all(meant):
             blocks[tuple(number for (number,) in meant)] = None

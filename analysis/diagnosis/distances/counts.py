@@ -31,7 +31,7 @@ def normalize(distance: float) -> float:
         A negative distance or NaN.
     """
     if not distance >= 0:
-        raise ValueError(f"distance is {distance}: use a number of 0 or more")
+        raise ValueError(f"`distance` is {distance}: use a number of 0 or more")
     return 1.0 if math.isinf(distance) else distance / (1 + distance)
 
 
@@ -196,7 +196,7 @@ def occurrence_distance(
         A θ outside 0 … 1.
     """
     if not 0 <= theta <= 1:
-        raise ValueError(f"theta is {theta}: use a ratio from 0 to 1")
+        raise ValueError(f"`theta` is {theta}: use a ratio from 0 to 1")
     counts = count_types(reference, trace)
     differs = counts.ratios <= theta
     if not one_sided:

@@ -170,7 +170,7 @@ class TemporalDistance(EventDistance):
     _weights: Mapping[EventType, float]
 
     def script(self) -> EditScript:
-        """Return operations that cost `total`; this takes twice the distance's time, and memory linear in the traces.
+        """Return operations that cost `total`, in twice the distance's time and in memory linear in the events.
 
         Raises
         ------
@@ -179,8 +179,8 @@ class TemporalDistance(EventDistance):
         """
         if self._path is None:
             raise DataError(
-                'there is no edit script, because only single plugins were compared: omit per_plugin="only", or '
-                "compare trace.of(plugin)"
+                'there is no edit script, because only single plugins were compared: omit `per_plugin="only"`, or '
+                "compare `trace.of(plugin)` of both traces"
             )
         matches = best_matches(self._path)
         cells = self._path.cells
@@ -268,7 +268,7 @@ def temporal_distance(
     if variant not in get_args(Variant):
         raise ValueError(f"unknown variant {variant!r}: use {', '.join(get_args(Variant))}")
     if band is not None and band < 0:
-        raise ValueError(f"band is {band}: use a number of events, 0 or more")
+        raise ValueError(f"`band` is {band}: use a number of events, 0 or more")
     types, _ = shared_ids((reference, trace))
     weights = _weights(types, weight)
     each_tick = _move_cost(move_cost, weights, max(reference.duration, trace.duration, 1), reference.unit)
@@ -318,11 +318,11 @@ def _move_cost(
         least = Fraction(1) if lightest is None else weights[lightest]
         ticks = EQUAL_TIME_S * TICKS_A_SECOND[unit] if unit in TICKS_A_SECOND else Fraction(longest)
         return 2 * least / max(ticks, Fraction(1))
-    move_cost = _fraction(given, "move_cost")
+    move_cost = _fraction(given, "`move_cost`")
     if lightest is not None and move_cost > 2 * weights[lightest]:
         raise ValueError(
-            f"move_cost is {float(move_cost):g} per tick, more than twice the weight of {lightest.name}, "
-            f"{float(weights[lightest]):g}; deleting and inserting an event would always cost less than moving it. "
-            "Use a smaller move_cost or a larger weight."
+            f"`move_cost` is {float(move_cost):g} per tick, more than twice the weight of {lightest.name}, "
+            f"{float(weights[lightest]):g}; deleting and inserting such an event would always cost less than moving "
+            "it. Use a smaller `move_cost` or a larger weight."
         )
     return move_cost

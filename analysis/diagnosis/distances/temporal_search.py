@@ -130,7 +130,7 @@ class Cells:
         return costs
 
     def same_at_the_start(self) -> int:
-        """Return the number of first rows that match columns of the same index at no cost, as some best path does."""
+        """Return how many first rows match the columns of the same index at no cost; some best path does so too."""
         if not self.band[0] <= 0 <= self.band[1]:
             return 0
         both = np.arange(min(self.shape))
@@ -222,8 +222,8 @@ def _whole_costs(
     if move_cost and not whole[0]:
         raise DataError(
             f"a tick costs {float(move_cost):g} and an event weighs up to {float(max(weights)):g}; these differ too "
-            f"much for traces of {events:,} events over {span:,} ticks: use a larger move_cost or a coarser unit of "
-            "time"
+            f"much for traces of {events:,} events over {span:,} ticks: use a larger `move_cost` or a coarser unit "
+            "of time"
         )
     return unit, whole[0], whole[1:]
 
@@ -333,7 +333,7 @@ def _search_band(cells: Cells, band: int) -> CheapestPath:
 
 
 def _saved(cells: Cells) -> int:
-    """Return the maximum saving; both ends that match at no cost are not searched."""
+    """Return the maximum saving; the two ends, which match at no cost, are not searched."""
     inner, start, end = _inner(cells)
     saved = int(cells.reach[:start].sum()) + int(cells.reach[cells.shape[0] - end :].sum())
     return saved + (int(inner.saved()[-1]) if min(inner.shape) else 0)

@@ -69,7 +69,7 @@ class Kind(ABC):
 
     @property
     def is_fittable(self) -> bool:
-        """Whether `calibrate` can fit this kind: a dataclass whose field `strictness` multiplies its threshold."""
+        """Whether `calibrate` can fit this kind, which needs a dataclass with `strictness`, a factor of thresholds."""
         return is_dataclass(self) and any(field.name == "strictness" for field in fields(self))
 
 

@@ -156,6 +156,6 @@ def _shortest_of_references(comparison: Comparison) -> float:
 
 
 def _ended_early(comparison: Comparison) -> bool:
-    """Return whether a trace is shorter than every reference by a tenth, and by more than these differ."""
+    """Return whether a trace is shorter than every reference by more than a tenth, and by more than these differ."""
     lengths = [one.trace.duration for one in comparison.references]
     return comparison.observed.trace.duration < min(lengths) - max(_EARLY * min(lengths), max(lengths) - min(lengths))

@@ -126,7 +126,7 @@ def paces(comparison: Comparison) -> Contrasts | None:
 
 
 def shares(all_paces: Contrasts) -> Contrasts | None:
-    """Return slowdowns of types relative to a run's other types, because its machine may be slow; None if few types."""
+    """Return types' slowdowns relative to the run's other types, as the machine may be slow; None for too few."""
     waits = [place for place, one in enumerate(all_paces.measures) if one.is_wait]
     if len(waits) < _PEERS:
         return None
@@ -199,7 +199,7 @@ def _contrasts(blocks: Floats) -> Floats:
 
 @cache
 def _by_length() -> tuple[tuple[list[int], NDArray[np.intp], NDArray[np.intp]], ...]:
-    """Return, for each length, the indices of its stretches with the blocks inside and outside: (stretches, blocks)."""
+    """Return, for each length, its stretches and the blocks inside and outside each: shapes (stretches, blocks)."""
     groups = []
     for length in sorted({end - first for first, end in STRETCHES}):
         places = [place for place, (first, end) in enumerate(STRETCHES) if end - first == length]

@@ -164,8 +164,8 @@ def _require_one_run(log: ScannedLog, chosen: LogFormat, options: ReadOptions) -
         shown = "; ".join(f"{source}:{bad.number}: {bad.fault} ({bad.text[:60]!r})" for bad in first)
         raise DataError(
             f"{source}: {without_event:,} of {filled:,} lines contain no event, more than the allowed "
-            f"{options.most_bad:.0%}. {shown or 'These lines continue messages'}. Check the format, or allow more "
-            "lines without an event (most_bad)"
+            f"{options.most_bad:.0%}. {shown or 'These lines continue messages'}. Check the format, or set `most_bad` "
+            "to a larger share"
         )
     if not len(log.times):
         left_out = "it contains only comments or a header"
@@ -191,5 +191,5 @@ def _require_one_run(log: ScannedLog, chosen: LogFormat, options: ReadOptions) -
             why = "; a thread cannot have waited that long to write an event"
         raise DataError(
             f"{source}:{line}: time goes backwards by {delay:,} {log.unit}{why}. Perhaps the file contains two logs, or"
-            f" the clock was set. To sort late events anyway, allow the delay (most_late: {reading.largest_delay})"
+            f" the clock was set. To sort late events anyway, set `most_late` to {reading.largest_delay} or more"
         )

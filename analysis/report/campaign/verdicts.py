@@ -155,7 +155,7 @@ def result_section(content: ReportContent, found: Sequence[ConfigurationResult])
 
 
 def verdict_legend(verdicts: Iterable[VerdictName], *more: Html) -> Html:
-    """Return a legend with the meaning of each verdict, in this order, and further entries."""
+    """Return a legend with the meaning of each verdict, in the given order, and further entries."""
     entries = [tag("li", badge(verdict), f" {VERDICT_MEANINGS[verdict]}") for verdict in verdicts]
     return tag("ul", entries, *more, class_="legend")
 
@@ -288,8 +288,8 @@ def result_sentence(result: ConfigurationResult) -> str:
     if outer == "perturbed":
         return "Its runs cannot be compared with the reference runs interval by interval."
     if inner != "perturbed":
-        return "Its software metrics do not correlate with other metrics as they do if fewer metrics are collected."
-    return "Within its runs, hardware metrics do not move together as they do in the original program."
+        return "Its software metrics correlate with other metrics differently from when fewer metrics are collected."
+    return "Within its runs, hardware metrics move together differently than in the original program."
 
 
 def advice(result: ConfigurationResult, content: ReportContent) -> tuple[str, ...]:

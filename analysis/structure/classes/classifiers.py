@@ -125,7 +125,7 @@ def class_letter(number: int) -> str:
 
 @dataclass(frozen=True)
 class Quantiles:
-    """Request for bands of one metric with equal numbers of elements.
+    """Request to divide one metric into bands with equal numbers of elements.
 
     Attributes
     ----------
@@ -138,7 +138,7 @@ class Quantiles:
 
 @dataclass(frozen=True)
 class Ranges:
-    """Request for equally wide bands of one metric, or of addresses (such as a disk's cylinders).
+    """Request to divide one metric, or addresses (such as a disk's cylinders), into bands of equal width.
 
     Attributes
     ----------
@@ -225,7 +225,7 @@ class GivenClasses(Classes):
         if self.others is None:
             raise DataError(
                 f"element {position}, {element!r}, has no class in the given map: add the element to the "
-                "map, or give a function"
+                "map, or give a function instead"
             )
         return tuple(self.numbers)[self.others]
 
@@ -301,13 +301,13 @@ class BandClasses(Classes):
         return band_names(self.edges, self.metric)
 
     def assign(self, values: ArrayLike) -> NDArray[np.int32]:
-        """Return the band of each value, of shape (n,) or (n, 1)."""
+        """Return the band of each value: shape (n,); the values have the shape (n,) or (n, 1)."""
         column = metric_rows(values, (self.metric,))[:, 0]
         return np.searchsorted(self.edges, column, "right").astype(np.int32)
 
 
 def quantile_bands(values: FloatArray, count: int, metric: str, per: str | None = None) -> BandClasses:
-    """Return bands that contain equal numbers of the values, shape (n,)."""
+    """Return bands that contain equal numbers of the values, which have the shape (n,)."""
     check_count(count, "quantiles")
     edges = np.quantile(values, np.arange(1, count) / count)
     below, first = np.unique(np.searchsorted(np.sort(values), edges), return_index=True)
@@ -322,7 +322,7 @@ def range_bands(values: FloatArray, request: Ranges, metric: str, per: str | Non
     if low == high and request.low is None and request.high is None:
         return BandClasses(np.zeros(0), metric, per)
     if not low < high:
-        raise DataError(f"the range from {low:g} to {high:g} is empty: give a lower bound below the upper bound")
+        raise DataError(f"the range from {low:g} to {high:g} is empty: give a `low` below `high`")
     return BandClasses(np.linspace(low, high, request.count + 1)[1:-1], metric, per)
 
 
@@ -337,13 +337,15 @@ def metric_rows(values: ArrayLike, metrics: Sequence[str]) -> FloatArray:
     try:
         rows = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise DataError(f"values are not numbers ({error}): give float values of shape (n,) or (n, metrics)") from error
+        raise DataError(
+            f"the values are not numbers ({error}): give floats of the shape (n,) or (n, metrics)"
+        ) from error
     if rows.ndim not in (1, 2):
-        raise DataError(f"values have the shape {rows.shape}: give values of the shape (n,) or (n, metrics)")
+        raise DataError(f"the values have the shape {rows.shape}: give values of the shape (n,) or (n, metrics)")
     rows = rows.reshape(len(rows), -1 if rows.size else len(metrics))
     if rows.shape[1] != len(metrics):
         raise DataError(
-            f"values have {counted(rows.shape[1], 'column')}, but the classes need {len(metrics)} "
+            f"the values have {counted(rows.shape[1], 'column')}, but the classes need {len(metrics)} "
             f"({', '.join(metrics)}): give one column for each of these metrics"
         )
     wrong = np.argwhere(~(np.abs(rows) <= _LARGEST))
@@ -351,7 +353,7 @@ def metric_rows(values: ArrayLike, metrics: Sequence[str]) -> FloatArray:
         row, column = (int(index) for index in wrong[0])
         more = f" (further unusable values: {len(wrong) - 1})" if len(wrong) > 1 else ""
         raise DataError(
-            f"{metrics[column]} of element {row} is {rows[row, column]}{more}: drop the element, or replace the "
-            "value, before classification"
+            f"{metrics[column]} of element {row} is {rows[row, column]}{more}: use finite values, from {-_LARGEST:g} "
+            f"to {_LARGEST:g}; drop the element, or replace the value"
         )
     return rows

@@ -73,7 +73,10 @@ def default_metrics(trace: Trace, per: str | None) -> tuple[str, ...]:
         names = tuple(name for name in trace.names(*kinds) if name != per)
         if names:
             return names
-    raise DataError(f"the trace has no metric{f' except {per}' if per else ''}: record metrics to classify intervals")
+    raise DataError(
+        f"the trace has no metric by which to classify intervals{f', except the divisor {per}' if per else ''}: record "
+        "more metrics"
+    )
 
 
 def rates_of(trace: Trace, metrics: Sequence[str], per: str | None) -> Rates:
@@ -87,7 +90,7 @@ def rates_of(trace: Trace, metrics: Sequence[str], per: str | None) -> Rates:
     work = _work(trace, per)
     usual = float(np.median(work))
     if usual <= 0:
-        raise DataError(f"`per` is {per!r}, which is 0 in most intervals: give another counter, or None for no rates")
+        raise DataError(f"`per` is {per!r}, which is 0 in most intervals: give another counter, or `None` for no rates")
     # An interval without instructions, in which the program waited, has no events either, and gets rates of 0.
     rates = np.where(counters, values / np.maximum(work, 1)[:, None], values)
     return Rates(tuple(metrics), per, rates, work >= _SHORT * usual, np.where(whole, 1 / usual, 0.0))
@@ -104,7 +107,7 @@ def _work(trace: Trace, per: str) -> FloatArray:
     work = trace[per].astype(np.float64)
     _refuse_missing(work[:, None], (per,))
     if not _is_counter(trace, per):
-        raise DataError(f"`per` is {per!r}, which is not a counter: give a counter, `{TIME}`, or None for no rates")
+        raise DataError(f"`per` is {per!r}, which is not a counter: give a counter, `{TIME}`, or `None` for no rates")
     return work
 
 
@@ -140,7 +143,7 @@ class Elements:
 def read_elements(source: Source, *, metrics: Sequence[str] | None, per: str | None) -> Elements:
     """Read a run's elements; an array has the shape (n,) or (n, metrics)."""
     if isinstance(metrics, str):
-        raise DataError(f"metrics is {metrics!r}: give a list of names, as in [{metrics!r}]")
+        raise DataError(f"`metrics` is {metrics!r}: give a list of names, as in `[{metrics!r}]`")
     if isinstance(source, Trace):
         return _of_trace(source, metrics, per)
     array = _as_array(source)
@@ -149,7 +152,7 @@ def read_elements(source: Source, *, metrics: Sequence[str] | None, per: str | N
             such = f" (such as {array[0]!r})" if array else ""
             raise DataError(
                 f"elements that are not numbers{such} cannot be classified by {', '.join(metrics)}: give numbers, or "
-                "classify without metrics"
+                "omit `metrics`"
             )
         return Elements(array, None, are_accesses=True)
     columns = ["value"] if array.ndim < 2 else [f"metric {column}" for column in range(array.shape[-1])]
@@ -191,7 +194,9 @@ def _as_array(source: ArrayLike | Iterable[Any]) -> NDArray[Any] | list[Any]:
     if all(isinstance(item, (list, np.ndarray)) for item in items):
         widths = sorted({len(item) for item in items})
         if len(widths) > 1:
-            raise DataError(f"rows have {widths[0]} to {widths[-1]} values: give the same number of values in each row")
+            raise DataError(
+                f"the rows have {widths[0]} to {widths[-1]} values: give the same number of values in each row"
+            )
         return np.array(items, dtype=np.float64)
     return items
 
@@ -232,8 +237,8 @@ def _classify_by_known_elements(classes: GivenClasses, known: Mapping[Any, Any],
     met = np.array([item in known for item in elements.items], bool)
     if len(met) and not met.any():
         raise DataError(
-            f"none of the {len(met):,} elements (for example {elements.items[0]!r}) has a class: classify elements of "
-            "the same kind as in the first run"
+            f"none of the {len(met):,} elements (for example {elements.items[0]!r}) has one of the given classes: "
+            "classify elements of the same kind as those for which the classes were found"
         )
     labels = np.full(len(elements), len(classes), np.int64)
     labels[met] = classes.assign(item for item, is_known in zip(elements.items, met.tolist(), strict=True) if is_known)
@@ -276,8 +281,8 @@ def _requested_count(request: ClassesRequest) -> int | None:
         return None
     if not isinstance(request, (int, np.integer)):
         raise TypeError(
-            f"classes is {request!r}: use a number, Quantiles, Ranges, MostUsed, a map, or the classes of another "
-            "sequence"
+            f"`classes` is {request!r}: use an integer, Quantiles, Ranges, MostUsed, a mapping, a function, or the "
+            "classes of another sequence"
         )
     check_count(int(request), "classes")
     return int(request)
@@ -288,7 +293,7 @@ def _find_bands(elements: Elements, request: Quantiles | Ranges) -> BandClasses:
     rates = _require_numbers(elements, kind.lower())
     if len(rates.metrics) != 1:
         raise DataError(
-            f"{kind} classify by one metric, not {len(rates.metrics)}: name one metric, or give a number of classes"
+            f"{kind} classify by one metric, not {len(rates.metrics)}: give one metric, or set `classes` to a number"
         )
     if isinstance(request, Quantiles):
         return quantile_bands(rates.values[:, 0], request.count, rates.metrics[0], rates.per)
@@ -298,7 +303,8 @@ def _find_bands(elements: Elements, request: Quantiles | Ranges) -> BandClasses:
 def _require_numbers(elements: Elements, what: str) -> Rates:
     if elements.rates is None:
         raise DataError(
-            f"{what} need numbers, but elements such as {elements.items[0]!r} are not numbers: use a map or MostUsed"
+            f"{what} need numbers, but elements such as {elements.items[0]!r} are not numbers: use a mapping, "
+            "a function or MostUsed"
         )
     return elements.rates
 

@@ -110,7 +110,7 @@ _WINDOWS = 9
 
 @dataclass(frozen=True, eq=False)
 class Clusters:
-    """Clusters of values on one scale, which are the classes."""
+    """Classes, as clusters of values on one scale."""
 
     centres: FloatArray  # (k, metrics): One row for each class
     axes: FloatArray  # (metrics, metrics): One column for each axis; the same for all classes

@@ -161,10 +161,10 @@ class Null:
 
     def __post_init__(self) -> None:
         if not 0 < self.level < 1:
-            raise ValueError(f"level is {self.level}: use a probability between 0 and 1")
+            raise ValueError(f"`level` is {self.level}: use a probability above 0 and below 1")
         if self.rank < 1:
             needed = math.ceil(1 / self.level - 1 - 1e-9)
-            raise ValueError(f"{self.shuffles} shuffles are too few for level {self.level}: use {needed} or more")
+            raise ValueError(f"{self.shuffles} shuffles are too few for `level` {self.level}: use {needed} or more")
 
     @property
     def rank(self) -> int:
@@ -297,7 +297,7 @@ class _NullSearch:
         return [self._window(start, length) for start, length in zip(np.minimum(starts, latest), ordered, strict=True)]
 
     def improve(self, words: Sequence[Codes]) -> list[Codes]:
-        """Choose each word again, given all other words unchanged."""
+        """Choose each word again, with all other words unchanged."""
         known = self._costs(words)
         return [self._best([word, *self._windows(len(word))], known, number) for number, word in enumerate(words)]
 

@@ -163,7 +163,7 @@ class SegmentCosts:
         return cls(*(np.ascontiguousarray(costs[:, :reached]) for costs in (least, numbers[which], second)))
 
     def beside(self, other: SegmentCosts) -> SegmentCosts:
-        """Return the minimum of both costs for each segment, without the words."""
+        """Return the smaller of the two costs of each segment, without the words' numbers."""
         narrow, wide = sorted((self.least, other.least), key=lambda costs: costs.shape[1])
         costs = wide.copy()
         np.minimum(costs[:, : narrow.shape[1]], narrow, out=costs[:, : narrow.shape[1]])

@@ -89,7 +89,7 @@ def has_equal_neighbours(codes: NDArray[np.int32]) -> bool:
 
 
 def _weights(shares: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return weights w with w_c (1 − w_c) proportional to the shares, with which `SymbolCode`'s chain visits symbols.
+    """Return weights w with w_c (1 − w_c) proportional to the shares of visits that `SymbolCode`'s chain makes.
 
     The chain is reversible, w_b (1 − w_b) · w_c / (1 − w_b) = w_b · w_c, so its stationary shares are w (1 − w). Each w
     solves w (1 − w) = s · share: it is the smaller root or, for the most frequent symbol if necessary, the larger root.
@@ -292,12 +292,12 @@ def description_length(sequence: AnySequence, model: Decomposition | Iterable[An
         return shortest_decomposition(encode(sequence, model))[1]
     given = encode(sequence)
     if given.decode(given.codes) != model.sequence.decode(model.sequence.codes):
-        raise ValueError("the decomposition belongs to a different sequence: decompose this sequence")
+        raise ValueError("`model` is a decomposition of a different sequence: decompose `sequence`")
     return encoded_length(model, SymbolCode.of(model.sequence))
 
 
 def encoded_length(found: Decomposition, code: SymbolCode, counts: Counts | None = None) -> DescriptionLength:
-    """Return the description length of a decomposition; `counts` are its choices if they are already counted."""
+    """Return the description length of a decomposition; give `counts` to save counting its choices again."""
     encoded = found.sequence
     literal_bits = code.literal_bits(encoded.codes)
     in_stretch = np.repeat(found.words < 0, found.lengths)
@@ -323,7 +323,7 @@ def dictionary_bits(words: Iterable[NDArray[np.int32]], code: SymbolCode, *, mor
 def words_bits(
     codes: NDArray[np.integer], lengths: NDArray[np.int64], code: SymbolCode, *, neighbours_differ: bool = True
 ) -> NDArray[np.float64]:
-    """Return the bits of each of several concatenated words; `neighbours_differ` tells whether neighbours differ."""
+    """Return the bits of each of several concatenated words; with `neighbours_differ`, no symbol may follow itself."""
     starts = np.cumsum(lengths) - lengths
     literal_bits = code.literal_bits(codes, starts, neighbours_differ=neighbours_differ)
     _, digits = np.frexp(lengths)

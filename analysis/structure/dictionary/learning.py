@@ -155,7 +155,7 @@ def learn_dictionary(
     if method not in ("description_length", "monotone"):
         raise ValueError(f'unknown method {method!r}: use "description_length" or "monotone"')
     if not 2 <= longest <= LONGEST:
-        raise ValueError(f"longest is {longest}: use 2 to {LONGEST} symbols")
+        raise ValueError(f"`longest` is {longest}: use 2 to {LONGEST} symbols")
     chosen = null or Null(seed=seed)
     if method == "monotone":
         return learn_monotone(

@@ -75,7 +75,7 @@ class Kernel:
 
 
 def kernel(distances: ArrayLike, power: float = 1.0, *, smallest: bool = False) -> Kernel:
-    """Find the subset of segments whose least distant member is most distant, exactly within the bounds in the notes.
+    """Find the subset of segments in which even the least distant member is most distant; for exactness, see the notes.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def kernel(distances: ArrayLike, power: float = 1.0, *, smallest: bool = False) 
     """
     matrix = _checked(distances)
     if not (power > 0 and math.isfinite(power)):
-        raise ValueError(f"power is {power}: use a finite number above 0")
+        raise ValueError(f"`power` is {power}: use a finite number above 0")
     if not len(matrix):
         return Kernel(np.empty(0, np.int64), 0.0, np.empty(0, np.int64), np.empty(0), np.empty(0, np.int64))
     powers, exponent, rounding = _whole_powers(matrix, power)
@@ -264,9 +264,9 @@ def alternate(
     A dictionary is a set and depends only on the dictionary before it, so a recurring dictionary closes a cycle.
     """
     if most_rounds < 1:
-        raise ValueError(f"most_rounds is {most_rounds}: use 1 or more")
+        raise ValueError(f"`most_rounds` is {most_rounds}: use 1 or more")
     if longest < 1:
-        raise ValueError(f"longest is {longest}: use 1 symbol or more")
+        raise ValueError(f"`longest` is {longest}: use 1 symbol or more")
     code = SymbolCode.of(encoded)
     segments, seen, described = _segments(encoded, start.cuts), list[tuple[_Codes, ...]](), list[_Description]()
     stopped = f"limit of {most_rounds} rounds"
@@ -299,8 +299,8 @@ def _kernel_words(segments: list[_Codes], power: float, *, literal: bool) -> tup
     compared = segments if literal else list(dict.fromkeys(segments))
     if len(compared) > _MOST_SEGMENTS:
         raise DataError(
-            f"{len(compared):,} different segments exceed the limit of {_MOST_SEGMENTS:,} for comparing all pairs: use "
-            'method="description_length", or a shorter sequence'
+            f"all pairs of at most {_MOST_SEGMENTS:,} segments can be compared, but there are {len(compared):,}: "
+            'call `learn_dictionary` with `method="description_length"`, or use a shorter sequence'
         )
     members = kernel(indel_distances(compared), power).members
     return tuple(sorted({compared[member] for member in members.tolist()}))
@@ -321,7 +321,7 @@ def _drop_unused_words(found: Decomposition) -> Decomposition:
 
 
 def _shortest_description(found: Decomposition, code: SymbolCode) -> _Description:
-    """Return the shortest description over words of a decomposition, or without words."""
+    """Return the shortest description that is found with words of a decomposition, or without words."""
     without_words = shortest_decomposition(replace(found.sequence, words=()), code=code)
     best = found, encoded_length(found, code)
     while True:

@@ -88,7 +88,7 @@ class _PmuInfo(ctypes.Structure):
 
 
 def find_by_libpfm(name: str) -> PerfEvent:
-    """Return the event of a libpfm4 name, `PMU::EVENT:UMASK:MODIFIER=VALUE`; by default, it counts in user space.
+    """Return the event with a libpfm4 name, `PMU::EVENT:UMASK:MODIFIER=VALUE`; by default, it counts in user space.
 
     The environment variables LIBPFM_FORCE_PMU and LIBPFM_ENCODE_INACTIVE make libpfm4 assume a different processor,
     whose tables can then be read on this host.
@@ -228,7 +228,7 @@ def event(name: str, root: Path = Path("/")) -> Event | None:
 
 
 def refusal(name: str, root: Path = Path("/")) -> str | None:
-    """Return why perf_event has no such event here, or None if it has; only a trial shows whether it can be counted."""
+    """Return why perf_event has no event for a metric here, or None if it has one; only a trial shows if it counts."""
     try:
         describe(name, root)
     except UnperturbedError as error:

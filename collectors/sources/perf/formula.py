@@ -229,7 +229,7 @@ def _cpus(root: Path, name: str) -> float | None:
 
 
 def _topology(root: Path, *names: str) -> float | None:
-    """Count the distinct values of processors' topology files, such as cores or packages; None if there are none."""
+    """Count the distinct values in the processors' topology files (cores or packages); None without such files."""
     places = set()
     for cpu in (root / _CPUS).glob("cpu[0-9]*"):
         files = [cpu / "topology" / name for name in names]

@@ -41,7 +41,7 @@ _FIT = (
 class Host:
     """Properties of this host that explain the kernel's refusals."""
 
-    core_pmus: tuple[str, ...]  # Names of the PMUs of the processor's cores
+    core_pmus: tuple[str, ...]  # Names of the core PMUs
     paranoid: str  # The level in perf_event_paranoid; empty if there is no such file
 
     @classmethod
@@ -64,7 +64,7 @@ class Host:
         return f"the kernel refuses this event: {answer.reason}"
 
     def forbidden(self) -> str:
-        """Return what forbids counting, and the command that allows it."""
+        """Return what forbids counting and, if there is one, the command that allows it."""
         level = self.paranoid
         if level.removeprefix("-").isdigit() and int(level) <= 1:
             why = "a container's seccomp profile or a security module forbids it"
@@ -131,7 +131,7 @@ class KernelSurvey:
 
 @lru_cache(maxsize=1)
 def survey_kernel(trials: Trials) -> KernelSurvey:
-    """Try every event of this host with the kernel, once for each `Trials`."""
+    """Try every event of this host with the kernel; keep the answers for the next call with the same `Trials`."""
     host = Host.read(trials.root)
     events = dict(_named_events(trials.root))
     points: tuple[str, ...] = ()

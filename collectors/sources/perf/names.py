@@ -259,7 +259,9 @@ def _described(pmu: Pmu, terms: str) -> PerfEvent:
 
 def _in_mode(event: PerfEvent, modifier: str, name: str) -> PerfEvent:
     if modifier not in ("u", "k", "uk", "ku"):
-        raise SpecError(f"{name}: unsupported modifier {modifier!r}; :u counts user space, :k the kernel, :uk both")
+        raise SpecError(
+            f"{name}: unsupported modifier {modifier!r}; `:u` counts user space, `:k` the kernel, `:uk` both"
+        )
     place = {"u": "in user space", "k": "in the kernel"}.get(modifier, "in user space and in the kernel")
     code = replace(event.code, user="u" in modifier, kernel="k" in modifier)
     return replace(event, code=code, meaning=f"{event.meaning}, {place}")

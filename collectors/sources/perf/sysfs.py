@@ -40,7 +40,7 @@ class Pmu:
 
     @property
     def core(self) -> bool:
-        """Return whether the PMU belongs to the processor's cores: its name is `cpu` or it lists its cores."""
+        """Return whether this is a core PMU: its name is `cpu`, or the kernel lists its cores."""
         return self.name == "cpu" or (self.folder / "cpus").exists()
 
     @property
@@ -83,7 +83,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def pmus(root: Path = Path("/")) -> dict[str, Pmu]:
-    """Return the PMUs of the host by name, those of the cores first."""
+    """Return the PMUs of the host by name, the core PMUs first."""
     found = [
         Pmu(folder.name, int((folder / "type").read_text()), folder)
         for folder in _files(root / _DEVICES)
@@ -93,7 +93,7 @@ def pmus(root: Path = Path("/")) -> dict[str, Pmu]:
 
 
 def own_core(root: Path = Path("/")) -> Pmu | None:
-    """Return the PMU of the kind of core that this process is confined to; None if it is not confined to one kind."""
+    """Return the core PMU of the kind of core that this process is confined to; None if not confined to one kind."""
     kinds = _kinds(root)
     if len(kinds) < 2:
         return None
@@ -112,7 +112,7 @@ def confinement(root: Path = Path("/")) -> str:
     file, named = first.folder / "cpus", ", ".join(pmu.name for pmu in kinds)
     chosen = file.read_text().strip() if file.exists() else "CPUS"
     hybrid = f"this processor is hybrid, and an event counts on only one kind of core ({named})"
-    return f"{hybrid}: confine the campaign to one kind of core with taskset -c {chosen}"
+    return f"{hybrid}; confine the campaign to one kind of core with taskset -c {chosen}"
 
 
 def _kinds(root: Path) -> list[Pmu]:
@@ -137,7 +137,7 @@ def encode(pmu: Pmu, terms: str) -> tuple[int, int, int]:
     configs = dict.fromkeys(_CONFIGS, 0)
     for key, value in pairs:
         if value == "?" and key not in given:
-            raise SpecError(f"this event of {pmu.name} needs a number for {key}: write {pmu.name}/{terms},{key}=N/")
+            raise SpecError(f"this event of {pmu.name} needs a number for `{key}`: write `{pmu.name}/{terms},{key}=N/`")
         number = int(given[key], 0)
         if key in pmu.formats:
             field, bits = _scatter(pmu, key, number)
@@ -147,9 +147,8 @@ def encode(pmu: Pmu, terms: str) -> tuple[int, int, int]:
             raise SpecError(
                 f"PMU {pmu.name} has no term {key!r}; it has these terms: {', '.join(sorted(pmu.formats)) or 'none'}"
             )
-        if field not in configs or bits >> 64:
-            width = pmu.formats.get(key, "64 bits")
-            raise SpecError(f"{pmu.name}: {key}={number:#x} is too large for its field, {width}")
+        if bits >> 64:
+            raise SpecError(f"{pmu.name}: {key}={number:#x} is too large for its field, 64 bits")
         configs[field] |= bits
     return configs["config"], configs["config1"], configs["config2"]
 
@@ -166,7 +165,7 @@ def _pairs(pmu: Pmu, terms: str) -> Iterator[tuple[str, str]]:
             continue
         match = _TERM.fullmatch(text)
         if match is None:
-            raise SpecError(f"{pmu.name}: {text!r} is not a term; write terms as name=0x1f, separated by commas")
+            raise SpecError(f"{pmu.name}: {text!r} is not a term; write terms as `name=0x1f`, separated by commas")
         key, value = match.groups()
         if value is None and key in pmu.events:
             for term in filter(None, pmu.events[key].split(",")):
@@ -190,7 +189,7 @@ def _number(value: str | None) -> str:
 def _scatter(pmu: Pmu, term: str, number: int) -> tuple[str, int]:
     """Distribute a number's bits over the ranges of a term's format; return the config field's name and the bits."""
     match = _FORMAT.fullmatch(pmu.formats[term])
-    if match is None:
+    if match is None or match[1] not in _CONFIGS:
         raise SpecError(f"{pmu.name}: the format of {term!r} is {pmu.formats[term]!r}, which is not supported")
     bits = 0
     left = number
@@ -264,7 +263,7 @@ def topdown_absence(name: str, root: Path = Path("/")) -> HostError | None:
         return None
     cores = [pmu.name for pmu in pmus(root).values() if pmu.core]
     if not cores:
-        return HostError("this host has no topdown events: it has no PMU of the processor's cores")
+        return HostError("this host has no topdown events: it has no core PMU")
     several = len(cores) > 1
     whose = f"the PMU{'s' if several else ''} {' and '.join(cores)} of this processor {'have' if several else 'has'}"
     if any(_has_slots(pmu) for pmu in pmus(root).values()):

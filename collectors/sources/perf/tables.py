@@ -133,7 +133,7 @@ def _without_unit(meaning: str) -> tuple[str, str]:
 
 
 def _event(name: str, encoding: str) -> Iterator[TableEvent]:
-    """Yield the event with an encoding; nothing for aliases of other events, which have no encoding."""
+    """Yield the event if it has an encoding; aliases of other events have none."""
     if found := _ENCODED.fullmatch(encoding.strip()):
         terms = tuple(term for term in found["terms"].split(",") if term and not term.startswith(_NOT_ENCODING))
         if all("=" in term for term in terms) and terms:

@@ -71,12 +71,12 @@ class _Untranslated(Exception):  # noqa: N818  never leaves this module
 
 
 def translate(asked: str, tables: PerfTables, root: Path = Path("/")) -> Translated:
-    """Translate a metric; replace everything that depends on the host (`#smt_on`, encodings of events) by its value.
+    """Translate a metric; replace what depends on the host (`#smt_on`, encodings of events) with its value here.
 
     `asked`: The metric's name; `PMU/NAME/` on a hybrid processor if several kinds of core have a metric of that name.
     """
     if tables.problem:
-        raise SpecError(f"unknown perf metric {asked}: {tables.problem}")
+        raise SpecError(f"cannot look up perf metric {asked}: {tables.problem}")
     metric = _chosen(asked, tables, root)
     try:
         tree = _Translation(tables, metric.pmu, root).of(parse_formula(metric.formula), (metric.name,))
@@ -105,7 +105,7 @@ def _chosen(asked: str, tables: PerfTables, root: Path) -> PerfMetric:
 
 
 class _Translation:
-    """Translator that replaces names by numbers or by a spec's events, and evaluates constant parts."""
+    """Translator that replaces names with numbers or with a spec's events, and evaluates constant parts."""
 
     def __init__(self, tables: PerfTables, pmu: str, root: Path) -> None:
         self._tables = tables
@@ -154,15 +154,17 @@ class _Translation:
 
     def _name(self, text: str, within: tuple[str, ...]) -> Node:
         if text == "NaN":
-            raise _Untranslated("perf defines no value (NaN) for this host")
+            raise _Untranslated("its formula contains NaN: perf gives it no value on this host")
         alike = (metric for metric in self._tables.named(text) if metric.name == text)
         metric = next((metric for metric in alike if metric.pmu in (self._pmu, "")), None)
         if metric is None:
             if text not in self._found:
                 self._found[text] = self._event_of_spec(text)
             return Name(self._found[text])
-        if metric.name in within or len(within) > _DEEPEST:
+        if metric.name in within:
             raise _Untranslated(f"its formula refers to itself: {' → '.join((*within, metric.name))}")
+        if len(within) > _DEEPEST:
+            raise _Untranslated(f"its formula refers to a chain of more than {_DEEPEST} other metrics")
         return self.of(parse_formula(metric.formula), (*within, metric.name))
 
     def _event_of_spec(self, text: str) -> str:
@@ -215,7 +217,7 @@ class _Translation:
         if pmu:
             return f"{PREFIX}{pmu}/{','.join(given)}/{mode}"
         if not any(unit.core for unit in units.values()):
-            raise _Untranslated(f"its formula needs {first}, but this host has no PMU of the processor's cores")
+            raise _Untranslated(f"its formula needs {first}, but this host has no core PMU")
         raise _Untranslated(f"its formula needs {first}, which is not in perf's event tables for this processor")
 
     def _in_tables(self, name: str, pmu: str) -> TableEvent | None:
@@ -278,7 +280,7 @@ def _written(node: Node, least: int) -> str:
 
 
 def _condition(node: Node) -> str:
-    """Return the text of a condition: a comparison, or a test for not being zero."""
+    """Return the text of a condition: a comparison, or a test that a value is not 0."""
     if isinstance(node, Binary) and node.sign in "<>":
         return f"{_written(node.left, 2)} {node.sign} {_written(node.right, 2)}"
     return f"{_written(node, 2)} != 0"

@@ -34,15 +34,16 @@ class Command:
         add(
             "--on",
             metavar="METRICS",
-            help="comma-separated metrics to align on (default: `align_on` of the spec if both runs belong to one "
-            "campaign, else IPC, or all hardware metrics if there is no IPC)",
+            help="comma-separated metrics to align on (default: `align_on` of the spec if both runs belong to the same "
+            "campaign and its spec sets this key, else IPC, or all hardware metrics if there is no IPC)",
         )
         add(
             "--method",
             choices=("dtw", "milestones", "paper"),
             default="dtw",
             help="dtw (default): dynamic time warping; milestones: interpolation between the anchor's milestones; "
-            "paper: dynamic time warping as in the paper, without penalty, guide, repair or even pace",
+            "paper: dynamic time warping as in the paper, without this tool's additions (penalty, guide, repair, even "
+            "pace)",
         )
         add(
             "--anchor",
@@ -53,13 +54,14 @@ class Command:
             "--anchors",
             type=int,
             metavar="N",
-            help="use at most N milestones of --anchor, preferably in flat stretches of the runs (default: all)",
+            help="use at most N milestones of --anchor, preferably where the runs share only noise (default: all)",
         )
         add(
             "--penalty",
             type=float,
             metavar="P",
-            help="cost of a non-diagonal step (default: 5 times the median distance of freely aligned intervals)",
+            help="cost of a non-diagonal step (default: 5 times the median distance between intervals aligned "
+            "without penalty)",
         )
         add(
             "--region",
@@ -109,7 +111,7 @@ class Command:
 
 
 def _named_by_spec(a: Trace, b: Trace, arguments: argparse.Namespace) -> tuple[str, ...] | None:
-    """Return the `align_on` metrics that both runs have, if both are of one campaign whose spec sets `align_on`."""
+    """Return the spec's `align_on` metrics that both runs have; None unless both are of one campaign that sets it."""
     import yaml
 
     from unperturbed.harness.results.recorded import recorded_campaign
@@ -131,11 +133,11 @@ def _refuse(arguments: argparse.Namespace) -> None:
     if arguments.method == "paper" and arguments.penalty is not None:
         raise SpecError("--penalty cannot be used with --method paper: the paper's method has no penalty")
     if arguments.penalty is not None and not 0 <= arguments.penalty < float("inf"):
-        raise SpecError(f"--penalty {arguments.penalty:g}: give a number, 0 or more")
+        raise SpecError(f"--penalty {arguments.penalty:g}: give a finite number, 0 or more")
     if arguments.anchors is not None and not arguments.anchor:
-        raise SpecError("--anchors has no effect without --anchor: give --anchor too")
+        raise SpecError("--anchors needs --anchor: give --anchor COUNTER too")
     if arguments.anchors is not None and arguments.anchors < 0:
-        raise SpecError(f"--anchors {arguments.anchors}: give a number, 0 or more")
+        raise SpecError(f"--anchors {arguments.anchors}: give a whole number, 0 or more")
     if arguments.html:
         require_writable_path(arguments.html)
 
@@ -190,7 +192,7 @@ def _show(alignment: Alignment) -> None:
 
 
 def _sparkline(series: ArrayLike, low: float, high: float, width: int) -> str:
-    """Return a series as a line of bars; each bar is the mean of an equal share of the intervals."""
+    """Return a series as a line of bars; each bar shows the mean of an equal share of the intervals."""
     import numpy as np
 
     values = np.asarray(series, np.float64)

@@ -62,8 +62,8 @@ class Command:
             "--method",
             choices=("runs", "paper"),
             default="runs",
-            help="runs (default): judge by the variation between runs; paper: judge by the paper's rule (perturbed if "
-            "further from the baseline than any baseline run) without rewriting the report",
+            help="runs (default): judge by the variation between runs; paper: judge by the paper's rule (a correlation "
+            "is perturbed if it deviates more than in any baseline run) without rewriting the report",
         )
         add(
             "--across", action="store_true", help="also compare each metric with every other metric across aligned runs"
@@ -76,7 +76,7 @@ class Command:
         add("--json", action="store_true", help="print the verdicts as JSON instead of a table")
 
     def run(self, arguments: argparse.Namespace) -> int:
-        """Judge the campaign; return 1 if runs failed, 4 if a verdict reaches `--fail-on`, else 0."""
+        """Judge the campaign; return 1 if runs failed or are missing, 4 if a verdict reaches `--fail-on`, else 0."""
         from unperturbed.harness.cli.verdicts import show_judgement
         from unperturbed.harness.results.recorded import recorded_campaign
 
@@ -115,7 +115,8 @@ def _check_nodes(folder: Path, arguments: argparse.Namespace) -> int:
 
     if arguments.without or arguments.across or arguments.method != "runs":
         raise SpecError(
-            "--without, --across and --method paper work only on one node's part: check a part, such as "
+            "this campaign ran on nodes, and --without, --across and --method paper work only on one node's part: "
+            "check a part, such as "
             f"{folder / 'nodes' / '01'}"
         )
     warm_once("alignment")

@@ -43,7 +43,7 @@ class Command:
         add_program_options(parser, comparing=True)
 
     def run(self, arguments: argparse.Namespace) -> int:
-        """Run and compare both commands; return 4 if the second command's metrics are perturbed."""
+        """Run and compare both commands; return 1 if runs failed, 4 if a verdict reaches `--fail-on`, else 0."""
         from unperturbed.harness.drafts.command import describe_comparison
 
         words = list(arguments.program)

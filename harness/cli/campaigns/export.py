@@ -39,7 +39,8 @@ class Command:
             "--out",
             type=Path,
             metavar="FILE",
-            help="file to write (default: campaign.SUFFIX in the campaign's folder, or beside the trace)",
+            help="file to write (default: campaign.SUFFIX, table.SUFFIX or trace.SUFFIX in the exported folder, or "
+            "beside the trace file)",
         )
         add_format(parser, "campaign")
         add(
@@ -53,10 +54,7 @@ class Command:
         add(
             "--split",
             choices=("configuration", "run"),
-            help=(
-                "write one file for each configuration or run, with its name in the file's name; all files have "
-                "the same columns"
-            ),
+            help="write one file for each configuration or run, named after it; all files have the same columns",
         )
         add(
             "--aligned",
@@ -138,10 +136,8 @@ def _output_path(source: Path, kind: Kind, arguments: argparse.Namespace) -> Pat
         out = source.with_name(source.name.removesuffix(".parquet") + suffix)
     else:
         out = source / f"{kind}{suffix}"
-    if out.exists() and out.name in ("trace.parquet", "table.parquet", "table.csv"):
-        raise SpecError(f"{out} is the campaign's own file: give a different file with -o")
-    if out == source:
-        raise SpecError(f"{out} is the source of the export: give a different file with -o")
+    if out == source or (out.exists() and out.name in ("trace.parquet", "table.parquet", "table.csv")):
+        raise SpecError(f"the export would overwrite the recorded data in {out}: give a different file with -o")
     return out
 
 

@@ -71,7 +71,7 @@ class Command:
         add_program_options(parser, comparing=True)
 
     def run(self, arguments: argparse.Namespace) -> int:
-        """Measure the program against itself, or read a campaign; print the floor, return 1 if runs failed."""
+        """Measure the program against itself, or read a campaign; print the floor; return 1 if runs failed."""
         if bool(arguments.program) == (arguments.recorded is not None):
             raise SpecError(
                 "give either a campaign or a program after --: unperturbed floor CAMPAIGN, or unperturbed floor -- "
@@ -181,7 +181,7 @@ def _print_floor(spec: CampaignSpec, floor: NoiseFloor, causes: Sequence[Cause],
 
 
 def _noisy() -> Sequence[Finding]:
-    """Return the findings of the doctor that disturb measurements on this host most."""
+    """Return the doctor's findings on what disturbs measurements on this host most."""
     from unperturbed.harness.host.doctor import examine
 
     noise = [finding for finding in examine().noise if finding.mend or finding.status == "bad"]

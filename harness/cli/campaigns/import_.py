@@ -39,8 +39,8 @@ class Command:
             nargs=argparse.REMAINDER,
             type=as_given,
             metavar="FILES… --as NAME",
-            help="files, folders or patterns of one configuration, then the configuration's name; repeat for each "
-            "further configuration. Without --as, the files must name their configurations",
+            help="files, folders or glob patterns of one configuration, then --as and the configuration's name; repeat "
+            "for each further configuration. Without --as, the files must name their configurations",
         )
         _add_options(parser)
 
@@ -84,7 +84,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--baseline",
         metavar="NAME",
-        help="configuration to compare the others with (default: the one named baseline, else the first)",
+        help="configuration to compare the others with (default: the one named `baseline`, else the first)",
     )
     add(
         "--option",
@@ -97,7 +97,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _split(words: Sequence[str]) -> tuple[list[Group], list[str]]:
-    """Split the words into groups of files, each ended by `--as NAME`, and options."""
+    """Split the words into options and groups of files; `--as NAME` ends each group."""
     from unperturbed.harness.campaign.importing import Group
 
     groups: list[Group] = []
@@ -109,7 +109,9 @@ def _split(words: Sequence[str]) -> tuple[list[Group], list[str]]:
         if word == "--as" or word.startswith("--as="):
             name = word[5:] if word != "--as" else left.pop(0) if left else ""
             if not name or not files:
-                raise SpecError(f"--as {name}: put files before --as, and a name after it: FILES… --as NAME")
+                raise SpecError(
+                    f"{f'--as {name}'.strip()}: put files before --as, and a name after it (FILES… --as NAME)"
+                )
             groups.append(Group(name, files))
             files = []
         elif word.startswith("-") and word != "-":

@@ -24,7 +24,7 @@ class Command:
             metavar="NAME",
             help="example spec with its program: verdicts, sweep or python (`list` shows all)",
         )
-        add("--name", default="", metavar="NAME", help="name of the campaign (default: the program's)")
+        add("--name", default="", metavar="NAME", help="name of the campaign (default: the program's or folder's)")
         add(
             "-o",
             "--out",
@@ -78,9 +78,9 @@ def _of_source(arguments: argparse.Namespace) -> Path:
     from unperturbed.harness.drafts.saving import campaign_name
     from unperturbed.harness.drafts.starters import describe_source
 
-    name = arguments.name or campaign_name(arguments.source.resolve().name)
+    name = campaign_name(arguments.name or arguments.source.resolve().name)
     spec: Path = arguments.out or Path(f"{name}.yaml")
-    return _write(spec, describe_source(arguments.source, spec))
+    return _write(spec, describe_source(arguments.source, spec, name))
 
 
 def _write(spec: Path, text: str) -> Path:

@@ -56,7 +56,7 @@ class Command:
         out: Path = (arguments.out or folder / "merged.parquet").absolute()
         choose_format("trace", out, arguments.format)  # before the work
         if arguments.anchors is not None and arguments.anchors < 0:
-            raise SpecError(f"--anchors {arguments.anchors}: give a number, 0 or more")
+            raise SpecError(f"--anchors {arguments.anchors}: give a whole number, 0 or more")
         warm_once("alignment")
         found = merge_campaign(folder, budget=arguments.anchors, force=arguments.force, without=arguments.without)
         export(found.merged.trace, "trace", out, name=arguments.format)

@@ -34,7 +34,7 @@ class Command:
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the arguments: the spec, the folder, and how to search."""
         add = parser.add_argument
-        add("spec", type=Path, metavar="SPEC", help="the experiment's YAML file; its subsets are ignored")
+        add("spec", type=Path, metavar="SPEC", help="the experiment's YAML file; its `subsets` are ignored")
         add(
             "--campaign",
             type=Path,
@@ -60,13 +60,13 @@ class Command:
             type=int,
             metavar="N",
             help="stop after N runs and keep the best plan so far; runs of the first baseline do not count "
-            "(default: the spec's limit)",
+            "(default: the spec's `max_runs`)",
         )
         add(
             "--max-hours",
             type=float,
             metavar="H",
-            help="stop after H hours and keep the best plan so far (default: the spec's limit)",
+            help="stop after H hours and keep the best plan so far (default: the spec's `max_hours`)",
         )
         add("--json", action="store_true", help="print the plan and its evidence as JSON")
         add_progress_option(parser)
@@ -182,7 +182,7 @@ def _show_plan(plan: Plan, folder: Path, notes: Sequence[str]) -> None:
     console.say(
         f"The search made {plan.runs_used} runs after the first baseline.{certificates if plan.subsets else ''}"
     )
-    console.say(f"plan: {folder / 'plan.yaml'} (for unperturbed run), evidence: {folder / 'plan.json'}")
+    console.say(f"plan: {folder / 'plan.yaml'} (for `unperturbed run`), evidence: {folder / 'plan.json'}")
     console.say(f"picture: {folder / 'partition.html'}")
 
 

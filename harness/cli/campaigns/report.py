@@ -12,7 +12,7 @@ from unperturbed.harness.cli.warming import warm_once
 
 
 class Command:
-    """Write a campaign's HTML report again and print its path; with --compare, also compare two campaigns."""
+    """Write a campaign's HTML report again and print its path; with `--compare`, also compare two campaigns."""
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the arguments: the campaign, and another campaign to compare it with."""
@@ -27,7 +27,9 @@ class Command:
             ),
         )
         add_jobs(parser)
-        parser.add_argument("--open", action="store_true", help="open the page in a browser")
+        parser.add_argument(
+            "--open", action="store_true", help="open the page (with --compare: comparison.html) in a browser"
+        )
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Write the report, and the comparison if another campaign is given; return 0."""

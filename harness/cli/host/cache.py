@@ -60,11 +60,11 @@ def _require_known(parts: list[str], known: Mapping[str, object]) -> None:
     for part in parts:
         if part not in known:
             there = f"use {', '.join(known)}"
-            raise SpecError(f"unknown part {part!r} of the cache; {did_you_mean(part, known) or there}")
+            raise SpecError(f"unknown part {part!r}; {did_you_mean(part, known) or there}")
 
 
 def _entries(folder: Path) -> Mapping[str, list[Path]]:
-    """Return the files and whole folders of each part."""
+    """Return each part's files and whole folders."""
     taken: set[Path] = set()
     found = {}
     for part, (patterns, _) in _PARTS.items():

@@ -41,7 +41,13 @@ class Command:
         parser.formatter_class = argparse.RawDescriptionHelpFormatter
         parser.epilog = _EPILOG
         add = parser.add_argument
-        add("--metrics", type=Path, required=True, metavar="FILE", help="YAML with the `software:` mapping of a spec")
+        add(
+            "--metrics",
+            type=Path,
+            required=True,
+            metavar="FILE",
+            help="YAML file with the `software:` mapping of a spec",
+        )
         add(
             "--sham",
             action="store_true",
@@ -64,8 +70,8 @@ class Command:
         command = arguments.compiler[1:] if arguments.compiler[:1] == ["--"] else arguments.compiler
         if not command:
             raise SpecError(
-                "unperturbed cc: no compiler given; for example: unperturbed cc --metrics metrics.yaml -- "
-                "gcc -O2 -c x.c"
+                "the compiler is missing: give it and its arguments after --, for example: unperturbed cc --metrics "
+                "metrics.yaml -- gcc -O2 -c x.c"
             )
         return run_compiler(
             arguments.metrics,

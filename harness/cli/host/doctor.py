@@ -38,7 +38,7 @@ class Command:
             type=Path,
             nargs="?",
             metavar="SPEC",
-            help="experiment's YAML file: also check whether it can run here",
+            help="an experiment's YAML file: also check whether the experiment can run on this host",
         )
         parser.add_argument("--json", action="store_true", help="print everything as JSON")
 

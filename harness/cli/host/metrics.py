@@ -37,7 +37,12 @@ class Command:
 
         names = source_names()
         add("--source", choices=names, metavar="NAME", help=f"list only metrics of this source: {', '.join(names)}")
-        add("--compiler", default="gcc", metavar="CC", help="C compiler for the trial program (default: gcc)")
+        add(
+            "--compiler",
+            default="gcc",
+            metavar="CC",
+            help="C compiler for the program that tries the events (default: gcc)",
+        )
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Try the events and print the result; raise SpecError if no metric matches."""
@@ -142,7 +147,7 @@ def _show_tracepoints(console: Terminal, listing: Listing) -> None:
 
 
 def _show_perf_metrics(console: Terminal, listing: Listing) -> None:
-    """Print the metrics of perf's tables, which a spec requests under `derived`."""
+    """Print the metrics from perf's tables; a spec requests them under `derived`."""
     rows = [
         (f"perf-metric:{metric.asked}", ", ".join(metric.groups), metric.meaning) for metric in listing.perf_metrics
     ]
@@ -154,6 +159,8 @@ def _show_perf_metrics(console: Terminal, listing: Listing) -> None:
 def _summarise_perf_metrics(console: Terminal, listing: Listing) -> None:
     if listing.perf_metric_problem:
         console.say(f"[bold]perf's metrics[/bold]: {escape(listing.perf_metric_problem)}")
+        return
+    if not listing.perf_metrics:
         return
     groups = Counter(group for metric in listing.perf_metrics for group in metric.groups)
     named = ", ".join(f"{group} {number}" for group, number in groups.items())

@@ -38,7 +38,7 @@ class Command:
 
         folder: Path = arguments.folder or (HOME if HOME.is_dir() else Path())
         if not folder.is_dir():
-            raise SpecError(f"{folder}: no such folder")
+            raise SpecError(f"{folder}: no such folder; give an existing folder to search")
         found = [read_summary(place) for place in find_campaigns(folder)]
         if arguments.json:
             print_json([summary.to_dict() for summary in found])

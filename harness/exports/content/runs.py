@@ -79,7 +79,7 @@ class ExportedRuns:
         return len(self.runs)
 
     def to_frame(self) -> pl.DataFrame:
-        """Return all intervals as `up.load(folder).frame()` does; the columns do not depend on the selected runs."""
+        """Return the runs' intervals, with the columns of `up.load(folder).frame()` whichever runs are selected."""
         import polars as pl  # noqa: PLC0415  slow to load
 
         return self.table.filter(pl.col("run").is_in([run.id for run in self.runs])).collect()
@@ -118,8 +118,8 @@ def read_runs(folder: Path, *, configurations: Sequence[str] = (), ids: Sequence
     ]
     if not chosen:
         raise SpecError(
-            f"{folder}: no run matches --configuration {listing(configurations, 'or')} and --run {listing(ids, 'or')}; "
-            "leave out one of these options"
+            f"{folder}: no run matches both --configuration {listing(configurations, 'or')} and --run "
+            f"{listing(ids, 'or')}; leave out one of these options"
         )
     metrics: dict[str, Metric] = {}
     for run in runs:

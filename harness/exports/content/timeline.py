@@ -50,7 +50,7 @@ def _alignment(spec: CampaignSpec, reference: ExportedRun, run: ExportedRun) -> 
 
 
 def place_on_axis(path: WarpPath, reference: Trace) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return begin and end of an aligned run's intervals on the reference's time axis, adding no gaps.
+    """Return begin and end of an aligned run's intervals on the reference's time axis, without adding gaps.
 
     A reference interval that is aligned with several intervals of the other run is divided evenly among them.
     `path`: `x_index` numbers the reference's intervals, `y_index` the other run's.

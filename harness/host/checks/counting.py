@@ -14,7 +14,7 @@ _PARANOID = "proc/sys/kernel/perf_event_paranoid"
 
 
 def core_pmus(root: Path) -> tuple[str, ...]:
-    """Return the PMUs of the processor's cores: one on most hosts, one per kind of core on hybrid processors."""
+    """Return the core PMUs: one on most hosts, one per kind of core on hybrid processors."""
     folder = root / _DEVICES
     names = (entry.name for entry in folder.iterdir()) if folder.is_dir() else ()
     return tuple(sorted(name for name in names if _CORE_PMU.fullmatch(name)))

@@ -114,7 +114,7 @@ def swap(host: Host) -> Finding:
 
 @check("steal", "noise", rank=70)
 def steal(host: Host) -> Finding | None:
-    """Check how much time other guests of the same machine took; None if none is counted."""
+    """Check how much time other guests of the same machine took; None if the kernel counted none."""
     words = ((text(host.root / "proc/stat") or "").splitlines() or [""])[0].split()
     if len(words) < 9:
         return None
@@ -132,7 +132,7 @@ def steal(host: Host) -> Finding | None:
 
 @check("quota", "noise", rank=60)
 def quota(host: Host) -> Finding | None:
-    """Check whether a control group limits this process's CPU time; None if none does."""
+    """Check whether a control group limits this process's CPU time; None without a limit."""
     for folder, limit in _limits(host.root):
         what = f"the control group of this process may use {limit:g} CPUs"
         why = "Once the group has used its share of each 100 ms, all its processes pause, which leaves gaps in runs."

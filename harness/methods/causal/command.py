@@ -38,7 +38,7 @@ class Command:
         add = parser.add_argument_group("columns").add_argument
         add("--variables", metavar="NAMES", help="comma-separated columns to analyse (default: all)")
         add("--derive", **_MANY, metavar="'NAME = EXPRESSION'", help="add a derived variable; repeatable")
-        add("--log", metavar="NAMES", help="comma-separated columns to replace by their logarithms, named log_NAME")
+        add("--log", metavar="NAMES", help="comma-separated columns; each is replaced by its logarithm, log_NAME")
         steps = "add a partial derivative; each row is then a step of PARAMETER with all other parameters held fixed"
         add("--derivative", **_MANY, metavar="'NAME = d COLUMN / d PARAMETER'", help=steps)
         cells = "add the parameters of a curve; each row is then a cell of the DISCRETE variables"
@@ -48,7 +48,12 @@ class Command:
         lacking = "what to do if rows lack a value: reject the table (error, the default), or drop these rows"
         add("--missing", choices=("error", "drop"), default="error", help=lacking)
         add = parser.add_argument_group("background knowledge").add_argument
-        add("--knowledge", type=Path, metavar="FILE", help="a YAML file with the same information as these options")
+        add(
+            "--knowledge",
+            type=Path,
+            metavar="FILE",
+            help="a YAML file of prior knowledge, in place of options or in addition to them",
+        )
         order = "causal order: a column of a later tier never causes a column of an earlier tier"
         add("--tiers", metavar="'A,B / C / D'", help=order)
         inputs = "input parameters of the experiment (columns that nothing else in the table can cause)"
@@ -64,7 +69,7 @@ class Command:
             default="auto",
             choices=RegisteredNames(_tests),
             metavar="NAME",
-            help="the independence test: %(choices)s (default: auto; paper: the paper's thresholds, for reproduction)",
+            help="the independence test: %(choices)s (default: auto; paper: thresholds of the paper, to reproduce it)",
         )
         chance = "false-alarm rate of the independence test (default: 0.01)"
         add("--alpha", type=float, default=0.01, metavar="P", help=chance)
@@ -72,7 +77,7 @@ class Command:
         add("--subsamples", type=int, default=10, metavar="N", help=parts)
         add("--seed", type=int, default=0, metavar="N", help="random seed (default: 0)")
         add = parser.add_argument_group("questions to the model").add_argument
-        add("--do", metavar="NAME=VALUE,…", help="forecast the effect of setting these variables")
+        add("--do", metavar="NAME=VALUE,…", help="forecast the effect of setting variables to these values")
         check = "test each independence that the graph implies, and compare with graphs with permuted variables"
         add("--check-markov", action="store_true", help=check)
         carried = "test whether C and D carry every effect of A and B on E"
@@ -139,7 +144,7 @@ def _check(arguments: argparse.Namespace) -> None:
     from unperturbed.errors import SpecError
 
     if not 0 < arguments.alpha < 1:
-        raise SpecError(f"--alpha {arguments.alpha:g}: give a probability between 0 and 1")
+        raise SpecError(f"--alpha {arguments.alpha:g}: give a probability above 0 and below 1")
     if not 0 <= arguments.subsamples <= _MOST_SUBSAMPLES:
         raise SpecError(
             f"--subsamples {arguments.subsamples}: give a number of subsamples from 0 to {_MOST_SUBSAMPLES:,}"

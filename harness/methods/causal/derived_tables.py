@@ -10,6 +10,7 @@ import polars as pl
 
 from unperturbed.analysis.causal import CurveParameters, Kind, curve_parameters, gaps, prepare, step_table
 from unperturbed.analysis.causal.table.variables import is_text
+from unperturbed.common.wording import first_of, no_such_column
 from unperturbed.errors import DataError, SpecError
 from unperturbed.harness.methods.causal.knowledge import CurveOption, DerivativeOption
 
@@ -39,8 +40,8 @@ def tabulate_steps(
         if one.over != derivatives[first].over or len(betweens) > 1:
             two = list(betweens.values())[:2] if len(betweens) > 1 else [first, name]
             raise SpecError(
-                f"the derivatives {' and '.join(two)} have different steps, but in one model all steps must be of one "
-                "parameter, between the same values: learn a separate model for each"
+                f"the derivatives {' and '.join(two)} have different parameters, or different values after `from` and "
+                "`to`: learn a separate model for each"
             )
     over = derivatives[first].over
     if over not in parameters:
@@ -53,10 +54,10 @@ def tabulate_steps(
         frame, quantities, over, parameters=parameters, between=_between(frame[over], next(iter(betweens), None))
     )
     if missing == "error" and len(found.missing_rows):
-        rows = ", ".join(map(str, found.missing_rows[:8].tolist()))
+        rows = first_of([str(row) for row in found.missing_rows.tolist()], 8)
         raise DataError(
             f"{len(found.missing_rows)} of {frame.height} rows lack a value of {over}, of another parameter or of a "
-            f'differentiated quantity (row numbers, from 0: {rows}); pass missing="drop" to leave them out'
+            f'differentiated quantity (row numbers, counted from 0: {rows}); pass `missing="drop"` to leave them out'
         )
     gone = {one.name: one.why for one in found.exclusions}
     return DerivedTable(found.frame, tuple(derivatives), gone, (str(found),))
@@ -90,13 +91,13 @@ def tabulate_curves(
     for one in curves[1:]:
         if set(one.cells) != set(cells):
             raise SpecError(
-                f"curves in {', '.join(cells)} and curves in {', '.join(one.cells)} have different cells: learn a "
-                "separate model for each"
+                f"curves in {', '.join(cells)} and curves in {', '.join(one.cells)} have different discrete variables: "
+                "learn a separate model for each"
             )
     used = list(dict.fromkeys(name for one in curves for name in (*one.cells, *one.over, one.target)))
     for name in used:
         if name not in frame.columns:
-            raise SpecError(f"the curve needs {name}, but the table has no such column")
+            raise SpecError(f"a curve needs {name}, but the table has {no_such_column(name, frame.columns)}")
     steady = [name for name in frame.columns if name not in used and _is_steady(frame, name, cells)]
     known = {name: kind for name, kind in kinds.items() if name in {*used, *steady}}
     data = prepare(frame.select(*used, *steady), kinds=known, missing=missing)

@@ -64,7 +64,8 @@ class CurveOption:
 
 def with_option_names(words: str) -> str:
     """Rewrite an error that names Python arguments so that it names command-line options."""
-    return re.sub(r'kinds=\{"(.+?)": "(\w+)"\}', r"--kinds \1=\2", words.replace('missing="drop"', "--missing drop"))
+    words = re.sub(r'kinds=\{"(.+?)": "(\w+)"\}', r"--kinds \1=\2", words.replace('missing="drop"', "--missing drop"))
+    return re.sub(r"between=\((['\"])(.+?)\1, (['\"])(.+?)\3\)", r"from \2 to \4", words)
 
 
 def names_of(text: str, option: str) -> tuple[str, ...]:
@@ -190,7 +191,7 @@ def _read_names(value: Any) -> tuple[str, ...]:
 
 def _require_list(value: Any) -> Any:
     if not isinstance(value, list | tuple):
-        raise _fault("tiers must be a list of lists of names, causes first: [[n, datatype], [instr], [T]]")
+        raise _fault("`tiers` must be a list of lists of names, causes first: [[n, datatype], [instr], [T]]")
     return value
 
 
@@ -207,11 +208,11 @@ def _read_arrows(value: Any) -> tuple[Arrow, ...]:
 def _read_kinds(value: Any) -> dict[str, Kind]:
     def read(_: object, kind: Any) -> Kind:
         if kind not in _KINDS:
-            raise _fault("kind must be discrete or continuous")
+            raise _fault("the kind must be `discrete` or `continuous`")
         known: Kind = kind
         return known
 
-    return _read_each(_mapping(value, "kinds must be a mapping: {bytes: continuous, optimisation: discrete}"), read)
+    return _read_each(_mapping(value, "`kinds` must be a mapping: {bytes: continuous, optimisation: discrete}"), read)
 
 
 def _read_derived(value: Any) -> dict[str, str]:
@@ -224,7 +225,7 @@ def _read_derived(value: Any) -> dict[str, str]:
             raise _fault(f"{name}: {error}") from None
         return str(text)
 
-    otherwise = "derive must be a mapping of names to expressions: {C_op: PAPI_TOT_CYC / operations}"
+    otherwise = "`derive` must be a mapping of names to expressions: {C_op: PAPI_TOT_CYC / operations}"
     return _read_each(_mapping(value, otherwise), read)
 
 
@@ -232,7 +233,7 @@ def _read_derivatives(value: Any) -> dict[str, DerivativeOption]:
     def read(name: object, text: Any) -> DerivativeOption:
         return text if isinstance(text, DerivativeOption) else read_derivative(str(text), str(name))
 
-    otherwise = "derivatives must be a mapping of names to derivatives: {gain: d T / d kernel from 5/3 to 9/7}"
+    otherwise = "`derivatives` must be a mapping of names to derivatives: {gain: d T / d kernel from 5/3 to 9/7}"
     return _read_each(_mapping(value, otherwise), read)
 
 
@@ -245,7 +246,7 @@ _Arrows = Annotated[tuple[Arrow, ...], BeforeValidator(_read_arrows)]
 
 
 class PriorKnowledge(BaseModel):
-    """Prior knowledge of a model: the keys of a knowledge file, which are also options."""
+    """Prior knowledge of a model; its fields are the keys of a knowledge file, and are also options."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
@@ -296,7 +297,7 @@ class PriorKnowledge(BaseModel):
             if name not in known:
                 meant = nearest(name, known, limit=1, cutoff=80)
                 rest = f"did you mean {meant[0]!r}?" if meant else f"the columns are {', '.join(known)}"
-                unknown.setdefault(name, f"{path[0]}: the table has no column {name!r}; {rest}")
+                unknown.setdefault(name, f"`{path[0]}`: the table has no column {name!r}; {rest}")
         in_file = [Diagnostic(self._positions[name], unknown[name]) for name in unknown if name in self._positions]
         if in_file:
             raise InvalidSpec(self._file, in_file)
@@ -325,8 +326,8 @@ def read_knowledge(path: Path) -> PriorKnowledge:
         text = decode(file.read(MAX_BYTES + 1), str(path))
     if all(not line.strip() or line.lstrip().startswith("#") for line in text.splitlines()):
         raise SpecError(
-            f"{path}: the file is empty: write prior knowledge into it (tiers: [[n, datatype], [instr], [T]]), or "
-            "leave --knowledge out"
+            f"{path}: the file is empty, or has only comments: write prior knowledge into it, as in "
+            "`tiers: [[n, datatype], [instr], [T]]`, or leave --knowledge out"
         )
     document = read_yaml(text, str(path))
     faults = list(document.diagnostics)
@@ -393,7 +394,9 @@ def parse_options(given: argparse.Namespace) -> PriorKnowledge:
     kinds = named_values(given.kinds, "--kinds", "optimisation=discrete,bytes=continuous") if given.kinds else {}
     for name, kind in kinds.items():
         if kind not in _KINDS:
-            raise SpecError(f"--kinds {given.kinds}: {name} must be discrete or continuous, not {kind!r}")
+            raise SpecError(
+                f"--kinds {given.kinds}: the kind of {name} must be `discrete` or `continuous`, not {kind!r}"
+            )
     derivatives: dict[str, DerivativeOption] = {}
     for text in given.derivative:
         before, *rest = split(text, "=")

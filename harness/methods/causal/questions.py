@@ -42,7 +42,7 @@ class InterventionForecast:
 
 
 def forecast(model: CausalModel, asked: Mapping[str, str], *, logged: Sequence[str], seed: int) -> InterventionForecast:
-    """Return the forecast if some variables are set to values, which are text as on the command line."""
+    """Return the forecast of setting variables to values, which are given as text of the command line."""
     settings: dict[str, Any] = {}
     for name, text in asked.items():
         if name in logged:

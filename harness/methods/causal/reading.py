@@ -24,13 +24,13 @@ _ABSENT = ["", "NA", "N/A", "null", "NULL", "None"]
 
 
 def read_table(path: Path) -> tuple[pl.DataFrame, Mapping[str, Column]]:
-    """Read a table and the descriptions of its columns: of a sweep, a campaign's runs, or any CSV or Parquet file."""
+    """Read the table of a sweep, a campaign's runs or any CSV or Parquet file, with descriptions of its columns."""
     if _is_campaign(path):
         return _totals_of_runs(path), {}
     if path.is_dir() or _is_sweep(path):
         return read_sweep(path)
     if not path.is_file():
-        raise DataError(f"{path}: no such table: give a CSV or Parquet file, or the folder of a sweep's campaign")
+        raise DataError(f"{path}: no such table: give a CSV or Parquet file, or the folder of a campaign")
     try:
         frame = _read(path)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, UnicodeDecodeError, csv.Error) as error:
@@ -76,9 +76,9 @@ def missing_points(path: Path) -> str:
     points = sorted({item["point"] for item in missing})
     first = ", ".join(map(str, points[:_POINTS_NAMED])) + (", …" if len(points) > _POINTS_NAMED else "")
     return (
-        f"The sweep is not complete: {len(missing):,} of its rows are missing (at points {first}; first reason: "
-        f"{missing[0]['why']}). If points failed because of their parameter values, the remaining rows are a "
-        "selection, which can look like a cause."
+        f"The sweep is not complete: {len(missing):,} of its rows are missing (points {first}, counted from 1; first "
+        f"reason: {missing[0]['why']}). If points failed because of their parameter values, the remaining rows are a "
+        "biased sample, and the model may show relations that do not exist."
     )
 
 
@@ -96,7 +96,9 @@ def _totals_of_runs(folder: Path) -> pl.DataFrame:
         by_pass = read_traces(folder, manifest)
     traces = [trace for runs in by_pass.values() for found in runs.values() for trace in found]
     if not traces:
-        raise DataError(f"{folder}: no run of this campaign has a trace, so there are no totals of runs")
+        raise DataError(
+            f"{folder}: no run of this campaign has a trace to compute totals from: choose another campaign"
+        )
     shared = [
         name
         for name, metric in traces[0].metrics.items()
@@ -140,7 +142,7 @@ def _read(path: Path) -> pl.DataFrame:
         if not name.strip():
             raise DataError(f"{path}: column {number} has no name: the first line must name all columns")
         if counts[name] > 1:
-            raise DataError(f"{path}: two columns are named {name}: give each its own name")
+            raise DataError(f"{path}: two columns are named {name}: give each column a different name")
     with path.open("rb") as file:  # polars would read a path as a glob pattern
         frame = pl.read_csv(file, separator=separator, null_values=_ABSENT, infer_schema_length=None)
     if len(frame.columns) != len(names):

@@ -27,7 +27,7 @@ _REPEATED = 1.5
 
 @dataclass(frozen=True)
 class ModelInput:
-    """Input of `learn`, with the facts about its table to report."""
+    """Input of `learn`, with facts to report about its table."""
 
     name: str
     data: Data
@@ -68,10 +68,10 @@ def _prepare_table(path: Path, prior: PriorKnowledge, missing: Literal["error", 
     chosen = list(prior.variables) or [name for name in frame.columns if name not in left_out]
     for name in prior.log:
         if name not in chosen:
-            raise SpecError(f"log: {name} is not among the analysed variables: add it to variables")
+            raise SpecError(f"`log`: {name} is not among the analysed variables: add it to `variables`")
     for name in chosen:
         if name in left_out and name not in frame.columns:
-            raise SpecError(f"variables: {name} cannot be a variable: {left_out[name]}")
+            raise SpecError(f"`variables`: {name} cannot be a variable: {left_out[name]}")
     given = [Exclusion(name, why) for name, why in left_out.items()]
     given += [Exclusion(name, "not requested") for name in frame.columns if name not in chosen and name not in left_out]
     if log_names:
@@ -121,8 +121,9 @@ def _derived_table(
     """Return the table of steps or of cells to analyse instead of the runs; None to analyse the runs."""
     if prior.derivatives and prior.curves:
         raise SpecError(
-            "derivatives and curves cannot be combined, because derivatives make a table of steps, and curves a table "
-            "of cells: learn one model with the derivatives and a different model with the curves"
+            "derivatives and curves cannot be combined, because a row is a step of a parameter with derivatives, but "
+            "a combination of discrete values with curves: learn one model with the derivatives, and another with the "
+            "curves"
         )
     spoken: list[tuple[str, tuple[str, ...]]] = [(name, (one.of, one.over)) for name, one in prior.derivatives.items()]
     spoken += [(f"the curve of {one.target}", (one.target, *one.over, *one.cells)) for one in prior.curves]
@@ -137,7 +138,9 @@ def _derived_table(
         varied = varied or [name for tier in prior.tiers[:1] for name in tier]
         for name in prior.derivatives:
             if name in frame.columns:
-                raise SpecError(f"derivatives: the table already has a column {name}: choose a different name")
+                raise SpecError(
+                    f"`derivatives`: the table already has a column {name}: give the derivative a different name"
+                )
         return tabulate_steps(usable, prior.derivatives, list(dict.fromkeys(varied)), missing=missing)
     return tabulate_curves(usable, prior.curves, kinds=prior.kinds, missing=missing) if prior.curves else None
 

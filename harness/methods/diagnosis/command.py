@@ -138,14 +138,14 @@ def _refuse(arguments: argparse.Namespace) -> None:
         given = f"only one log is given, {arguments.logs[0]}" if arguments.logs else "no log is given"
         raise SpecError(f"{given}: give at least one log of a good run, then the log to diagnose")
     if arguments.logs.count("-") > 1:
-        raise SpecError("standard input can be only one of the logs: give - once")
+        raise SpecError("standard input can be only one of the logs: give `-` once")
     twice = [
         path for path, number in Counter(os.path.realpath(path) for path in arguments.logs[:-1]).items() if number > 1
     ]
     if twice:
         raise SpecError(
-            f"{twice[0]} is given twice as a reference: give different runs, since references show how much "
-            "clean runs differ"
+            f"{twice[0]} is given twice as a reference: give logs of different runs, because references show how much "
+            "good runs differ"
         )
     if arguments.theta is not None and not 0 <= arguments.theta <= 1:
         raise SpecError(f"--theta {arguments.theta:g}: give a ratio from 0 to 1")
@@ -156,7 +156,7 @@ def _refuse(arguments: argparse.Namespace) -> None:
     if not 0 <= arguments.most_bad <= 1:
         raise SpecError(f"--most-bad {arguments.most_bad:g}: give a share from 0 to 1")
     if arguments.method == "paper" and not (arguments.distance or arguments.find or arguments.all):
-        raise SpecError("--method paper needs --distance, --find or --all")
+        raise SpecError("--method paper needs a choice of distances: add --distance, --find or --all")
 
 
 def _calibrate(arguments: argparse.Namespace) -> int:

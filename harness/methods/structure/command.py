@@ -53,7 +53,7 @@ class Command:
         parser.add_argument(
             "--per",
             metavar="COUNTER",
-            help="counter to divide counts by; or time, or none (default: instructions if they are counted, "
+            help="counter to divide counts by, or `time`, or `none` (default: instructions if they are counted, "
             "otherwise time)",
         )
         parser.add_argument(
@@ -87,12 +87,12 @@ class Command:
         )
         parser.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
         parser.add_argument(
-            "--html", type=Path, metavar="FILE", help="write an HTML page with the metric and a strip of words below it"
+            "--html", type=Path, metavar="FILE", help="write an HTML page with a metric and a strip of words below it"
         )
         parser.add_argument("--json", action="store_true", help="print everything as JSON")
 
     def run(self, arguments: argparse.Namespace) -> int:
-        """Learn the words, print and draw them; return 4 if they do not describe the run, or the second run."""
+        """Learn the words, print and draw them; return 4 if they describe the run, or the second run, badly."""
         from unperturbed.analysis.structure import compare_structure, compose, most_discriminating_metric
         from unperturbed.harness.cli.warming import warm_once
 
@@ -139,7 +139,7 @@ def _check(arguments: argparse.Namespace) -> None:
     if arguments.dwell < 1:
         raise SpecError(f"--dwell {arguments.dwell}: give a number of intervals, 1 or more")
     if arguments.bound is not None and not 0 <= arguments.bound < float("inf"):
-        raise SpecError(f"--bound {arguments.bound:g}: give a number of edits, 0 or more")
+        raise SpecError(f"--bound {arguments.bound:g}: give a finite number of edits, 0 or more")
     if arguments.seed < 0:
         raise SpecError(f"--seed {arguments.seed}: give a whole number, 0 or more")
     if not 2 <= arguments.longest <= 64:
@@ -203,7 +203,8 @@ def _classes(text: str | None) -> Any:
     way, colon, number = text.rpartition(":")
     ways = {"quantiles": Quantiles, "ranges": Ranges, "most-used": MostUsed}
     if not number.isdigit() or int(number) < 1 or (colon and way not in ways):
-        raise SpecError(f"--classes {text}: give a number, or {', '.join(f'{name}:K' for name in ways)}")
+        choices = ", ".join(f"{name}:K" for name in ways)
+        raise SpecError(f"--classes {text}: give K, or one of {choices}, where K is a whole number, 1 or more")
     return ways[way](int(number)) if colon else int(number)
 
 

@@ -62,7 +62,7 @@ class Metrics:
         if kind:
             return f"`{name}` is {kind}; use a software metric"
         if not self.software:
-            return f"unknown software metric `{name}`: `measure:` has no `software`"
+            return f"unknown software metric `{name}`: define it under `software` in `measure:`"
         return (
             f"unknown software metric `{name}`; "
             f"{draft.did_you_mean(name, self.software) or measured_are(self.software)}"
@@ -120,7 +120,9 @@ def _check_derived(draft: Draft, metrics: Metrics, name: str, path: YamlPath) ->
         home = key_of(part)
         if part in metrics.measured:
             continue
-        if part in metrics.derived or part == name:
+        if part == name:
+            draft.report(path, f"`{part}` appears in its own expression: use only measured metrics")
+        elif part in metrics.derived:
             draft.report(path, f"`{part}` is itself a derived metric: write its expression instead")
         elif home is not None:
             draft.report(path, f"`{part}` is not measured: add it to `{home}`")
@@ -129,7 +131,7 @@ def _check_derived(draft: Draft, metrics: Metrics, name: str, path: YamlPath) ->
             draft.report(path, f"unknown metric `{part}`; {draft.did_you_mean(part, known) or measured_are(known)}")
     needed = {part for part in parts if metrics.measured.get(part) == "software"}
     if needed and not any(needed <= subset for subset in _measured_together(draft, metrics)):
-        together = " and ".join(sorted(needed))
+        together = " and ".join(f"`{each}`" for each in sorted(needed))
         what = f"no subset contains {together}, so no run could compute this metric: add a subset with {together}"
         draft.report(path, what)
 
@@ -173,7 +175,7 @@ def parts_of(draft: Draft, path: YamlPath) -> tuple[str, ...]:
 
 
 def measured_are(names: list[str]) -> str:
-    """Return the end of a message: which metrics are measured."""
+    """Return the end of a message, which lists the measured metrics."""
     return f"measured metrics: {', '.join(names)}" if names else "no metric is measured"
 
 

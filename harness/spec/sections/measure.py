@@ -275,22 +275,22 @@ def _check_interval(draft: Draft, clock: object) -> None:
 
 
 def _check_work(draft: Draft, interval: WorkInterval) -> None:
-    """Check an interval that ends after a number of counts of an event."""
+    """Check an interval that ends after an event has occurred a given number of times."""
     path = ("measure", "interval")
     listed = [name for _, name in draft.texts("measure", "hardware")]
     event = interval.event(listed)
     if interval.unit in TIMES or interval.unit.removesuffix(":u") in TIMES:
-        draft.report(path, f"{interval.unit} counts time: write a time, as in `20 ms`, with `clock: thread-cpu`")
+        draft.report(path, f"`{interval.unit}` counts time: write a time, as in `20 ms`, with `clock: thread-cpu`")
     elif not event:
         counters = COUNTED_BY.get(interval.unit)
         meant = "" if counters else draft.did_you_mean(interval.unit, listed)
-        advice = meant or f"add {' or '.join(counters or (interval.unit,))} to `hardware`"
+        advice = meant or f"add {' or '.join(f'`{one}`' for one in counters or (interval.unit,))} to `hardware`"
         it = "them" if counters else "it"
-        draft.report(path, f"{interval.unit} cannot end intervals, because no metric counts {it}: {advice}")
+        draft.report(path, f"`{interval.unit}` cannot end intervals, because no metric counts {it}: {advice}")
     if draft.value("measure", "source") == "simulated":
         draft.report(
             path,
-            "simulated counters do not overflow and cannot end intervals: for intervals of equal work, write "
+            "simulated counters do not overflow and cannot end intervals: for intervals that contain equal work, write "
             "`clock: work` and `interval: {records: 200}`",
         )
     elif draft.has("measure", "clock") and draft.value("measure", "clock") != "auto":
@@ -300,7 +300,7 @@ def _check_work(draft: Draft, interval: WorkInterval) -> None:
     if draft.value("measure", "multiplex") is True:
         draft.report_key(
             ("measure", "multiplex"),
-            f"the counter of {interval.unit} ends the intervals and cannot be multiplexed: remove `multiplex`",
+            f"the counter of `{interval.unit}` ends the intervals and cannot be multiplexed: remove `multiplex`",
         )
     number = draft.value("measure", "signal")
     if isinstance(number, int) and number > _LAST_STANDARD_SIGNAL:

@@ -73,8 +73,8 @@ def _check(draft: Draft) -> None:
         if (points := count_points(spec)) < count:
             draft.report(
                 ("nodes", "count"),
-                f"`count` is {count}, but the sweep has only {counted(points, 'point')}, and each node needs one: "
-                f"set `count` to {points} or less, or give the sweep more points",
+                f"`count` is {count}, but the sweep has only {counted(points, 'point')}, and each node needs at least "
+                f"one: set `count` to {points} or less, or give the sweep more points",
             )
         return
     for key, runs, least in (
@@ -101,7 +101,7 @@ def _check_engine(draft: Draft, engine: str) -> None:
     options = getattr(known[engine], "options", None)
     for key in _OF_ENGINES:
         if options is not None and key not in options and draft.has("nodes", key):
-            draft.report_key(("nodes", key), f"`{key}` has no meaning with `engine: {engine}`: remove it")
+            draft.report_key(("nodes", key), f"`{key}` has no meaning with `engine: {engine}`: remove `{key}`")
 
 
 NODES = SpecKey(

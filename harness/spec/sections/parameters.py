@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from unperturbed.harness.spec.campaign_spec import CampaignSpec
 
 MOST_POINTS = 100_000  # Maximum number of points of a sweep
-_RANGE = "write {from: 5, to: 300, step: 5}"
-_BOUNDS = "write the lowest and the highest value, as in [5, 300]"
+_RANGE = "write `{from: 5, to: 300, step: 5}`"
+_BOUNDS = "write the lowest and the highest value, as in `[5, 300]`"
 _WIDEST = 2**63
 _WORDS = {int: "numbers", float: "numbers", str: "text"}
 
@@ -82,7 +82,7 @@ def _number(value: Any) -> int | float:
 def _value(value: Any) -> Value:
     kind = _kind(value)
     if kind == "a boolean":
-        raise ValueError("a parameter cannot be true or false: write 0 and 1, or quote the text")
+        raise ValueError("a parameter's value cannot be a boolean: write 0 or 1, or quote the text")
     if kind == "empty text":
         raise ValueError("a parameter's value cannot be empty text, because it becomes a word of a command")
     if kind not in ("a number", "text"):
@@ -172,11 +172,12 @@ def _to_parameter(given: tuple[Value, ...] | ParameterFields) -> Listed | Chosen
     keys = [
         field.alias or name for name, field in ParameterFields.model_fields.items() if getattr(given, name) is not None
     ]
-    ways = [way for way in WAYS_TO_DRAW if way in keys]
     if not keys:
-        raise ValueError(f"the parameter has no values: list them, {_RANGE}, or draw them, as in {{uniform: [5, 300]}}")
-    if len(ways) > 1 or (ways and len(keys) > 1):
-        raise ValueError(f"`{keys[0]}` and `{keys[1]}` cannot be combined: a parameter is a range or one random draw")
+        raise ValueError(
+            f"the parameter has no values: list them, {_RANGE}, or draw them, as in `{{uniform: [5, 300]}}`"
+        )
+    if conflict := next((way for way in WAYS_TO_DRAW if way in keys[1:]), ""):
+        raise ValueError(f"`{keys[0]}` and `{conflict}` cannot be combined: give either a range or one random draw")
     if given.uniform is not None:
         return Between(*given.uniform)
     if given.log_uniform is not None:
@@ -201,7 +202,7 @@ def _range(given: ParameterFields) -> tuple[Value, ...]:
     steps = int((last - first) / step)
     if steps >= MOST_POINTS:
         raise ValueError(
-            f"the range has {steps + 1:,} values, but a sweep has at most {MOST_POINTS:,} points: use a larger step"
+            f"the range has {steps + 1:,} values, but a sweep has at most {MOST_POINTS:,} points: use a larger `step`"
         )
     exact = (first + step * number for number in range(steps + 1))
     return tuple(int(value) if whole else float(value) for value in exact)

@@ -229,10 +229,10 @@ def check_words(draft: Draft, path: YamlPath) -> None:
         words = shlex.split(text)
         quoted = shlex.split(text, posix=False)
     except ValueError:
-        draft.report(path, f"`{field}` has a quote that is never closed")
+        draft.report(path, f"`{field}` has a quote that is never closed: close it, or escape it with `\\`")
         return
     if not words or not words[0].strip():
-        draft.report(path, f"`{field}` does not name a program")
+        draft.report(path, f"`{field}` does not name a program: start with the program's name")
     elif _ASSIGNMENT.match(words[0]):
         draft.report(path, f"`{words[0]}` before a command needs a shell, but `{field}` runs without one: {way_out}")
     for word in quoted:
@@ -322,7 +322,8 @@ def _check_stdin(draft: Draft) -> None:
     listed = {PurePosixPath(item).name for _, item in draft.texts("program", "inputs")}
     folder, _, rest = text.partition("/")
     if folder == "{inputs}" and listed and not made and rest not in listed and not find_placeholders(rest):
-        draft.report(path, f"`{rest}` is not listed under `inputs`, and there is no `prepare` to create it")
+        what = f"`{rest}` is not listed under `inputs`, and there is no `prepare` to create it"
+        draft.report(path, f"{what}: list it, or add `prepare`")
     elif folder in ("", "{spec}") and not find_placeholders(rest):
         file = Path(f"/{rest}") if folder == "" else draft.folder / rest
         if not _is_file(file):
@@ -338,7 +339,8 @@ def _check_outputs(draft: Draft) -> None:
 def _check_environment(draft: Draft) -> None:
     for name, path in draft.keys("program", "environment").items():
         if name.startswith("UNPERTURBED_"):
-            draft.report_key(path, f"`{name}` is reserved: the sampler uses the variables that start with UNPERTURBED_")
+            what = "the sampler uses the variables that start with `UNPERTURBED_`"
+            draft.report_key(path, f"`{name}` is reserved: {what}")
         elif name == "LD_PRELOAD" and not draft.has("program", "build"):
             draft.report_key(
                 path, "`LD_PRELOAD` is reserved: the sampler needs it, because the program is not built here"

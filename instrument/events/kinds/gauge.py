@@ -96,8 +96,8 @@ class Gauge(CompiledKind):
         known, near = names.known(cls.named), names.similar(event)
         others = {*known, *near} - {target.name}
         if scoped := sorted(name for name in others if name.endswith(f"::{target.variable}")):
-            return f"{target.variable} exists as {first_of(scoped, 3)}"
+            return f"`{target.variable}` exists as {first_of(scoped, 3)}"
         if target.name in known and not near:
-            undefined = f"the sources use {target.name}, but none of them defines it"
-            return f"{undefined} (write a local variable as function::variable)"
+            undefined = f"the sources use `{target.name}`, but none of them defines it"
+            return f"{undefined} (write a local variable as `function::variable`)"
         return ""

@@ -58,4 +58,4 @@ class Label(CompiledKind):
         scope = cls.owner(event.target)
         labels = [name for name in names.parsed("label") if name_matches(cls.owner(name), scope)]
         labels = labels or list(names.labels(scope))
-        return f"the labels in {scope} are {first_of(sorted(labels), 12)}" if labels else ""
+        return f"the labels in `{scope}` are {first_of(sorted(labels), 12)}" if labels else ""

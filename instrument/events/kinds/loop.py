@@ -90,4 +90,4 @@ class Loop(CompiledKind):
         if is_glob(name) or split_line(event.target) or name in map(cls.owner, names.similar(event)):
             return ""
         files = names.files_of(name)
-        return f"{name} is in {first_of(list(dict.fromkeys(files)), 3)}, but contains no loop" if files else ""
+        return f"`{name}` is in {first_of(list(dict.fromkeys(files)), 3)}, but contains no loop" if files else ""

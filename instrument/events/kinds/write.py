@@ -75,7 +75,7 @@ class Write(CompiledKind):
 
     @classmethod
     def propose(cls, target: str, names: Mapping[str, set[str]], words: Sequence[str]) -> set[str]:
-        """Return fields, variables, and the words in the target's own scope: no list contains parameters."""
+        """Return fields, variables, and the words in the target's own scope, because no list contains parameters."""
         scoped = {
             f"{scope}{mark}{word}" for mark in ("::", ".") if (scope := target.rpartition(mark)[0]) for word in words
         }

@@ -121,7 +121,7 @@ class Chooser:
         folder: str = "",
         known: Mapping[str, tuple[bytes, bool]] = {},
     ) -> None:
-        """Take the targets' parts, the command line, and each stored module's digest and whether it is chosen."""
+        """Take the targets' parts, the command line, and for each stored module its digest and whether it is chosen."""
         self._targets = list(targets)
         self._command = command
         self._folder = folder
@@ -252,7 +252,7 @@ def _watch_main(chooser: Chooser, command: Any, counter: Any) -> None:
 
 
 def _exchange(code: CodeType, chooser: Chooser, command: Any, counter: Any) -> None:
-    """Replace functions by functions that count, in the constants of a module that is about to run."""
+    """Replace functions with functions that count, in the constants of a module that is about to run."""
     path = code.co_filename
     source: Any = command.value
     if command.kind == "script":

@@ -62,7 +62,7 @@ def test_the_papers_method_is_one_choice() -> None:
     assert (paper.method, paper.penalty) == ("dtw", 0.0)
     with pytest.raises(ValueError, match="takes no penalty"):
         align(a, b, method="paper", penalty=1.0)
-    with pytest.raises(ValueError, match="dtw, milestones or paper"):
+    with pytest.raises(ValueError, match="`dtw`, `milestones` or `paper`"):
         align(a, b, method="fastdtw")  # type: ignore[arg-type]
 
 

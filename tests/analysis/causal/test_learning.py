@@ -50,11 +50,11 @@ def test_every_pair_is_told(lu):
 def test_what_carries_the_same_information_is_told_in_words(lu):
     words = [str(one) for one in lu.equivalences]
     assert (
-        "n carries the same information about L2M given elementsize as ops; kept n because the descriptions are "
+        "n carries the same information about L2M given elementsize as ops; n is kept because the descriptions are "
         "equally long, and it comes first in the causal order or in the table" in words
     )
     assert any(
-        one.startswith("ops carries the same information about T given C as n; kept ops because T takes ")
+        one.startswith("ops carries the same information about T given C as n; ops is kept because T takes ")
         for one in words
     )
     assert any(
@@ -270,17 +270,17 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("options", "error", "message"),
         [
-            ({"test": "fisher"}, ValueError, "test must be one of .*auto.*, not 'fisher'"),
-            ({"alpha": 0.0}, ValueError, "alpha must be between 0 and 1, not 0.0"),
-            ({"depth": -1}, ValueError, "depth and subsamples must be 0 or more, not -1 and 10"),
+            ({"test": "fisher"}, ValueError, "`test` must be one of .*auto.*, not 'fisher'"),
+            ({"alpha": 0.0}, ValueError, "`alpha` must be above 0 and below 1, not 0.0"),
+            ({"depth": -1}, ValueError, "`depth` and `subsamples` must be 0 or more, not -1 and 10"),
             (
                 {"knowledge": Knowledge(tiers=[["m"]])},
                 DataError,
-                "the knowledge names variables that the table does not have: no column 'm'",
+                "the knowledge names a variable that the table does not have: no column 'm'",
             ),
             ({"kinds": {"m": "discrete"}}, DataError, "no column 'm'"),
             ({"kinds": {"n": "number"}}, DataError, 'n must be "discrete" or "continuous", not \'number\''),
-            ({"missing": "skip"}, DataError, 'missing must be "error" or "drop", not \'skip\''),
+            ({"missing": "skip"}, DataError, '`missing` must be "error" or "drop", not \'skip\''),
         ],
     )
     def test_wrong_arguments_are_said(self, options, error, message):
@@ -289,7 +289,7 @@ class TestBadInput:
 
     def test_prepared_data_has_its_kinds(self):
         data = prepare(draw(0, 50).select("n", "T", "C"))
-        with pytest.raises(ValueError, match="kinds and missing apply only to a DataFrame"):
+        with pytest.raises(ValueError, match="`kinds` and `missing` do not apply to a table of type `Data`"):
             learn(data, missing="drop")
         assert learn(data, subsamples=0, quantify=False).data is data
 

@@ -68,7 +68,7 @@ def test_wrong_traces_are_refused() -> None:
     ids = np.zeros(2, np.int32)
     with pytest.raises(DataError, match="one-dimensional arrays of the same length"):
         EventTrace(np.zeros(3, np.int64), ids, (EventType("a"),))
-    with pytest.raises(DataError, match="from 0 to 0"):
+    with pytest.raises(DataError, match="`events` must contain indices of `types`, 0 or more and below 1"):
         EventTrace(np.zeros(2, np.int64), ids + 1, (EventType("a"),))
     with pytest.raises(TypeError, match="float64"):
         EventTrace(np.zeros(2), ids, (EventType("a"),))  # type: ignore[arg-type]

@@ -159,7 +159,7 @@ def test_a_fresh_baseline_is_what_certificates_are_held_against(campaign, refere
 
 def test_too_few_runs_are_refused(campaign, reference):
     judge = TraceJudge(lambda subset, repetitions: campaign(subset, repetitions)[1:], reference)
-    with pytest.raises(DataError, match=r"measure\(\(a\), 3\) returned 2 traces, but 3 traces are needed"):
+    with pytest.raises(DataError, match=r"measure\(\(a\), 3\) returned 2 traces instead of 3 traces: return 3 runs$"):
         judge.explore(("a",), 3)
 
 
@@ -167,7 +167,7 @@ def test_a_missing_pass_is_refused():
     campaign = Campaign(passes=("main",))
     judge = TraceJudge(campaign, {name: campaign.baseline(name) for name in ("main", "caches")})
     with pytest.raises(
-        DataError, match="3 traces of pass main, but 3 traces of pass main, 3 traces of pass caches are needed"
+        DataError, match="3 traces of pass main instead of 3 traces of pass main, 3 traces of pass caches: return 3"
     ):
         judge.explore(("a",), 3)
 
@@ -176,8 +176,14 @@ def test_runs_that_were_given_before_are_refused(campaign, reference):
     once = campaign(("a",), 3)
     judge = TraceJudge(lambda subset, repetitions: once, reference)
     judge.explore(("a",), 3)
-    with pytest.raises(DataError, match="was used before: make fresh runs each time"):
+    with pytest.raises(DataError, match=r"returned runs that were used before \(.*\): make fresh runs each time"):
         judge.certify(("a",), 3, 0.025)
+
+
+def test_runs_that_are_given_twice_at_once_are_refused(campaign, reference):
+    judge = TraceJudge(lambda subset, repetitions: campaign(subset, 1) * repetitions, reference)
+    with pytest.raises(DataError, match=r"returned runs more than once \(.*\): make fresh runs each time"):
+        judge.explore(("a",), 3)
 
 
 def test_runs_from_anywhere_need_no_names(campaign):

@@ -14,7 +14,8 @@ def test_runs_are_allowed_up_to_the_limit_and_not_beyond():
     limits.require(10)
     limits.runs = 7
     limits.require(3)
-    with pytest.raises(Stop, match="max_runs is 10: 7 runs are done, and the next subset needs 4 more"):
+    said = "`max_runs` is 10: the search has made 7 runs, and the next measurement needs 4 more"
+    with pytest.raises(Stop, match=said):
         limits.require(4)
 
 
@@ -30,7 +31,7 @@ def test_hours_are_foreseen_by_what_was_expected_and_then_by_what_it_took():
     now = [100.0]
     limits = Limits(SearchSettings(max_hours=1, seconds_per_run=600), lambda: now[0])
     limits.require(6)
-    with pytest.raises(Stop, match="max_hours is 1"):
+    with pytest.raises(Stop, match="`max_hours` is 1"):
         limits.require(7)
     now[0] += 900
     limits.runs = 9  # 100 s each, so that 2,700 s hold 18 more by 150 s each, expectation counted as one run

@@ -172,7 +172,7 @@ def test_max_runs_is_kept_and_what_was_found_is_certified():
     assert judge.made == plan.runs_used <= 70
     assert plan.subsets
     assert not plan.complete
-    assert plan.stopped.startswith("max_runs is 70")
+    assert plan.stopped.startswith("`max_runs` is 70")
     assert all(each.reason for each in plan.undecided)
 
 
@@ -217,7 +217,7 @@ def test_max_hours_is_kept_by_the_time_that_runs_took():
     plan = search("abcdef", judge, SearchSettings(max_hours=1), clock=lambda: now[0])
     assert now[0] <= 3600
     assert plan.hours == now[0] / 3600
-    assert plan.stopped.startswith("max_hours is 1")
+    assert plan.stopped.startswith("`max_hours` is 1")
     assert plan.subsets
 
 
@@ -238,7 +238,8 @@ def test_what_is_too_much_to_certify_does_not_keep_a_smaller_subset_from_its_run
     certification.run([tuple("abcd"), ("e",)])
     assert [each.subset for each in certification.certificates.values()] == [("e",)]
     assert certification.pending == [tuple("abcd")]
-    assert certification.stopped == "max_runs is 11: 6 runs are done, and the next subset needs 8 more"
+    said = "`max_runs` is 11: the search has made 6 runs, and the next measurement needs 8 more"
+    assert certification.stopped == said
 
 
 def test_interrupted_gives_the_best_plan_so_far():

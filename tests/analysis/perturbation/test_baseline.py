@@ -169,7 +169,7 @@ def test_metrics_that_follow_each_other_exactly_are_compared_without_nonsense(pr
 
 REFUSED = {
     "too few runs": (lambda runs: runs[:4], "4 runs, but at least 5"),
-    "a run twice": (lambda runs: [*runs[:5], runs[0]], "run baseline-0 is given twice"),
+    "a run twice": (lambda runs: [*runs[:5], runs[0]], r"runs are given more than once \(baseline-0\)"),
     "identical runs": (
         lambda runs: [changed(runs[0], attributes={"run": str(number)}) for number in range(5)],
         "identical in every metric and interval.*vary the layout",
@@ -216,7 +216,7 @@ def test_checked_runs_that_do_not_fit_are_refused(program, baseline_runs):
     good = simulate.run(program, np.random.default_rng(8), name="good")
     cases = {
         "give at least one": [],
-        "run baseline-2 belongs to baseline: a run cannot be checked against itself": [baseline_runs[2]],
+        "run baseline-2 belongs to baseline, and a run cannot be checked against itself": [baseline_runs[2]],
         "2 configurations .a, b.": [changed(good, attributes={"configuration": name}) for name in "ab"],
         "run good lacks metric 'H3'": [changed(good, metrics={"H3": None})],
         "host is None, the baseline's is simulated": [changed(good, attributes={"host": None})],
@@ -232,10 +232,10 @@ def test_checked_runs_that_do_not_fit_are_refused(program, baseline_runs):
 
 def test_wrong_arguments_are_refused(baseline_runs):
     for alpha in (0, 0.5, float("nan")):
-        with pytest.raises(ValueError, match="alpha is"):
+        with pytest.raises(ValueError, match="`alpha` is"):
             Baseline(baseline_runs, alpha=alpha)
     for tolerance in (-0.1, 2):
-        with pytest.raises(ValueError, match=f"tolerance is {tolerance}: use a change of ρ of at least 0 and below 2"):
+        with pytest.raises(ValueError, match=f"`tolerance` is {tolerance}: use a change of ρ from 0 to below 2"):
             Baseline(baseline_runs, tolerance=tolerance)
     with pytest.raises(DataError, match="no metric 'H9'"):
         Baseline(baseline_runs, metrics=["H9"])

@@ -115,5 +115,5 @@ def test_an_outer_correlation_without_spread_is_compared_by_the_error_within_a_r
 
 def test_a_checked_run_that_is_given_twice_is_refused(runs):
     traces, like, _ = runs
-    with pytest.raises(DataError, match="checked: run one-0 is given twice; give each run once"):
+    with pytest.raises(DataError, match=r"checked: runs are given more than once \(one-0\): give each run once"):
         Baseline(traces).inner([like[0], *like])

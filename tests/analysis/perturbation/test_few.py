@@ -52,7 +52,9 @@ def test_runs_that_cannot_be_compared_are_refused(program):
     one, two = simulate.runs(program, rng, 2)
     with pytest.raises(DataError, match="program is another"):
         inner_by_bootstrap(one, replace(two, attributes={**two.attributes, "program": "another"}))
-    with pytest.raises(DataError, match="no two metrics vary"):
+    with pytest.raises(DataError, match=r"\(both metrics must vary and share no event\): measure more hardware"):
         inner_by_bootstrap(one, two, metrics=["H0"])
+    with pytest.raises(DataError, match="share no event, and `focus` must name one"):
+        inner_by_bootstrap(one, two, focus=["MILESTONE"])
     with pytest.raises(DataError, match="there is no baseline run or no run to check: give at least one of each"):
         inner_by_bootstrap([], two)

@@ -131,10 +131,10 @@ def test_what_is_classified_otherwise_is_refused() -> None:
     values = np.random.default_rng(1).normal(size=50)
     one, other = (compose(structural_sequence(values, classes=Quantiles(3))) for _ in range(2))
     with pytest.raises(
-        ValueError, match=r"classified differently: classify the second run with classes=first\.sequence\.classes"
+        ValueError, match=r"classified differently: classify the second run with `classes=first\.sequence\.classes`"
     ):
         compare_structure(one, other)
-    with pytest.raises(ValueError, match="level is 2"):
+    with pytest.raises(ValueError, match="`level` is 2"):
         compare_structure(one, one, level=2)
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unperturbed.analysis.structure.symbols import encode
+from unperturbed.analysis.structure.symbols import encode, indel_distances
 from unperturbed.errors import DataError
 
 
@@ -59,7 +59,7 @@ def test_words_of_text_fit_lists_of_characters():
 @pytest.mark.parametrize(
     ("sequence", "words", "message"),
     [
-        ("ab", "ab", "words is the single text 'ab': give a list"),
+        ("ab", "ab", "`words` is the single text 'ab': give a list"),
         ("ab", ["a", ""], "word 1 is empty"),
         ([1], [()], "word 0 is empty"),
         (["page 7"], ["page 7"], "word 0 is the text 'page 7', but the sequence's symbols are not single characters"),
@@ -74,3 +74,11 @@ def test_words_of_text_fit_lists_of_characters():
 def test_what_cannot_be_numbered_is_refused_by_name(sequence, words, message):
     with pytest.raises(DataError, match=message):
         encode(sequence, words)
+
+
+@pytest.mark.parametrize(
+    ("segments", "others", "message"), [("ab", ["a"], "`segments` is"), (["a"], "ab", "`others` is")]
+)
+def test_a_single_text_instead_of_segments_is_refused(segments, others, message):
+    with pytest.raises(DataError, match=f"^{message} a single text: give a list of segments"):
+        indel_distances(segments, others)

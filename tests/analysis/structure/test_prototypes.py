@@ -64,10 +64,10 @@ def test_nothing_to_classify():
 @pytest.mark.parametrize(
     ("members", "message"),
     [
-        ([], "members are empty"),
-        ([2], "member 2 is not a row"),
-        ([-1], "member -1 is not a row"),
-        ([0, 0], "contain a row twice"),
+        ([], "`members` is empty"),
+        ([2], "`members` contains 2, but `distances` has 2 rows"),
+        ([-1], "`members` contains -1, but"),
+        ([0, 0], "`members` contains a row twice"),
     ],
 )
 def test_members_that_are_no_prototypes_are_refused(members, message):

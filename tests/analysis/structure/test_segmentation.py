@@ -152,16 +152,16 @@ def test_symbols_of_no_word_cost_one_each():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"longest": 0}, "longest is 0: use 1 symbol or more"),
+        ({"longest": 0}, "`longest` is 0: use 1 symbol or more"),
         (
             {"word_prices": [1.0, 2.0]},
-            r"word_prices has the shape \(2,\): give one number, or one for each word, shape \(1,\)",
+            r"`word_prices` has the shape \(2,\): give one number, or one for each word, shape \(1,\)",
         ),
-        ({"word_prices": [np.inf]}, "word_prices contains inf: use finite prices"),
-        ({"edit_price": -1.0}, r"edit_price is -1\.0: use a finite price of 0 or more"),
-        ({"edit_price": float("nan")}, "edit_price is nan"),
-        ({"stretch_price": float("inf")}, "stretch_price is inf: use a finite price, or None"),
-        ({"symbol_prices": [0.0]}, r"symbol_prices has the shape \(1,\).*each symbol of the sequence"),
+        ({"word_prices": [np.inf]}, "`word_prices` contains inf: use finite prices"),
+        ({"edit_price": -1.0}, r"`edit_price` is -1\.0: use a finite price of 0 or more"),
+        ({"edit_price": float("nan")}, "`edit_price` is nan"),
+        ({"stretch_price": float("inf")}, "`stretch_price` is inf: use a finite price, or `None`"),
+        ({"symbol_prices": [0.0]}, r"`symbol_prices` has the shape \(1,\).*each symbol of the sequence"),
     ],
 )
 def test_wrong_prices_are_refused(options, message):

@@ -85,7 +85,9 @@ def test_a_table_that_cannot_be_written_leaves_the_one_before(tmp_path: Path) ->
         match="the description has the columns n, datatype, but the table has n, datatype, time_s, PAPI_TOT_CYC",
     ):
         write_sweep(tmp_path, _frame([]), COLUMNS[:2], FACTS)
-    with pytest.raises(DataError, match=r"columns must contain integers, floats or text, not n \(Int32\)"):
+    with pytest.raises(
+        DataError, match=r"columns must contain 64-bit integers, 64-bit floats or text, not n \(Int32\)"
+    ):
         write_sweep(tmp_path, _frame([]).with_columns(pl.col("n").cast(pl.Int32)), COLUMNS, FACTS)
     assert (tmp_path / "table.parquet").read_bytes() == before
     assert len(list(tmp_path.iterdir())) == 3
@@ -103,7 +105,7 @@ def test_what_is_no_table_is_said(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="not the table of a sweep"):
         read_sweep(tmp_path)
     _frame([]).write_csv(tmp_path / "other.csv")
-    with pytest.raises(DataError, match=r"other.json, which describes the columns, is missing in the same folder"):
+    with pytest.raises(DataError, match=r"other.json, which describes the columns, is missing from the same folder"):
         read_sweep(tmp_path / "other.csv")
 
 
@@ -122,5 +124,5 @@ def test_a_csv_and_a_description_of_two_moments_are_not_read_together(tmp_path: 
 
 
 def test_a_column_of_an_unknown_kind_is_refused() -> None:
-    with pytest.raises(DataError, match="kind 'label' is not one of parameter, time, hardware"):
+    with pytest.raises(DataError, match="`kind` is 'label', which is not one of parameter, time, hardware"):
         Column("point", "label")  # type: ignore[arg-type]

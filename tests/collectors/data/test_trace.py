@@ -64,11 +64,17 @@ def test_nothing_appears_when_writing_fails(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"columns": {}}, "metric 'm' has no column"),
-        ({"columns": {"m": [1]}}, "has shape"),
+        ({"columns": {}}, "metric 'm' has no column: give its values in `columns`"),
+        (
+            {"columns": {"m": [1]}},
+            r"column of metric 'm' has shape \(1,\), expected \(2,\): give one value for every interval",
+        ),
         ({"end_ns": [1]}, "2 begin times, 1 end time and 2 overrun values: give one of each for every interval"),
-        ({"begin_ns": [0, 5], "end_ns": [1, 4]}, "interval 1 ends before it begins"),
-        ({"metrics": [Metric("m", "os"), Metric("m", "software")]}, "two metrics share the name m"),
+        ({"begin_ns": [0, 5], "end_ns": [1, 4]}, r"interval 1 \(counted from 0\) ends before it begins"),
+        (
+            {"metrics": [Metric("m", "os"), Metric("m", "software")]},
+            r"same name \(m\): give each metric a different name",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(change: dict[str, object], message: str) -> None:
@@ -85,7 +91,7 @@ def test_what_does_not_fit_is_refused(change: dict[str, object], message: str) -
 def test_reserved_names_and_kinds() -> None:
     with pytest.raises(DataError, match="every trace has a column with this name"):
         Metric("end_ns", "os")
-    with pytest.raises(DataError, match="kind 'magic'"):
+    with pytest.raises(DataError, match="`kind` is 'magic', which is not one of hardware"):
         Metric("m", "magic")  # type: ignore[arg-type]
 
 

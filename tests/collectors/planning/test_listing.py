@@ -173,7 +173,7 @@ def test_events_of_another_hosts_pmus(tmp_path: Path) -> None:
         file.write_text(text)
     there = list_metrics(root=tmp_path)
     metrics = by_name(there)
-    assert "needs a number for core" in metrics["perf::cpu/topdown/"].best.problem
+    assert "needs a number for `core`" in metrics["perf::cpu/topdown/"].best.problem
     assert (
         metrics["perf::uncore_imc/reads/"].best.problem
         == "the event's PMU counts for a whole processor or package, not for one program"

@@ -205,7 +205,7 @@ def test_no_committed_record_is_lost_when_the_program_is_killed(tmp_path: Path) 
 
 
 def test_too_many_events_and_foreign_files(tmp_path: Path) -> None:
-    with pytest.raises(HostError, match="exceed the limit of 16"):
+    with pytest.raises(HostError, match="are too many for one run: the maximum is 16"):
         create_record_file(tmp_path / "record", Setup("papi", 1, "monotonic", tuple(Event(f"E{i}") for i in range(17))))
     (tmp_path / "other").write_text("text")
     with pytest.raises(RunError, match="not a record file"):

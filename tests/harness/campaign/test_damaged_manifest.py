@@ -58,11 +58,11 @@ def _change(file: Path, statement: str, *values: Any) -> None:
     [
         ("spec_text", "{", "'spec_text' is not JSON"),
         ("spec_text", b"\xff\xfe", "'spec_text' is not JSON"),
-        ("spec_text", "5", "'spec_text' is 5, not a text"),
+        ("spec_text", "5", "'spec_text' is 5, not text"),
         ("passes", "5", "'passes' is 5, not a list"),
-        ("passes", "[5]", r"'passes'\[0\] is 5, not a table"),
-        ("passes", '[{"name": "main"}]', r"'passes'\[0\] has no 'source'"),
-        ("passes", '[{"name": "main", "source": "x", "metrics": [5]}]', r"metrics\[0\] is 5, not a text"),
+        ("passes", "[5]", r"'passes'\[0\] is 5, not a mapping"),
+        ("passes", '[{"name": "main"}]', r"'passes'\[0\] has no key 'source'"),
+        ("passes", '[{"name": "main", "source": "x", "metrics": [5]}]', r"metrics\[0\] is 5, not text"),
         ("native", json.dumps({**_NATIVE, "seconds": "x"}), "seconds is 'x', not a number"),
         ("native", json.dumps({**_NATIVE, "seconds": True}), "seconds is True, not a number"),
         ("native", "[" * 100_000, "'native' is not JSON"),
@@ -80,10 +80,10 @@ def test_a_damaged_fact_is_named(file: Path, name: str, value: object, message: 
         ("id", "../../home", "a run has the invalid name '../../home'"),
         ("id", b"\xff/", "a run has the invalid name"),
         ("configuration", b"\x05", ""),
-        ("repetition", "x", "`repetition` of a run is 'x', not a whole number"),
+        ("repetition", "x", "`repetition` of a run is 'x', not an integer"),
         ("seconds", "x", "`seconds` of a run is 'x', not a number"),
         ("host_before", "{", "the host of run 0003 is not JSON"),
-        ("host_after", "5", "the host of run 0003 is 5, not a table"),
+        ("host_after", "5", "the host of run 0003 is 5, not a mapping"),
     ],
 )
 def test_a_damaged_run_is_named(file: Path, column: str, value: object, message: str) -> None:

@@ -130,7 +130,7 @@ def test_shams_are_asked_for_later_and_given_up_again(tmp_path: Path) -> None:
     )
     assert "max_hours" in asked.stderr
     assert "14 runs (baseline 5, steps 3, library 3, sham-steps 3)" in asked.stderr
-    assert "library: no sham is possible, because no counter is compiled in" in asked.stderr
+    assert "library: no sham is possible, because no counter is compiled into the program" in asked.stderr
     given_up = unperturbed(tmp_path, "run", write_spec(tmp_path, **changed))
     assert given_up.returncode == 0, given_up.stderr
     assert done(campaign) == before

@@ -196,5 +196,5 @@ def test_facts_that_are_missing_or_of_another_shape_are_damage(tmp_path: Path) -
         for name in ("passes", "native"):
             with pytest.raises(SpecError, match=f"manifest is damaged: the fact .{name}."):
                 manifest.fact(name)
-        with pytest.raises(SpecError, match="the fact description is missing"):
+        with pytest.raises(SpecError, match="the fact 'description' is missing"):
             manifest.required_fact("description")

@@ -191,7 +191,7 @@ def test_what_only_the_simulator_counts_the_observer_cannot(tmp_path: Path) -> N
     )
     assert done.returncode == 3, done.stderr
     assert f"{simulated[0]} cannot be counted on this host" in done.stderr
-    assert "use sampler: inside" in done.stderr
+    assert "use `sampler: inside`" in done.stderr
 
 
 @pytest.mark.parametrize(

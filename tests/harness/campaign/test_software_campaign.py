@@ -298,7 +298,7 @@ def test_a_metric_without_a_place_is_named_at_its_line_with_the_nearest_names(tm
         done = unperturbed(tmp_path, command, spec)
         assert done.returncode == 2, done.stderr
         assert (
-            f"spec.yaml:{at['rounds']}:5: software metric 'rounds': the program has no site for enter: begin_roumd"
+            f"spec.yaml:{at['rounds']}:5: software metric 'rounds': the program has no site for `enter: begin_roumd`"
             in done.stderr
         )
         assert "begin_round" in done.stderr

@@ -136,7 +136,7 @@ def test_a_program_whose_result_changes_from_run_to_run(tmp_path: Path) -> None:
 
 def test_a_result_that_is_not_the_specs(tmp_path: Path) -> None:
     spec = write_spec(tmp_path, **PLAIN, program__output_digest="sha256:" + "0" * 64)
-    _refused(unperturbed(tmp_path, "run", spec), 1, "output_digest is")
+    _refused(unperturbed(tmp_path, "run", spec), 1, "`output_digest` is")
 
 
 def test_an_input_that_cannot_be_prepared(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_an_input_that_cannot_be_prepared(tmp_path: Path) -> None:
 
 def test_too_many_runs_are_refused_before_anything_is_built(tmp_path: Path) -> None:
     spec = write_spec(tmp_path, campaign__max_runs=5)
-    _refused(unperturbed(tmp_path, "run", spec), 2, "the plan has 13 runs, but max_runs is 5")
+    _refused(unperturbed(tmp_path, "run", spec), 2, "the plan has 13 runs, but `max_runs` is 5")
     assert not (tmp_path / "campaigns" / "phases" / "builds").exists()
 
 
@@ -188,7 +188,7 @@ def test_a_full_disk(tmp_path: Path, small_disk: Path) -> None:
         unperturbed(tmp_path, "run", spec, "--campaign", small_disk / "c"),
         3,
         "no space left",
-        "run the same command again",
+        "free disk space and repeat the command",
     )
     shutil.rmtree(small_disk / "c")
 
@@ -295,7 +295,7 @@ def test_a_file_that_may_not_grow_is_named_with_what_to_do(tmp_path: Path) -> No
     "words", [("run", "spec.yaml", "--campaign="), ("run", "--name=", "--", "true"), ("check", "")]
 )
 def test_an_empty_argument_is_no_folder(tmp_path: Path, words: tuple[str, ...]) -> None:
-    _refused(unperturbed(tmp_path, *words), 2, "is empty: is a shell variable unset?")
+    _refused(unperturbed(tmp_path, *words), 2, "is empty: give a value (perhaps a shell variable is unset)")
 
 
 @pytest.mark.parametrize(

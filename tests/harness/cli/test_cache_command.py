@@ -70,7 +70,10 @@ def test_kernels_of_another_distribution_are_compiled(
     assert "toys: ready after" in capsys.readouterr().out
     assert importlib.import_module("toys_module").compiled == [1]
     assert main(["cache", "warm", "wrong"]) == 3
-    assert "toys_module:NOTHING of toys (entry point wrong of unperturbed.kernels) is a int" in capsys.readouterr().err
+    assert (
+        "toys_module:NOTHING of toys (entry point wrong of unperturbed.kernels) has type int, not "
+        in capsys.readouterr().err
+    )
 
 
 def _aligned(folder: Path) -> list[str]:

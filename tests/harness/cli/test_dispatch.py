@@ -64,7 +64,7 @@ def test_a_command_cannot_take_the_name_of_another(tmp_path: Path) -> None:
     write_distribution(tmp_path, "unperturbed.commands", GREET, run="Greet")
     done = unperturbed(tmp_path, "--help", environment={"PYTHONPATH": str(tmp_path)})
     assert done.returncode == 3
-    assert "toys 1.0 adds a command run, but this name is taken" in done.stderr
+    assert "toys 1.0 adds a command run, but unperturbed has a command of this name" in done.stderr
 
 
 def test_a_module_in_a_room_is_a_command_and_its_first_line_is_the_help(

@@ -74,6 +74,7 @@ def test_how_a_folder_is_built_is_guessed(tmp_path: Path, files: dict[str, str],
     spec = _init(tmp_path, "src")
     assert spec.program.build is not None and spec.program.build.startswith(build)
     assert spec.program.run == f"{{build}}/{run}"
+    assert (spec.name, _init(tmp_path, "--name", "mine", "src").name) == ("src", "mine")
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

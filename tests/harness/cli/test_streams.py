@@ -71,7 +71,7 @@ def test_every_sign_has_a_plain_form() -> None:
 def test_an_empty_argument_is_no_folder(folder: Path, text: str) -> None:
     done = shell(folder, text)
     assert done.returncode == 2
-    assert "is empty: is a shell variable unset?" in done.stderr
+    assert "is empty: give a value (perhaps a shell variable is unset)" in done.stderr
 
 
 def test_a_closed_stream_is_a_stream_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -145,7 +145,11 @@ def test_no_structure_is_inadequate(capsys: pytest.CaptureFixture[str], tmp_path
     [
         (["nowhere"], "nowhere"),
         (["nowhere.txt", "--accesses"], "cannot read the file as text (No such file or directory)"),
-        (["RUN", "--classes", "many"], "--classes many: give a number, or quantiles:K, ranges:K, most-used:K"),
+        (
+            ["RUN", "--classes", "many"],
+            "--classes many: give K, or one of quantiles:K, ranges:K, most-used:K, where K is a whole "
+            "number, 1 or more",
+        ),
         (["RUN", "--classes", "0"], "--classes 0"),
         (["RUN", "--dwell", "0"], "--dwell 0"),
         (["RUN", "--longest", "65"], "from 2 to 64"),

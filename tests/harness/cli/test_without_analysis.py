@@ -47,7 +47,7 @@ def test_it_measures_and_says_what_a_verdict_needs(
     assert judged.returncode == 3
     assert "measuring without a verdict" in judged.stderr
     last = judged.stderr.splitlines()[-1]
-    assert last.startswith("unperturbed: no verdict: ") and f"Every run is kept in {campaign}; " in last
+    assert last.startswith("unperturbed: no verdict: ") and f"Every run is kept in {campaign}: " in last
     assert INSTALL in last and f"`unperturbed check {campaign}`" in last
 
     for words in (("check", campaign), ("report", campaign), ("partition", "spec.yaml")):

@@ -105,7 +105,7 @@ def test_where_it_is_written_without_a_file(campaign: Path) -> None:
         (("--format", "csv", "--run", "9999"), "--run 9999"),
         (
             ("--format", "csv", "--run", "0000", "--configuration", "anchor"),
-            "no run matches --configuration anchor and --run 0000",
+            "no run matches both --configuration anchor and --run 0000",
         ),
         (("--format", "csv", "--phases"), f"--phases: the format csv has no time axis; use {WITH_TIME}"),
         (("-o", "nowhere/c.csv"), "does not exist"),
@@ -122,7 +122,7 @@ def test_a_wrong_wish_is_one_message(campaign: Path, tmp_path: Path, words: tupl
 def test_a_trace_has_no_runs_to_choose_and_is_not_overwritten(campaign: Path, tmp_path: Path) -> None:
     run = campaign / "runs" / "0000"
     done = unperturbed(tmp_path, "export", run, "--format", "parquet")
-    assert (done.returncode, "own file" in done.stderr) == (2, True)
+    assert (done.returncode, "would overwrite the recorded data" in done.stderr) == (2, True)
     done = unperturbed(tmp_path, "export", run, "-o", "a.pftrace", "--aligned")
     assert done.returncode == 2
     assert "--aligned applies to the runs of a campaign" in done.stderr

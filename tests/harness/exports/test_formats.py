@@ -86,7 +86,7 @@ def test_a_format_of_another_distribution(trace: Trace, toys: Path) -> None:
 
 def test_what_cannot_be_written_is_refused(trace: Trace, tmp_path: Path) -> None:
     with pytest.raises(
-        SpecError, match=r"the file's name selects no format; use a name that ends in .*\.csv, .*, or set --format"
+        SpecError, match=r"no format matches the file's name; use a name that ends in .*\.csv, .*, or set --format"
     ):
         choose_format("trace", tmp_path / "trace.txt")
     with pytest.raises(SpecError, match=r"cannot export a trace in format 'cvs'; did you mean csv"):
@@ -97,5 +97,5 @@ def test_what_cannot_be_written_is_refused(trace: Trace, tmp_path: Path) -> None
         choose_format("trace", tmp_path / "nowhere" / "trace.csv")
     with pytest.raises(SpecError, match="is a folder: give the name of a file in it"):
         choose_format("trace", tmp_path, "csv")
-    with pytest.raises(ValueError, match="unknown kind tarce"):
+    with pytest.raises(ValueError, match="the keys of `writers` must be values of `Kind`, not tarce"):
         Format("wrong", (".w",), {"tarce": print})  # type: ignore[dict-item]

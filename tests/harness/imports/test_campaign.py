@@ -152,7 +152,14 @@ def test_what_is_refused(recorded: Path, tmp_path: Path) -> None:
     assert "is not empty: choose a new folder" in refusal(*imported, "base", "--as", "x", "-o", "campaign")
     assert "put --as NAME after each configuration's files" in refusal(*imported, "base", *out)
     assert "are identical, byte for byte" in refusal(*imported, "base", "--as", "a", "base/run0.csv", "--as", "b", *out)
-    assert "this name is reserved" in refusal(*imported, "base", "--as", "anchor", *out)
+    assert "--as anchor: this name is reserved" in refusal(*imported, "base", "--as", "anchor", *out)
+    assert "--as '_a': this name is not valid" in refusal(*imported, "base", "--as", "_a", *out)
+    table = tmp_path / "runs.csv"
+    table.write_text("time,configuration,b\n1,anchor,2\n2,anchor,3\n")
+    told = refusal("import", "csv", str(table), *out)
+    assert f"{table}: configuration anchor: this name is reserved; choose another name with --as" in told
+    without = ("check", "campaign", "--no-write", "--without", "0099")
+    assert "--without 0099: no such finished run; finished runs have numbers from 0001 to 0016" in refusal(*without)
     assert "no such configuration" in refusal(*imported, "base", "--as", "b", "--baseline", "a", *out)
     assert "not all runs have this metric" in refusal(*imported, "base", "--as", "b", "--align-on", "IPC", *out)
     assert "-o CAMPAIGN" in refusal(*imported, "base", "--as", "b")

@@ -140,7 +140,7 @@ def test_its_frame_reads_no_damaged_or_foreign_file(folder: Path, tmp_path: Path
     foreign = (tmp_path / "foreign.parquet").read_bytes()
     for content, said in (
         (bytes(damaged), "the file is damaged"),
-        (whole[:-9], "cut off"),
+        (whole[:-9], "truncated"),
         (foreign, "not a trace of this tool"),
         (other, "is the trace of run 0003"),
     ):

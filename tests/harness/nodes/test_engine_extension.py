@@ -55,5 +55,5 @@ def test_one_with_the_name_of_another_is_refused(monkeypatch: pytest.MonkeyPatch
         """Another engine `here`."""
 
     monkeypatch.setattr(engines, "offered", lambda *_: [engines.Here, Other])
-    with pytest.raises(HostError, match="two extensions add an engine named here"):
+    with pytest.raises(HostError, match="two extensions add an engine named here: uninstall one of them"):
         engines.engine_of(Nodes(engine="here", count=2), tmp_path, "")

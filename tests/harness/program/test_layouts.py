@@ -112,7 +112,7 @@ def test_a_build_without_layouts_stands_as_it_is(tmp_path: Path) -> None:
     put_in_place(built.folder, AS_BUILT)
     assert layout_notes(built.folder) == ()
     assert not (tmp_path / "00" / "toolchain" / "links").exists()
-    with pytest.raises(RunError, match="has no layout 1: remove the campaign's builds folder"):
+    with pytest.raises(RunError, match="has no layout 1: remove the campaign's folder `builds`"):
         put_in_place(built.folder, 1)
     noted = project.build()
     assert noted.folder == built.folder
@@ -132,7 +132,7 @@ def test_a_damaged_file_about_a_build_is_no_traceback(project: Project, content:
     built = project.build()
     project.make(built.folder, AS_BUILT)
     layouts_module._recipe_file(built.folder).write_text(content)
-    with pytest.raises(RunError, match=r"is damaged .*: remove the campaign's builds folder"):
+    with pytest.raises(RunError, match=r"is damaged .*: remove the campaign's folder `builds`"):
         put_in_place(built.folder, AS_BUILT)
     (project.folder / "00" / "built.json").write_text(content)
     again = project.build()

@@ -22,7 +22,7 @@ _TABLE = Path(__file__).with_name("faults.txt")
 _NAMES = {
     "PREFIXES": ", ".join(f"{source.prefix}…" for source in find_sources().values() if source.prefix),
     "SOURCES": listing([f"`{name}`" for name in ("auto", *find_sources())], "or"),
-    "EVENTS": ", ".join(event_keys()),
+    "EVENTS": ", ".join(f"`{key}`" for key in event_keys()),
     "KEYS": ", ".join(spec_keys()),
 }
 

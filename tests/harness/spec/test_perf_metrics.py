@@ -120,7 +120,10 @@ def test_another_formula_is_another_campaign(tmp_path: Path) -> None:
     ("metric", "why"),
     [
         ("ipcc", "perf 7 has no metric ipcc for this processor; did you mean ipc?"),
-        ("seconds", "perf's metric seconds cannot be measured here: it needs duration_time, perf's clock: "),
+        (
+            "seconds",
+            "perf's metric seconds cannot be measured here: its formula needs duration_time, ",
+        ),
     ],
 )
 def test_what_cannot_be_measured_is_one_fault_at_its_place(metric: str, why: str, tmp_path: Path) -> None:

@@ -155,7 +155,7 @@ def test_caches() -> None:
     assert re.search(CACHE_PATTERN, "48KiB 12-way 64B")
 
 
-_CACHE_FORMS = "write `32 KiB 8-way 64 B` (size, ways, line), or a mapping {size: 32 KiB, ways: 8, line: 64 B}"
+_CACHE_FORMS = "write `32 KiB 8-way 64 B` (size, ways, line), or a mapping `{size: 32 KiB, ways: 8, line: 64 B}`"
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ _CROSS_FIELD = {
     "no metric for the baseline",
     "a software metric that no subset holds",
     "a derived metric over two subsets",
+    "a derived metric that uses itself",
     "an anchor without software metrics",
     "an anchor that is not a software metric",
     "an interval that is too short",
@@ -129,6 +130,7 @@ def test_the_full_example_has_every_key(schema: dict[str, Any]) -> None:
             "output_digest",
             "observer_cpu",
             "sampled",
+            "at_most",
             *of_sweeps,
         }
     sweep = yaml.safe_load(SWEEP_EXAMPLE)

@@ -147,7 +147,7 @@ def test_a_limit_leaves_the_best_plan_so_far_and_its_picture(found: Found, tmp_p
     assert _traces(campaign) == before
     plan = json.loads((campaign / "plan.json").read_text())
     assert file_faults(campaign / "plan.json") == []
-    assert plan["stopped"].startswith("max_runs is 4")
+    assert plan["stopped"].startswith("`max_runs` is 4")
     assert plan["subsets"] == []
     page = (campaign / "partition.html").read_text()
     assert "Not finished: " in page
@@ -221,7 +221,7 @@ def test_an_event_that_is_nowhere_is_said_before_any_baseline_run(tmp_path: Path
     spec = write_spec(tmp_path, campaign=DESIGN, analysis=ANALYSIS, **{**SAMPLING, "measure__software": software})
     ended = unperturbed(tmp_path, "partition", spec)
     assert ended.returncode == 2, ended.stderr
-    assert "no place" in ended.stderr
+    assert "the program has no site" in ended.stderr
     assert done_runs(tmp_path / "campaigns" / "phases-partition") in ([], ["0000"])
 
 

@@ -43,7 +43,7 @@ def test_only_its_own_limit_keeps_a_spec_from_running(tmp_path: Path, host: Exam
     checked, found = ready(host, write_spec(tmp_path, campaign__max_runs=12))
     assert checked.exit_code == 2
     assert [problem["subject"] for problem in found["problems"]] == ["runs"]
-    assert "the plan has 13 runs, but max_runs is 12" in found["problems"][0]["what"]
+    assert "the plan has 13 runs, but `max_runs` is 12" in found["problems"][0]["what"]
 
 
 NOT_BUILT = {
@@ -114,4 +114,4 @@ def test_a_clock_of_the_simulator_where_the_kernel_counts(tmp_path: Path, host: 
 def test_a_shell_that_nobody_builds(tmp_path: Path, host: Examination) -> None:
     checked, found = ready(host, write_spec(tmp_path, program__run="true", program__shell=True, **NOT_BUILT))
     assert checked.exit_code == 2
-    assert "without `shell: true`" in found["problems"][0]["what"]
+    assert "name the program in `run`, and remove `shell: true`" in found["problems"][0]["what"]

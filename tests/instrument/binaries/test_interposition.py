@@ -228,7 +228,7 @@ def test_an_old_version_of_a_function_is_refused(tmp_path: Path) -> None:
     new = compiled(tmp_path, program, *link, name="new")
     with pytest.raises(
         SpecError,
-        match=r"old uses the old version V1 of f, but a preloaded function can call only the newer version .* of libv\.so",
+        match=r"old uses the old version V1 of `f`, but a preloaded function can call only the newer version .* of libv\.so",
     ):
         metric("f", old)
     assert metric("g", old).library == tmp_path / "libv.so"
@@ -277,11 +277,11 @@ def test_other_names_of_a_function_are_told(tmp_path: Path) -> None:
         (
             "lzma_cod",
             "/usr/bin/xz",
-            r"no library that /usr/bin/xz loads at startup has a function lzma_cod; nearest names: lzma_code",
+            r"no library that /usr/bin/xz loads at startup has a function `lzma_cod`; nearest names: lzma_code",
         ),
-        ("environ", "/usr/bin/xz", r"environ is a variable of .*libc\.so\.6, not a function"),
+        ("environ", "/usr/bin/xz", r"`environ` is a variable of .*libc\.so\.6, not a function"),
         ("malloc", "{static}", r"static: this file is statically linked"),
-        ("work", "{own}", r"own defines work itself, so calls of work do not reach a library"),
+        ("work", "{own}", r"own defines `work` itself, so calls of `work` do not reach a library"),
         ("malloc", "{script}", r"script: this is a script for /bin/sh -e, not a binary"),
         ("malloc", "{nothing}", r"nothing: cannot read the binary"),
     ],

@@ -143,7 +143,7 @@ def test_a_static_function_an_alias_and_the_code_behind_them(build: Compile) -> 
 
 
 def test_what_is_chosen_at_load_time_has_no_code_of_its_own(build: Compile) -> None:
-    assert "chosen is an IFUNC without code of its own" in refused(build(C), "chosen")
+    assert "`chosen` is an IFUNC without code of its own" in refused(build(C), "chosen")
     # The old version of this symbol is a plain function, which nothing calls any more.
     assert "{preload: memcpy}" in refused(system_library("libc.so.6"), "memcpy")
 
@@ -204,7 +204,9 @@ def test_a_stripped_binary_tells_what_it_exports(build: Compile) -> None:
     assert names(path, "loud") == ["loud"]
     message = refused(path, "quite")
     assert "stripped, so only exported functions are known" in message
-    assert "no function printf; the binary imports the function from a library: write" in refused(path, "printf")
+    assert "no function `printf`; the binary imports the function from a library: name the library" in refused(
+        path, "printf"
+    )
 
 
 @pytest.mark.parametrize("way", ["link", "folder", "build-id", "packed", "packed and wrong"])
@@ -463,7 +465,7 @@ def test_faults_name_the_metric_and_the_way_out(build: Compile, tmp_path: Path) 
     assert fault(uprobe="shop:quite").startswith("software metric 'hits': ")
     assert "nearest names: quiet" in fault(uprobe="shop:quite")
     assert "inlined it into all callers" in fault(uprobe="shop:quite")
-    assert "name the library, as in LIBRARY:printf (libc.so.6:printf)" in fault(uprobe="shop:printf")
+    assert "name the library, as in `LIBRARY:printf` (`libc.so.6:printf`)" in fault(uprobe="shop:printf")
     assert "neither the program shop" in fault(uprobe="sohp:quiet")
     assert "cannot read the binary" in fault(uprobe="./missing:quiet")
 

@@ -560,8 +560,8 @@ def test_assembly_beside_an_instrumented_source_is_in_the_report(workshop):
     shop = workshop({"work": {"enter": "work"}})
     shop.write("start.s", ".globl start\nstart:\n ret\n.section .note.GNU-stack\n")
     shop.write("main.c", "int work(int n) { return n; }\nint main(void) { return work(3); }\n")
-    assert "start.s has no counters: it is assembly" in shop.call("main.c", "start.s", "-o", "prog").stderr
-    assert shop.report.skipped == {"start.s": "it is assembly"}
+    assert "start.s has no counters: assembly source" in shop.call("main.c", "start.s", "-o", "prog").stderr
+    assert shop.report.skipped == {"start.s": "assembly source"}
     assert shop.lines("work") == [1]
 
 
@@ -580,8 +580,8 @@ def test_sources_that_nobody_can_instrument_are_said_once(workshop):
         )
     ]
     assert [note.count("unperturbed cc: note: ") for note in notes] == [1, 0, 0, 0]
-    assert "start.s has no counters: it is assembly" in notes[0]
-    assert shop.report.skipped == {"start.s": "it is assembly", "other.S": "it is assembly"}
+    assert "start.s has no counters: assembly source" in notes[0]
+    assert shop.report.skipped == {"start.s": "assembly source", "other.S": "it is assembly"}
     assert shop.run(code=3)[1] == {"work": 1}
     silent = workshop({}, name="silent")
     silent.write("start.s", ".globl start\nstart:\n ret\n")

@@ -49,7 +49,7 @@ def test_one_command_with_a_metrics_file(tmp_path, monkeypatch):
         ("- 1", "`software:` is missing"),
         (
             "software:\n  f: {entr: f}\n",
-            "metrics.yaml:2:3: software metric 'f': unknown key 'entr' in an event: use one of",
+            "metrics.yaml:2:3: software metric 'f': unknown key `entr` in an event: use one of",
         ),
         ("software:\n  f: !!python/object/apply:os.getcwd []\n", "invalid YAML"),
     ],
@@ -89,9 +89,9 @@ def test_every_wrong_event_of_a_metrics_file_is_told_at_its_place(tmp_path):
         read_metrics(metrics)
     lines = str(error.value).splitlines()
     assert [line.partition(": ")[0] for line in lines] == [f"{metrics}:{place}" for place in ("3:5", "5:5", "6:5")]
-    assert "did you mean 'enter'?" in lines[0]
-    assert "in: only call and write events support this filter" in lines[1]
-    assert "add: ')' is not a single C expression" in lines[1]
+    assert "did you mean `enter`?" in lines[0]
+    assert "`in`: only `call` and `write` events support this filter" in lines[1]
+    assert "`add`: ')' is not valid: expected one C expression" in lines[1]
     metrics.write_text("software:\n  b: {enter: f}\n")
     assert read_metrics(metrics) == {"b": Event("enter", "f")}
 
@@ -160,7 +160,7 @@ def test_of_a_lone_source_a_name_that_it_holds_is_not_taken_for_misspelt(tmp_pat
     )
     assert run_compiler(metrics, ["g++", "-c", "x.cc"]) == 0
     (warning,) = warnings(capfd)
-    assert "enter: geo::Grid::putt; nearest names: geo::Grid::put; searched x.cc" in warning
+    assert "enter: geo::Grid::putt`; nearest names: geo::Grid::put; searched x.cc" in warning
 
 
 def warnings(capfd: pytest.CaptureFixture[str]) -> list[str]:
@@ -178,7 +178,7 @@ def test_a_metric_without_a_place_is_told_once_at_the_link_step(tmp_path, monkey
     assert run_compiler(metrics, ["gcc", "-c", "x.c"]) == 0
     # Of a lone source only what looks misspelt is told: others may hold the rest.
     (first,) = warnings(capfd)
-    assert "software metric 'a': the program has no site for enter: wrok; nearest names: work" in first
+    assert "software metric 'a': the program has no site for `enter: wrok`; nearest names: work" in first
     assert run_compiler(metrics, ["gcc", "-c", "y.c"]) == 0
     assert warnings(capfd) == []
     assert run_compiler(metrics, ["gcc", "x.o", "y.o", "-o", "prog"]) == 0

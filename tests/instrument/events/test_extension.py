@@ -94,7 +94,7 @@ def test_it_is_compiled_and_counted(folder: Path) -> None:
 def test_a_metric_without_a_site_has_the_nearest_name(folder: Path) -> None:
     (folder / "metrics.yaml").write_text("software:\n  jumps: {goto: jumb}\n")
     result = run(folder, "cc", "--metrics", "metrics.yaml", "--", "gcc", "-O2", "x.c", "-o", "x")
-    assert "the program has no site for goto: jumb; nearest names: jump" in result.stderr
+    assert "the program has no site for `goto: jumb`; nearest names: jump" in result.stderr
 
 
 def test_a_spec_may_have_it(folder: Path) -> None:
@@ -104,8 +104,8 @@ def test_a_spec_may_have_it(folder: Path) -> None:
     sites = json.loads(run(folder, "sites", "good.yaml", "--json").stdout)["metrics"]["jumps"]["sites"]
     assert [(site["file"], site["line"]) for site in sites] == [("x.c", 6), ("x.c", 8)]
     refused = run(folder, "sites", "bad.yaml", code=2).stderr
-    assert "goto: '2 jumps' is not a valid target: expected a function's name" in refused
-    assert "in: only call and write events support this filter, not goto events" in refused
+    assert "`goto`: '2 jumps' is not a valid target: expected a function's name" in refused
+    assert "`in`: only `call` and `write` events support this filter, not `goto` events" in refused
 
 
 def test_the_json_schema_has_it(folder: Path) -> None:

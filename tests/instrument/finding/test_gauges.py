@@ -248,21 +248,21 @@ def test_every_kind_of_variable_in_cxx(workshop, way):
 REASONS = {
     "tls": ("__thread int tls;", "thread-local"),
     "omp": ("int omp;\n#pragma omp threadprivate(omp)", "thread-local"),
-    "fixed": ("const int fixed = 3;", "fixed is const"),
-    "table[0]": ("static const int table[2] = {1, 2};", "table is const"),
+    "fixed": ("const int fixed = 3;", "`fixed` is `const`"),
+    "table[0]": ("static const int table[2] = {1, 2};", "`table` is `const`"),
     "load": ("float load;", "floating-point"),
     "large": ("__int128 large;", "of type __int128"),
-    "s.bit": ("struct { unsigned bit : 3; } s;", "s.bit is a bit field"),
-    "s2.nothing": ("struct { int a, b; } s2;", "s2 has no field nothing; it has a, b"),
+    "s.bit": ("struct { unsigned bit : 3; } s;", "`s.bit` is a bit field"),
+    "s2.nothing": ("struct { int a, b; } s2;", "`s2` has no field `nothing`; it has a, b"),
     "s3": ("struct { int a; union { int b; long c; }; } s3;", "name a field: s3.a, s3.b, s3.c"),
-    "list": ("int list[4];", "list is an array; name an element, such as list[0]"),
-    "list2[4]": ("int list2[4];", "list2 has only 4 elements"),
-    "p.x": ("struct q { int x; } *p;", "p is a pointer: the memory that it points to has no fixed address"),
-    "p2[1]": ("int *p2;", "p2 is a pointer"),
-    "scalar.x": ("int scalar;", "scalar has no fields"),
-    "scalar2[0]": ("int scalar2;", "scalar2 is not an array"),
+    "list": ("int list[4];", "`list` is an array; name an element, such as `list[0]`"),
+    "list2[4]": ("int list2[4];", "`list2` has only 4 elements"),
+    "p.x": ("struct q { int x; } *p;", "`p` is a pointer: the memory that it points to has no fixed address"),
+    "p2[1]": ("int *p2;", "`p2` is a pointer"),
+    "scalar.x": ("int scalar;", "`scalar` has no fields"),
+    "scalar2[0]": ("int scalar2;", "`scalar2` is not an array"),
     "tail.data[1]": ("struct { int n; int data[]; } tail;", "array of unknown size"),
-    "f::local": ("int f(int n) { int local = n; return local; }", "local is an automatic variable"),
+    "f::local": ("int f(int n) { int local = n; return local; }", "`local` is an automatic variable"),
     "g::i": ("int g(int n) { register int i = n; return i; }", "register"),
 }
 
@@ -279,7 +279,7 @@ def check_refusals(workshop, reasons: dict[str, tuple[str, str]], source: str, *
     shop.call(*flags, "-w", source, "-o", "prog", cxx=source.endswith(".cc"))
     for target, (_, reason) in reasons.items():
         (message,) = missing_metrics(shop.report, {target: parse_event({"gauge": target})}).values()
-        assert f"gauge: {target}; {source}:{lines[target]}: " in message
+        assert f"`gauge: {target}`; {source}:{lines[target]}: " in message
         assert reason in message
     assert shop.run() == ("", dict.fromkeys(reasons, 0))
 
@@ -300,10 +300,10 @@ CXX_REASONS = {
         "struct C { int m() { static int n; return ++n; } }; int use_c() { return C().m(); }",
         "inline function",
     ),
-    "r": ("static int x; static int &r = x;", "r is a reference"),
-    "c": ("constexpr int c = 3;", "c is const"),
+    "r": ("static int x; static int &r = x;", "`r` is a reference"),
+    "c": ("constexpr int c = 3;", "`c` is `const`"),
     "d.b": ("struct B { int b; }; struct D : virtual B {} d;", "virtual base class"),
-    "e.b": ("struct A { int b; }; class E : A {} e;", "e.b is private and inherited: it cannot be accessed"),
+    "e.b": ("struct A { int b; }; class E : A {} e;", "`e.b` is private and inherited: it cannot be accessed"),
     "v": ("struct V { int a, b; } v;", "name a field: v.a, v.b"),
     "h::k": ("int h(int n) { if (n) static int k = 3; return 0; }", "where no statement can follow"),
     "t": ("thread_local int t;", "thread-local"),
@@ -328,17 +328,17 @@ def test_what_is_said_of_variables_that_are_nowhere_defined(workshop):
         "counter - 1; }\n",
     )
     shop.call("prog.c", "-o", "prog")
-    assert "the sources use optarg, but none of them defines it" in missing(shop, "optarg")
-    assert "counter exists as main::counter" in missing(shop, "counter")
+    assert "the sources use `optarg`, but none of them defines it" in missing(shop, "optarg")
+    assert "`counter` exists as main::counter" in missing(shop, "counter")
     assert "nearest names: length" in missing(shop, "lenght")
-    assert "the program has no site for gauge: other.c::length" in missing(shop, "other.c::length")
+    assert "the program has no site for `gauge: other.c::length`" in missing(shop, "other.c::length")
 
 
 def test_a_variable_of_a_function_is_named_when_it_is_asked_for_without_it(workshop):
     shop = workshop(gauges("made"))
     shop.write("prog.c", "int f(void) { static int made; return made++; }\nint main(void) { return f(); }\n")
     shop.call("prog.c", "-o", "prog")
-    assert "made exists as f::made" in missing(shop, "made")
+    assert "`made` exists as f::made" in missing(shop, "made")
 
 
 def test_files_choose_among_variables_of_one_name_and_without_they_add_up(workshop):

@@ -97,7 +97,7 @@ def test_a_metric_without_a_site_is_told_the_nearest_names(built, event, nearest
     shop = built({name: metric.to_json() for name, metric in software.items()})
     (message,) = missing_metrics(shop.report, software).values()
     kind = next(iter(event))
-    assert message.startswith(f"software metric 'wrong': the program has no site for {kind}: {event[kind]}")
+    assert message.startswith(f"software metric 'wrong': the program has no site for `{kind}: {event[kind]}")
     assert f"nearest names: {nearest}" in message
     assert "searched sort.c, other.c" in message
     assert "\n" not in message
@@ -106,10 +106,10 @@ def test_a_metric_without_a_site_is_told_the_nearest_names(built, event, nearest
 def test_messages_say_what_else_may_be_wrong(built, workshop):
     software = {"f": parse_event({"enter": "qqqqqqqq", "file": "*.cc"})}
     (message,) = missing_metrics(built({"f": software["f"].to_json()}).report, software).values()
-    assert "enter: qqqqqqqq, file: *.cc; no similar name" in message
+    assert "enter: qqqqqqqq, file: *.cc`; no similar name" in message
     nothing = workshop({}, name="empty").report
     (message,) = missing_metrics(nothing, software).values()
-    assert "use {cc} or {cxx} in the build command, and remove object files" in message
+    assert "use `{cc}` or `{cxx}` in the build command, and remove object files" in message
 
 
 def test_messages_name_what_could_not_be_counted(workshop):

@@ -94,11 +94,11 @@ int main() { return geo::run(3) > 5; }
 }
 
 WRONG_IN_C = [
-    ({"enter": "util_*", "file": "main.c"}, "; util_* is in util.c, which `main.c` excludes"),
-    ({"call": "util_*", "in": "wrok"}, "; util_* is called in work, main, util_add, which `in: wrok` excludes"),
-    ({"call": "early", "in": "main"}, "; early is called in work, which `in: main` excludes"),
-    ({"loop": "early"}, "; early is in main.c, but contains no loop"),
-    ({"loop": "early#1"}, "; early is in main.c, but contains no loop"),
+    ({"enter": "util_*", "file": "main.c"}, "; `util_*` is in util.c, which `main.c` excludes"),
+    ({"call": "util_*", "in": "wrok"}, "; `util_*` is called in work, main, util_add, which `in: wrok` excludes"),
+    ({"call": "early", "in": "main"}, "; `early` is called in work, which `in: main` excludes"),
+    ({"loop": "early"}, "; `early` is in main.c, but contains no loop"),
+    ({"loop": "early#1"}, "; `early` is in main.c, but contains no loop"),
     ({"loop": "wrok#4"}, "; nearest names: work#1"),
     ({"loop": "main.c:12"}, "; no loop begins on that line; nearest lines with a loop: main.c:11"),
     (
@@ -117,12 +117,12 @@ WRONG_IN_C = [
     ({"write": "util_sub::cuont"}, "; nearest names: util_sub::count"),
     ({"label": "main::out"}, "; nearest names: work::out"),
     ({"label": "wrok::uot"}, "; nearest names: work::out"),
-    ({"label": "work::uot"}, "; the labels in work are work::out"),
+    ({"label": "work::uot"}, "; the labels in `work` are work::out"),
     ({"enter": "work::erly"}, "; nearest names: early"),
     ({"enter": "utl_*"}, "; nearest names: util_add, util_sub"),
     ({"call": "prinft"}, "; nearest names: printf"),
     ({"return": "mian"}, "; nearest names: main"),
-    ({"gauge": "made"}, "; made exists as work::made"),
+    ({"gauge": "made"}, "; `made` exists as work::made"),
     ({"gauge": "lenght"}, "; nearest names: queue.length"),
     ({"gauge": "quue.length"}, "; nearest names: queue.length"),
     ({"gauge": "none.c::totl"}, "; nearest names: total"),
@@ -136,14 +136,14 @@ WRONG_IN_CXX = [
     ({"call": "put", "in": "main"}, "which `in: main` excludes; nearest names: geo::Grid::put"),
     ({"call": "push_bak"}, "; nearest names: *::push_back"),
     ({"loop": "fill"}, "; nearest names: geo::Grid::fill"),
-    ({"loop": "geo::run"}, "; geo::run is in grid.cc, but contains no loop"),
-    ({"gauge": "made"}, "; made exists as geo::Grid::made"),
+    ({"loop": "geo::run"}, "; `geo::run` is in grid.cc, but contains no loop"),
+    ({"gauge": "made"}, "; `made` exists as geo::Grid::made"),
     ({"write": "made"}, "; nearest names: geo::Grid::made"),
     ({"write": "geo::Grid::filled"}, "; nearest names: geo::Grid.filled"),
     ({"write": "filed"}, "; nearest names: geo::Grid.filled"),
 ]
 
-_TOLD = re.compile(r"(?:nearest names:|nearest lines with a \w+:|exists as|the labels in \w+ are) ([^;]+)")
+_TOLD = re.compile(r"(?:nearest names:|nearest lines with a \w+:|exists as|the labels in `\w+` are) ([^;]+)")
 
 
 def message(shop, event, name: str = "m") -> str:
@@ -154,23 +154,23 @@ def message(shop, event, name: str = "m") -> str:
 SAID_OF_C = [
     (
         {"call": "cmp", "in": "sort_smple"},
-        "; cmp is called in sort_simple, sort_quick, which `in: sort_smple` excludes",
+        "; `cmp` is called in sort_simple, sort_quick, which `in: sort_smple` excludes",
     ),
     (
         {"call": "cmp", "in": "main", "file": "a.c"},
-        "; cmp is called in sort_simple, sort_quick, which `in: main` excludes",
+        "; `cmp` is called in sort_simple, sort_quick, which `in: main` excludes",
     ),
-    ({"enter": "cmp", "file": "b.c"}, "; cmp is in a.c, which `b.c` excludes"),
-    ({"loop": "sort_quick#1", "file": "b.c"}, "; sort_quick is in a.c, which `b.c` excludes"),
-    ({"label": "sort_quick::done", "file": "b.c"}, "; sort_quick is in a.c, which `b.c` excludes"),
-    ({"write": "counter", "in": "sort_quick"}, "; counter is in sort_simple, which `in: sort_quick` excludes"),
-    ({"gauge": "b.c::queue.length"}, "; queue is in a.c, which `b.c` excludes"),
-    ({"label": "sort_quick::zzzz"}, "; the labels in sort_quick are sort_quick::again, sort_quick::done;"),
+    ({"enter": "cmp", "file": "b.c"}, "; `cmp` is in a.c, which `b.c` excludes"),
+    ({"loop": "sort_quick#1", "file": "b.c"}, "; `sort_quick` is in a.c, which `b.c` excludes"),
+    ({"label": "sort_quick::done", "file": "b.c"}, "; `sort_quick` is in a.c, which `b.c` excludes"),
+    ({"write": "counter", "in": "sort_quick"}, "; `counter` is in sort_simple, which `in: sort_quick` excludes"),
+    ({"gauge": "b.c::queue.length"}, "; `queue` is in a.c, which `b.c` excludes"),
+    ({"label": "sort_quick::zzzz"}, "; the labels in `sort_quick` are sort_quick::again, sort_quick::done;"),
     (
         {"gauge": "a.c::queue"},
-        "; a.c:2: a.c::queue is of type struct queue; name a field: a.c::queue.length, a.c::queue.head",
+        "; a.c:2: `a.c::queue` is of type struct queue; name a field: a.c::queue.length, a.c::queue.head",
     ),
-    ({"gauge": "a.c::queue.tail"}, "; a.c:2: a.c::queue has no field tail; it has length, head"),
+    ({"gauge": "a.c::queue.tail"}, "; a.c:2: `a.c::queue` has no field `tail`; it has length, head"),
 ]
 
 
@@ -187,17 +187,17 @@ def test_of_c(workshop):
 
 
 SAID_OF_CXX = [
-    ({"enter": "ns::twice(int)"}, "; the overloads of ns::twice are ns::twice(T), ns::twice(double, int);"),
+    ({"enter": "ns::twice(int)"}, "; the overloads of `ns::twice` are ns::twice(T), ns::twice(double, int);"),
     (
         {"return": "ns::over(string)"},
-        "; the overloads of ns::over are ns::over(const std::string &), ns::over(int (*)(int));",
+        "; the overloads of `ns::over` are ns::over(const std::string &), ns::over(int (*)(int));",
     ),
     (
         {"enter": "ns::host::lambda3"},
-        "; the lambdas in ns::host are ns::host::add, ns::host::lambda1, ns::host::lambda2;",
+        "; the lambdas in `ns::host` are ns::host::add, ns::host::lambda1, ns::host::lambda2;",
     ),
-    ({"gauge": "ns::queue"}, "; b.cc:8: ns::queue is of type ns::Q; name a field: ns::queue.length"),
-    ({"call": "ns::twice", "in": "ns::host"}, "; twice is called in use, which `in: ns::host` excludes"),
+    ({"gauge": "ns::queue"}, "; b.cc:8: `ns::queue` is of type ns::Q; name a field: ns::queue.length"),
+    ({"call": "ns::twice", "in": "ns::host"}, "; `twice` is called in use, which `in: ns::host` excludes"),
 ]
 
 

@@ -606,7 +606,7 @@ def test_sites_are_found_without_running_anything(tmp_path: Path) -> None:
         (
             ["script.py"],
             "_json.scanstring",
-            r"the module _json .*is written in C\. Count .*\{preload: …\} or \{probe: \{uprobe: …\}\}",
+            r"the module _json .*is written in C\. Count .*`\{preload: …\}` or `\{probe: \{uprobe: …\}\}`",
         ),
         (
             ["script.py"],
@@ -619,7 +619,7 @@ def test_sites_are_found_without_running_anything(tmp_path: Path) -> None:
         (["script.py"], "heapq.heappush", r"heapq\.heappush is replaced by _heapq, written in C"),
         (["script.py"], "nothing.f", r"module 'nothing' is missing or defines no functions"),
         (["script.py"], "broken.f", r"not valid source for this Python"),
-        (["-I", "script.py"], "script.f", r"-I runs isolated: the hook cannot be installed"),
+        (["-I", "script.py"], "script.f", r"-I runs isolated, so the counting hook cannot be installed"),
         (["-BE", "script.py"], "script.f", r"-E runs without PYTHON\* variables"),
         (["-S", "-c", "pass"], "script.f", r"-S runs without module site"),
         (["-"], "__main__.f", r"read from stdin: save the program to a file"),

@@ -142,7 +142,7 @@ class KernelTest(IndependenceTest):
 
 
 class _Shuffled:
-    """Random orders of the rows that exchange only rows that are similar in the conditioning set."""
+    """Random row orders that exchange only rows with similar values of the conditioning set."""
 
     def __init__(self, cells: NDArray[np.int64], curves: Sequence[Floats], random: np.random.Generator) -> None:
         self._random = random

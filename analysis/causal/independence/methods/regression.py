@@ -73,7 +73,7 @@ class Neighbours:
         return float(np.max(shares)) if shares else 1.0
 
     def _about_means(self, values: Floats, means: Floats) -> Floats:
-        """Return squared deviations of rows that share a value from their mean, corrected for the number of rows."""
+        """Return squared deviations from the means of rows that share a value, corrected for the number of rows."""
         if len(self.starts) == len(self.order):
             return values[:0]
         many = np.repeat(self.counts, self.counts)
@@ -103,7 +103,7 @@ def neighbours_in(by: Features, cells: NDArray[np.int64]) -> Neighbours:
 
 
 def _least(squares: Floats) -> Floats:
-    """Return the mean of each column's squares without the largest share `_JUMPS` of them."""
+    """Return the mean of each column's squares, without the share `_JUMPS` with the largest squares."""
     return np.asarray(np.sort(squares, axis=0)[: int(np.ceil((1 - _JUMPS) * len(squares)))].mean(axis=0))
 
 
@@ -291,7 +291,7 @@ def _bytes_of(value: object) -> int:
 
 
 def _association(one: Floats, other: Floats, spare: int) -> _Association:
-    """Test two orthonormal bases of residuals by Pillai's trace; `spare` is the number of rows less parameters."""
+    """Test two orthonormal bases of residuals by Pillai's trace; `spare` is the number of rows minus parameters."""
     rows, p, q = len(one), one.shape[1], other.shape[1]
     few, many = min(p, q), max(p, q)
     upper = spare - p - q + few  # residual degrees of freedom after regression of one on the other

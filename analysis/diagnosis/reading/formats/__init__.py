@@ -53,11 +53,14 @@ class ReadOptions:
         if self.unit is not None and self.unit not in MILLISECOND:
             raise DataError(f"unknown unit {self.unit!r}: use {', '.join(MILLISECOND)}")
         if self.most_late is not None and self.most_late < 0:
-            raise DataError(f"most_late is {self.most_late}: use a number of ticks, 0 or more")
+            raise DataError(f"`most_late` is {self.most_late}: use a number of ticks, 0 or more")
         if not 0 <= self.most_bad <= 1:
-            raise DataError(f"most_bad is {self.most_bad}: use a share from 0 to 1")
+            raise DataError(f"`most_bad` is {self.most_bad}: use a share from 0 to 1")
         if self.bad_lines_shown < 0 or self.block_bytes < 1:
-            raise DataError("bad_lines_shown must be 0 or more, and block_bytes 1 or more")
+            raise DataError(
+                f"`bad_lines_shown` is {self.bad_lines_shown} and `block_bytes` is {self.block_bytes}: use 0 or more "
+                "lines, and 1 or more bytes"
+            )
 
 
 @dataclass(frozen=True)
@@ -240,7 +243,7 @@ def log_formats() -> dict[str, LogFormat]:
 
 
 def choose_format(formats: Mapping[str, LogFormat], sample: LogSample, options: ReadOptions) -> LogFormat:
-    """Return the requested format, or the one that most first lines match; raise DataError if fewer than half match."""
+    """Return the requested format, or the one that fits the first lines best; raise DataError if it fits under half."""
     if options.format is not None:
         return formats[options.format]
     fits = {name: one.recognise(sample, options) for name, one in formats.items()}
@@ -248,8 +251,8 @@ def choose_format(formats: Mapping[str, LogFormat], sample: LogSample, options: 
     if fits[best] < 0.5:
         raise DataError(
             f"{sample.source}:1: no format matches the first lines ({sample.lines[0][:60]!r}): give the format"
-            f" ({listing((name for name in formats if name != 'pattern'), 'or')}), or a pattern: a regular expression"
-            " with the groups time and name"
+            f" ({listing((name for name in formats if name != 'pattern'), 'or')}), or a `pattern`, a regular expression"
+            " with the groups `time` and `name`"
         )
     return formats[best]
 

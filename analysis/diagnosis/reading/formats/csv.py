@@ -75,7 +75,7 @@ def _read_header(sample: LogSample, columns: Mapping[str, str]) -> tuple[str, li
     absent = [name for name in columns.values() if name not in best]
     if absent:
         raise DataError(
-            f"{sample.source}:{sample.first_number}: no column {', '.join(map(repr, absent))}: the header has "
+            f"{sample.source}:{sample.first_number}: no column {', '.join(map(repr, absent))}: the columns are "
             f"{', '.join(best)}"
         )
     return None
@@ -171,7 +171,7 @@ class _CsvFormat(CompiledFormat):
         if header is None:
             raise DataError(
                 f"{sample.source}:{sample.first_number}: the first line is not a header with columns for time and name:"
-                " give the names of these columns (`columns`, with the keys time and name)"
+                " give the names of these columns in `columns`, with the keys `time` and `name`"
             )
         delimiter, columns = header
         fields = sample.lines[1].split(delimiter) if len(sample.lines) > 1 else []

@@ -62,7 +62,7 @@ _MARKER_LENGTH, _PRINT_LENGTH, _FUNCTION_LENGTH = 19, 6, 9
 
 @compiled
 def _parse_remark(source: Any, at: Integer, stop: Integer) -> Line:
-    """Parse a line without a processor, which is a remark of the tracer or a fault."""
+    """Parse a line without a processor number: a remark of the tracer, or a fault."""
     if starts_with(source, at, stop, _CPU_COLON):
         place = skip_whitespace(source, end_of_word(source, at, stop), stop)
         if starts_with(source, place, stop, _LOST):
@@ -158,8 +158,8 @@ class _FtraceFormat(CompiledFormat):
         """Return the share of lines that match; 1 for a log with only a tracer's heading."""
         if any(line.startswith("# tracer: function_graph") for line in sample.lines):
             raise DataError(
-                f"{sample.source}:1: this is output of ftrace's function_graph tracer, which has durations but no "
-                "timestamps: record with the tracer `function`, or events only (tracer `nop`)"
+                f"{sample.source}:1: this output of ftrace's tracer `function_graph` has durations but no timestamps: "
+                "record with the tracer `function`, or only events with the tracer `nop`"
             )
         if sample.lines[0].startswith("# tracer:") and all(line.startswith(self.remarks) for line in sample.lines):
             return 1.0

@@ -134,7 +134,7 @@ def _object_end(source: Any, start: Integer, stop: Integer) -> Integer:
 
 @compiled
 def _parse_time(source: Any, start: Integer, stop: Integer) -> tuple[Integer, Integer, Integer]:
-    """Return EVENT, the time in nanoseconds and the index after it; or another code and zeros."""
+    """Return `EVENT`, the time in nanoseconds and the index after it; or another code and zeros."""
     at = start
     time = np.int64(0)
     while at < stop and 48 <= source[at] <= 57 and at < start + 9:
@@ -236,7 +236,7 @@ class _GStreamerFormat(CompiledFormat):
         wrong = ", ".join(part for part in options.identity if part not in _FIELDS)
         if wrong or not options.identity:
             raise DataError(
-                f"identity {f'has unknown fields {wrong}' if wrong else 'is empty'}: use {', '.join(_FIELDS)}"
+                f"`identity` {f'has unknown fields {wrong}' if wrong else 'is empty'}: use {', '.join(_FIELDS)}"
             )
 
     def layout(self, sample: LogSample, options: ReadOptions) -> LogLayout:
@@ -249,7 +249,10 @@ class _GStreamerFormat(CompiledFormat):
         start, rest = (part.decode(errors="backslashreplace") for part in (head, tail))
         match = _HEAD.fullmatch(start)
         if match is None:
-            raise AssertionError(f"{start!r} was parsed as the head of an event but does not match its pattern")
+            raise AssertionError(
+                f"{start!r} was parsed as the head of an event but does not match the pattern of heads: this is a bug "
+                "in unperturbed; please report it"
+            )
         identity = options.identity
         parts = match.groupdict()
         parts["object"], _, parts["word"] = rest.partition("\n")

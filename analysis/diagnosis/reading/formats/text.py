@@ -80,8 +80,8 @@ class _PatternParser:
             self._result_unit = self._result_unit or unit
         if not 0 <= time <= _LARGEST or unit != self._result_unit:
             raise ValueError(
-                f"time {text!r} is neither a number nor hours:minutes:seconds, or its format differs from the first "
-                "event's"
+                f"time {text!r} must be a number or hours:minutes:seconds, in the format of the first event's time, "
+                "and below 2^63 ticks"
             )
         return time
 
@@ -96,7 +96,7 @@ def _compile(pattern: str) -> re.Pattern[str]:
     if not {"time", "name"} <= groups <= _GROUPS:
         raise DataError(
             f"the pattern {pattern!r} has the groups {sorted(groups)}: use (?P<time>…) and (?P<name>…), and optionally "
-            "plugin and level"
+            "(?P<plugin>…) and (?P<level>…)"
         )
     return expression
 
@@ -105,7 +105,7 @@ class _PatternFormat(PlainFormat):
     def check(self, options: ReadOptions) -> None:
         """Raise DataError if a pattern is missing, or given for a different format."""
         if (options.pattern is None) == (options.format == self.name):
-            raise DataError("`pattern` is required with format='pattern', and is not allowed with other formats")
+            raise DataError('`pattern` is required with `format="pattern"`, and is not allowed with other formats')
 
     def parser(self, options: ReadOptions) -> tuple[LineParser, Callable[[], Unit]]:
         """Return a parser for the user's regular expression, and a function that returns its unit."""

@@ -55,7 +55,7 @@ def colour_key(found: Sequence[ConfigurationResult], check: CheckName) -> str:
     """Return sentences on the meaning of coloured and grey lines."""
     noun = "pair" if check == "inner" else "metric"
     whole = len(changed_pairs(found, check))
-    others = f"others among the {_DRAWN} of {whole} that changed most" if whole > _DRAWN else "others"
+    others = f"other {noun}s" + (f" among the {_DRAWN} (of {whole}) that changed most" if whole > _DRAWN else "")
     count, grey = len(_perturbed(found, check)), f"Grey: the {others}; point at a line for its name."
     if not count:
         return f"No {noun} was perturbed; the three {noun}s closest to perturbation are coloured. {grey}"

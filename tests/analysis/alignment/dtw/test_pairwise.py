@@ -85,9 +85,9 @@ def test_wrong_arguments_are_refused_by_name():
         warp_paths([[1.0], [math.nan]])
     with pytest.raises(DataError, match=r"series\[0\] has 1 metrics and series\[2\] has 3"):
         distance_matrix([[1.0], [2.0], np.ones((2, 3))])
-    with pytest.raises(DataError, match="the differences between series 0 and 2 overflow"):
+    with pytest.raises(DataError, match=r"the differences between series\[0\] and series\[2\] overflow"):
         distance_matrix([[1e308], [1e308], [-1e308]])
-    with pytest.raises(ValueError, match="workers is 0"):
+    with pytest.raises(ValueError, match="`workers` is 0"):
         distance_matrix([[1.0], [2.0]], workers=0)
-    with pytest.raises(ValueError, match="penalty is -1"):
+    with pytest.raises(ValueError, match="`penalty` is -1"):
         warp_paths([[1.0], [2.0]], penalty=-1)

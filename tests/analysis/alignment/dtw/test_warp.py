@@ -161,11 +161,11 @@ def test_wrong_series_are_refused(x, y, message):
 
 
 def test_wrong_arguments_are_refused():
-    with pytest.raises(ValueError, match="penalty is -1"):
+    with pytest.raises(ValueError, match="`penalty` is -1"):
         dtw([1.0], [1.0], penalty=-1)
-    with pytest.raises(ValueError, match="penalty is nan"):
+    with pytest.raises(ValueError, match="`penalty` is nan"):
         dtw([1.0], [1.0], penalty=math.nan)
-    with pytest.raises(ValueError, match="band is -1"):
+    with pytest.raises(ValueError, match="`band` is -1"):
         dtw([1.0], [1.0], band=-1)
     with pytest.raises(TypeError):
         dtw([1.0], [1.0], band=1.5)  # type: ignore[arg-type]
@@ -213,13 +213,13 @@ def test_series_are_divided_as_asked_and_the_divisors_reported():
 
 def test_wrong_scales_are_refused():
     x = np.column_stack((np.arange(5.0), np.ones(5)))
-    with pytest.raises(DataError, match="the std of metric 1 over all series is 0"):
+    with pytest.raises(DataError, match=r"the std of metric 1 \(counted from 0\) over all series is 0"):
         dtw(x, x, scale="std")
-    with pytest.raises(ValueError, match="scale is 'mad': give 'std', 'range'"):
+    with pytest.raises(ValueError, match="`scale` is 'mad': give 'std', 'range'"):
         dtw(x, x, scale="mad")
-    with pytest.raises(ValueError, match=r"scale has shape \(3,\): give one divisor for each of 2 metrics"):
+    with pytest.raises(ValueError, match=r"`scale` has shape \(3,\): give shape \(2,\), a divisor for each metric"):
         dtw(x, x, scale=[1.0, 2, 3])
-    with pytest.raises(ValueError, match=r"scale\[1\] is 0.0"):
+    with pytest.raises(ValueError, match=r"`scale\[1\]` is 0.0"):
         dtw(x, x, scale=[1.0, 0])
 
 

@@ -128,7 +128,9 @@ def test_what_has_no_curves_is_refused() -> None:
         curve_parameters(data, "datatype", "n", cells=["optimized"])
     with pytest.raises(DataError, match=r"no column 'dataype'; did you mean 'datatype'\?"):
         curve_parameters(data, "L2M_op", "n", cells=["dataype"])
-    with pytest.raises(DataError, match="need numeric variables as arguments and discrete variables as cells: name"):
+    with pytest.raises(
+        DataError, match="need numeric and discrete variables: name at least one of each, in `over` and in"
+    ):
         curve_parameters(data, "L2M_op", "n", cells=[])
     with pytest.raises(DataError, match="L2M_op, n, n: name each variable once"):
         curve_parameters(data, "L2M_op", "n", cells=["n"])
@@ -136,5 +138,5 @@ def test_what_has_no_curves_is_refused() -> None:
     with pytest.raises(DataError, match="all runs have the same datatype, so there is only one curve"):
         curve_parameters(alone, "L2M_op", "n", cells=["datatype"])
     renamed = prepare(data.frame.rename({"datatype": "low"}))
-    with pytest.raises(DataError, match="variable low has the name of a result column: rename the variable"):
+    with pytest.raises(DataError, match="variable `low` has the name of a result column: rename the variable"):
         curve_parameters(renamed, "L2M_op", "n", cells=["low"])

@@ -60,7 +60,8 @@ def test_rows_without_a_value_are_an_error_or_missing_and_told() -> None:
     with pytest.raises(DataError) as told:
         derive(FRAME, expressions)
     assert str(told.value) == (
-        "log_misses = log(`perf::cache-misses`), character 1: log of a number that is not positive, in row 0 (0.0)"
+        "log_misses = log(`perf::cache-misses`), character 1: log of a number that is not positive, in row 0 "
+        "(value 0.0), counted from 0"
     )
     frame, _ = derive(FRAME, expressions, undefined="null")
     assert frame["log_misses"].to_list() == [None, math.log(5), math.log(10)]
@@ -78,8 +79,8 @@ def test_rows_without_a_value_are_an_error_or_missing_and_told() -> None:
 @pytest.mark.parametrize(
     ("expressions", "message"),
     [
-        ({"n": "n + 1"}, r"n = n \+ 1: the table already has a column n: give the derived variable a different name"),
-        ({"": "n + 1"}, r"the derived variable 'n \+ 1' has no name"),
+        ({"n": "n + 1"}, r"n = n \+ 1: the table already has a column n; give the derived variable a different name"),
+        ({"": "n + 1"}, r"the derived variable with the expression 'n \+ 1' has no name: give it a name"),
         (
             {"a": "b + 1", "b": "n"},
             r"a: expression 'b \+ 1', character 1: no column 'b'; .*; b is defined after a: move it before a",
@@ -96,7 +97,7 @@ def test_wrong_definitions_are_refused(expressions: dict[str, str], message: str
 
 
 def test_what_becomes_of_undefined_rows_is_one_of_two() -> None:
-    with pytest.raises(DataError, match='undefined must be "error" or "null"'):
+    with pytest.raises(DataError, match='`undefined` must be "error" or "null"'):
         derive(FRAME, {}, undefined="nan")  # type: ignore[arg-type]
 
 

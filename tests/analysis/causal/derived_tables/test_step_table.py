@@ -44,9 +44,9 @@ def test_a_step_is_a_row_of_means() -> None:
     assert str(found) == (
         "Each row is a step of kernel, n held fixed: 2 steps give dT, dbytes; values are averaged over replicates and "
         "over both ends of a step. "
-        "Rows left out because no other row differs from them in kernel alone: 1 (row numbers, from 0: 4). "
-        "Rows left out because they lack a value of a parameter or of a differentiated quantity: 1 (row numbers, from "
-        "0: 6)."
+        "Rows left out because no other row differs from them in kernel alone: 1 (row numbers, counted from 0: 4). "
+        "Rows left out because they lack a value of a parameter or of a differentiated quantity: 1 (row numbers, "
+        "counted from 0: 6)."
     )
 
 
@@ -93,7 +93,7 @@ def test_what_has_no_steps_is_refused() -> None:
         step_table(FRAME, {"dT": "T"}, "kernl", parameters=["n"])
     with pytest.raises(DataError, match="the table already has a column log"):
         step_table(FRAME, {"log": "T"}, "kernel", parameters=["n"])
-    with pytest.raises(DataError, match="kernel has only one value"):
+    with pytest.raises(DataError, match="at least two values of kernel, but the table has 1: measure more"):
         step_table(FRAME[[1, 3]], {"dT": "T"}, "kernel", parameters=["n"])
-    with pytest.raises(DataError, match="no two rows differ in kernel and agree in n"):
+    with pytest.raises(DataError, match="no two complete rows differ in kernel and agree in n"):
         step_table(FRAME[[0, 3]], {"dT": "T"}, "kernel", parameters=["n"])

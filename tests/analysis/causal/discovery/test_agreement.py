@@ -130,5 +130,5 @@ def test_a_contradiction_is_told_with_what_to_do():
     said = str(Contradiction("time", "faults", ("n",), 33.4, 4e-5))
     assert said == (
         "time depends on faults given n (p = 4e-05), and faults would shorten the description of time by 33 bits, but "
-        "no graph that was tried agrees with this: state the order of the two variables in tiers"
+        "no graph that was tried agrees with this: state the order of the two variables in `tiers`"
     )

@@ -45,7 +45,8 @@ def test_the_shorter_description_wins():
     choice = choose("L", ["n", "d", "e"], found, relations, Knowledge())
     assert choice.kept == {"n", "e"}
     assert [str(one) for one in choice.equivalences] == [
-        "e carries the same information about L given n as d; kept e because L takes 25 fewer bits to describe with e"
+        "e carries the same information about L given n as d; "
+        "e is kept because L takes 25 fewer bits to describe with e"
     ]
 
 
@@ -123,7 +124,7 @@ def test_many_rivals_are_left_out_one_after_the_other():
 @pytest.mark.parametrize(
     ("kept", "reason"),
     [
-        (math.nan, "all are effects of Z, and the smaller set or, of equal ones, the first is preferred"),
+        (math.nan, "all are effects of Z, and the smaller set is preferred or, if sizes are equal, the first"),
         (10.0, "Z takes 40 fewer bits to describe with a and b"),
     ],
 )
@@ -177,7 +178,7 @@ def test_an_edge_left_out_of_one_variable_is_gone_from_the_other():
     assert found.adjacent == {"a": {"b", "c"}, "b": {"a"}, "c": {"a"}}
     assert found.separations[pair_of("b", "c")].given == ("a",)
     assert [str(one) for one in found.equivalences] == [
-        "a carries the same information about c as b; kept a because c takes 50 fewer bits to describe with a"
+        "a carries the same information about c as b; a is kept because c takes 50 fewer bits to describe with a"
     ]
 
 
@@ -192,7 +193,7 @@ def test_effects_that_say_the_same_do_not_both_go():
     assert found.adjacent["e"] == {"l"}
     assert (
         found.equivalences[0].reason
-        == "all are effects of e, and the smaller set or, of equal ones, the first is preferred"
+        == "all are effects of e, and the smaller set is preferred or, if sizes are equal, the first"
     )
     assert not asked
 

@@ -140,13 +140,13 @@ def test_wrong_parts_and_rates_are_told():
         check_markov(test, {"a": [], "b": ["c"]})
     with pytest.raises(DataError, match="causes form a cycle"):
         check_markov(test, {"a": ["b"], "b": ["a"]})
-    with pytest.raises(ValueError, match="alpha must be between 0 and 1, not 0"):
+    with pytest.raises(ValueError, match="`alpha` must be above 0 and below 1, not 0"):
         check_markov(test, {"a": []}, alpha=0)
-    with pytest.raises(ValueError, match="permutations must be 0 or more, not -1"):
+    with pytest.raises(ValueError, match="`permutations` must be 0 or more, not -1"):
         check_markov(test, {"a": []}, permutations=-1)
     with pytest.raises(DataError, match="needs at least one application variable and one performance variable"):
         screens_off(test, [], ["y"], ["c"])
-    with pytest.raises(DataError, match="a is named twice: a variable belongs to"):
+    with pytest.raises(DataError, match="a is named twice: name each variable once, in the application"):
         screens_off(test, ["a"], ["y"], ["a"])
 
 

@@ -114,8 +114,8 @@ def test_more_runs_are_drawn_where_few_agree_and_it_is_said_where_none_do(confou
     assert rare.effective_runs >= 30
     with pytest.raises(
         DataError,
-        match=r"too few random runs agree with speed=30, time=1000 \(.* of 12800\): request more runs, or observe "
-        r"causes",
+        match=r"too few random runs agree with speed=30, time=1000 \(effectively .* of 12800\): increase `runs`, or "
+        r"observe causes",
     ):
         predict(mechanisms, {"speed": 30, "time": 1000}, runs=200)
 
@@ -137,9 +137,9 @@ def test_wrong_questions_are_answered_so(confounded, discrete):
     _, mechanisms = confounded
     with pytest.raises(DataError, match="no column 'sped'; did you mean 'speed'"):
         intervene(mechanisms, {"sped": 3})
-    with pytest.raises(DataError, match="speed needs a number, not 'high'"):
+    with pytest.raises(DataError, match="speed needs a finite number, not 'high'"):
         intervene(mechanisms, {"speed": "high"})
-    with pytest.raises(DataError, match="speed needs a number, not nan"):
+    with pytest.raises(DataError, match="speed needs a finite number, not nan"):
         predict(mechanisms, {"speed": math.nan})
     with pytest.raises(DataError, match=r"kernel never has the value '7/5' in the model's data; use one of 5/3, 9/7"):
         intervene(discrete[1], {"kernel": "7/5"})
@@ -149,9 +149,9 @@ def test_wrong_questions_are_answered_so(confounded, discrete):
         intervene({"speed": mechanisms["speed"]}, {})
     with pytest.raises(DataError, match="at least one variable"):
         intervene({}, {})
-    with pytest.raises(ValueError, match="runs=1 is too few to show a spread: use 2 or more"):
+    with pytest.raises(ValueError, match="`runs=1` is too few to show a spread: use 2 or more"):
         intervene(mechanisms, {}, runs=1)
-    with pytest.raises(ValueError, match="level must be between 0 and 1, not 2"):
+    with pytest.raises(ValueError, match="`level` must be above 0 and below 1, not 2"):
         intervene(mechanisms, {}, level=2)
 
 

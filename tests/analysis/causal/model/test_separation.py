@@ -53,7 +53,7 @@ def test_a_model_is_asked_what_it_implies():
         model.separated("m", "T")
     assert model.separated("n", "T", ("ops", "C")) == model.separated("n", "T", ["C", "ops"])
     assert model.separated("n", "T", "ops") == model.separated("n", "T", ["ops"])
-    with pytest.raises(DataError, match="must differ"):
+    with pytest.raises(DataError, match="must be different variables"):
         model.separated("n", "T", "n")
-    with pytest.raises(DataError, match=r"\['n'\] is a list: give the name of one column"):
+    with pytest.raises(DataError, match=r"\['n'\] has type list: give the name of one column, as text"):
         model.separated(["n"], "T")

@@ -310,6 +310,8 @@ def test_what_cannot_be_predicted_is_said():
         found.predict({"x": 3.0})
     with pytest.raises(DataError, match=r"d never has the value 'z' in the model's data; use one of a, b, c, d"):
         found.predict({"x": 3.0, "d": "z"})
+    with pytest.raises(DataError, match="x needs numbers, not '1', 'much'"):
+        found.predict({"x": ["1", "much"], "d": "a"})
     with pytest.raises(DataError, match="x needs numbers, not 'much'"):
         found.predict({"x": "much", "d": "a"})
     with pytest.raises(DataError, match="x needs finite numbers, not nan"):
@@ -318,7 +320,7 @@ def test_what_cannot_be_predicted_is_said():
         DataError, match="each parent needs one value, or as many values as the other parents: x has 2, d has 3"
     ):
         found.predict({"x": [1.0, 2.0], "d": ["a", "b", "c"]})
-    with pytest.raises(DataError, match="the formula of y has no value at x=-1"):
+    with pytest.raises(DataError, match="the formula of y has no finite value at x=-1"):
         found.predict({"x": -1.0, "d": "a"})
     never = table(d=np.array(list("ab"))[cell // 2], e=np.array(["p", "q", "r"])[cell % 3], y=cell * 1.0 + 0.001 * e)
     with pytest.raises(DataError, match="no run has the combination d=a, e=r"):
@@ -392,11 +394,13 @@ def test_wrong_parents_are_told():
     for target, parent in (("a", "c"), ("c", "a")):
         with pytest.raises(DataError, match="no column 'c'"):
             fit_mechanism(data, target, [parent])
-    with pytest.raises(ValueError, match=r"confidence level must be between 0 and 1, not 1\.5"):
+    with pytest.raises(ValueError, match=r"confidence level `level` must be above 0 and below 1, not 1\.5"):
         fit_mechanism(data, "a", ["b"], level=1.5)
     with pytest.raises(DataError, match="2 rows are too few"):
         fit_mechanism(data.take([0, 1]), "a", ["b"])
-    with pytest.raises(DataError, match="errors of b cannot be proportional: b must be positive"):
+    with pytest.raises(
+        DataError, match='`errors="proportional"` needs positive values, but the minimum of b is 0: use `errors="even"`'
+    ):
         fit_mechanism(data, "b", ["a"], errors="proportional")
 
 

@@ -99,12 +99,15 @@ def test_what_is_said_of_columns_left_out_is_dropped():
         ({"tiers": [["a"], ["b", "a"]]}, "a is in tier 1 and in tier 2"),
         ({"tiers": ["ab"]}, r'tier 1 must be a list of names: write \["ab"\]'),
         ({"tiers": [["a", "a"]]}, "tier 1 names a twice"),
-        ({"required": ["ab"]}, "required edges must be pairs of names, the cause first; 'ab' is not a pair"),
+        ({"required": ["ab"]}, "required edges must be pairs of names, the cause first; 'ab' is not a pair of names"),
         ({"required": [("a", "b", "c")]}, "required edges must be pairs"),
-        ({"required": [("a", "a")]}, "from a to a is required but impossible: it leads from a variable to itself"),
+        (
+            {"required": [("a", "a")]},
+            "from a to a is required but impossible: it leads from a variable to itself; remove this edge",
+        ),
         (
             {"required": [("a", "b")], "forbidden": [("a", "b")]},
-            "from a to b is required but impossible: it is forbidden",
+            "from a to b is required but impossible: it is forbidden; remove one of the two rules",
         ),
         ({"required": [("b", "a")], "tiers": [["a"], ["b"]]}, "b is in tier 2, after a in tier 1"),
         ({"required": [("b", "a")], "inputs": ["a"]}, "a is an input, which nothing causes"),

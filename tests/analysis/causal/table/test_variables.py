@@ -55,7 +55,7 @@ def test_kinds_can_be_overridden() -> None:
     assert {one.why for one in data.variables if one.name in {"elementsize", "n"}} == {"as requested"}
     assert data.categories("n") == tuple(sorted(set(data.frame["n"])))
     with pytest.raises(
-        DataError, match=r'elementsize is continuous and has no codes: pass kinds={"elementsize": "discrete"}'
+        DataError, match=r'elementsize is continuous and has no codes: pass `kinds={"elementsize": "discrete"}`'
     ):
         data.codes("elementsize")
 
@@ -162,7 +162,7 @@ def test_columns_that_cannot_be_variables_are_left_out_and_said() -> None:
         "when": "contains dates or times, which must be converted to numbers",
         "samples": "contains lists, not single values",
         "both": "contains structs, not single values",
-        "raw": "is Binary",
+        "raw": "has type Binary",
         "empty": "has no value in any row",
         "nans": "has no value in any row",
         "comment": "text with too many distinct values (40 in 60 rows); convert the column if its values are numbers",
@@ -190,9 +190,9 @@ def test_missing_values_are_refused_or_dropped() -> None:
     with pytest.raises(DataError) as told:
         prepare(frame)
     assert str(told.value) == (
-        "values are missing, NaN or infinite: a (1 of 6 rows, first row 1), b (1 of 6 rows, first row 3), d (1 "
-        "of 6 rows, first row 4) (rows are counted from 0); "
-        'pass missing="drop" to analyse the 3 complete rows, or leave the column out'
+        "values are missing, NaN or infinite (rows are counted from 0): a (1 of 6 rows, first row 1), b (1 of 6 "
+        "rows, first row 3), d (1 of 6 rows, first row 4); "
+        'pass `missing="drop"` to analyse the 3 complete rows, or leave the columns out'
     )
     data = prepare(frame.drop("d"), missing="drop")
     assert data.dropped_rows.tolist() == [1, 3]
@@ -205,6 +205,8 @@ def test_missing_values_are_refused_or_dropped() -> None:
         prepare(frame.with_columns(e=pl.Series([None, 1, None, None, None, None])), missing="drop")
     with pytest.raises(DataError, match="every row lacks a value"):
         prepare(pl.DataFrame({"a": [None, None], "b": [1, 2]}), kinds={"a": "discrete"}, missing="drop")
+    with pytest.raises(DataError, match=r"every row lacks a value, most often that of a \(1 of 2 rows\): leave a out"):
+        prepare(pl.DataFrame({"a": [None, 1], "b": [2, None]}))  # there is no row that missing="drop" would keep
 
 
 def test_what_dropping_rows_makes_constant_is_left_out() -> None:
@@ -228,10 +230,10 @@ def test_tables_without_anything_to_learn_are_refused(frame: pl.DataFrame, messa
 
 def test_wrong_kinds_are_refused() -> None:
     frame = _campaign()
-    with pytest.raises(DataError, match=r"kinds: no column 'datatyp'; did you mean 'datatype'\?"):
+    with pytest.raises(DataError, match=r"`kinds`: no column 'datatyp'; did you mean 'datatype'\?"):
         prepare(frame, kinds={"datatyp": "discrete"})
     with pytest.raises(
-        DataError, match="kinds: no column 'q'; the columns are n, datatype, optimization, elementsize, cycles"
+        DataError, match="`kinds`: no column 'q'; the columns are n, datatype, optimization, elementsize, cycles"
     ):
         prepare(frame, kinds={"q": "discrete"})
     with pytest.raises(DataError, match='n must be "discrete" or "continuous", not \'ordinal\''):
@@ -245,7 +247,7 @@ def test_wrong_kinds_are_refused() -> None:
 def test_wrong_calls_are_refused() -> None:
     with pytest.raises(TypeError, match=r"the table must be a polars\.DataFrame, not builtins\.dict"):
         prepare({"a": [1, 2]})  # type: ignore[arg-type]
-    with pytest.raises(DataError, match='missing must be "error" or "drop"'):
+    with pytest.raises(DataError, match='`missing` must be "error" or "drop"'):
         prepare(_campaign(), missing="mean")  # type: ignore[arg-type]
     data = prepare(_campaign())
     with pytest.raises(DataError, match=r"row indices must be integers of shape \(k,\), not float64"):

@@ -73,7 +73,7 @@ def test_empty_traces_are_at_no_distance_from_each_other():
 
 
 def test_theta_is_a_ratio():
-    with pytest.raises(ValueError, match=r"theta is 1\.5: use a ratio from 0 to 1"):
+    with pytest.raises(ValueError, match=r"`theta` is 1\.5: use a ratio from 0 to 1"):
         occurrence_distance(trace_of("a"), trace_of("a"), theta=1.5)
 
 

@@ -296,9 +296,9 @@ def test_empty_and_one_event_traces_are_defined(variant):
 
 def test_what_is_refused_says_why():
     one = trace_of([(0, "a"), (4, "b")], unit="ms", name="good.log")
-    with pytest.raises(ValueError, match=r"move_cost is 3 per tick, more than twice the weight of a, 1; deleting"):
+    with pytest.raises(ValueError, match=r"`move_cost` is 3 per tick, more than twice the weight of a, 1; deleting"):
         temporal_distance(one, one, move_cost=3)
-    with pytest.raises(ValueError, match=r"move_cost is 0.3 per tick, more than twice the weight of b, 0.1"):
+    with pytest.raises(ValueError, match=r"`move_cost` is 0.3 per tick, more than twice the weight of b, 0.1"):
         temporal_distance(one, one, move_cost=0.3, weight={"b": 0.1})
     with pytest.raises(DataError, match=r"good.log in ms and bad.log in us"):
         temporal_distance(one, trace_of([(0, "a")], unit="us", name="bad.log"))
@@ -306,7 +306,7 @@ def test_what_is_refused_says_why():
         temporal_distance(one, one, weight={"b": -1})
     with pytest.raises(ValueError, match="a finite number"):
         temporal_distance(one, one, move_cost=float("nan"))
-    with pytest.raises(ValueError, match=r"band is .*: use a number of events, 0 or more"):
+    with pytest.raises(ValueError, match=r"`band` is .*: use a number of events, 0 or more"):
         temporal_distance(one, one, band=-1)
     with pytest.raises(ValueError, match="unknown variant 'dtw': use gaps, paper, mannila"):
         temporal_distance(one, one, variant="dtw")

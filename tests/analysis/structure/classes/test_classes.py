@@ -146,7 +146,7 @@ def test_ranges_within_given_bounds_take_all_that_lies_outside():
     bands = range_bands(np.array([5.0]), Ranges(4, 0, 400), "block")
     assert bands.assign([-3, 99, 100, 1e9]).tolist() == [0, 0, 1, 3]
     assert bands.names == ("block < 100", "100 ≤ block < 200", "200 ≤ block < 300", "block ≥ 300")
-    with pytest.raises(DataError, match="the range from 4 to 4 is empty: give a lower bound"):
+    with pytest.raises(DataError, match="the range from 4 to 4 is empty: give a `low` below `high`"):
         range_bands(np.array([5.0]), Ranges(2, 4, 4), "block")
 
 

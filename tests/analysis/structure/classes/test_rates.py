@@ -52,7 +52,7 @@ def test_phases_are_told_by_hardware_metrics_else_the_systems_else_all():
     assert default_metrics(trace(PAPI_TOT_INS=[1], h_a=[1], o_b=[1], w_c=[1], d_e=[1.0]), "PAPI_TOT_INS") == ("h_a",)
     assert default_metrics(trace(PAPI_TOT_INS=[1], o_b=[1], w_c=[1]), "PAPI_TOT_INS") == ("o_b",)
     assert default_metrics(trace(w_c=[1], d_e=[1.0]), "time") == ("w_c", "d_e")
-    with pytest.raises(DataError, match="no metric except PAPI_TOT_INS: record metrics to classify intervals"):
+    with pytest.raises(DataError, match="intervals, except the divisor PAPI_TOT_INS: record more metrics"):
         default_metrics(trace(PAPI_TOT_INS=[1]), "PAPI_TOT_INS")
 
 
@@ -65,7 +65,7 @@ def test_phases_are_told_by_hardware_metrics_else_the_systems_else_all():
             None,
             r"metric 'd_ratio' is nan in interval 1 \(further missing values: 1\): use metrics that have a value",
         ),
-        (["h_a"], "g_queue", "'g_queue', which is not a counter: give a counter, `time`, or None"),
+        (["h_a"], "g_queue", "'g_queue', which is not a counter: give a counter, `time`, or `None`"),
         (["h_a"], "w_rare", "'w_rare', which is 0 in most intervals: give another counter"),
         (["h_a"], "missing", "no metric 'missing'"),
     ],

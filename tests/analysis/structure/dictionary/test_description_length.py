@@ -135,5 +135,5 @@ def test_every_second_symbol_the_same():
 
 
 def test_a_decomposition_of_another_sequence_is_refused():
-    with pytest.raises(ValueError, match="belongs to a different sequence: decompose this sequence"):
+    with pytest.raises(ValueError, match="`model` is a decomposition of a different sequence: decompose `sequence`"):
         description_length("abab", decompose("abc", ["ab"]))

@@ -157,8 +157,8 @@ def test_the_paper_s_method_is_a_choice():
     ("options", "message"),
     [
         ({"method": "magic"}, 'unknown method \'magic\': use "description_length" or "monotone"'),
-        ({"longest": 1}, "longest is 1: use 2 to 64 symbols"),
-        ({"longest": 65}, "longest is 65"),
+        ({"longest": 1}, "`longest` is 1: use 2 to 64 symbols"),
+        ({"longest": 65}, "`longest` is 65"),
         ({"adequate": float("nan")}, "bound for a sequence of 6 symbols is NaN"),
     ],
 )

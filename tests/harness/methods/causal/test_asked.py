@@ -12,7 +12,13 @@ import pytest
 
 from tests.harness.methods.causal.test_command import FAST, TIERS, arrows, draw, run, told
 from unperturbed.harness.cli import main
-from unperturbed.harness.methods.causal.knowledge import CurveOption, DerivativeOption, read_curve, read_derivative
+from unperturbed.harness.methods.causal.knowledge import (
+    CurveOption,
+    DerivativeOption,
+    read_curve,
+    read_derivative,
+    with_option_names,
+)
 
 SIZES = {"short": 2, "int": 4, "float": 4, "double": 8, "long": 8, "longdouble": 12}
 
@@ -74,7 +80,7 @@ def test_what_the_effect_of_a_parameter_depends_on(codecs: str, capsys: pytest.C
     assert note.startswith(
         "Each row is a step of kernel, image size, precision held fixed: 68 steps give gain; values are averaged over"
     )
-    assert "because no other row differs from them in kernel alone: 2 (row numbers, from 0: 5, 138)" in note
+    assert "because no other row differs from them in kernel alone: 2 (row numbers, counted from 0: 5, 138)" in note
     assert "because they lack a value of a parameter or of a differentiated quantity: 1 (" in note
     assert {"name": "kernel", "why": "all steps are from 5/3 to 9/7"} in found["left_out"]
     assert gains(found) == pytest.approx({"high": 3, "low": 1}, abs=0.1)
@@ -137,7 +143,7 @@ def test_the_threshold_of_some_types_is_unknown_and_their_rows_can_be_dropped(
     names = "elementsize,L2M_threshold_of_n"
     code, _, error = run(capsys, lu, *words, names, *FAST)
     assert "The table of cells has the columns datatype, elementsize, L2M_jump_of_n, L2M_threshold_of_n" in error
-    assert (code, "L2M_threshold_of_n (1 of 6 rows" in error, "pass --missing drop to analyse" in error) == (
+    assert (code, "L2M_threshold_of_n (1 of 6 rows" in error, "pass `--missing drop` to analyse" in error) == (
         2,
         True,
         True,
@@ -275,7 +281,7 @@ INPUTS = ("--inputs", "n,datatype")
         ([D, "gain = time / n"], "write NAME = d COLUMN / d PARAMETER"),
         ([D, "gain = d time / d n from 5"], "the table has no column 'n from 5'"),
         ([D, "= d time / d n"], "a name is missing"),
-        ([D, "g = d tine / d n", *INPUTS], "derivatives: the table has no column 'tine'; did you mean 'time'?"),
+        ([D, "g = d tine / d n", *INPUTS], "`derivatives`: the table has no column 'tine'; did you mean 'time'?"),
         (
             [D, "g = d time / d n"],
             "g: n is not a known input parameter (none is known): name all input parameters with --inputs",
@@ -284,40 +290,49 @@ INPUTS = ("--inputs", "n,datatype")
             [D, "g = d time / d instr", *INPUTS],
             "g: instr is not a known input parameter (the known ones are n, datatype)",
         ),
-        ([D, "time = d instr / d n", *INPUTS], "the table already has a column time: choose a different name"),
+        (
+            [D, "time = d instr / d n", *INPUTS],
+            "the table already has a column time: give the derivative a different name",
+        ),
         ([D, "g = d time / d n", D, "g = d instr / d n", *INPUTS], "g is given twice"),
         (
             [D, "g = d time / d n", D, "h = d time / d datatype", *INPUTS],
-            "the derivatives g and h have different steps",
+            "the derivatives g and h have different parameters, or different values after `from` and `to`",
         ),
         (
             [D, "g = d time / d datatype from int to short", *INPUTS],
-            "two different values of datatype, not ('int', 'short')",
+            "steps of datatype cannot be from 'int' to 'short': choose two different values from",
         ),
-        ([D, "g = d datatype / d n", "--inputs", "n"], "datatype has type String, but only numbers have a derivative"),
+        (
+            [D, "g = d datatype / d n", "--inputs", "n"],
+            "datatype has type String, but only numbers have a derivative: choose a numeric column",
+        ),
         (
             [D, "g = d time / d datatype", "--inputs", "n,datatype,instr"],
-            "no two rows differ in datatype and agree in n, instr",
+            "no two complete rows differ in datatype and agree in n, instr",
         ),
         (
             [D, "g = d time / d n", *INPUTS, "--curve", "time over n in datatype"],
-            "derivatives make a table of steps, and curves a table of cells",
+            "a row is a step of a parameter with derivatives, but a combination of discrete values with curves",
         ),
         (
             [D, "g = d time / d datatype", *INPUTS, "--variables", "g,datatype"],
-            "variables: datatype cannot be a variable: all steps are from",
+            "`variables`: datatype cannot be a variable: all steps are from",
         ),
         (["--curve", "time over n"], "--curve time over n: write TARGET over NUMBER in DISCRETE"),
         (["--curve", "time in datatype over n"], "write TARGET over NUMBER in DISCRETE"),
-        (["--curve", "tine over n in datatype"], "the curve needs tine, but the table has no such column"),
-        (["--curve", "time over n in instr"], "instr is continuous and has no codes: pass --kinds instr=discrete"),
+        (
+            ["--curve", "tine over n in datatype"],
+            "a curve needs tine, but the table has no column 'tine'; did you mean 'time'?",
+        ),
+        (["--curve", "time over n in instr"], "instr is continuous and has no codes: pass `--kinds instr=discrete`"),
         (
             ["--curve", "time over n in datatype", "--curve", "time over datatype in n"],
-            "curves in datatype and curves in n have different cells",
+            "curves in datatype and curves in n have different discrete variables",
         ),
         (
             ["--curve", "time over n in datatype", "--variables", "time"],
-            "variables: time cannot be a variable: varies within a cell",
+            "`variables`: time cannot be a variable: varies within a cell",
         ),
         (["--screens-off", "n | time"], "write APPLICATION | CHARACTERISTICS | PERFORMANCE"),
         (["--screens-off", "n | | time"], "write APPLICATION | CHARACTERISTICS | PERFORMANCE"),
@@ -328,7 +343,7 @@ INPUTS = ("--inputs", "n,datatype")
         (["--separated", "n,instr | time"], "expected one variable, not n and instr: give one pair"),
         (["--separated", "n | time | n"], "n is in two parts"),
         (["--separated", "n | tine | instr", "--tiers", TIERS, *FAST], "no column 'tine'; did you mean 'time'"),
-        (["--inputs", "m"], "inputs: the table has no column 'm'"),
+        (["--inputs", "m"], "`inputs`: the table has no column 'm'"),
     ],
 )
 def test_wrong_usage_is_exit_code_2(
@@ -342,9 +357,9 @@ def test_wrong_usage_is_exit_code_2(
 @pytest.mark.parametrize(
     ("content", "fault"),
     [
-        ("derivatives: [g]", "known.yaml:1:14: derivatives must be a mapping of names to derivatives"),
+        ("derivatives: [g]", "known.yaml:1:14: `derivatives` must be a mapping of names to derivatives"),
         ("derivatives: {g: time / n}", "known.yaml:1:18: g time / n: write NAME = d COLUMN / d PARAMETER"),
-        ("derivatives: {g: d tine / d n}", "known.yaml:1:18: derivatives: the table has no column 'tine'"),
+        ("derivatives: {g: d tine / d n}", "known.yaml:1:18: `derivatives`: the table has no column 'tine'"),
         ("curves: [time of n]", "known.yaml:1:10: curves time of n: write TARGET over NUMBER in DISCRETE"),
     ],
 )
@@ -356,6 +371,13 @@ def test_faults_of_a_knowledge_file_have_their_place(
     code, output, error = run(capsys, table, "--knowledge", str(path))
     assert (code, output) == (2, "")
     assert fault in error
+
+
+def test_advice_names_the_options() -> None:
+    assert with_option_names("as in `between=('a', \"b's\")`") == "as in `from a to b's`"
+    assert with_option_names('pass `missing="drop"` or `kinds={"n": "discrete"}`') == (
+        "pass `--missing drop` or `--kinds n=discrete`"
+    )
 
 
 def test_simulated_cycles_have_no_derivative(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

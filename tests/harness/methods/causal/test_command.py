@@ -112,15 +112,18 @@ def test_a_knowledge_file_says_the_same_as_options(
 @pytest.mark.parametrize(
     ("content", "fault"),
     [
-        ("tiers: n", "known.yaml:1:8: tiers must be a list of lists of names"),
+        ("tiers: n", "known.yaml:1:8: `tiers` must be a list of lists of names"),
         ("tiers: [[n], [5]]", 'known.yaml:1:15: expected a column\'s name: quote it, "5"'),
         ("tiers: [[n, n]]", "known.yaml:1:13: n appears twice in this list"),
         ("required:\n  - n time", "known.yaml:2:5: expected an edge, the cause first: datatype -> C"),
         ("\nrequires: [n -> time]", "known.yaml:2:11: unknown key `requires`; did you mean `required`?"),
-        ("kinds: {n: number}", "known.yaml:1:12: kind must be discrete or continuous"),
-        ("forbidden: [n -> tine]", "known.yaml:1:13: forbidden: the table has no column 'tine'; did you mean 'time'?"),
+        ("kinds: {n: number}", "known.yaml:1:12: the kind must be `discrete` or `continuous`"),
+        (
+            "forbidden: [n -> tine]",
+            "known.yaml:1:13: `forbidden`: the table has no column 'tine'; did you mean 'time'?",
+        ),
         ("derive: {x: n +}", "known.yaml:1:13: x: expression 'n +'"),
-        ("# nothing\n", "known.yaml: the file is empty"),
+        ("# nothing\n", "known.yaml: the file is empty, or has only comments"),
         ("derive: {x: [n]}", "known.yaml:1:13: expected an expression"),
         ("[n]", "known.yaml:1:1: a knowledge file must be a mapping with keys from"),
         ("tiers: [[n]", "known.yaml:1:8: the list that starts here is not closed"),
@@ -246,7 +249,8 @@ def test_rows_that_a_sweep_lacks_are_told_of(sweep: str, capsys: pytest.CaptureF
     write_sweep(tmp_path, frame, list(columns.values()), {"name": "part", "missing": missing})
     found = told(capsys, str(tmp_path))
     assert found["notes"][0].startswith(
-        "The sweep is not complete: 7 of its rows are missing (at points 3, 4, 5, 6, 7, …; first reason: it hangs)."
+        "The sweep is not complete: 7 of its rows are missing (points 3, 4, 5, 6, 7, …, counted from 1; first "
+        "reason: it hangs)."
     )
     assert not any("not complete" in note for note in told(capsys, sweep)["notes"])
 
@@ -303,14 +307,14 @@ def test_simulated_cycles_cannot_be_asked_for(
     ("words", "fault"),
     [
         (["nowhere.csv"], "nowhere.csv: no such table"),
-        (["TABLE", "--tiers", "n,nn / time"], "tiers: the table has no column 'nn'"),
+        (["TABLE", "--tiers", "n,nn / time"], "`tiers`: the table has no column 'nn'"),
         (["TABLE", "--tiers", "n, / time"], "--tiers: a name is missing"),
         (["TABLE", "--tiers", "n / n"], "n is in tier 1 and in tier 2"),
         (["TABLE", "--require", "n"], "--require n: write CAUSE->EFFECT"),
         (["TABLE", "--require", "n->time->instr"], "write CAUSE->EFFECT"),
         (["TABLE", "--require", "n->time,time->n"], "the edge from n to time is required but impossible"),
         (["TABLE", "--require", "n->time,time->instr,instr->n"], "required edges form a cycle"),
-        (["TABLE", "--kinds", "n=numeric"], "n must be discrete or continuous, not 'numeric'"),
+        (["TABLE", "--kinds", "n=numeric"], "the kind of n must be `discrete` or `continuous`, not 'numeric'"),
         (["TABLE", "--kinds", "n"], "--kinds n: write NAME=VALUE"),
         (["TABLE", "--kinds", "datatype=continuous"], "datatype is text and cannot be continuous"),
         (["TABLE", "--derive", "n + 1"], "is not a definition"),
