@@ -120,7 +120,7 @@ def register_probes(places: Iterable[_Place], *, compiler: str = "cc", tried: bo
 
 
 def remove_probes(probes: Iterable[Probe] | None = None) -> None:
-    """Remove the given probes of this process, by default all; a later registration removes those still in use."""
+    """Remove the given probes of this process, by default all; those in use remain until a later registration."""
     with suppress(HostError):
         registry = probe_registry()
         wanted = None if probes is None else {probe.tracepoint for probe in probes}

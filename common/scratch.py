@@ -73,7 +73,7 @@ def _prefix(kind: str) -> str:
 
 
 def _host() -> str:
-    """Return this host's name, because process numbers differ on other hosts that share the folder."""
+    """Return this host's name: on another host that shares the folder, a process number means another process."""
     return re.sub(r"[^\w.]", "_", os.uname().nodename, flags=re.ASCII)[:64]
 
 

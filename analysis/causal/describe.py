@@ -68,7 +68,7 @@ def _is_unused(model: CausalModel, edge: Edge) -> bool:
 
 
 def separation_sentence(found: Separation, alpha: float) -> str:
-    """Return why there is no edge: by a test, or by description length if the test at `alpha` would keep the edge."""
+    """Return why two variables have no edge: determination by others, the test at `alpha`, or description length."""
     pair = f"{found.one} and {found.other}"
     if found.determined:
         other = found.other if found.determined == found.one else found.one

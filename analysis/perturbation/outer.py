@@ -126,7 +126,7 @@ def _correlation(settings: OuterSettings) -> Callable[[WarpPath, _Values, _Value
 
 
 def outer_matrix(traces: Sequence[Trace], settings: OuterSettings) -> FloatArray:
-    """Return Fisher's z of each run j aligned to each other run i, at [i, j], (runs, runs, pairs); [i, i] is 0."""
+    """Return Fisher's z of run j aligned to run i at [i, j], 0 at [i, i]: shape (runs, runs, pairs)."""
     values = [_Values(trace, settings) for trace in traces]
     pairs = [(i, j) for i in range(len(traces)) for j in range(i)]
     z = np.zeros((len(traces), len(traces), len(settings.pairs)))

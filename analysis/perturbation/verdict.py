@@ -353,7 +353,7 @@ def _mean_duration_ns(traces: Sequence[Trace]) -> float | None:
 
 
 def change_weight(change: Change) -> tuple[int, float]:
-    """Return the sort key of a change: its severity, then its size, or its largest possible size if not shown."""
+    """Return the sort key of a change: severity, then size, or largest possible size if no change is shown."""
     shown = change.verdict in SHOWN
     reach = abs(change.effect) if shown else max(abs(change.low), abs(change.high))
     return -SEVERITY.index(change.verdict), reach

@@ -160,7 +160,7 @@ def is_native(name: str) -> bool:
 
 
 def preset_unit(name: str) -> str:
-    """Return the unit of an event's counts, inferred from the end of its name in capitals."""
+    """Return the unit of an event's counts, inferred from the end of its name, which must be in capitals."""
     return "cycles" if name.endswith(("_CYC", "CYCLES")) else "events"
 
 

@@ -141,9 +141,9 @@ class TerminalProgress:
             return
         seconds = estimate.seconds * few / estimate.runs
         self.note(
-            f"a first answer takes about {duration(seconds, whole=True)}, with {_FEW} runs of each configuration "
-            f"(`baseline_runs: {_FEW}` and `runs: {_FEW}`; for a program after --, --runs {_FEW}, with `unperturbed "
-            f"run` also --baseline-runs {_FEW}). The smallest changes that {_FEW} runs can show are about 1.5 times as "
+            f"a first answer takes about {duration(seconds, whole=True)}, with {_FEW} runs of each configuration: set "
+            f"`baseline_runs` and `runs` to {_FEW} in the spec, or add --runs {_FEW} (and --baseline-runs {_FEW} for "
+            f"`unperturbed run`) before --. The smallest changes that {_FEW} runs can show are about 1.5 times as "
             "large as those that 10 runs can show"
         )
 

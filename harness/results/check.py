@@ -193,7 +193,7 @@ def _check_pass(pass_: _Pass, found: _Found) -> None:
         if item.name == ANCHOR and combine_checks(ANCHOR, inner, outer).verdict == "perturbed":
             found.note(
                 f"The anchor {anchor!r} alone perturbs the program, and subsets are compared with the anchor's runs: "
-                "choose a rarer milestone."
+                "choose an anchor whose events are rarer."
             )
         sham = next((other.name for other in planned if other.sham_of == item.name), "")
         if len(pass_.traces.get(sham, ())) >= MINIMUM_RUNS and how.method == "runs":

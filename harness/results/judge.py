@@ -109,7 +109,7 @@ class Total:
 
 
 def software_totals(spec: CampaignSpec, traces: Traces, *, native_seconds: float) -> Sequence[Total]:
-    """Return the totals of each software metric that has a run, in the order of the spec."""
+    """Return the totals of each software metric that at least one run recorded, in the order of the spec."""
     every = [trace for by_configuration in traces.values() for found in by_configuration.values() for trace in found]
     totals = []
     for name, event in spec.measure.software.items():

@@ -34,7 +34,7 @@ _UNEVALUATED = re.compile(
 
 
 def assigned(cursor: Any, data: bytes) -> Any | None:
-    """Return the left side of an assignment, ++ or --, overloaded or not; None for any other expression."""
+    """Return the left side of an assignment or the operand of ++ or --, overloaded or not; None for others."""
     kind = cursor.kind
     if kind not in OPERATIONS:
         return None

@@ -187,7 +187,7 @@ def nearest_names(event: Event, report: SiteReport, *, surely: bool = False) -> 
 
 @lru_cache(maxsize=64)
 def _similar(event: Event, report: SiteReport) -> _Similar:
-    """Parse the sources again to find similar names that would have a site as targets of the same kind."""
+    """Parse the sources again to find names similar to the event's target that have sites of the same kind."""
     kind = compiled_kind(event.kind)
     place = kind.line_of(event.target)
     bare = replace(event, target=kind.without_file(event.target), within=None, file=None, add=None)

@@ -149,7 +149,11 @@ class _Interpreter:
 
     def check_options(self) -> None:
         """Reject options that prevent the installation of the hook."""
-        for letter, meaning in (("I", "isolated"), ("E", "without PYTHON* variables"), ("S", "without module site")):
+        for letter, meaning in (
+            ("I", "isolated"),
+            ("E", "without PYTHON* variables"),
+            ("S", "without the site module"),
+        ):
             if letter in self.line.letters:
                 advice = f"Remove `-{letter}` from `run` (or from the script's first line)"
                 fault = f"{self.path.name} -{letter} runs {meaning}, so the counting hook cannot be installed"
@@ -162,7 +166,7 @@ class _Interpreter:
             found = f"{answer['implementation']} {answer['version']}"
             raise HostError(f"{self.path}: {found} is not supported; use CPython 3.9 or later")
         if answer["ignores_environment"] or answer["has_no_site"]:
-            fault = "this interpreter runs without PYTHON* variables or the site module"
+            fault = "this interpreter ignores PYTHON* variables or does not load the site module"
             raise SpecError(f"{self.path}: {fault}, so the counting hook cannot be installed")
         return answer
 

@@ -367,7 +367,7 @@ class _Refinement:
         return frozenset(kept)
 
     def _choose_effects(self, target: str) -> None:
-        """Choose between effects that carry the same information about a target: the smallest set, else the first."""
+        """Choose between effects with the same information about a target: the smallest set; if tied, the first."""
         effects = [
             name
             for name in self._names

@@ -158,7 +158,8 @@ class Forecast(Result):
             values = np.asarray(function(np.asarray(drawn, np.float64)), np.float64)
         if not np.isfinite(values).all():
             raise DataError(
-                f"{called} is not finite in some random runs: the interval of {name} is {of.low:g} to {of.high:g}"
+                f"{called} is not finite for some values of {name} in its interval {of.low:g} to {of.high:g}: "
+                f"use a function that is finite for all values of {name}"
             )
         return _variable_forecast(called, values, self._weights, self.level, of.given)
 

@@ -25,7 +25,7 @@ _FEWEST_ROWS = 4
 
 @dataclass(frozen=True)
 class Scope:
-    """Cells that a value depends on: combinations of some discrete parents, or groups of these combinations."""
+    """Cells with separate values: one for each combination of discrete parents' values, or for each group of them."""
 
     names: tuple[str, ...] = ()  # Discrete parents; empty: one value everywhere
     groups: tuple[int, ...] = ()  # The group of each combination; empty if each has its own value

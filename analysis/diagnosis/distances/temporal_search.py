@@ -130,7 +130,7 @@ class Cells:
         return costs
 
     def same_at_the_start(self) -> int:
-        """Return how many first rows match the columns of the same index at no cost; some best path does so too."""
+        """Return how many leading rows match the column of the same index at no cost; some best path has them."""
         if not self.band[0] <= 0 <= self.band[1]:
             return 0
         both = np.arange(min(self.shape))

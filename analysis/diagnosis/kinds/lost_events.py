@@ -82,7 +82,7 @@ class LostEvents(Kind):
         )
 
     def visible(self, comparison: Comparison) -> tuple[Visible, ...]:
-        """Return the smallest share of a stream's events whose loss would have been found in any stream."""
+        """Return the smallest share of a stream's events whose loss would have been found in every stream."""
         floor, threshold = self._limits(comparison, lambda one: one.streams)
         shares = [self._seen(comparison, stream, threshold) for stream in comparison.streams]
         if not shares:

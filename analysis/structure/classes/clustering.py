@@ -246,7 +246,7 @@ def _spread_points(values: FloatArray, most: int, rng: np.random.Generator) -> F
 
 
 def _least_separated(values: FloatArray, labels: Labels, clusters: Clusters) -> tuple[float, tuple[int, int]]:
-    """Return the bits of the shallowest valley between classes, and both classes; without a valley, the nearest two."""
+    """Return the fewest bits that a valley between two classes saves, and the two; of equal pairs, the nearest."""
     turned, centres = values @ clusters.axes, clusters.centres @ clusters.axes
     members = [turned[labels == one] for one in range(len(clusters))]
     medians = [median_of_rows(values) for values in members]

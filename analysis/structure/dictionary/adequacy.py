@@ -168,7 +168,7 @@ class Null:
 
     @property
     def rank(self) -> int:
-        """Rank of the null cost above the bound; 1 is the smallest."""
+        """Rank of the null cost just above the bound; the smallest null cost has rank 1."""
         return math.floor(self.level * (self.shuffles + 1) + 1e-9)
 
 
@@ -226,7 +226,7 @@ def judge_encoded(encoded: Encoded, bound: Bound | None, null: Null) -> Adequacy
 
 
 def cheapest_decomposition(encoded: Encoded) -> Decomposition:
-    """Return the decomposition of (7) over an encoded sequence's words."""
+    """Return the cheapest decomposition of an encoded sequence over its words, equation (7) of the paper."""
     size, count = len(encoded.codes), len(encoded.words)
     return decompose_encoded(encoded, None, np.zeros(count), 1.0, math.inf if count else 0.0, np.ones(size))
 

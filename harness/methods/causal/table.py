@@ -51,7 +51,9 @@ def _prepare_table(path: Path, prior: PriorKnowledge, missing: Literal["error", 
     frame, columns = read_table(path)
     for name in frame.columns:
         if name == "*" or (name.startswith("^") and name.endswith("$")):  # for polars these stand for other columns
-            raise DataError(f"{path}: the column name {name!r} is a pattern for other columns: rename the column")
+            raise DataError(
+                f"{path}: the name {name!r} would be read as a pattern for several columns: rename the column"
+            )
     lacking = missing_points(path)
     log_names = {name: f"{LOGARITHM}{name}" for name in prior.log}
     new = [*prior.derive, *prior.derivatives]

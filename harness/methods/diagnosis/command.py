@@ -48,7 +48,13 @@ class Command:
             "is any distance above 0 (needs --distance, --find or --all)"
         )
         add("--method", choices=("effects", "paper"), default="effects", help=method)
-        add("--theta", type=float, metavar="θ", help=f"ratio θ of the occurrence distance (default: {_THETA})")
+        add(
+            "--theta",
+            type=float,
+            metavar="θ",
+            help="for the occurrence distance: an event type counts if the ratio of its smaller to its larger number of "
+            f"events is at most θ (default: {_THETA})",
+        )
         identity = "level,function,object,word"
         fields = f"fields that identify a GStreamer event (default: {identity}; in the paper: level,function,word)"
         add("--identity", default=identity, metavar="FIELDS", help=fields)

@@ -73,8 +73,8 @@ class Command:
             "--method",
             choices=("description_length", "paper", "monotone"),
             default="description_length",
-            help="how to learn words: by the shortest description (default), or by the paper's alternation of kernel "
-            "and decomposition (paper or monotone)",
+            help="how to learn words. description_length: find the shortest description (default); paper: alternate "
+            "kernel and decomposition, as the paper does; monotone: another name for paper",
         )
         parser.add_argument(
             "--longest", type=int, default=32, metavar="N", help="maximum number of symbols in a word (default: 32)"

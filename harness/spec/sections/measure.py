@@ -330,7 +330,7 @@ def _check_event(draft: Draft, path: YamlPath, event: object) -> None:
 
 
 def _check_known_part(draft: Draft, path: YamlPath, event: object) -> None:
-    """Check the known keys of an event that also has unknown keys, at which the model stops."""
+    """Parse the known keys of an event that also has unknown keys: the pydantic model rejects it without parsing."""
     known = {field.alias or name for name, field in EventFields.model_fields.items()}
     if not isinstance(event, dict) or known >= set(event) or set(event_keys()).isdisjoint(event):
         return

@@ -35,7 +35,7 @@ class Call(CompiledKind):
     happens = "is called in"
 
     def in_body(self, function: ParsedFunction, body: Body) -> None:
-        """Count before each direct call of the function; calls through pointers are not counted."""
+        """Count before each direct call of a metric's target in the body; calls through pointers are not counted."""
         metrics = [(index, metric) for index, metric in self.metrics if is_within(metric, function)]
         for point, call in body.calls if metrics else ():
             for names, callee in self.search.callees(call):

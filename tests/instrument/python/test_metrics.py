@@ -621,7 +621,7 @@ def test_sites_are_found_without_running_anything(tmp_path: Path) -> None:
         (["script.py"], "broken.f", r"not valid source for this Python"),
         (["-I", "script.py"], "script.f", r"-I runs isolated, so the counting hook cannot be installed"),
         (["-BE", "script.py"], "script.f", r"-E runs without PYTHON\* variables"),
-        (["-S", "-c", "pass"], "script.f", r"-S runs without module site"),
+        (["-S", "-c", "pass"], "script.f", r"-S runs without the site module"),
         (["-"], "__main__.f", r"read from stdin: save the program to a file"),
     ],
 )

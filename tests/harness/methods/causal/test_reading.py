@@ -30,5 +30,5 @@ def test_signs_of_globs_are_letters_of_a_path(named: str, neighbour: str, suffix
 def test_a_name_that_stands_for_other_columns_is_refused(tmp_path: Path, name: str) -> None:
     table = tmp_path / "table.csv"
     table.write_text(f'a,"{name}"\n1,2\n3,5\n')
-    with pytest.raises(DataError, match="is a pattern for other columns: rename the column"):
+    with pytest.raises(DataError, match="would be read as a pattern for several columns: rename the column"):
         prepare_table(table, PriorKnowledge())
