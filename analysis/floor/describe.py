@@ -54,7 +54,7 @@ def headline(floor: NoiseFloor) -> str:
     if floor.runs is None:
         return f"no number of runs up to 1,000 suffices: {name_of(worst)} varies too much for its tolerance"
     takes = f" ({duration(floor.seconds_for(floor.runs), whole=True)})" if floor.seconds is not None else ""
-    text = f"{counted(floor.runs, 'run')} of each side suffice for every tolerance{takes}"
+    text = f"{counted(floor.runs, 'run')} in each of two compared groups suffice for every tolerance{takes}"
     return text if worst.runs == MINIMUM_RUNS else f"{text}; {name_of(worst)} needs the most runs"
 
 
@@ -63,7 +63,7 @@ def sentences(floor: NoiseFloor) -> tuple[str, ...]:
     said = []
     if floor.seconds is not None:
         times = [duration(floor.seconds_for(runs), whole=True) for runs in RUNS]
-        said.append(f"{listing(str(runs) for runs in RUNS)} runs of each side take about {listing(times)}.")
+        said.append(f"{listing(str(runs) for runs in RUNS)} runs in each group take about {listing(times)}.")
     for found in filter(is_time, floor.resolutions):
         name = name_of(found)
         wanted = "no number of runs up to 1,000" if found.runs is None else counted(found.runs, "run")
@@ -74,7 +74,7 @@ def sentences(floor: NoiseFloor) -> tuple[str, ...]:
     low, high = floor.doubt
     compared = min((found.compared for found in floor.resolutions), default=0)
     said.append(
-        f"The floor comes from {counted(compared, 'run')} of each side: the true floor lies between {number(low, 2)} "
+        f"The floor comes from {counted(compared, 'run')} in each group: the true floor lies between {number(low, 2)} "
         f"and {number(high, 2)} times these values (probability 90 %)."
     )
     return tuple(said)
@@ -85,7 +85,7 @@ def floor_table(floor: NoiseFloor, *, most: int | None = None, shown: Sequence[i
     columns = (
         Column("total of a run, or correlation"),
         *(
-            Column(str(runs), "right", f"smallest change that {runs} runs of each side show", whole=True)
+            Column(str(runs), "right", f"smallest change that {runs} runs in each group show", whole=True)
             for runs in shown
         ),
         Column("runs needed", "right", "runs that show an unchanged program to lie within the tolerance", whole=True),
@@ -99,7 +99,7 @@ def floor_table(floor: NoiseFloor, *, most: int | None = None, shown: Sequence[i
     left = sum(max(0, len(group) - most) for group in groups) if most is not None else 0
     more = f"; not shown: {counted(left, 'row')} with no more runs needed" if left else ""
     simulated = "; counts are simulated" if any(found.simulated for found in floor.resolutions) else ""
-    caption = f"Smallest change that n runs of each side show with power 80 % (α = {floor.alpha:g}){simulated}{more}"
+    caption = f"Smallest change that n runs in each group show with power 80 % (α = {floor.alpha:g}){simulated}{more}"
     return Table(columns, rows, caption)
 
 

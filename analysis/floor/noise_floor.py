@@ -35,12 +35,12 @@ class NoiseFloor(Framed, Result):
     seconds: float | None = None  # Measured wall-clock time of one run; None if unknown
 
     def seconds_for(self, runs: int) -> float | None:
-        """Return the seconds that `runs` runs of each side take; None if unknown."""
+        """Return the seconds that `runs` runs in each group take; None if unknown."""
         return None if self.seconds is None else 2 * runs * self.seconds
 
     @property
     def runs(self) -> int | None:
-        """Return how many runs of each side suffice for all tolerances except those of times; None if none suffice."""
+        """Return how many runs in each group suffice for all tolerances except those of times; None if none suffice."""
         wanted = [found.runs for found in self.resolutions if not describe.is_time(found)]
         return None if not wanted or None in wanted else max(count for count in wanted if count is not None)
 

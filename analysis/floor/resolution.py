@@ -1,4 +1,4 @@
-"""The smallest change of each total and correlation that n runs of each side can show.
+"""The smallest change of each total and correlation that n runs in each group can show.
 
 A comparison of two groups of runs has a standard error with its degrees of freedom. Both scale to any number of runs:
 the error with 1 / √n, the degrees of freedom with n − 1. The groups are runs that differ by chance alone (A against A)
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 special = LazyLibrary("scipy.special")
 
 RUNS = (3, 5, 10, 20, 50, 100)
-"""Numbers of runs of each side for which the floor is computed; with 3, no correlation can be *unperturbed*."""
+"""Numbers of runs in each group for which the floor is computed; with 3, no correlation can be *unperturbed*."""
 
 MOST_RUNS = 1000
 """Largest number of runs that is proposed."""
@@ -36,7 +36,7 @@ MOST_RUNS = 1000
 
 @dataclass(frozen=True)
 class Resolution:
-    """Smallest changes of one total or correlation that n runs of each side can show."""
+    """Smallest changes of one total or correlation that n runs in each group can show."""
 
     kind: str  # `total`, or the check of a correlation: `inner`, `outer`, …
     metrics: tuple[str, ...]  # One metric, or the two metrics of a correlation
@@ -65,7 +65,7 @@ class _Noise:
     apart: float  # Standard deviation of one run, without regard to rounds
 
     def designs_with(self, runs: FloatArray, alpha: float) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
-        """For each design, yield the standard errors, degrees of freedom and levels of `runs` runs of each side.
+        """For each design, yield the standard errors, degrees of freedom and levels of `runs` runs in each group.
 
         If a comparison is chosen from two designs, each design is tested at half of the level; with fewer rounds than
         `FEWEST_ROUNDS`, only the first design is tested, at the full level.
@@ -148,7 +148,7 @@ def _smallest(noise: _Noise, alpha: float, smallest: Callable[[float, float, flo
 
 
 def _runs_within(noise: _Noise, alpha: float, bounds: tuple[float, float]) -> int | None:
-    """Return the fewest runs of each side that show an unchanged program to lie within the bounds with power 80 %."""
+    """Return the fewest runs in each group that show an unchanged program to lie within the bounds with power 80 %."""
     if not noise.error:
         return MINIMUM_RUNS
     runs = np.arange(MINIMUM_RUNS, MOST_RUNS + 1, dtype=np.float64)

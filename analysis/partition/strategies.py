@@ -103,7 +103,7 @@ class Halving:
         return improve(evaluator, found)
 
     def candidates(self, metrics: int, subsets: int) -> int:
-        """Implement `Strategy.candidates`: on each level of halving, about two parts for each subset."""
+        """Implement `Strategy.candidates`: each level of halving measures about two parts for each subset."""
         return min(2 * metrics - 1, 2 * subsets * ceil(log2(metrics + 1)))
 
 

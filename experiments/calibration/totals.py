@@ -42,7 +42,7 @@ DESIGNS = ((10, 3), (10, 5), (5, 5), (10, 10), (20, 20))
 FAMILY, DEVIATION = 9, 0.004
 """Totals of a family, and the standard deviation of a made-up total's logarithm."""
 FLOOR_RUNS, FLOOR_DEVIATION, MOST_NEEDED = (5, 10, 20, 50), 0.02, 250
-"""Runs of each side on which noise floors are tried, the deviation of their totals, and the most runs tried."""
+"""Runs in each group on which noise floors are tried, the deviation of their totals, and the most runs tried."""
 
 
 def recorded_times() -> dict[str, FloatArray]:
@@ -120,7 +120,7 @@ def floor_header() -> Iterator[str]:
 
 
 def floor_rows(campaigns: int, seed: int) -> Iterator[str]:
-    """Noise floors from ten runs of each side, each tried on other runs of the same kind; one total, tolerance 2 %."""
+    """Noise floors from ten runs in each group, each tried on other runs of the same kind; one total, tolerance 2 %."""
     kinds: dict[str, Callable[[np.random.Generator, int], tuple[FloatArray, FloatArray]]] = {
         f"normal, {part:g} of the variance shared within rounds": partial(_normal, part) for part in (0, 0.9, 0.99)
     }

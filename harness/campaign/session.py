@@ -187,7 +187,7 @@ def build_configurations(
 
 
 def shared_builds(home: Path, wanted: Sequence[Configuration], manifest: Manifest) -> dict[str, Path | None]:
-    """Return the folders of builds in another campaign's folder, by name; None for a program not built here."""
+    """Return the folders of builds in another campaign's folder, by configuration; None for a program without a build."""
     known = manifest.fact("builds") or {}
     return {
         item.name: home / "builds" / _folder_name(known[item.name]["number"]) / "src" if item.name in known else None

@@ -122,7 +122,7 @@ def _compare(spec: CampaignSpec, home: Path, workspace: Workspace, copies: Works
 
 
 def _reason(error: OSError | shutil.Error) -> str:
-    """Return why a file could not be copied; copying a tree collects all errors in one without an error number."""
+    """Return why a file could not be copied; the exception of `shutil.copytree` combines all errors, without errno."""
     if error.errno == errno.ENOSPC or "[Errno 28]" in str(error):
         return "no space left on this node's disk"
     return error.strerror or str(error)

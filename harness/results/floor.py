@@ -119,7 +119,7 @@ class KnownFloor(NamedTuple):
     """Noise floor of the same command in another campaign, which is in the same parent folder."""
 
     campaign: Path
-    enough_runs: int | None  # Runs of each side that suffice for all tolerances except times; None if no number does
+    enough_runs: int | None  # Runs in each group that suffice for all tolerances except times; None if no number does
     seconds: float | None  # Mean duration of a run
 
 

@@ -289,7 +289,7 @@ def result_sentence(result: ConfigurationResult) -> str:
         return "Its runs cannot be compared with the reference runs interval by interval."
     if inner != "perturbed":
         return "Its software metrics correlate with other metrics differently from when fewer metrics are collected."
-    return "Within its runs, hardware metrics move together differently than in the original program."
+    return "Within its runs, hardware metrics correlate differently than in the original program."
 
 
 def advice(result: ConfigurationResult, content: ReportContent) -> tuple[str, ...]:

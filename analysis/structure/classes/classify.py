@@ -314,4 +314,6 @@ def _check_hashable(elements: Elements) -> None:
         try:
             hash(item)
         except TypeError as error:
-            raise DataError(f"element {position}, {item!r}, is not hashable: give numbers, texts or tuples") from error
+            raise DataError(
+                f"element {position}, {item!r}, is not hashable: give numbers, strings or tuples"
+            ) from error

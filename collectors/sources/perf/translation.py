@@ -154,7 +154,7 @@ class _Translation:
 
     def _name(self, text: str, within: tuple[str, ...]) -> Node:
         if text == "NaN":
-            raise _Untranslated("its formula contains NaN: perf gives it no value on this host")
+            raise _Untranslated("its formula contains NaN, so perf has no value for this metric on this host")
         alike = (metric for metric in self._tables.named(text) if metric.name == text)
         metric = next((metric for metric in alike if metric.pmu in (self._pmu, "")), None)
         if metric is None:

@@ -33,9 +33,9 @@ _EPILOG = """\
   unperturbed floor campaigns/sort-floor          show that floor again
   unperturbed floor campaigns/sort                show the floor of any campaign that was run
 
-The command measures the program as two configurations (sides), A and A, in shuffled order: any difference between them
-is noise. From the variation between runs, it computes the smallest change of each total and correlation that n runs of
-each side can show (power 80 %). The report of every campaign also shows the campaign's noise floor.
+The command measures the program as two groups of runs, A and A, in shuffled order: any difference between them is
+noise. From the variation between runs, it computes the smallest change of each total and correlation that n runs in
+each group can show (power 80 %). The report of every campaign also shows the campaign's noise floor.
 `unperturbed run --dry-run` reads from the newest floor of the same command how many runs are enough."""
 
 _RUNS_FAILED = 1
@@ -168,7 +168,7 @@ def _print_floor(spec: CampaignSpec, floor: NoiseFloor, causes: Sequence[Cause],
     itself = [change for verdict in verdicts if verdict is not None for change in verdict.changes]
     if beyond := sum(change.verdict == "perturbed" for change in itself):
         console.say(
-            f"Between A and A, {beyond} of {len(itself)} correlations changed by more than the tolerance. Both sides "
+            f"Between the two groups, {beyond} of {len(itself)} correlations changed by more than the tolerance. Both groups "
             "are the same program, so either the host changed between runs, or this is chance."
         )
     for cause in causes:

@@ -22,7 +22,7 @@ class Command:
         add(
             "--example",
             metavar="NAME",
-            help="example spec with its program: verdicts, sweep or python (`list` shows all)",
+            help="example spec with its program: verdicts, sweep or python (`--example list` shows all)",
         )
         add("--name", default="", metavar="NAME", help="name of the campaign (default: the program's or folder's)")
         add(

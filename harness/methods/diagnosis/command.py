@@ -52,8 +52,8 @@ class Command:
             "--theta",
             type=float,
             metavar="θ",
-            help="for the occurrence distance: an event type counts if the ratio of its smaller to its larger number "
-            f"of events is at most θ (default: {_THETA})",
+            help="for the occurrence distance: an event type counts if its number of events in one log is at most θ "
+            f"times its number in the other log (default: {_THETA})",
         )
         identity = "level,function,object,word"
         fields = f"fields that identify a GStreamer event (default: {identity}; in the paper: level,function,word)"

@@ -295,7 +295,8 @@ def _check_work(draft: Draft, interval: WorkInterval) -> None:
         )
     elif draft.has("measure", "clock") and draft.value("measure", "clock") != "auto":
         draft.report_key(
-            ("measure", "clock"), "`clock` has no effect, because counts end the intervals: remove `clock`"
+            ("measure", "clock"),
+            "`clock` has no effect, because `interval` is a number of events and not a time: remove `clock`",
         )
     if draft.value("measure", "multiplex") is True:
         draft.report_key(

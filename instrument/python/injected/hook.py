@@ -112,7 +112,7 @@ def _own_command() -> list[str]:
 
 
 class Chooser:
-    """Selection of the functions that count, and of their hits."""
+    """Selection of the functions whose calls are counted, and of the counters to insert into each."""
 
     def __init__(
         self,

@@ -143,7 +143,7 @@ def test_the_floor_is_described() -> None:
     assert len(rows) == 4
     assert all(len(row) == 4 for row in rows)
     assert "run" in headline(floor)
-    assert sentences(floor)[0].startswith("3, 5, 10, 20, 50 and 100 runs of each side take about 12 s")
+    assert sentences(floor)[0].startswith("3, 5, 10, 20, 50 and 100 runs in each group take about 12 s")
 
 
 def test_a_floor_that_is_too_high_says_which_metric_varies() -> None:

@@ -33,11 +33,11 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_floor_of_a_program(measured: Path) -> None:
     printed = (measured / "printed").read_text()
-    assert "Smallest change that n runs of each side show with power 80 % (α = 0.05); counts are" in " ".join(
+    assert "Smallest change that n runs in each group show with power 80 % (α = 0.05); counts are" in " ".join(
         printed.split()
     )
-    assert "runs of each side suffice for every tolerance" in printed
-    assert "The floor comes from 5 runs of each side" in printed
+    assert "runs in each of two compared groups suffice for every tolerance" in printed
+    assert "The floor comes from 5 runs in each group" in printed
     assert "only times show this host's noise" in " ".join(printed.split())
     campaign = measured / "campaigns" / "one-floor"
     floor = verdicts(campaign)["floor"]

@@ -40,9 +40,9 @@ def floor_figure(floor: NoiseFloor) -> Figure:
         margin={"l": 70, "r": 20, "t": 60, "b": 60},
         legend=LEGEND_ON_TOP,
         shapes=tolerances,
-        xaxis=axis("runs of each side", domain=[0, 0.44], **runs),
+        xaxis=axis("runs in each group", domain=[0, 0.44], **runs),
         yaxis=axis("smallest visible change of a total (%)", type="log", dtick="D2", tickformat="~g"),
-        xaxis2=axis("runs of each side", domain=[0.56, 1], anchor="y2", **runs),
+        xaxis2=axis("runs in each group", domain=[0.56, 1], anchor="y2", **runs),
         yaxis2=axis("smallest visible change of ρ", type="log", dtick="D2", tickformat="~g", anchor="x2"),
     )
     text = (
@@ -75,7 +75,7 @@ def _lines(found: list[Resolution], suffix: str, floor: NoiseFloor) -> list[dict
                     xaxis=f"x{suffix}",
                     yaxis=f"y{suffix}",
                     hovertext=[
-                        f"{plot_text(name_of(one))}<br>{runs} runs of each side: {change_text(one, change)}{unit}<br>"
+                        f"{plot_text(name_of(one))}<br>{runs} runs in each group: {change_text(one, change)}{unit}<br>"
                         f"{duration(floor.seconds_for(runs), whole=True)}"
                         for runs, change in zip(RUNS, one.smallest, strict=True)
                     ],
