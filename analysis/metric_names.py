@@ -81,4 +81,5 @@ def meaning(name: str, described: Mapping[str, Metric]) -> str:
     origin = (
         f"simulated, by {metric.source or 'a model'}" if is_simulated(metric) else f"{metric.kind}, by {metric.source}"
     )
-    return f"{name}: {said} ({metric.unit} per interval; {origin.removesuffix(', by ')})"
+    unit = f"{metric.unit} per interval" if metric.semantics == "counter" else metric.unit
+    return f"{name}: {said} ({unit}; {origin.removesuffix(', by ')})"

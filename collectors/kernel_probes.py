@@ -205,7 +205,7 @@ def _map(place: _Place) -> mmap.mmap:
         with place.path.open("rb") as file:
             return mmap.mmap(file.fileno(), place.offset + 1 - begin, mmap.MAP_PRIVATE, readable, offset=begin)
     except ValueError:
-        changed = f"{place.path} ends before the probe's site for {place.name}"
+        changed = f"{place.path} ends before the offset of the probe for {place.name}"
         raise HostError(f"{changed}: the file has changed; repeat the command") from None
     except OSError as error:
         is_noexec = error.errno == errno.EPERM

@@ -214,7 +214,7 @@ def _refusals(reasons: Mapping[str, str]) -> Iterator[str]:
     """Yield one line for each reason and its metrics; reasons that differ only in the metric's name count as one."""
     alike: dict[str, list[str]] = {}
     for name, why in reasons.items():
-        alike.setdefault(why.replace(name, "it"), []).append(name)
+        alike.setdefault(why.replace(name, "NAME"), []).append(name)
     for why, names in alike.items():
         said = why if len(names) > 1 else reasons[names[0]]
         yield f"{', '.join(names)} cannot be counted on this host ({said})"

@@ -62,7 +62,9 @@ def different_campaigns(a: Trace, b: Trace) -> str:
     if names[0] == names[1]:
         return ""
     first, second = (name or "no campaign" for name in names)
-    return f"these runs belong to different campaigns ({first} and {second}): align runs only if both did the same work"
+    return (
+        f"these runs are not from the same campaign ({first} and {second}): align runs only if both did the same work"
+    )
 
 
 def notes(alignment: Alignment) -> list[str]:
@@ -110,7 +112,7 @@ def pairwise_headline(pairs: PairwiseAlignment) -> str:
     """Return the number of series and the range of their distances, in one line."""
     size = len(pairs.names)
     if size < 2:
-        return f"{counted(size, 'series', 'series')}: no pairs"
+        return f"{counted(size, 'series', 'series')}: no pair to compare"
     first, second = np.triu_indices(size, 1)
     values = pairs.distances[first, second]
     ends = [

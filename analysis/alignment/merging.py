@@ -142,7 +142,7 @@ def _spanned(path: WarpPath, series_y: ArrayLike, length_x: int) -> FloatArray:
     if values.ndim not in (1, 2) or (length_x, len(values)) != (n, m):
         raise DataError(
             f"`length_x` is {length_x} and the series has shape {values.shape}, but the path aligns {n} intervals to "
-            f"{m}: set `length_x` to {n} and give a series with {m} rows"
+            f"{m}: set `length_x` to {n}, and give a series of shape ({m},) or ({m}, metrics)"
         )
     return values
 

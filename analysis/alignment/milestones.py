@@ -281,13 +281,13 @@ def cumulative(name: str, counts: ArrayLike, length: int) -> IntArray:
         raise DataError(f"{name} has shape {given.shape}: give {length} cumulative counts, one for each interval")
     whole = given.astype(np.int64) if np.isfinite(given).all() else None
     if whole is None or (whole != given).any():
-        raise DataError(f"{name} contains a value that is not a whole number: give cumulative counts")
+        raise DataError(f"{name} contains a value that is not a whole number: give cumulative counts, which are whole")
     falls = np.flatnonzero(np.diff(whole, prepend=0) < 0)
     if len(falls):
-        before = "the count before it" if falls[0] else "0"
+        before = "the value before it" if falls[0] else "0"
         raise DataError(
-            f"{name}: count {falls[0]} (counted from 0) is {whole[falls[0]]}, less than {before}: give cumulative "
-            "counts"
+            f"{name}: the value of interval {falls[0]} (counted from 0) is {whole[falls[0]]}, less than {before}: give "
+            "cumulative counts"
         )
     return whole
 

@@ -125,7 +125,8 @@ def pairwise(
     traces = [one for one in given if isinstance(one, Trace)]
     if traces and len(traces) < len(given):
         raise ValueError(
-            f"{len(traces)} of {len(given)} items are traces, the others are series: give series or traces, not both"
+            f"some of the items are traces ({len(traces)} of {len(given)}) and some are series: give series or "
+            "traces, not both"
         )
     if names is not None and len(names) != len(given):
         raise ValueError(f"{len(names)} names for {len(given)} series: give one name per series")

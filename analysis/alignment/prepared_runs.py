@@ -41,9 +41,10 @@ def finite_values(trace: Trace, on: tuple[str, ...], *, mend: bool) -> FloatArra
             rows = np.column_stack([np.where(long, column, np.interp(at, at[long], column[long])) for column in rows.T])
     if not np.isfinite(rows).all():
         row, column = (int(index) for index in np.argwhere(~np.isfinite(rows))[0])
+        of = f" of run {trace.attributes['run']}" if "run" in trace.attributes else ""
         raise DataError(
-            f"metric {on[column]!r} of run {trace.attributes.get('run', '?')} is {rows[row, column]} in interval "
-            f"{row} (counted from 0): align on a metric that has a finite value in every interval"
+            f"metric {on[column]!r}{of} is {rows[row, column]} in interval {row} (counted from 0): align on a metric "
+            "that has a finite value in every interval"
         )
     return rows
 

@@ -349,8 +349,8 @@ def with_default_metrics(a: Trace, b: Trace) -> tuple[Trace, Trace, tuple[str, .
     common = common or tuple(name for name in a.names("os") if name in b.metrics and not name.endswith(_TIMES))
     if not common:
         raise DataError(
-            f"the traces share no metric to align on by default ({_RATE}, or else hardware, simulated or "
-            "operating-system metrics): name the metrics to align on"
+            f"by default, runs are aligned on {_RATE} or on other hardware, simulated or operating-system metrics, but "
+            "these traces have none of them in common: name the metrics to align on"
         )
     return a, b, common
 
@@ -369,9 +369,10 @@ def _paces(a: Trace, b: Trace, pace: str | None) -> tuple[str, tuple[FloatArray,
     if name == "time":
         return name, (np.arange(len(a), dtype=np.float64), np.arange(len(b), dtype=np.float64))
     for trace in (a, b):
-        if trace[name].sum() <= 0 or trace.metrics[name].semantics != "counter":
+        gauge = trace.metrics[name].semantics != "counter"
+        if gauge or trace[name].sum() <= 0:
+            why = "is not a counter" if gauge else "counted nothing in one of the runs"
             raise DataError(
-                f"metric {name!r} cannot be the pace (it is a gauge, or its total is 0): use a counter that grows with "
-                "the work, or `time`"
+                f"metric {name!r} {why}, so it cannot be the `pace`: use a counter that grows with the work, or `time`"
             )
     return name, (np.cumsum(a[name]) - a[name] / 2, np.cumsum(b[name]) - b[name] / 2)

@@ -74,14 +74,14 @@ def separation_sentence(found: Separation, alpha: float) -> str:
         other = found.other if found.determined == found.one else found.one
         return (
             f"{listing(found.given)} {'determine' if len(found.given) > 1 else 'determines'} {found.determined}, so "
-            f"{other} adds no information"
+            f"{other} adds no information about it"
         )
     given = f" given {listing(found.given)}" if found.given else ""
     p_value = f" (p = {p_text(found.p_value)})" if not math.isnan(found.p_value) else ""
     if found.p_value < alpha:
         return (
-            f"an edge between {pair} would not shorten the description of the data{given}, although the test finds a "
-            f"dependence{p_value}"
+            f"an edge between {pair} would not shorten the description of the data, although the test finds a "
+            f"dependence{given}{p_value}"
         )
     return f"{pair} are independent{given}{p_value}"
 

@@ -160,7 +160,7 @@ def with_strictness(strictness: Mapping[str, float], kinds: Mapping[str, Kind] |
         kind = kinds.get(name)
         if kind is None or not kind.is_fittable:
             fittable = ", ".join(one for one in kinds if kinds[one].is_fittable)
-            raise DataError(f"{name!r} is not a kind with a strictness: use one of {fittable}")
+            raise DataError(f"{name!r} is not a kind of anomaly with a strictness: use one of {fittable}")
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
             raise DataError(f"the strictness of {name!r} is {value!r}: use a finite number above 0")
         changed[name] = _with(kind, float(value))
@@ -180,7 +180,7 @@ def read_strictness(path: Path) -> dict[str, float]:
         raise DataError(f"{path}: cannot read thresholds: {error}") from error
     if not isinstance(written, dict):
         raise DataError(
-            f"{path}: expected a JSON object that maps names of kinds to numbers, as `--calibrate` writes it"
+            f"{path}: expected a JSON object that maps kinds of anomalies to numbers, as `--calibrate` writes it"
         )
     return written
 

@@ -61,7 +61,7 @@ def _require_events(trace: EventTrace) -> None:
     if trace.duration == 0:
         raise DataError(
             f"{called}: all {len(trace):,} events have the same timestamp, {trace.timestamps[0]:,} {trace.unit}: check "
-            "that `columns` or `pattern` selects the log's timestamps, and that their unit is fine enough"
+            "that `columns` or `pattern` selects the log's timestamps, and that the log records them precisely enough"
         )
 
 
@@ -323,10 +323,11 @@ def _require_choice(references: Sequence[EventTrace], distances: Sequence[str], 
 def _too_coarse(comparison: Comparison) -> str:
     """Return why kinds that need regular events cannot be found in logs without detail; "" if the logs have detail."""
     traces = [one.trace for one in [*comparison.references, comparison.observed]]
-    if any(one.reading and one.reading.is_too_coarse for one in traces):
+    coarse = [one for one in traces if one.reading and one.reading.is_too_coarse]
+    if coarse:
         return (
-            "a log has no events of level DEBUG or finer, so only crashes and missing event types can be found: "
-            "record with `GST_DEBUG=*:5`"
+            f"{coarse[0].name or 'a log'} has no events of level DEBUG or finer, so only crashes and missing event "
+            "types can be found: record with `GST_DEBUG=*:5`"
         )
     return ""
 

@@ -52,7 +52,10 @@ def headline(floor: NoiseFloor) -> str:
         return "no count or correlation could be compared"
     worst = _by_need(counts)[0]
     if floor.runs is None:
-        return f"no number of runs up to 1,000 suffices: {name_of(worst)} varies too much for its tolerance"
+        return (
+            "even 1,000 runs in each of two compared groups do not suffice for every tolerance: "
+            f"{name_of(worst)} varies too much"
+        )
     takes = f" ({duration(floor.seconds_for(floor.runs), whole=True)})" if floor.seconds is not None else ""
     text = f"{counted(floor.runs, 'run')} in each of two compared groups suffice for every tolerance{takes}"
     return text if worst.runs == MINIMUM_RUNS else f"{text}; {name_of(worst)} needs the most runs"

@@ -89,8 +89,8 @@ class SearchSettings:
             raise ValueError(f"`repetitions` is {self.repetitions}: use at least 3, to measure how runs vary")
         if self.max_repetitions < self.repetitions:
             raise ValueError(
-                f"`max_repetitions` is {self.max_repetitions}, but every candidate gets {self.repetitions} "
-                f"repetitions: use at least {self.repetitions}"
+                f"`max_repetitions` is {self.max_repetitions}, which is less than `repetitions` ({self.repetitions}): "
+                f"use at least {self.repetitions}"
             )
         if not 0 < self.alpha < 0.5:
             raise ValueError(f"`alpha` is {self.alpha}: use a level between 0 and 0.5, such as 0.05")

@@ -82,7 +82,8 @@ def search(
     """
     names = tuple(metrics)
     if not names or len(set(names)) < len(names):
-        wrong = f"a metric is given twice ({', '.join(names)})" if names else "no metric is given"
+        twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+        wrong = f"metrics are given more than once ({', '.join(twice)})" if names else "no metric is given"
         raise ValueError(f"{wrong}: give at least one metric, and each only once")
     chosen = find_strategy(strategy)
     limits = Limits(settings, clock)

@@ -25,6 +25,7 @@ import numpy as np
 from unperturbed.analysis.partition.evaluation import CandidateEvaluator, SearchSettings
 from unperturbed.analysis.partition.improve import improve
 from unperturbed.analysis.partition.plan import Forecast, Subset
+from unperturbed.common.wording import listing
 
 _TOGETHER = 5
 """Metrics that the forecast expects in one subset."""
@@ -178,7 +179,7 @@ def find_strategy(strategy: str | Strategy) -> Strategy:
     if not isinstance(strategy, str):
         return strategy
     if strategy not in STRATEGIES:
-        raise ValueError(f"unknown strategy {strategy!r}: use {' or '.join(STRATEGIES)}")
+        raise ValueError(f"unknown strategy {strategy!r}: use {listing(STRATEGIES, 'or')}")
     return STRATEGIES[strategy]
 
 

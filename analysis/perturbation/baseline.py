@@ -441,6 +441,6 @@ def _require_same_metrics(traces: Sequence[Trace], runs: Sequence[str]) -> None:
         differing = sorted(_names(trace) ^ _names(traces[0]))
         if differing:
             raise DataError(
-                f"runs {run} and {runs[0]} have different metrics ({', '.join(differing)}): collect the same metrics "
-                "in all baseline runs"
+                f"runs {run} and {runs[0]} have different metrics (in only one of the two: {', '.join(differing)}): "
+                "collect the same metrics in all baseline runs"
             )

@@ -195,7 +195,7 @@ def inner_by_bootstrap(
     before = (reference,) if isinstance(reference, Trace) else tuple(reference)
     after = (traces,) if isinstance(traces, Trace) else tuple(traces)
     if not before or not after:
-        raise DataError(f"{name}: there is no baseline run or no run to check: give at least one of each")
+        raise DataError(f"{name}: there is no {'run to check' if before else 'baseline run'}: give at least one")
     before_runs, after_runs = comparable.run_names(before, name), comparable.run_names(after, "checked")
     names, excluded = comparable.compared_metrics(before[0], metrics)
     values, flat = comparable.comparable_values(before[0], (*before, *after), (*before_runs, *after_runs), names)
@@ -205,7 +205,9 @@ def inner_by_bootstrap(
         [before[0].metrics[metric] for metric in varying], varying if focus is None else focus
     )
     if not pairs:
-        needed = "both metrics must vary and share no event" + ("" if focus is None else ", and `focus` must name one")
+        needed = "both metrics of a pair must vary, and they must not count the same events"
+        if focus is not None:
+            needed += "; `focus` must name at least one of them"
         raise DataError(f"{name}: no pair of metrics can be compared ({needed}): measure more hardware metrics")
     first, second = pair_columns(varying, pairs)
     rng = np.random.default_rng(seed)

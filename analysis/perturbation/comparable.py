@@ -60,8 +60,9 @@ def compared_metrics(
         elif names is not None or metric.kind in kinds:
             chosen.append(name)
     if not chosen:
+        candidates = ", ".join(trace.metrics if names is None else names)
         raise DataError(
-            f"no metric to compare (candidates: {', '.join(trace.metrics if names is None else names) or 'none'}): "
+            f"{f'none of the metrics can be compared ({candidates})' if candidates else 'there are no metrics'}: "
             "measure hardware or simulated metrics, which show perturbation"
         )
     return tuple(chosen), tuple(excluded)
@@ -132,12 +133,16 @@ def _require_alike(reference: Trace, traces: Sequence[Trace], runs: Sequence[str
                     f"{run} lacks metric {name!r}, which the baseline has: collect the same metrics in every run"
                 )
             here, there = trace.metrics[name], reference.metrics[name]
-            if (here.kind, here.source, here.components) != (there.kind, there.source, there.components):
-                raise DataError(
-                    f"{run}: metric {name!r} differs from the baseline's in kind, source or events (run: {here.kind}, "
-                    f"{here.source or 'no source'}; baseline: {there.kind}, {there.source or 'no source'}): measure "
-                    "the metric in the same way"
-                )
+            for what, own, its in (
+                ("kind", here.kind, there.kind),
+                ("source", here.source, there.source),
+                ("events", ", ".join(here.components), ", ".join(there.components)),
+            ):
+                if own != its:
+                    raise DataError(
+                        f"{run}: metric {name!r} has the {what} {own or '(none)'}, but in the baseline it has the "
+                        f"{what} {its or '(none)'}: measure the metric in the same way"
+                    )
         if len(trace) < MINIMUM_INTERVALS:
             raise DataError(
                 f"{run} has {len(trace)} intervals, but at least {MINIMUM_INTERVALS} are needed: shorten the interval "
@@ -181,6 +186,7 @@ def require_variation(values: Sequence[FloatArray]) -> None:
     if all(np.array_equal(values[0], other) for other in values[1:]):
         raise DataError(
             f"all {len(values)} baseline runs are identical in every metric and interval, so the variation between "
-            "runs is unknown: with a deterministic source, vary the layout (size of the environment, link order) or "
-            "use intervals of CPU time"
+            "runs is unknown: give different runs, not copies of one; if the counts come from a deterministic "
+            "simulator, vary the program's layout in memory (size of the environment, link order), or use intervals "
+            "of CPU time"
         )

@@ -236,7 +236,7 @@ def change_sentence(change: Change, alpha: float) -> str:
     subject = f"{names}{'' if change.check in ('inner', 'software') else ', compared across runs'}: ρ {moved}"
     level = number(100 * (1 - 2 * alpha), 3)
     return (
-        f"{subject}; {level}\u00a0% confidence interval (uncorrected) {span(change.low, change.high)}; "
+        f"{subject}; {level}\u00a0% confidence interval of the change (uncorrected) {span(change.low, change.high)}; "
         f"tolerance ±{correlation(change.tolerance)}{_corrected_away(change, 0)}"
     )
 

@@ -94,8 +94,8 @@ class AlignmentExample:
         for side, series in ((self.first, np.asarray(self.x)), (self.second, np.asarray(self.y))):
             if not (series.size and np.isfinite(series).all()):
                 raise DataError(
-                    f"alignment of {self.first} and {self.second}: {side} has no intervals or contains a value that is "
-                    "not finite"
+                    f"alignment of {self.first} and {self.second}: {side} "
+                    f"{'contains a value that is not finite' if series.size else 'has no intervals'}"
                 )
         for side, series, path in (("first", np.asarray(self.x), path_x), ("second", np.asarray(self.y), path_y)):
             if path.size and (path.min() < 0 or path.max() >= series.size):

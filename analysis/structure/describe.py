@@ -56,12 +56,13 @@ def difference_sentence(comparison: StructuralComparison) -> str:
     first, second, adequacy = comparison.first, comparison.second.sequence, comparison.adequacy
     name = second.name or "the second run"
     if first.sequence.is_plain:
-        other = "the same classes" if adequacy.is_adequate else "different classes"
+        classes = "classes" if len(first.sequence.occurring_classes) > 1 else "class"
+        other = f"the same {classes}" if adequacy.is_adequate else "different classes"
         return f"The first run has {_plain_classes(first.sequence)[0]}; {name} has {other}."
     if not first.dictionary.words:
         return (
             f"The first run has no words that could describe {name}; with its own words, {name} has "
-            f"J = {comparison.own_cost:g}."
+            f"J = {comparison.own_cost:g} insertions and deletions."
         )
     parts = [
         f"The first run's words {'describe' if adequacy.is_adequate else 'do not describe'} {name}: J without merged "
@@ -104,11 +105,14 @@ def _shifts(comparison: StructuralComparison) -> list[str]:
 def adequacy_sentence(adequacy: Adequacy, source: str) -> str:
     """Explain why a model is adequate or not; `source` names the sequences from which the bound was computed."""
     verdict = "Adequate" if adequacy.is_adequate else "Not adequate"
-    bound = f"at level {adequacy.level:g}, from {len(adequacy.null_costs):,} {source}"
+    bound = f"level {adequacy.level:g}, from {len(adequacy.null_costs):,} {source}"
     if math.isnan(adequacy.level):
         bound = "set by the user"
-    sign = "≤" if adequacy.cost <= adequacy.bound else ">"
-    return f"{verdict}: J = {adequacy.cost:g} {sign} a(L) = {adequacy.bound:g}, {bound}."
+    sign = "at most" if adequacy.cost <= adequacy.bound else "more than"
+    return (
+        f"{verdict}: J = {adequacy.cost:g} insertions and deletions, {sign} the bound "
+        f"a(L) = {adequacy.bound:g} ({bound})."
+    )
 
 
 def words_table(composition: Composition, comparison: StructuralComparison | None = None) -> Table:

@@ -177,7 +177,10 @@ def structural_sequence(
     metrics, per = _inherit_metrics(classes, metrics, per)
     is_map = callable(classes) or isinstance(classes, (Mapping, GivenClasses))
     if isinstance(source, Trace) and metrics is None and is_map:
-        raise DataError("a map classifies values of metrics, but no metrics are given: name the metrics in `metrics`")
+        raise DataError(
+            "a mapping or function in `classes` needs the values of metrics, but no metrics are given: name the "
+            "metrics in `metrics`"
+        )
     elements = read_elements(source, metrics=metrics, per=per)
     found = classify(elements, classes, smooth=smooth, seed=seed)
     labels = found.labels
@@ -241,10 +244,13 @@ def _inherit_metrics(
     if metrics is not None and tuple(metrics) != classes.metrics:
         raise DataError(
             f"the given classes use the metrics {', '.join(classes.metrics)}, not those in `metrics`: omit `metrics`, "
-            "or find new classes"
+            "or omit `classes` to find new ones"
         )
     if per not in (AUTO, classes.per):
-        raise DataError(f"`per` is {per!r}, but the given classes use {classes.per!r}: omit `per`, or find new classes")
+        raise DataError(
+            f"`per` is {per!r}, but the given classes use {classes.per!r}: omit `per`, or omit `classes` to "
+            "find new ones"
+        )
     return classes.metrics, classes.per
 
 

@@ -65,7 +65,7 @@ def encode(sequence: AnySequence, words: Iterable[AnySequence] = ()) -> Encoded:
     Words can be text only if the sequence is text or all its symbols are single characters.
     """
     if isinstance(words, str):
-        raise DataError(f"`words` is the single text {words!r}: give a list of words")
+        raise DataError(f"`words` is the single string {words!r}: give a list of words")
     numbers: dict[Hashable, int] = {}
     codes = number_symbols(sequence, numbers, "the sequence")
     of_characters = all(_is_character(symbol) for symbol in numbers)
@@ -74,7 +74,7 @@ def encode(sequence: AnySequence, words: Iterable[AnySequence] = ()) -> Encoded:
         name = f"word {position}"
         if isinstance(word, str) and not of_characters:
             raise DataError(
-                f"{name} is the text {word!r}, but the sequence's symbols are not single characters: give a tuple of "
+                f"{name} is the string {word!r}, but the sequence's symbols are not single characters: give a tuple of "
                 "symbols"
             )
         numbered.append(number_symbols(word, numbers, name))
@@ -102,7 +102,7 @@ def number_symbols(sequence: AnySequence, numbers: dict[Hashable, int], name: st
     except TypeError as error:
         raise DataError(
             f"symbol {len(codes)} of {name} is {symbols[len(codes)]!r}: give a hashable symbol, such as a number, a "
-            "text or a tuple"
+            "string or a tuple"
         ) from error
     return np.array(codes, np.int32)
 
@@ -169,7 +169,7 @@ def indel_distances(segments: Iterable[AnySequence], others: Iterable[AnySequenc
     """
     if isinstance(segments, str) or isinstance(others, str):
         name = "segments" if isinstance(segments, str) else "others"
-        raise DataError(f"`{name}` is a single text: give a list of segments")
+        raise DataError(f"`{name}` is a single string: give a list of segments")
     groups = [list(segments)] if others is None else [list(segments), list(others)]
     compared = _comparable(groups, ["segment", "other"][: len(groups)])
     rows, columns = compared[0], compared[-1]

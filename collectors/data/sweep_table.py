@@ -18,6 +18,7 @@ import polars as pl
 from unperturbed.collectors.data.files import Shape, encode_parquet, misfit, read_parquet_file
 from unperturbed.collectors.data.trace import Semantics
 from unperturbed.common.scratch import whole_file
+from unperturbed.common.wording import counted
 from unperturbed.errors import DataError
 
 ColumnKind = Literal["parameter", "time", "hardware", "simulated", "software", "os", "derived"]
@@ -97,7 +98,7 @@ def write_sweep(folder: Path, frame: pl.DataFrame, columns: Sequence[Column], fa
     held = {dtype: name for name, dtype in _TYPES.items()}
     odd = [f"{name} ({dtype})" for name, dtype in frame.schema.items() if type(dtype) not in held]
     if odd:
-        raise DataError(f"columns must contain 64-bit integers, 64-bit floats or text, not {', '.join(odd)}")
+        raise DataError(f"columns must contain 64-bit integers, 64-bit floats or strings, not {', '.join(odd)}")
     described = {
         "format": _FORMAT,
         "rows": frame.height,
@@ -160,9 +161,10 @@ def _read(path: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
         raise DataError(f"{source}: not a readable table ({error})") from None
     names = [entry["name"] for entry in described["columns"]]
     if frame.height != described["rows"] or frame.columns != names:
+        has, stated = counted(frame.height, "row"), counted(described["rows"], "row")
         raise DataError(
-            f"{source}: the table has {frame.height} rows with columns {', '.join(frame.columns)}, but its description "
-            f"has {described['rows']} rows with columns {', '.join(names)}; write both again with: unperturbed run SPEC"
+            f"{source}: the table has {has} and the columns {', '.join(frame.columns)}, but its description states "
+            f"{stated} and the columns {', '.join(names)}; write both again with: unperturbed run SPEC"
         )
     return frame, described
 
@@ -193,7 +195,7 @@ def _described(source: Path, text: str) -> dict[str, Any]:
         described: dict[str, Any] = json.loads(text)
         newer = described["format"] > _FORMAT
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise DataError(f"{source}: not the description of a sweep's table") from None
+        raise DataError(f"{source}: contains no readable description of a sweep's table") from None
     if newer:
         newer_format = f"written by a newer version of unperturbed (format {described['format']})"
         raise DataError(f"{source}: {newer_format}; update unperturbed")

@@ -82,8 +82,8 @@ class Metric:
                 raise DataError(f"metric {self.name!r}: `{word}` is {value!r}, which is not one of {names}")
         texts = (self.name, self.unit, self.source, self.meaning, *self.components)
         if not all(isinstance(text, str) for text in texts) or not isinstance(self.scaled, bool):
-            fields = "`name`, `unit`, `source`, `meaning` and each of `components`"
-            raise DataError(f"metric {self.name!r}: {fields} must be text, and `scaled` must be true or false")
+            fields = "`name`, `unit`, `source`, `meaning` and the elements of `components`"
+            raise DataError(f"metric {self.name!r}: {fields} must be strings, and `scaled` must be a boolean")
         if self.name in INTERVAL_COLUMNS:
             raise DataError(f"metric {self.name!r}: every trace has a column with this name; choose another name")
         if not self.components:
@@ -303,7 +303,7 @@ class Trace:
         import numpy as np  # noqa: PLC0415
 
         if isinstance(names, str):
-            raise DataError(f"`values` needs a list of names, not the text {names!r}: write `values([{names!r}])`")
+            raise DataError(f"`values` needs a list of names, not the string {names!r}: write `values([{names!r}])`")
         return np.column_stack([self[name].astype(np.float64) for name in names])
 
     def names(self, *kinds: Kind) -> tuple[str, ...]:

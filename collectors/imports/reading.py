@@ -184,14 +184,14 @@ def read_file(path: Path, chosen: ImportFormat | None, options: Mapping[str, str
         raise DataError(f"{path}: cannot read the file: {error.strerror}") from None
     head = content[:_HEAD]
     if not content.strip():
-        raise DataError(f"{path}: the file is empty")
+        raise DataError(f"{path}: the file {'contains only white space' if content else 'is empty'}")
     if chosen is None:
         chosen = _format_of(head)
         if chosen is None:
             raise DataError(f"{path}:1: unrecognised format; specify one of the formats {listing(import_formats())}")
     elif not chosen.recognise(head):
         if other := _format_of(head):
-            advice = f"use `unperturbed import {other.name}`"
+            advice = f"use the import format {other.name}"
             raise DataError(f"{path}:1: this is {other.title}, not {chosen.title}; {advice}")
         for begin, what in _OTHER_FILES:
             if head.startswith(begin):

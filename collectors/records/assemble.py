@@ -210,15 +210,17 @@ def _check(records: Records, software: Sequence[Metric], *, whole: bool) -> None
         if mark in records.marks and (within or mark not in _SPOILS_SOFTWARE):
             raise RunError(f"{counted}{sentence}")
     if records.lost:
-        raise RunError(f"the record file was full: {records.lost} intervals were lost. Use a longer interval")
+        lost = "1 interval was lost" if records.lost == 1 else f"{records.lost:,} intervals were lost"
+        raise RunError(f"the record file was full: {lost}. Use a longer interval")
     if records.unread > _UNREAD_SHARE * len(records.rows):
         failed = f"{records.unread:,} of {records.unread + len(records.rows):,} readings of the counters failed"
         closed = "if the program closes file descriptors that it did not open, use `sampler: outside`"
         raise RunError(f"{failed}: {'repeat the run' if records.wall_ns else closed}")
     if whole and records.state != "finished":
         raise RunError(
-            "the program ended without running its exit handlers (through _exit, exec, or a second thread), so its "
-            "last counts were not read: let it end through exit or by returning from main, or use `sampler: outside`"
+            "the program ended without running its exit handlers in its main thread (it called _exit or exec, or "
+            "another thread ended it), so its last counts were not read: let the main thread end the program, by "
+            "calling exit or by returning from main, or use `sampler: outside`"
         )
     if np.count_nonzero(records.rows["thread"] == 0) < (2 if whole else 3):
         raise RunError("the program ended within the first interval: give it more work, or use a shorter interval")

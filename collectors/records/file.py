@@ -278,7 +278,7 @@ def read_record_file(path: Path, setup: Setup) -> Records:
     }
     for name, value in asked.items():
         if int(header[name]) != value:
-            raise RunError(f"{path}: `{name}` is {int(header[name]):,}, expected {value:,}; {overwritten}")
+            raise RunError(f"{path}: field `{name}` is {int(header[name]):,}, expected {value:,}; {overwritten}")
     if int(header["state"]) >= len(_STATES):
         raise RunError(f"{path}: unknown run state {int(header['state']):,}; {overwritten}")
     version = int(header["papi_version"])

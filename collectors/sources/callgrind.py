@@ -212,7 +212,7 @@ def read_dumps(path: Path, intervals: int) -> dict[str, NDArray[np.int64]]:
     missing = [number for number in range(1, intervals + 1) if number not in rows]
     if missing:
         raise RunError(
-            f"callgrind's dump of interval {missing[0]} is missing ({len(missing)} of {intervals} dumps are missing): "
+            f"callgrind's dump of interval {missing[0]} is missing (missing dumps: {len(missing)} of {intervals}): "
             "the program replaced itself with another (exec), like a script that starts the real program, or it was "
             "killed, or the disk is full. Measure the real program directly, not through a script"
         )

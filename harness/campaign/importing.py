@@ -92,6 +92,8 @@ def _read(chosen: ImportFormat, groups: Sequence[Group], options: Mapping[str, s
             _check_name(name, "--as" if group.name else f"{file}: configuration")
             if seen.setdefault(digest, (number, file)) != (number, file):
                 other = seen[digest][1]
+                if file == other:
+                    raise DataError(f"{file} is given more than once: give each file once")
                 raise DataError(f"{file} and {other} are identical, byte for byte: import each run only once")
             found.setdefault(name, []).append(trace)
     return found

@@ -128,7 +128,7 @@ def _rehearse(
         raise SpecError(
             f"{metric_position(session.spec, probed[0])}: {' and '.join(probed)}: the events are too frequent for "
             f"kernel probes: with probes, the program did not end within {limit:.0f} s; without probes, it ends after "
-            f"{alone:.1f} s. Use rarer events, or compile the counters in"
+            f"{alone:.1f} s. Use rarer events, or compile the counters into the program"
         ) from None
 
 

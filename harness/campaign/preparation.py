@@ -173,8 +173,8 @@ def shared_workspace(spec: CampaignSpec, manifest: Manifest, *, staged: bool = T
     identity, now = manifest.fact("program"), _identities(spec)
     if identity != now:
         raise HostError(
-            f"the program on this node ({now}) differs from the program that was built ({identity}): its source, its "
-            "input, or a file in its command is different"
+            f"the program on this node ({now}) is not the program that this campaign measures ({identity}): its "
+            "source, its input, or a file in its command is different. Make these files the same on all nodes"
         )
     place = Path((manifest.fact("staged") if staged else None) or home)
     builds = shared_builds(place, [UNTOUCHED, *configurations(spec)], manifest)

@@ -14,7 +14,10 @@ from unperturbed.harness.spec.load import key_position, metric_position
 from unperturbed.harness.spec.quantities import WorkInterval
 
 _NO_EVENT = "none of the metrics is a hardware event, so perturbation cannot be detected"
-_SIMULATE = "Events such as PAPI_TOT_INS can be simulated (`source: auto`, `sampler: inside`)"
+_SIMULATE = (
+    "Add an event such as PAPI_TOT_INS: with `source: auto` and `sampler: inside`, it is simulated if this host cannot "
+    "count it"
+)
 
 
 def plan_counting(spec: CampaignSpec, names: Sequence[str] | None = None, source: str | None = None) -> Passes:
@@ -61,8 +64,8 @@ def check_sampled_program(spec: CampaignSpec) -> None:
     """Reject a program that the sampler cannot be loaded into."""
     if spec.program.build is None and spec.program.shell and spec.measure.sampler == "inside":
         raise SpecError(
-            "with `shell: true`, the sampler does not know the name of a program that is not built here: name the "
-            "program in `run`, and remove `shell: true`"
+            "with `shell: true`, the sampler cannot know which of the shell's programs to measure, unless the spec "
+            "builds the program: write only this program and its arguments in `run`, and remove `shell: true`"
         )
 
 
@@ -85,15 +88,17 @@ def _check_overflow(spec: CampaignSpec, passes: Passes) -> None:
     for item in sorted(passes.passes, key=lambda one: not find_source(one.source).simulated):
         if event not in {metric.name for metric in item.metrics}:
             raise SpecError(
-                f"{place}: {event} ends the intervals, but runs that count {item.metrics[0].name} ({item.source}) do "
-                f"not count {event}: use metrics of one source, or give the interval as a time"
+                f"{place}: `interval` is a number of {event} and not a time, but the runs that count "
+                f"{item.metrics[0].name} (with {item.source}) cannot count {event}: use metrics of one source, or give "
+                "`interval` as a time"
             )
         if find_source(item.source).simulated:
             why = passes.passed_over
             raise SpecError(
-                f"{place}: {event} would be simulated here, but simulated counters do not overflow: for intervals of "
-                "equal simulated work, set `source: simulated`, `clock: work` and `interval: {records: "
-                f"200}}`{f' ({why.rstrip(chr(46))})' if why else ''}"
+                f"{place}: `interval` is a number of {event}, but {event} would be simulated here, and the simulator "
+                "cannot end intervals by counts of a metric: for intervals of equal simulated work, set `source: "
+                "simulated`, `clock: work` and `interval: {records: "
+                f"200}}`{f'. Sources {why.rstrip(chr(46))}' if why else ''}"
             )
 
 
@@ -114,8 +119,9 @@ def check_wrapped(spec: CampaignSpec, passes: Passes) -> None:
     wrapped = [name or "the measured program" for name in ("", *spec.programs) if spec.of_program(name).program.sampled]
     if wrapped and any(item.source == "simulated" for item in passes.passes):
         raise HostError(
-            f"another program starts {wrapped[0]}, but valgrind, which simulates the counters here, follows only the "
-            "program that it starts itself: use a host with hardware counters (see `unperturbed doctor`)"
+            f"`run` starts {wrapped[0]} through another program, but valgrind, which simulates the counters here, "
+            "measures only the program that it starts itself: start the program directly and remove `sampled`, or use "
+            "a host with hardware counters (see `unperturbed doctor`)"
         )
 
 

@@ -91,7 +91,7 @@ def run_plain(
     if outcome.timed_out:
         raise RunError(
             f"the program did not end within its timeout of {spec.program.timeout.seconds:g} s, even without "
-            f"measurement; raise `timeout` (a simulated run is 25 to 130 times slower). {shown}"
+            f"measurement; raise `timeout` (simulated runs take 25 to 130 times as long as this run). {shown}"
         )
     if outcome.exit_code != spec.program.exit_code:
         raise RunError(
@@ -328,7 +328,8 @@ def _check_outcome(spec: CampaignSpec, command: Command, outcome: Outcome, expec
     folder = command.stdout.parent
     if outcome.timed_out:
         raise TimedOutError(
-            f"timed out after {outcome.seconds:.0f} s: raise `timeout` (simulated runs are 25 to 130 times slower)"
+            f"timed out after {outcome.seconds:.0f} s: raise `timeout` (simulated runs take 25 to 130 times as long as "
+            "runs without measurement)"
         )
     status = os.statvfs(folder)
     if status.f_bavail * status.f_frsize < _NO_SPACE_BYTES:
@@ -336,8 +337,8 @@ def _check_outcome(spec: CampaignSpec, command: Command, outcome: Outcome, expec
     if outcome.exit_code == _KILLED + (spec.measure.signal or SIGNAL):
         raise RunError(
             "the sampler's signal killed the program: the program replaced the signal's handler, or replaced itself "
-            "with another program (exec) while the timer was running. Choose another signal with `signal`, or use "
-            "`sampler: outside`"
+            "with another program (exec) while the sampler's timer was running. Choose another signal with `signal`, "
+            "or use `sampler: outside`"
         )
     if outcome.exit_code != expected.exit_code:
         raise RunError(

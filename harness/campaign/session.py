@@ -187,7 +187,7 @@ def build_configurations(
 
 
 def shared_builds(home: Path, wanted: Sequence[Configuration], manifest: Manifest) -> dict[str, Path | None]:
-    """Return the folders of builds in another campaign's folder, by configuration; None for a program without a build."""
+    """Return the folders of another campaign's builds, by configuration; None for a program without a build."""
     known = manifest.fact("builds") or {}
     return {
         item.name: home / "builds" / _folder_name(known[item.name]["number"]) / "src" if item.name in known else None
@@ -253,5 +253,7 @@ def _folder_name(number: int) -> str:
         return f"{number:02d}"
     letter, sign = divmod(number - _DECIMAL, len(_SIGNS))
     if letter >= len(_LETTERS):
-        raise SpecError(f"a campaign has at most {_DECIMAL + len(_LETTERS) * len(_SIGNS)} builds; start a new campaign")
+        raise SpecError(
+            f"a campaign can have at most {_DECIMAL + len(_LETTERS) * len(_SIGNS)} builds; start a new campaign"
+        )
     return _LETTERS[letter] + _SIGNS[sign]

@@ -145,11 +145,14 @@ def _parse(words: Sequence[str]) -> tuple[Command | None, argparse.Namespace]:
         _require_readable([*own_words, *program], command)
     arguments, extra = parser.parse_known_args(own_words)
     if extra:
-        spec = str(getattr(arguments, "spec", None) or "")
+        places = (getattr(arguments, name, None) for name in ("spec", "recorded", "source"))
+        given = next((place for place in places if isinstance(place, Path)), None)
+        # As typed: a path does not keep its ./
+        spec = next((word for word in own_words[1:] if given is not None and Path(word) == given), "")
         if getattr(command, "takes_program", False) and not program and not spec.endswith((".yaml", ".yml")):
             if chosen == "compare":
                 raise SpecError("put -- before each command: unperturbed compare -- A its arguments -- B its arguments")
-            if not any(word.startswith("-") for word in extra):
+            if spec and not any(word.startswith("-") for word in extra):
                 raise SpecError(f"put -- before the program: unperturbed {chosen} -- {shlex.join([spec, *extra])}")
         parser.commands[chosen].refuse(extra)
     _require_ending_files(arguments)

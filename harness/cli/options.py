@@ -31,7 +31,8 @@ def add_no_check(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-check",
         action="store_true",
-        help="measure without verdicts; run `unperturbed check` on the folder later, here or on another host",
+        help="measure without verdicts; run `unperturbed check` on the campaign's folder later, here or on another "
+        "host",
     )
 
 

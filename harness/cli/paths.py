@@ -20,7 +20,7 @@ def campaign_folder(given: Path) -> Path:
     if not (given / "campaign.sqlite").is_file() and (advice := _of_another_tool(given)):
         raise SpecError(advice)
     if not given.exists():
-        raise SpecError(f"no file or folder {given}; `unperturbed list` shows the campaigns of this folder")
+        raise SpecError(f"no file or folder {given}; `unperturbed list` lists the campaigns in the current folder")
     if not given.is_file():
         return given.absolute()
     from unperturbed.harness.spec.load import changed_keys, load_spec

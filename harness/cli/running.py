@@ -53,8 +53,8 @@ def run_and_show(
         warm_once("alignment", progress.step)
     else:
         progress.note(
-            "the analysis libraries are not installed: measuring without a verdict (for verdicts: pip install "
-            "'unperturbed[analysis]'; for exit code 0 without verdicts: --no-check)"
+            "the analysis libraries are not installed: measuring without a verdict. To get verdicts, type pip install "
+            "'unperturbed[analysis]'; to end with exit code 0 without verdicts, add --no-check"
         )
     from unperturbed.harness.cli.verdicts import show_judgement
 
@@ -288,8 +288,8 @@ def _print_plan(ready: Readiness, described: Mapping[str, Any]) -> None:
         enough = (
             "at least one tolerance needs more than 1,000 runs of each configuration"
             if floor["enough_runs"] is None
-            else f"{counted(floor['enough_runs'], 'run')} of each configuration are enough for every tolerance except "
-            "those of times"
+            else f"{counted(floor['enough_runs'], 'run')} of each configuration are enough to show that an unchanged "
+            "program stays within every tolerance except those of times"
         )
         console.say(f"noise floor, from {escape(floor['campaign'])}: {enough}")
     for problem in ready.problems:

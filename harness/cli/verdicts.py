@@ -108,8 +108,8 @@ def show_verdicts(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
         console.print(table.to_rich())
         over = f" (over {len(checked.traces)} passes)" if len(checked.traces) > 1 else ""
         console.say(
-            f"Pairs and metrics: ✓ unperturbed, ✗ changed by more than {spec.analysis.tolerance:g}, ~ changed, perhaps "
-            f"by less, ? undecided{over}."
+            f"Number of correlations{over}: ✓ unperturbed, ✗ changed by more than {spec.analysis.tolerance:g}, ~ "
+            "changed, perhaps by less, ? undecided."
         )
         console.say(_kinds_of_rho(checked))
         if checked.verdicts[0].method == "paper":
@@ -176,12 +176,12 @@ def _kinds_of_rho(checked: CampaignVerdicts) -> str:
         "software": "software, like inner but with a software metric",
         "across": "across, of two metrics in two aligned runs",
     }
-    return f"ρ (Spearman's): {'; '.join(meaning for kind, meaning in meanings.items() if kind in known)}."
+    return f"Spearman's ρ: {'; '.join(meaning for kind, meaning in meanings.items() if kind in known)}."
 
 
 def _what_it_is(item: Configuration, spec: CampaignSpec) -> str:
     if item.program:
-        return f"is another set-up of the program ({spec.programs[item.program].difference()})"
+        return f"is a different set-up of the program ({spec.programs[item.program].difference()})"
     if item.sham_of is not None:
         return f"is the sham of {item.sham_of}: the same code without counting"
     if not item.software:

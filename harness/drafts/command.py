@@ -77,7 +77,7 @@ class Trial:
         if self.exit_code:
             yield f"the program ends with exit code {self.exit_code}, and the spec expects this code. {self.wrote}"
         if not self.same:
-            yield "the program's output differs between runs, so results are not compared (`result: any` in the spec)"
+            yield "the program's output differs between runs, so it is not compared (`result: any` in the spec)"
 
 
 @dataclass(frozen=True)
@@ -396,9 +396,9 @@ def describe_comparison(first: Sequence[str], second: Sequence[str], choices: Ch
     if any(wrapped) and drafted[0].hardware.simulated:
         raise HostError(
             f"{names[wrapped.index(next(filter(None, wrapped)))]} starts the program, but valgrind, which simulates "
-            "the counters here, follows only the program that it starts itself; to measure a program that a tool "
-            "starts, use a host with hardware counters (see `unperturbed doctor`), or the kernel's counters, which "
-            "give totals but no verdict (--metrics perf::page-faults,perf::task-clock)"
+            "the counters on this host, measures only a program that valgrind itself starts; to measure a program that "
+            "a tool starts, use a host with hardware counters (see `unperturbed doctor`), or the kernel's counters "
+            "(--metrics perf::page-faults,perf::task-clock), which give totals but no verdict"
         )
     typed = [campaign_name(called(given)) for given in (words, other_words)]  # a script is named after its file
     other = typed[1] if typed[1] != typed[0] else "second"

@@ -69,8 +69,8 @@ def choose_hardware(wanted: Sequence[str] = (), source: str = "", *, compiler: s
             tuple(of_kernel), False, "the kernel counts them: this host has neither a usable PMU nor a working valgrind"
         )
     raise HostError(
-        "this host cannot count any hardware metric: it has no usable PMU, and no working valgrind (apt-get install "
-        "valgrind); for details, type `unperturbed doctor`"
+        "this host cannot count any hardware metric: it has neither a usable PMU nor a working valgrind (apt-get "
+        "install valgrind); for details, type `unperturbed doctor`"
     )
 
 
@@ -85,11 +85,11 @@ def _choose_of(source: str, listed: Sequence[CatalogueEntry]) -> HardwareChoice:
     chosen = next((names for names in usual if 1 < len(names) <= _FEW), usual[-1])
     if not 0 < len(chosen) <= _FEW:
         many = (
-            f"has {counted(len(ways), 'metric')}: choose some with --metrics" if ways else "counts nothing on this host"
+            f"has {counted(len(ways), 'metric')}: choose some with --metrics; for a list"
+            if ways
+            else "counts nothing on this host; for the reason"
         )
-        raise SpecError(
-            f"--source {source}: the source {many}; for a list, type `unperturbed metrics --source {source}`"
-        )
+        raise SpecError(f"--source {source}: the source {many}, type `unperturbed metrics --source {source}`")
     why = "valgrind simulates them" if simulated else f"the source {source} counts them"
     return HardwareChoice(tuple(chosen), simulated, why)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from unperturbed.common.wording import did_you_mean
+from unperturbed.common.wording import did_you_mean, listing
 from unperturbed.errors import SpecError
 from unperturbed.harness.drafts.metrics import choose_hardware
 from unperturbed.harness.drafts.saving import campaign_name, commented, quoted, quoted_list
@@ -163,7 +163,7 @@ def write_example(name: str, folder: Path) -> Path:
     """Write an example's spec, and its program beside it."""
     example = EXAMPLES.get(name)
     if example is None:
-        there = f"use {', '.join(EXAMPLES)}"
+        there = f"use {listing(EXAMPLES, 'or')}"
         raise SpecError(f"no example {name!r}; {did_you_mean(name, EXAMPLES, limit=1) or there}")
     spec, program = folder / f"{name}.yaml", folder / example.program
     if spec.exists():

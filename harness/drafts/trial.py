@@ -202,10 +202,10 @@ def try_command(
             said = (f"{spec.name} executes (exec) another program, which is measured: {shlex.join(became.words)}",)
             if first.exit_code != second.exit_code:
                 raise RunError(
-                    f"{shlex.join(spec.words)} is a script that executes {shlex.join(became.words)}, which cannot be "
-                    f"measured alone: without the script, it ends with exit code {second.exit_code} instead of "
-                    f"{first.exit_code}. {second.wrote} After --, give a command that runs this program without the "
-                    "script"
+                    f"{shlex.join(spec.words)} executes (exec) the program {shlex.join(became.words)}, which cannot be "
+                    f"measured alone: started directly, the program ends with exit code {second.exit_code} instead of "
+                    f"{first.exit_code}. {second.wrote} After --, give a command that starts the program directly and "
+                    f"ends with exit code {first.exit_code}"
                 )
             spec, first = became, second
         runs = [first]
@@ -324,8 +324,8 @@ def _require_same_end(spec: CommandSpec, first: _Once, second: _Once) -> None:
     command = shlex.join(spec.words)
     raise RunError(
         f"{command}: the first unmeasured run ended with exit code {first.exit_code}, the second with "
-        f"{second.exit_code}, but all runs must do the same work. If a run finds files that the run "
-        "before it wrote, let each run start in an empty folder: write a spec (unperturbed init -- "
+        f"{second.exit_code}, but all runs must do the same work. If the first run left files that affect "
+        "the second, let each run start in an empty folder: write a spec (unperturbed init -- "
         f'{command}{spec.reads}), set `working_folder: "{{scratch}}"` in it, and run the spec. {second.wrote}'
     )
 

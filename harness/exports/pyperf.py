@@ -33,7 +33,9 @@ def _write_runs(runs: ExportedRuns, path: Path) -> None:
 
     found = list(_benchmarks(runs))
     if not found:
-        raise DataError("nothing to export: pyperf requires values above 0, but no run has such a wall time or total")
+        raise DataError(
+            "nothing to export: pyperf requires values above 0, but no run has a wall time or total above 0"
+        )
     pyperf.BenchmarkSuite(found).dump(str(path), compact=False)
 
 

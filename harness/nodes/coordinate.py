@@ -128,7 +128,7 @@ class Coordination:
                     state.runs, state.planned = self._kind.needed(self.spec, state.part, manifest)
             if known is None and not unreachable:
                 progress.note(
-                    f"{engine.name} does not answer; the parts continue, and this command waits for an answer"
+                    f"{engine.name} does not answer; the submitted parts continue, and this command waits for an answer"
                 )
             unreachable = known is None
             if known is not None:

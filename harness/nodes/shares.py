@@ -156,7 +156,7 @@ def claim(part: NodePart, others: tuple[NodePart, ...], node: str) -> str:
     if part.owner is None:
         write_once(part.folder / "owner.json", {"node": node})
     if part.owner != node:
-        return f"part {part.name} belongs to node {part.owner}"
+        return f"the part belongs to node {part.owner}"
     for other in others:
         if other.number != part.number and other.owner == node:
             (part.folder / "owner.json").unlink()
@@ -344,9 +344,9 @@ def whole_campaign(folder: Path) -> CampaignSpec:
     """Return the spec of a campaign on nodes, as currently recorded in its manifest."""
     path = folder / "campaign.sqlite"
     if not path.is_file():
-        raise SpecError(f"{folder} contains no campaign (no campaign.sqlite)")
+        raise SpecError(f"{folder} contains no campaign: it has no file campaign.sqlite")
     with Manifest(path, read_only=True) as manifest:
         if kind_of(manifest) is None:
-            raise SpecError(f"{folder} contains no campaign on nodes: its spec has no `nodes`")
+            raise SpecError(f"{folder} contains no campaign on nodes: the campaign's spec has no section `nodes`")
         text, spec_path = manifest.fact("spec_text"), manifest.fact("spec_path")
     return parse_spec(text, spec_path, Path(spec_path).parent, recorded=True)

@@ -64,7 +64,7 @@ def staged(spec: CampaignSpec, home: Path, workspace: Workspace, folder: Path) -
         try:
             copies = _copy(home, workspace, folder)
         except (OSError, shutil.Error) as error:
-            raise HostError(f"cannot copy the builds to {folder.parent}: {_reason(error)}") from None
+            raise HostError(f"cannot copy the builds and inputs to {folder.parent}: {_reason(error)}") from None
         _compare(spec, home, workspace, copies)
         yield copies
     finally:
@@ -86,7 +86,8 @@ def _make_empty(folder: Path) -> None:
             shutil.rmtree(folder)
         folder.mkdir(mode=stat.S_IRWXU)
     except OSError as error:
-        raise HostError(f"`stage`: cannot write to {above} on this node: {error.strerror}") from None
+        key = "" if folder.name == _COPY else "`stage`: "  # a copy in the campaign's folder needs no `stage`
+        raise HostError(f"{key}cannot write to {above} on this node: {error.strerror}") from None
 
 
 def _copy(home: Path, workspace: Workspace, folder: Path) -> Workspace:
@@ -103,21 +104,23 @@ def _copy(home: Path, workspace: Workspace, folder: Path) -> Workspace:
 
 
 def _compare(spec: CampaignSpec, home: Path, workspace: Workspace, copies: Workspace) -> None:
+    staged_by = ["`stage`"] if spec.nodes is not None and spec.nodes.stage is not None else []
+    staged_by += ["`layouts: varied`"] if spec.campaign.layouts == "varied" else []
     for name, build in copies.builds.items():
         if build is None:
             continue
         for label, file in binary_files(spec, name, build, copies.inputs).items():
             if file.resolve().is_relative_to((home / "builds").resolve()):
                 raise SpecError(
-                    f"the copied program of {name} still loads {label} from {file}, an absolute path into the original "
-                    "build: link the program with a run path that begins with $ORIGIN, or remove `stage` and `layouts: "
-                    "varied`"
+                    f"the copied program of configuration {name} still loads {label} from {file}, an absolute path "
+                    "into the original build: link the program with a run path that begins with $ORIGIN, or remove "
+                    f"{' and '.join(staged_by)}"
                 )
     built, copied = (binaries_digest(spec, one.builds, one.inputs) for one in (workspace, copies))
     if built != copied:
         raise HostError(
-            f"the copy of the program and its libraries on this node differs from the build (copy: {copied}, build: "
-            f"{built})"
+            f"the copy of the program and its libraries on this node differs from the build (digest of the copy: "
+            f"{copied}, of the build: {built})"
         )
 
 

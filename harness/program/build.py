@@ -100,8 +100,8 @@ def build_configuration(
         return Build(tree, built["sites"], built["skipped"])
     if odd := _UNFIT.search(str(folder)):
         raise SpecError(
-            f"{folder}: make and configure cannot use a compiler with {_described(odd[0])} in its path; choose another "
-            "folder with --campaign"
+            f"{folder}: make and configure cannot use a compiler with {_described(odd[0])} in its path, and the "
+            "compiler wrapper is in this folder; choose another folder with --campaign"
         )
     announce()
     shutil.rmtree(folder, ignore_errors=True)

@@ -123,7 +123,7 @@ def python_sites(spec: CampaignSpec, name: str, event: Event, command: ProgramCo
 def _binary(command: ProgramCommand) -> Path:
     """Return the binary of the measured program."""
     if command.binary is None:
-        raise SpecError(f"cannot search the program {command.words[0]}: there is no such executable file")
+        raise SpecError(f"cannot find events in the program {command.words[0]}: there is no such executable file")
     return command.binary
 
 

@@ -125,7 +125,7 @@ def _unpack_upstream(folder: Path, package: str) -> None:
     packed = sorted(folder.glob("*.orig.tar.*[!c]"))  # without its signature, .asc
     if not packed:
         raise SpecError(
-            f"{package}: this package has no separate upstream source; use {package.removeprefix(_UPSTREAM)}"
+            f"{package}: this package has no separate upstream source; use `debian: {package.removeprefix(_UPSTREAM)}`"
         )
     (folder / "all").mkdir()
     try:
@@ -145,7 +145,9 @@ def _apt(options: list[str], verb: str, folder: Path, package: str, *more: str) 
     reason = result.stderr.strip().splitlines()
     output = "\n".join(reason[-3:])
     if "Unable to find a source package" in output:
-        raise SpecError(f"no Debian source package {package!r}: check the name with `apt-cache showsrc {package}`")
+        raise SpecError(
+            f"no Debian source package {package!r}: check the name, for example at https://tracker.debian.org"
+        )
     hint = f"\nuse `debian: {_UPSTREAM}{package}` to fetch only the upstream source" if ".debian.tar." in output else ""
     raise HostError(f"apt-get {verb} failed while fetching Debian's source of {package}:\n{output}{hint}")
 
@@ -172,7 +174,7 @@ def _apt_options(cache: Path) -> list[str]:
             found = True
     if not found:
         raise HostError(
-            f"cannot fetch Debian's source packages: /etc/apt lists no package source for this release ({release}); "
+            f"cannot fetch Debian's source packages: /etc/apt lists no repository of this release ({release}); "
             "add one, or use `source:` instead of `debian:`"
         )
     settings = {

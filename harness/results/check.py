@@ -76,7 +76,7 @@ def check_runs(
     for item in planned:
         if found.parts[item.name]:
             found.note(*_silent_metrics(item, traces))
-            verdicts.append(_with_origins(item, planned, found))
+            verdicts.append(_with_origins(item, planned, found, how))
     if spec.imported is not None:
         found.note(*spec.imported.notes)
     for name, other in spec.programs.items():
@@ -192,8 +192,8 @@ def _check_pass(pass_: _Pass, found: _Found) -> None:
         found.parts[item.name] += [inner, outer, *_software(pass_, item, checked)]
         if item.name == ANCHOR and combine_checks(ANCHOR, inner, outer).verdict == "perturbed":
             found.note(
-                f"The anchor {anchor!r} alone perturbs the program, and subsets are compared with the anchor's runs: "
-                "choose an anchor whose events are rarer."
+                f"The anchor {anchor!r} alone perturbs the program. Comparisons of subsets between runs do not show "
+                "this, because they use the anchor's runs as the reference: choose an anchor whose events are rarer."
             )
         sham = next((other.name for other in planned if other.sham_of == item.name), "")
         if len(pass_.traces.get(sham, ())) >= MINIMUM_RUNS and how.method == "runs":
@@ -264,7 +264,9 @@ def _anchored(pass_: _Pass, found: _Found) -> Baseline | None:
     totals = {int(trace[name].sum()) for traces in pass_.traces.values() for trace in traces if name in trace.metrics}
     if len(totals) != 1 or totals == {0}:
         counted = (
-            "never happened" if totals <= {0} else f"happened between {min(totals)} and {max(totals)} times per run"
+            "counted nothing in any run"
+            if totals <= {0}
+            else f"counted {min(totals)} events in one run and {max(totals)} in another"
         )
         found.note(
             f"The anchor {name!r} {counted}, so it cannot serve as a milestone; subsets are aligned without an anchor."
@@ -277,15 +279,15 @@ def _anchored(pass_: _Pass, found: _Found) -> Baseline | None:
         return None
 
 
-def _with_origins(item: Configuration, planned: Sequence[Configuration], found: _Found) -> Verdict:
+def _with_origins(item: Configuration, planned: Sequence[Configuration], found: _Found, how: CheckOptions) -> Verdict:
     """Combine the verdicts of all passes on a configuration; attribute changes to layout or counting with its sham."""
     verdict = combine_checks(item.name, *found.parts[item.name])
     sham = next((other.name for other in planned if other.sham_of == item.name), "")
     if not found.against_sham[item.name]:
-        if verdict.verdict in SHOWN and found.parts[sham]:
+        if verdict.verdict in SHOWN and found.parts[sham] and how.method == "runs":
             found.note(
-                f"{sham} has fewer than {MINIMUM_RUNS} runs, too few to separate the effects of layout and no-ops "
-                f"from those of counting in {item.name}: set `runs: {MINIMUM_RUNS}` or more, and repeat the command."
+                f"{sham} has fewer than {MINIMUM_RUNS} runs, too few to tell whether the changes in {item.name} are "
+                f"due to counting or to the rewritten code: set `runs: {MINIMUM_RUNS}` or more, and run the spec again."
             )
         return verdict
     layout, counting = (

@@ -317,7 +317,8 @@ def _implausible(traces: Sequence[Trace]) -> Iterable[str]:
     found = [sentence for trace in traces for sentence in trace.attributes.get("implausible", ())]
     examples = {sentence.split(" (")[0]: sentence for sentence in found}
     for part, runs in Counter(sentence.split(" (")[0] for sentence in found).items():
-        yield f"Counts are implausible in {runs} of {len(traces)} runs: {examples[part]}."
+        example = f"; in one of them, {examples[part]}" if runs > 1 else f": {examples[part]}"
+        yield f"Counts are implausible in {runs} of {len(traces)} runs{example}."
 
 
 def _unsampled_threads(traces: Sequence[Trace]) -> Iterable[str]:
@@ -362,8 +363,8 @@ def _missed(traces: Sequence[Trace]) -> Iterable[str]:
     unread = sum(trace.attributes.get("unread_ticks", 0) for trace in traces)
     if unread:
         yield (
-            f"In all runs together, the counters could not be read at {counted(unread, 'tick')}: intervals were "
-            "joined, but no count was lost."
+            f"In all runs together, the counters could not be read at {counted(unread, 'tick')}: the "
+            "intervals before and after such a tick were joined, but no count was lost."
         )
     ticks = "event's overflows" if any(trace.attributes.get("interval_event") for trace in timed) else "timer's ticks"
     if shares and median(shares) > _MISSED_SHARE:
@@ -380,7 +381,7 @@ def _observed(traces: Sequence[Trace]) -> Iterable[str]:
     real_time = "with" if all(trace.attributes["real_time"] for trace in seen) else "without"
     yield (
         f"The observer ran {place}, {real_time} real-time priority. The program's processors received {interrupts:.2g} "
-        "function-call interrupts per record, including the kernel's own."
+        "function-call interrupts per record, including those that the kernel sends for its own work."
     )
 
 

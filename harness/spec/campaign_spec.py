@@ -167,7 +167,7 @@ def spec_keys() -> Mapping[str, SpecKey]:
     for key in offered("unperturbed.spec_keys", SpecKey):
         if keys.setdefault(key.name, key) is not key:
             way_out = "uninstall one of them, or rename the key in one"
-            raise HostError(f"two distributions define the spec key `{key.name}`; {way_out}")
+            raise HostError(f"two installed Python packages define the spec key `{key.name}`; {way_out}")
     return keys
 
 

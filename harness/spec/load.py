@@ -200,7 +200,7 @@ _BEGINNINGS = (
     (
         rb"SQLite format 3\0",
         "an SQLite database",
-        "use `unperturbed check {path.parent}` to judge the campaign of a manifest",
+        "if it is the manifest of a campaign, judge this campaign with `unperturbed check {path.parent}`",
     ),
     (rb"\x1f\x8b", "a file compressed with gzip", _UNPACK),
     (rb"\x28\xb5\x2f\xfd", "a file compressed with zstd", _UNPACK),

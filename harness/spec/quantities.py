@@ -71,7 +71,7 @@ def parse_duration(value: object) -> Duration:
     number, unit = _split(value, "duration", DURATION_UNITS, _DURATION_FORMS)
     ns = int((number * DURATION_UNITS[unit]).to_integral_value())
     if ns < 1:
-        raise ValueError(f"`{value}` is shorter than 1 ns; {_DURATION_FORMS}")
+        raise ValueError(f"`{value}` is shorter than 1 ns: write a longer time")
     if ns > _LONGEST_NS:
         raise ValueError(f"`{value}` is longer than a year: write a shorter time")
     return Duration(ns)
@@ -82,7 +82,7 @@ def parse_size(value: object) -> int:
     number, unit = _split(value, "size", SIZE_UNITS, _SIZE_FORMS)
     size = number * SIZE_UNITS[unit]
     if size < 1 or size != size.to_integral_value():
-        raise ValueError(f"`{value}` is not a positive whole number of bytes; {_SIZE_FORMS}")
+        raise ValueError(f"`{value}` is not a positive whole number of bytes: write one, such as `64 B` or `32 KiB`")
     return int(size)
 
 
@@ -205,7 +205,10 @@ def parse_interval(value: object) -> Duration | WorkInterval:
     if parts is None or not (unit in COUNTED_BY or "_" in unit or "::" in unit or (parts[2] and unit)):
         return parse_duration(value)
     if unit in DURATION_UNITS:
-        raise ValueError(f"`{shorten(value)}`: the prefix `{parts[2]}` cannot scale a unit of time; {_INTERVAL_FORMS}")
+        raise ValueError(
+            f"`{shorten(value)}`: the prefix `{parts[2]}` is only for numbers of events, such as `2 M instructions`; "
+            "write a time without a prefix, such as `20 ms`"
+        )
     counts = Decimal(parts[1]) * _SCALES[parts[2] or ""]
     if counts != counts.to_integral_value() or counts > _MOST_COUNTS:
         raise ValueError(

@@ -81,18 +81,20 @@ def wanted_metrics(spec: CampaignSpec) -> tuple[str, ...]:
     """Return the software metrics to partition: all except the anchor, which every subset contains."""
     if spec.parameters:
         raise SpecError(
-            f"{spec.path}: the spec describes a sweep (`parameters`) of whole runs, but perturbation shows in "
-            "intervals: partition the program at one point of the sweep, with a spec that has an interval and no "
+            f"{spec.path}: the spec describes a sweep (`parameters`), which measures whole runs, but a partition needs "
+            "the intervals of runs: write a spec for one point of the sweep, with `measure: interval:` and without "
             "`parameters`"
         )
     found = tuple(name for name in spec.measure.software if name != spec.analysis.anchor)
     if not found:
+        besides = f" besides the anchor `{spec.analysis.anchor}`" if spec.measure.software else ""
         raise SpecError(
-            f"{spec.path}: the spec has no software metric to partition: add some under `measure: software:`"
+            f"{spec.path}: nothing to partition, because the spec has no software metric{besides}: add metrics under "
+            "`measure: software:`"
         )
     if not spec.measure.hardware:
         raise SpecError(
-            f"{spec.path}: the spec has no hardware metric that could show perturbation: add some under "
+            f"{spec.path}: the spec has no hardware metric, but perturbation shows in these: add some under "
             "`measure: hardware:`"
         )
     return found

@@ -125,12 +125,13 @@ def _check(spec: CampaignSpec) -> None:
     """Reject settings that need all builds before the first run: a search builds candidates while nodes work."""
     if spec.nodes is not None and spec.nodes.stage is not None:
         raise SpecError(
-            "a search on nodes builds candidates during the search, so `stage` cannot copy them in advance: remove "
-            "`stage`"
+            "a search on nodes builds the program again for each subset that it tries, so `stage` cannot copy the "
+            "builds in advance: remove `stage`"
         )
     if spec.campaign.layouts == "varied":
         raise SpecError(
-            "a search on nodes does not vary layouts: remove `layouts: varied` now, and add it later to run the plan"
+            "a search on nodes does not vary layouts: remove `layouts: varied` for the search, and add it again to run "
+            "the plan that the search finds"
         )
 
 

@@ -111,9 +111,9 @@ def _check_same_counting(wanted: Sequence[Step], manifest: Manifest) -> None:
     differing = _differing(manifest.fact("steps") or counting, counting)
     if differing and manifest.has_done():
         raise HostError(
-            f"this host no longer counts as it did at the start of the sweep (steps: {', '.join(differing)}), but one "
-            "column cannot come from two sources. Make the same counters available (see `unperturbed doctor`), or "
-            "choose another folder with --campaign"
+            f"this host no longer counts as it did at the start of the sweep (passes: {', '.join(differing)}), but all "
+            "values of a column must have the same source. Make the earlier counters available again (see "
+            "`unperturbed doctor`), or start a new sweep in another folder with --campaign"
         )
     manifest.set_facts(steps=counting)
 
@@ -132,8 +132,8 @@ def _check_same_as_first_node(counting: Mapping[str, Sequence[str]], home: Path)
     if differing:
         raise HostError(
             f"node {this_node()} counts differently from the first node, {known.get('node')} "
-            f"(steps: {', '.join(differing)}), but one column cannot come from two sources. Make the same counters "
-            "available on all nodes (see `unperturbed doctor`)"
+            f"(passes: {', '.join(differing)}), but all values of a column must have the same source. Make the same "
+            "counters available on all nodes (see `unperturbed doctor`)"
         )
 
 

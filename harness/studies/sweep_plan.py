@@ -70,7 +70,7 @@ def check_sweep_budget(spec: CampaignSpec, passes: Passes) -> int:
             f"`max_runs` is {most:,}: raise `max_runs`, or" if design.max_runs == most else f"the limit is {most:,}:"
         )
         raise SpecError(
-            f"the plan has {runs:,} runs (points × repetitions × steps: {count_points(spec):,} × {design.repetitions} "
+            f"the plan has {runs:,} runs (points × repetitions × passes: {count_points(spec):,} × {design.repetitions} "
             f"× {each}), but {allowed} use fewer points, repetitions or metrics"
         )
     return runs

@@ -35,7 +35,7 @@ def run_until_decided(spec: CampaignSpec, folder: Path, progress: Progress) -> N
                 break
             if manifest.has_done():
                 progress.step(
-                    f"making up to {runs} runs of each configuration that is not decided yet: {listing(open_)}"
+                    f"continuing to {runs} runs of each configuration that is not decided yet: {listing(open_)}"
                 )
             _plan(spec, passes, manifest, [*_compared_with(spec, open_), *open_], runs)
             execute_plan(session, samplings, manifest, progress)

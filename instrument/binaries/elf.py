@@ -205,6 +205,11 @@ class Binary:
         is_chosen = any(function.indirect for function in named) and not is_glob(target)
         if found and not is_chosen:
             return tuple(found[offset] for offset in sorted(found))
+        if named and is_glob(target):
+            raise SpecError(
+                f"{self.path}: `{target}` matches only IFUNCs, which have no code of their own: at load time, one of "
+                "several functions takes the place of each; name the chosen functions"
+            )
         if named:
             raise SpecError(
                 f"{self.path}: `{target}` is an IFUNC without code of its own: at load time, one of several functions "

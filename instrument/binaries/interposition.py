@@ -226,9 +226,9 @@ def _check_versions(name: str, owner: Binary, callers: Sequence[Binary]) -> None
         asked, _ = read_version(caller.path, name, defined=False)
         if asked and asked in versions and asked != default:
             raise SpecError(
-                f"{caller.path} uses the old version {asked} of `{name}`, but a preloaded function can call only the "
-                f"newer version {default} of {owner.path.name}: use "
-                f'`{{probe: {{uprobe: "{owner.path.name}:{name}"}}}}`, or rebuild the program'
+                f"{caller.path} uses the old version {asked} of `{name}`, but `preload` can forward the calls only to "
+                f"the newer version {default} in {owner.path.name}: use "
+                f'`{{probe: {{uprobe: "{owner.path.name}:{name}"}}}}`, or rebuild {caller.path.name}'
             )
 
 

@@ -87,7 +87,7 @@ def _machine(settings: ToolchainSettings, macros: Mapping[str, str], *, reads_at
     if settings.sham and "__x86_64__" in macros:
         raise HostError("sham builds with clang need AT&T assembly syntax: remove -masm=intel from the build's flags")
     if settings.sham:
-        unknown = "the length of an increment on other architectures is not known"
+        unknown = "on others, the length of the instructions that count an event is not known"
         raise HostError(f"sham builds need x86-64 or AArch64: {unknown}")
     return ""
 
@@ -127,7 +127,7 @@ def _runtime_object(settings: ToolchainSettings, command: CompilerCommand, flags
         )
         contents = [_digest(_content(path)) for path in (source, *headers)]
     except OSError as error:
-        raise HostError(f"cannot read the runtime's source {error.filename} ({error.strerror})") from None
+        raise HostError(f"cannot read a source of Unperturbed's runtime: {error.filename} ({error.strerror})") from None
     path = _cache_path(settings, "runtime", command, [source, *contents, *flags]) + ".o"
     # What `native` means differs between hosts that share a home folder.
     shared = settings.objects and not any(flag.endswith("=native") for flag in flags)
@@ -140,7 +140,9 @@ def _runtime_object(settings: ToolchainSettings, command: CompilerCommand, flags
         words = ["-fno-lto", *flags, "-O2", "-fPIC", "-gdwarf-4", "-x", "c", "-c", source, "-o", aside]
         code, _, stderr = captured([command.compiler[-1], *words])
         if code:
-            raise HostError(f"{command.compiler[-1]} cannot compile the runtime {source}: {first_error(stderr)}")
+            raise HostError(
+                f"{command.compiler[-1]} cannot compile Unperturbed's runtime {source}: {first_error(stderr)}"
+            )
         os.replace(aside, path)
         if shared:
             write_whole(kept, _content(path))

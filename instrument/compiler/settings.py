@@ -80,8 +80,8 @@ def read_settings(path: str) -> ToolchainSettings:
         with open(path, encoding="utf-8") as file:
             described: dict[str, Any] = json.load(file)
         if described["format"] != _FORMAT:
-            other = f"written by another version of Unperturbed (format {described['format']})"
-            raise SpecError(f"{path}: {other}; create the toolchain again")
+            other = f"another version of Unperturbed wrote these settings (format {described['format']})"
+            raise SpecError(f"{path}: {other}; create the compilers `cc` and `cxx` again with this version")
         folder = os.path.dirname(os.path.abspath(path))
         return ToolchainSettings(
             tuple(Selected(**{**metric, "need": Need.from_json(metric["need"])}) for metric in described["metrics"]),

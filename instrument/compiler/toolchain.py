@@ -271,7 +271,7 @@ def write_toolchain(
             raise SpecError(f"`compilers`: `{name}` is empty; name a compiler such as {_DEFAULT_COMPILERS[name]}")
     for source in (*runtime, *bounds):
         if not source.is_file():
-            raise SpecError(f"{source}: this source of the runtime is missing")
+            raise SpecError(f"{source}: this source of Unperturbed's runtime is missing")
     folder = folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
     settings = folder / "settings.json"
@@ -307,7 +307,9 @@ def relink(folder: Path, link: Link) -> None:
     passing.mkdir(exist_ok=True)
     shown = shlex.join(link.words)
     if "-" in link.words:
-        raise RunError(f"cannot repeat a link that read its source from standard input: {shown}")
+        raise RunError(
+            f"cannot repeat this link to vary the layout, because it read its source from standard input: {shown}"
+        )
     words = link.words
     if sum(map(len, words)) > _LONG_COMMAND:
         response = folder.absolute() / "arguments"
@@ -326,10 +328,14 @@ def relink(folder: Path, link: Link) -> None:
             stderr=subprocess.STDOUT,
         )
     except FileNotFoundError:
-        raise RunError(f"cannot repeat a link because its folder {link.folder} no longer exists: {shown}") from None
+        raise RunError(
+            f"cannot repeat this link to vary the layout, because its folder {link.folder} no longer exists: {shown}"
+        ) from None
     if result.returncode:
         output = result.stdout.decode(errors="replace").strip()
-        raise RunError(f"repeating a link failed (exit code {result.returncode}): {shown}\n{output}")
+        raise RunError(
+            f"repeating this link to vary the layout failed (exit code {result.returncode}): {shown}\n{output}"
+        )
 
 
 def _wrapper(folder: Path) -> list[str]:

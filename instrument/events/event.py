@@ -214,7 +214,8 @@ def _text(key: str, value: object) -> str:
     if isinstance(value, int) and not isinstance(value, bool) and key == "add":
         return str(value)
     if not isinstance(value, str) or not value.strip():
-        raise SpecError(f"`{key}`: expected text in quotes, not {value!r}")
+        is_empty = value is None or isinstance(value, str)
+        raise SpecError(f"`{key}` has no value" if is_empty else f"`{key}`: expected text in quotes, not {value!r}")
     return value.strip()
 
 
@@ -228,7 +229,7 @@ def _wrong_forms(event: Event) -> Iterator[str]:
     if event.threads not in _THREADS:
         yield f"`threads`: {event.threads!r} is neither `plain` (fast, but threads may lose counts) nor `exact`"
     if event.add is not None and not _is_expression(event.add):
-        form = "expected one C expression on one line, with balanced brackets and without `;`, `{`, `}` and `#`"
+        form = "expected one C expression on one line, with balanced brackets and without `;`, `{`, `}` or `#`"
         yield f"`add`: {event.add!r} is not valid: {form}"
 
 

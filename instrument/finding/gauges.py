@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from clang.cindex import AccessSpecifier, CursorKind, LinkageKind, StorageClass, TLSKind, Type, TypeKind, conf
 
+from unperturbed.common.wording import counted
 from unperturbed.instrument.events.kind import InsertionPoint, ParsedFunction, Variable
 from unperturbed.instrument.events.targets import GaugeTarget
 from unperturbed.instrument.finding.declarations import RECORD_KINDS, qualified_name
@@ -105,7 +106,7 @@ def _check_storage(variable: Any, data: bytes, function: ParsedFunction | None, 
     scope = variable.semantic_parent
     while scope is not None and scope.kind != CursorKind.TRANSLATION_UNIT and not scope.kind.is_invalid():
         if scope.kind in _TEMPLATES or (scope.kind in RECORD_KINDS and "<" in scope.displayname):
-            raise _UngaugeableError(f"`{name}` belongs to a template: every instance has its own copy")
+            raise _UngaugeableError(f"`{name}` belongs to a template: every instantiation has its own copy")
         scope = scope.semantic_parent
     if function is None:
         return
@@ -151,7 +152,8 @@ def _element(place: _Place, index: int, shown: str) -> _Place:
         raise _UngaugeableError(f"`{shown}` is not an array: its type is {place.type.spelling}")
     element = place.type.get_array_element_type().get_canonical()
     if place.type.kind == TypeKind.CONSTANTARRAY and index >= place.type.get_array_size():
-        raise _UngaugeableError(f"`{shown}` has only {place.type.get_array_size()} elements, starting at [0]")
+        size = counted(place.type.get_array_size(), "element")
+        raise _UngaugeableError(f"`{shown}` has only {size}, starting at [0]")
     if place.type.kind == TypeKind.INCOMPLETEARRAY:
         raise _UngaugeableError(f"`{shown}` is an array of unknown size")
     offset = None if place.offset_bits is None else place.offset_bits + 8 * index * element.get_size()
@@ -249,12 +251,12 @@ def _gauge(variable: Any, place: _Place, standard: str, is_signed: str) -> Gauge
         name = "::" + qualified_name(variable, inline=True)
     closed = _is_closed(variable)
     if (closed or place.closed) and place.offset_bits is None:
-        raise _UngaugeableError(f"`{variable.spelling}{place.text}` is private and inherited: it cannot be accessed")
+        raise _UngaugeableError(f"`{variable.spelling}{place.text}` is inherited and not public: it cannot be accessed")
     whole = variable.type.get_canonical().get_size()
     behind = f"+{(place.offset_bits or 0) // 8}"
     if closed:
         if standard.endswith("++98"):
-            raise _UngaugeableError(f"`{variable.spelling}` is private: taking its address requires C++11 or later")
+            raise _UngaugeableError(f"`{variable.spelling}` is not public: taking its address requires C++11 or later")
         # Access is not checked where a template is instantiated explicitly (C++11, 14.7.2/12).
         tag = f"struct __unperturbed_tag_{variable.location.offset}"
         before = f"{tag}; constexpr const volatile void *__unperturbed_open({tag} *); "

@@ -213,7 +213,7 @@ def parse(text: PreprocessedText, language: str, facts: Facts) -> ParsedText:
     except cindex.LibclangError as error:
         raise HostError(f"cannot load libclang: {error}") from None
     except cindex.TranslationUnitLoadError:
-        raise UnreadableError("libclang cannot parse the text") from None
+        raise UnreadableError("libclang cannot parse the preprocessed source") from None
     return ParsedText(text, unit.cursor, tuple(_errors(unit, text)), unit)
 
 

@@ -285,8 +285,10 @@ class _TextSearch:
     def _why_uncountable(self, function: ParsedFunction, point: InsertionPoint) -> str:
         """Return why no code can be inserted at a point; '' if it can."""
         is_consteval = b"consteval" in self.data[function.start : function.opening]
-        if function.constant and (is_consteval or not self._constexpr_holds_statements):
-            return "the compiler evaluates the function at compile time"
+        if function.constant and is_consteval:
+            return "the function is consteval: the compiler evaluates it at compile time"
+        if function.constant and not self._constexpr_holds_statements:
+            return "the function is constexpr: in C++11, it cannot contain the code that counts"
         before = self.data[max(0, point.start - 400) : point.start]
         on_pragma = self.data.startswith(b"#", point.start)  # libclang starts the loop at the pragmas that it knows
         if on_pragma or (point.form != "expression" and _LOOP_PRAGMA.search(before)):

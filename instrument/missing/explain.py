@@ -314,7 +314,7 @@ def _filtered_out(event: Event, report: SiteReport) -> str:
     found = occurrences(report.origins, word, kind.written_as, outside=kind.happens_outside) if word else []
     if file and found and not any(file_matches(place.file, file) for place in found):
         files = first_of(_distinct(place.file for place in found), _SHOWN_NAMES)
-        return f"; `{word}` {kind.happens} {files}, which `{file}` excludes"
+        return f"; `{word}` {kind.happens} {files}, but not in a file that matches `{file}`"
     within = [place.function for place in found if not file or file_matches(place.file, file)]
     # Without parsing, a function's namespaces may be unknown.
     wanted = (event.within or "*").partition("(")[0].rpartition("::")[2]

@@ -130,7 +130,7 @@ def _interpreter(command: Sequence[str], environment: Mapping[str, str], folder:
         raise SpecError(f"{path}: this is not a Python program; {needed}")
     name = Path(shown[0]).name
     if name == "env" and "python" in shown[-1]:
-        by_env = "the script starts Python with env(1), which loses the sampler"
+        by_env = "the script starts Python through env(1), which the sampler cannot follow"
         raise SpecError(f"{path}: {by_env}; write `python3 {command[0]}` in `run`")
     if "python" not in name:
         advice = "start the Python interpreter by its path instead"
@@ -250,8 +250,8 @@ def _defined_elsewhere(
 
 
 def _instead(target: str) -> str:
-    library = "Count the library's own function with `{preload: …}` or `{probe: {uprobe: …}}`"
-    return f"{library}, or a Python function that calls {target.rpartition('.')[2]}"
+    own = f"Count the C function that implements {target.rpartition('.')[2]}"
+    return f"{own}, with `{{preload: …}}` or `{{probe: {{uprobe: …}}}}`, or a Python function that calls it"
 
 
 def _shown(line: CommandLine) -> str:

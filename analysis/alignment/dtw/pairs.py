@@ -85,7 +85,8 @@ def distance_matrix(
     if len(wrong):
         first, second = pairs[wrong[0]]
         raise DataError(
-            f"the differences between series[{first}] and series[{second}] overflow: divide all series by a constant"
+            f"the differences between series[{first}] and series[{second}] overflow: divide all series by the same "
+            "large number"
         )
     matrix = np.zeros((len(rows), len(rows)))
     matrix[pairs[:, 0], pairs[:, 1]] = matrix[pairs[:, 1], pairs[:, 0]] = costs

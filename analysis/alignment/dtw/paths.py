@@ -267,14 +267,19 @@ def band_width(band: int | None, x: FloatArray, y: FloatArray) -> int:
 
 def _finite(cost: float) -> float:
     if not math.isfinite(cost):
-        raise DataError("the values are so large that their differences overflow: divide the series by a constant")
+        raise DataError(
+            "the values are so large that their differences overflow: divide both series by the same large number"
+        )
     return cost
 
 
 def _cell(anchor: tuple[int, int], n: int, m: int) -> _Cell:
     i, j = (operator.index(index) for index in anchor)
     if not (0 <= i < n and 0 <= j < m):
-        raise ValueError(f"anchor ({i}, {j}) is out of range: x has {n} intervals and y has {m} (counted from 0)")
+        raise ValueError(
+            f"anchor ({i}, {j}) is out of range: the first number must be from 0 to {n - 1}, and the second from 0 "
+            f"to {m - 1}"
+        )
     return i, j
 
 

@@ -29,7 +29,7 @@ def rows_of(name: str, series: ArrayLike) -> FloatArray:
     """Return a series as contiguous float64 rows, one for each interval."""
     rows = np.asarray(series, dtype=np.float64)
     if rows.ndim not in (1, 2):
-        raise DataError(f"{name} has shape {rows.shape}: give an array of shape (n,) or (n, metrics)")
+        raise DataError(f"{name} has shape {rows.shape}: give an array of shape (intervals,) or (intervals, metrics)")
     if rows.size == 0:
         raise DataError(f"{name} is empty (shape {rows.shape}): give at least one interval and one metric")
     if not np.isfinite(rows).all():
@@ -75,16 +75,16 @@ def comparable_rows(
 def _spread(scale: str, metric: int, values: Sequence[FloatArray]) -> float:
     together = np.sort(np.concatenate(values))  # the last bit must not depend on the order of the series
     if scale == "std":
-        spread = float(together.std())
+        what, spread = "standard deviation", float(together.std())
     elif scale == "range":
         low, high = np.percentile(together, _RANGE_PERCENT)
-        spread = float(high - low)
+        what, spread = "range from the 5th to the 95th percentile", float(high - low)
     else:
         raise ValueError(f"`scale` is {scale!r}: give 'std', 'range', an array of divisors, or None")
     if not (math.isfinite(spread) and spread > 0):
         raise DataError(
-            f"the {scale} of metric {metric} (counted from 0) over all series is {spread:g}: leave the metric out, or "
-            "set `scale` to an array with one divisor for each metric"
+            f"metric {metric} (counted from 0) cannot be divided by its {what} over all series, which is {spread:g}: "
+            "leave the metric out, or set `scale` to an array with one divisor for each metric"
         )
     return spread
 

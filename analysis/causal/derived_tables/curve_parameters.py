@@ -131,8 +131,8 @@ def curve_parameters(
     cells = tuple(cells)
     if not over or not cells:
         raise DataError(
-            f"curves of {target} need numeric and discrete variables: name at least one of each, in `over` and in "
-            "`cells`"
+            f"curves of {target} need at least one numeric variable, in `over`, and at least one discrete variable, "
+            "in `cells`"
         )
     if len({target, *over, *cells}) < 1 + len(over) + len(cells):
         raise DataError(

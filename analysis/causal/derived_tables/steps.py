@@ -184,7 +184,8 @@ def _positions(column: pl.Series, between: tuple[object, object] | None) -> tupl
     distinct = values.drop_nulls().unique().sort().to_list()
     if len(distinct) < 2:
         raise DataError(
-            f"a derivative needs at least two values of {column.name}, but the table has {len(distinct)}: measure more"
+            f"a derivative needs at least two values of {column.name}, but the table has {len(distinct)}: "
+            "measure runs with other values"
         )
     if between is not None:
         absent = [value for value in between if value not in distinct]
@@ -199,8 +200,8 @@ def _positions(column: pl.Series, between: tuple[object, object] | None) -> tupl
         if len(ends) != 2:
             known = first_of([repr(value) for value in ends])
             raise DataError(
-                f"{column.name} is text with {len(ends)} values ({known}), which have no distances: choose two values, "
-                f"as in `between={tuple(ends[:2])!r}`"
+                f"{column.name} is text with {len(ends)} values ({known}), and the distances between these are "
+                f"unknown: choose two values, as in `between={tuple(ends[:2])!r}`"
             )
         position = values.cast(pl.String).replace_strict(
             {str(end): float(at) for at, end in enumerate(ends)}, default=None

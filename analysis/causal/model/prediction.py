@@ -100,7 +100,9 @@ class Forecast(Result):
 
     def headline(self) -> str:
         """Return the given values and the number of random runs."""
-        given = ", ".join(f"{name} = {value}" for name, value in self.given.items()) or "nothing"
+        given = ", ".join(f"{name} = {value}" for name, value in self.given.items())
+        if not given:
+            return f"no variable {'set' if self.intervention else 'observed'}: {self.runs:,} random runs"
         return f"{'setting' if self.intervention else 'observing'} {given}: {self.runs:,} random runs"
 
     def tables(self) -> Sequence[Table]:
@@ -157,9 +159,10 @@ class Forecast(Result):
         with np.errstate(over="ignore", invalid="ignore"):
             values = np.asarray(function(np.asarray(drawn, np.float64)), np.float64)
         if not np.isfinite(values).all():
+            wrong = drawn[int(np.flatnonzero(~np.isfinite(values))[0])]
             raise DataError(
-                f"{called} is not finite for some values of {name} in its interval {of.low:g} to {of.high:g}: "
-                f"use a function that is finite for all values of {name}"
+                f"{called} is not finite for {name} = {float(wrong):.6g}, its value in a random run: use a function "
+                f"that is finite for all values of {name}"
             )
         return _variable_forecast(called, values, self._weights, self.level, of.given)
 
@@ -173,7 +176,8 @@ def causal_order(parents: Mapping[str, Sequence[str]]) -> list[str]:
         for cause in causes:
             if cause not in parents:
                 raise DataError(
-                    f"{cause}, a cause of {name}, has no mechanism: direct the edges of {cause}, or fit its mechanism"
+                    f"{cause}, a cause of {name}, has no mechanism: state the directions of its edges, or fit its "
+                    "mechanism"
                 )
     try:
         return list(TopologicalSorter(parents).static_order())

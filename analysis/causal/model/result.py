@@ -230,8 +230,8 @@ class CausalModel(Result):
             loose = {edge.source, edge.target} & asked.keys()
             if loose and not edge.directed:
                 raise DataError(
-                    f"the direction of {edge} is open, so the effect of setting {' and '.join(sorted(loose))} is "
-                    "unknown: state the direction as prior knowledge, by tiers, required edges or forbidden edges"
+                    f"the direction of the edge {edge} is open, so the effect of setting {' and '.join(sorted(loose))} "
+                    "is unknown: state the direction as prior knowledge, by tiers, required edges or forbidden edges"
                 )
         return forecast(self._quantified(), asked, intervention=True, runs=runs, seed=seed, level=level)
 
@@ -375,7 +375,7 @@ class CausalModel(Result):
     def _check(self, *names: str) -> None:
         for name in names:
             if not isinstance(name, str):
-                raise DataError(f"{name!r} has type {type(name).__name__}: give the name of one column, as text")
+                raise DataError(f"{name!r} has type {type(name).__name__}: give the name of one column, as a string")
             if name not in self.data.names:
                 raise DataError(no_such_column(name, self.data.names))
 

@@ -255,7 +255,9 @@ class Data:
         """
         rows = np.asarray(row_indices)
         if rows.ndim != 1 or not (np.issubdtype(rows.dtype, np.integer) or rows.size == 0):
-            raise DataError(f"row indices must be integers of shape (k,), not {rows.dtype} of shape {rows.shape}")
+            raise DataError(
+                f"row indices must be a one-dimensional array of integers, not {rows.dtype} of shape {rows.shape}"
+            )
         rows = rows.astype(np.intp)
         if rows.size and not (rows.min() >= 0 and rows.max() < self.rows):
             raise DataError(f"row indices must be from 0 to {self.rows - 1}, not from {rows.min()} to {rows.max()}")
@@ -390,7 +392,7 @@ def _out_of_range(column: pl.Series, absent: NDArray[np.bool_]) -> str:
     if greatest > _WIDEST:
         return f"has values beyond ±{_WIDEST:g}; use a larger unit"
     if 0 < greatest < 1 / _WIDEST:
-        return f"has no value beyond ±{1 / _WIDEST:g}; use a smaller unit"
+        return f"has only values within ±{1 / _WIDEST:g}; use a smaller unit"
     return ""
 
 

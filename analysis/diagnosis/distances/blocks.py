@@ -161,13 +161,16 @@ def _numbered(types: tuple[EventType, ...], dictionary: Iterable[Sequence[EventT
     blocks: dict[tuple[int, ...], None] = {}
     for position, block in enumerate(dictionary):
         if isinstance(block, str) or not len(block):
-            raise DataError(f"block {position} of the dictionary is {block!r}: give a sequence of one or more events")
+            raise DataError(
+                f"block {position} (counted from 0) of the dictionary is {block!r}: give a sequence of one or more "
+                "events"
+            )
         meant = [numbers.get(event, []) for event in block]
         for event, several in zip(block, meant, strict=True):
             if len(several) > 1:
                 raise DataError(
-                    f"block {position} of the dictionary contains {event!r}, the name of several event types: give the "
-                    "`EventType` instead"
+                    f"block {position} (counted from 0) of the dictionary contains {event!r}, the name of several "
+                    "event types: give the `EventType` instead"
                 )
         if len(block) > 1 and all(meant):
             blocks[tuple(number for (number,) in meant)] = None

@@ -266,7 +266,7 @@ def temporal_distance(
     """
     require_one_unit((reference, trace))
     if variant not in get_args(Variant):
-        raise ValueError(f"unknown variant {variant!r}: use {', '.join(get_args(Variant))}")
+        raise ValueError(f"unknown variant {variant!r}: use one of {', '.join(get_args(Variant))}")
     if band is not None and band < 0:
         raise ValueError(f"`band` is {band}: use a number of events, 0 or more")
     types, _ = shared_ids((reference, trace))
@@ -300,7 +300,7 @@ def _fraction(value: float | Fraction, what: str) -> Fraction:
         if float(exactly) != float(value):
             exactly = Fraction(value)
     if exactly < 0:
-        raise ValueError(f"{what} is {value}: use a cost of 0 or more")
+        raise ValueError(f"{what} is {value}: use a number of 0 or more")
     return exactly
 
 

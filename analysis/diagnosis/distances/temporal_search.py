@@ -221,9 +221,9 @@ def _whole_costs(
     whole = [round(cost / unit) for cost in costs]
     if move_cost and not whole[0]:
         raise DataError(
-            f"a tick costs {float(move_cost):g} and an event weighs up to {float(max(weights)):g}; these differ too "
-            f"much for traces of {events:,} events over {span:,} ticks: use a larger `move_cost` or a coarser unit "
-            "of time"
+            f"moving an event by one tick costs {float(move_cost):g}, and events have weights up to "
+            f"{float(max(weights)):g}; these numbers differ too much for traces of {events:,} events over {span:,} "
+            "ticks: use a larger `move_cost` or a coarser unit of time"
         )
     return unit, whole[0], whole[1:]
 

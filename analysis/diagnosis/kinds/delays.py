@@ -117,7 +117,7 @@ class Desynchronisation(_Delay):
 
     def cannot_tell(self, comparison: Comparison) -> str:
         """Return a reason if the logs have fewer than two streams."""
-        return "" if len(comparison.streams) > 1 else "the logs have fewer than two streams to compare"
+        return "" if len(comparison.streams) > 1 else "the logs have fewer than two streams of events to compare"
 
     def _largest(self, comparison: Comparison) -> float:
         return self._worst(comparison)[0]

@@ -311,7 +311,7 @@ class SlowPhase(Kind):
     def cannot_tell(self, comparison: Comparison) -> str:
         """Return a reason if there are too few references or events."""
         if len(comparison.references) < _REFERENCES:
-            return f"{_REFERENCES} or more references are needed to show how much stretches of good runs differ"
+            return f"{_REFERENCES} or more references are needed to show how much good runs differ in each stretch"
         if paces(comparison) is None:
             return (
                 f"no event type occurs throughout the run, {OFTEN} times or more, and as often in the trace as in the "

@@ -164,8 +164,8 @@ def _require_one_run(log: ScannedLog, chosen: LogFormat, options: ReadOptions) -
         shown = "; ".join(f"{source}:{bad.number}: {bad.fault} ({bad.text[:60]!r})" for bad in first)
         raise DataError(
             f"{source}: {without_event:,} of {filled:,} lines contain no event, more than the allowed "
-            f"{options.most_bad:.0%}. {shown or 'These lines continue messages'}. Check the format, or set `most_bad` "
-            "to a larger share"
+            f"{options.most_bad:.0%}. {shown or 'These lines continue earlier messages'}. Check the format, or set "
+            "`most_bad` to a larger share"
         )
     if not len(log.times):
         left_out = "it contains only comments or a header"

@@ -113,10 +113,12 @@ def comparison_sentence(
     worse, better = (sum(other > one for one, other in both), sum(other < one for one, other in both))
     whole = counted(len(both), "verdict")
     if not worse + better:
-        return f"Both campaigns agree on all {whole} (one per metric and configuration)."
+        agreed = "the only verdict" if len(both) == 1 else f"all {whole}"
+        return f"Both campaigns agree on {agreed} (one per metric and configuration)."
     parts = [f"{worse} more serious" if worse else "", f"{better} less serious" if better else ""]
     return (
-        f"{worse + better} of {whole} (one per metric and configuration) differ: "
+        f"{worse + better} of {whole} (one per metric and configuration) "
+        f"{'differs' if worse + better == 1 else 'differ'}: "
         f"{' and '.join(filter(None, parts))} in {names[1]} than in {names[0]}."
     )
 

@@ -24,8 +24,8 @@ def floor_section(content: ReportContent, blocks: Blocks) -> Html | None:
         "Noise floor",
         tag(
             "p",
-            "The noise floor is the smallest change that a comparison of two groups of n runs can show on this host. It "
-            "is computed from how the runs varied. Smaller changes stay undecided, whatever the program does.",
+            "The noise floor is the smallest change that a comparison of two groups of n runs can show on this host. "
+            "It is computed from how the runs varied. Smaller changes stay undecided, whatever the program does.",
         ),
         tag("ul", [tag("li", f"{said[0].upper()}{said[1:]}."), *(tag("li", text) for text in sentences(floor))]),
         shown(blocks),

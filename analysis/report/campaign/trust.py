@@ -110,7 +110,7 @@ def trust_sentence(rows: Sequence[MetricRow], configurations: int) -> str:
                 "No metric is shown to be unperturbed; each cell shows how many checks of the metric failed or are "
                 "undecided."
             )
-        return f"No metric can be trusted{everywhere}; the columns show in which configurations each metric can."
+        return f"No metric can be trusted{everywhere}; the columns show where a metric can be trusted."
     return f"{len(trusted)} of {counted(len(checked), 'metric')} can be trusted{everywhere}{named}."
 
 

@@ -208,7 +208,7 @@ class GivenClasses(Classes):
             known = ", ".join(map(str, self.numbers))
             raise DataError(
                 f"element {missing} has the unknown class {labels[missing]!r}: "
-                f"use {f'one of {known}' if known else 'a map with classes'}"
+                f"use {f'one of {known}' if known else 'a map that is not empty'}"
             )
         return np.array([self.numbers[label] for label in labels], np.int32)
 
@@ -220,7 +220,7 @@ class GivenClasses(Classes):
                 return _plain_label(self.class_map[element], position)
         except TypeError as error:
             raise DataError(
-                f"element {position}, {element!r}, is not hashable: give numbers, texts or tuples"
+                f"element {position}, {element!r}, is not hashable: give numbers, strings or tuples"
             ) from error
         if self.others is None:
             raise DataError(
@@ -259,7 +259,7 @@ def _plain_label(label: Any, position: int) -> Any:
     plain = int(label) if isinstance(label, (np.integer, bool, np.bool_)) else label
     if not isinstance(plain, Hashable):
         raise DataError(
-            f"element {position} has the class {label!r}, which is not hashable: give a number, a text or a tuple"
+            f"element {position} has the class {label!r}, which is not hashable: give a number, a string or a tuple"
         )
     return plain
 

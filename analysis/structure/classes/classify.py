@@ -74,7 +74,7 @@ def default_metrics(trace: Trace, per: str | None) -> tuple[str, ...]:
         if names:
             return names
     raise DataError(
-        f"the trace has no metric by which to classify intervals{f', except the divisor {per}' if per else ''}: record "
+        f"the trace has no metric{f' other than `per` ({per})' if per else ''} by which to classify intervals: record "
         "more metrics"
     )
 
@@ -181,7 +181,7 @@ def _as_array(source: ArrayLike | Iterable[Any]) -> NDArray[Any] | list[Any]:
             return array
         if array.ndim != 1 or array.dtype.kind not in "OUS":
             raise DataError(
-                f"the elements are an array of {array.dtype} with the shape {array.shape}: give numbers, or a "
+                f"the elements are an array of dtype {array.dtype} with the shape {array.shape}: give numbers, or a "
                 "one-dimensional array of hashable elements"
             )
         return _as_array(array.tolist())

@@ -134,7 +134,7 @@ class _Parser:
 
     def _error(self, why: str) -> FormulaError:
         rest = self._text[self._start : self._start + _SHOWN] or "the end"
-        return FormulaError(f"{why} at character {self._start + 1}: {rest}")
+        return FormulaError(f"{why} at character {self._start + 1} of the formula: {rest}")
 
     def _is(self, *words: str) -> bool:
         return self._kind in ("sign", "name") and self._word in words

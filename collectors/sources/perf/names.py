@@ -209,7 +209,7 @@ def _without_colon(name: str, root: Path) -> PerfEvent | None:
     if not chosen and (absence := topdown_absence(name, root)):
         raise absence
     if len(chosen) > 1:
-        there = ", ".join(f"{pmu.name}/{name}/" for pmu in chosen[:4])
+        there = ", ".join(f"perf::{pmu.name}/{name}/" for pmu in chosen[:4])
         raise SpecError(f"several PMUs have an event {name!r}; use one of {there}")
     return _described(chosen[0], name) if chosen else None
 
@@ -233,7 +233,7 @@ def _of_pmu(pmu_name: str, terms: str, root: Path) -> PerfEvent:
     pmu = units.get(pmu_name)
     if pmu is None:
         known = ", ".join(name for name, unit in units.items() if unit.formats) or "none"
-        raise HostError(f"this host has no PMU {pmu_name!r}; the following PMUs accept terms: {known}")
+        raise HostError(f"this host has no PMU {pmu_name!r}; PMUs that can precede the slash: {known}")
     generic = _generic(terms)
     if pmu.core and terms not in pmu.events and generic is not None and generic.kind == "hardware":
         several = sum(unit.core for unit in units.values()) > 1

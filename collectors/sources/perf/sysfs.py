@@ -137,7 +137,8 @@ def encode(pmu: Pmu, terms: str) -> tuple[int, int, int]:
     configs = dict.fromkeys(_CONFIGS, 0)
     for key, value in pairs:
         if value == "?" and key not in given:
-            raise SpecError(f"this event of {pmu.name} needs a number for `{key}`: write `{pmu.name}/{terms},{key}=N/`")
+            write = f"write `perf::{pmu.name}/{terms},{key}=N/`"
+            raise SpecError(f"this event of {pmu.name} needs a number for `{key}`: {write}")
         number = int(given[key], 0)
         if key in pmu.formats:
             field, bits = _scatter(pmu, key, number)
@@ -148,7 +149,7 @@ def encode(pmu: Pmu, terms: str) -> tuple[int, int, int]:
                 f"PMU {pmu.name} has no term {key!r}; it has these terms: {', '.join(sorted(pmu.formats)) or 'none'}"
             )
         if bits >> 64:
-            raise SpecError(f"{pmu.name}: {key}={number:#x} is too large for its field, 64 bits")
+            raise SpecError(f"{pmu.name}: {key}={number:#x} is too large for its field, which has 64 bits")
         configs[field] |= bits
     return configs["config"], configs["config1"], configs["config2"]
 
@@ -199,7 +200,7 @@ def _scatter(pmu: Pmu, term: str, number: int) -> tuple[str, int]:
         bits |= (left & ((1 << width) - 1)) << int(first)
         left >>= width
     if left:
-        raise SpecError(f"{pmu.name}: {term}={number:#x} is too large for its bits, {pmu.formats[term]}")
+        raise SpecError(f"{pmu.name}: {term}={number:#x} is too large for the bits of this term, {pmu.formats[term]}")
     return match[1], bits
 
 

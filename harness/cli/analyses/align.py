@@ -30,31 +30,32 @@ class Command:
         """Add the arguments: the runs, and how to align them."""
         add = parser.add_argument
         add("first", type=Path, metavar="RUN_A", help="a run's folder or its trace.parquet")
-        add("second", type=Path, metavar="RUN_B", help="another run of the same work")
+        add("second", type=Path, metavar="RUN_B", help="folder or trace.parquet of another run that does the same work")
         add(
             "--on",
             metavar="METRICS",
-            help="comma-separated metrics to align on (default: `align_on` of the spec if both runs belong to the same "
-            "campaign and its spec sets this key, else IPC, or all hardware metrics if there is no IPC)",
+            help="comma-separated metrics to align on. Default: the metrics of `align_on` if both runs belong to one "
+            "campaign whose spec sets this key; otherwise IPC; without IPC, all hardware metrics",
         )
         add(
             "--method",
             choices=("dtw", "milestones", "paper"),
             default="dtw",
             help="dtw (default): dynamic time warping; milestones: interpolation between the anchor's milestones; "
-            "paper: dynamic time warping as in the paper, without this tool's additions (penalty, guide, repair, even "
-            "pace)",
+            "paper: dynamic time warping as in the paper, without what this tool adds to it: penalty, guide, repair of "
+            "the input and even pace (docs/explanation/alignment.md)",
         )
         add(
             "--anchor",
             metavar="COUNTER",
-            help="counter whose milestones are deterministic; the path must pass through them",
+            help="counter whose events mark the same work in every run; the warp path must pass through its milestones",
         )
         add(
             "--anchors",
             type=int,
             metavar="N",
-            help="use at most N milestones of --anchor, preferably where the runs share only noise (default: all)",
+            help="use at most N milestones of --anchor, mostly where the metrics cannot guide the alignment "
+            "(default: all)",
         )
         add(
             "--penalty",
@@ -68,8 +69,8 @@ class Command:
             metavar="START:STOP",
             help="show which intervals of RUN_B do the same work as these intervals of RUN_A",
         )
-        add("--html", type=Path, metavar="FILE", help="write an HTML page with the runs, the path and the scores")
-        add("--json", action="store_true", help="print everything as JSON, including the path")
+        add("--html", type=Path, metavar="FILE", help="write an HTML page with the runs, the warp path and the scores")
+        add("--json", action="store_true", help="print everything as JSON, including the warp path")
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Align the runs, print or write the result; return 0."""

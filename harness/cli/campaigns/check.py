@@ -36,7 +36,7 @@ class Command:
             "--from",
             dest="format",
             metavar="FORMAT",
-            help="format of the files, such as perf-stat (`unperturbed import list` lists all)",
+            help="format of the files, such as perf-stat (`unperturbed import list` lists all formats)",
         )
         imported.add_argument(
             "--baseline", nargs="+", default=[], metavar="FILES", help="files with the baseline's runs"
@@ -62,11 +62,14 @@ class Command:
             "--method",
             choices=("runs", "paper"),
             default="runs",
-            help="runs (default): judge by the variation between runs; paper: judge by the paper's rule (a correlation "
-            "is perturbed if it deviates more than in any baseline run) without rewriting the report",
+            help="runs (default): judge by the variation between runs; paper: judge by the paper's rule, by which a "
+            "correlation is perturbed if it is farther from the baseline's mean than in any baseline run, and leave "
+            "the report unchanged",
         )
         add(
-            "--across", action="store_true", help="also compare each metric with every other metric across aligned runs"
+            "--across",
+            action="store_true",
+            help="also judge the correlations of each metric in one run with every other metric in an aligned run",
         )
         add(
             "--without", action="append", default=[], metavar="RUN", help="leave out this run, such as 0007; repeatable"
@@ -137,7 +140,9 @@ def _check_imported(arguments: argparse.Namespace) -> int:
     from unperturbed.harness.results.recorded import recorded_campaign
 
     if arguments.format is None or not arguments.baseline or not arguments.checked:
-        raise SpecError("runs of other tools need three options: --from FORMAT --baseline FILES --checked FILES")
+        raise SpecError(
+            "runs that other tools recorded need three options: --from FORMAT --baseline FILES --checked FILES"
+        )
     if arguments.campaign is not None or arguments.open:
         what = "--open" if arguments.campaign is None else str(arguments.campaign)
         raise SpecError(

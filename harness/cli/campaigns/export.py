@@ -39,8 +39,8 @@ class Command:
             "--out",
             type=Path,
             metavar="FILE",
-            help="file to write (default: campaign.SUFFIX, table.SUFFIX or trace.SUFFIX in the exported folder, or "
-            "beside the trace file)",
+            help="file to write. Default: for a folder, campaign.SUFFIX, table.SUFFIX or trace.SUFFIX in this folder; "
+            "for a trace file NAME.parquet, NAME.SUFFIX beside it",
         )
         add_format(parser, "campaign")
         add(
@@ -59,8 +59,8 @@ class Command:
         add(
             "--aligned",
             action="store_true",
-            help="map all runs to the time axis of one run, if possible an anchor run (only for formats with a time "
-            "axis)",
+            help="map all runs to the time axis of one run: the first of the configuration `anchor`, or else the first "
+            "of all runs (only for formats with a time axis)",
         )
         add(
             "--phases",

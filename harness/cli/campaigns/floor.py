@@ -168,16 +168,16 @@ def _print_floor(spec: CampaignSpec, floor: NoiseFloor, causes: Sequence[Cause],
     itself = [change for verdict in verdicts if verdict is not None for change in verdict.changes]
     if beyond := sum(change.verdict == "perturbed" for change in itself):
         console.say(
-            f"Between the two groups, {beyond} of {len(itself)} correlations changed by more than the tolerance. Both groups "
-            "are the same program, so either the host changed between runs, or this is chance."
+            f"Between the two groups, {beyond} of {len(itself)} correlations changed by more than the tolerance. "
+            "Both groups are runs of the same program, so either the host changed between runs, or this is chance."
         )
     for cause in causes:
         direction = "rises" if cause.rho > 0 else "falls"
         title = escape(total_title(cause.total))
         console.say(f"{title}: the total of a run {direction} with {cause.property} (ρ {number(cause.rho, 2)}).")
     for finding in _noisy():
-        mend = f"; to quiet it, type: {finding.mend}" if finding.mend else ""
-        console.say(f"noise to quiet first: {escape(finding.what)}{escape(mend)}")
+        mend = f"; to fix it, type: {finding.mend}" if finding.mend else ""
+        console.say(f"source of noise to fix first: {escape(finding.what)}{escape(mend)}")
 
 
 def _noisy() -> Sequence[Finding]:

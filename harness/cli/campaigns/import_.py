@@ -33,7 +33,9 @@ class Command:
         parser.usage = "unperturbed import FORMAT FILES… --as NAME [FILES… --as NAME] -o CAMPAIGN [options]"
         parser.formatter_class = argparse.RawDescriptionHelpFormatter
         parser.epilog = _EPILOG
-        parser.add_argument("format", metavar="FORMAT", help="name of the format (`unperturbed import list` lists all)")
+        parser.add_argument(
+            "format", metavar="FORMAT", help="name of the format (`unperturbed import list` lists all formats)"
+        )
         parser.add_argument(
             "words",
             nargs=argparse.REMAINDER,

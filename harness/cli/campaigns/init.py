@@ -22,15 +22,21 @@ class Command:
         add(
             "--example",
             metavar="NAME",
-            help="example spec with its program: verdicts, sweep or python (`--example list` shows all)",
+            help="example spec with its program: verdicts, sweep or python (`--example list` describes them)",
         )
-        add("--name", default="", metavar="NAME", help="name of the campaign (default: the program's or folder's)")
+        add(
+            "--name",
+            default="",
+            metavar="NAME",
+            help="name of the campaign (default: the name of the program or folder)",
+        )
         add(
             "-o",
             "--out",
             type=Path,
             metavar="PATH",
-            help="file to write, or folder for an example (default: NAME.yaml here)",
+            help="file to write (default: NAME.yaml in the current folder); with --example, the folder to write the "
+            "example into (default: the current folder)",
         )
 
     def run(self, arguments: argparse.Namespace) -> int:

@@ -114,9 +114,9 @@ def _show_missing(table: SweepTable) -> None:
     for row in failed[:_MOST_MISSING]:
         console.say(f"[red]failed, not in the table:[/red] {escape(point_text(row.parameters))}: {escape(row.why)}")
     if len(failed) > _MOST_MISSING:
-        console.say(
-            f"[red]failed, not in the table:[/red] {len(failed) - _MOST_MISSING} more rows; table.json lists all"
-        )
+        where = "; table.json lists all of them" if table.frame.height else ""
+        more = counted(len(failed) - _MOST_MISSING, "more row")
+        console.say(f"[red]failed, not in the table:[/red] {more}{where}")
     unmade = len(table.missing) - len(failed)
     if unmade:
         console.say(f"[red]missing:[/red] {counted(unmade, 'row')}; repeat the run command to measure them")

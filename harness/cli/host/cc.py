@@ -51,8 +51,8 @@ class Command:
         add(
             "--sham",
             action="store_true",
-            help="replace every increment with a no-op of the same length: the layout stays the same, but nothing is "
-            "counted",
+            help="replace every counter increment with a no-op of the same length: the layout stays the same, but "
+            "nothing is counted",
         )
         add(
             "--layout",

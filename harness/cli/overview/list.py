@@ -28,7 +28,8 @@ class Command:
             type=Path,
             nargs="?",
             metavar="FOLDER",
-            help="folder to search, a few levels deep (default: campaigns/ if it exists, else the current folder)",
+            help="folder to search for campaigns, a few levels deep (default: campaigns/ if it exists, else the "
+            "current folder)",
         )
         parser.add_argument("--json", action="store_true", help="print everything as JSON")
 

@@ -135,7 +135,8 @@ def _others(root: Path, used: tuple[int, ...]) -> str:
     if not others:
         return ""
     listed, verb = " and ".join(map(_dotted, others)), "is" if len(others) == 1 else "are"
-    taken = f"{LIBRARY_VARIABLE}=libpapi.so.{_dotted(others[-1])} selects that version instead of the newest"
+    other = _dotted(others[-1])
+    taken = f"{LIBRARY_VARIABLE}=libpapi.so.{other} selects version {other} instead of the newest"
     return f"PAPI {listed} {verb} also installed: {taken}."
 
 

@@ -69,7 +69,7 @@ class Command:
             default="auto",
             choices=RegisteredNames(_tests),
             metavar="NAME",
-            help="the independence test: %(choices)s (default: auto; paper: thresholds of the paper, to reproduce it)",
+            help="the independence test: %(choices)s (default: auto; `paper` uses the paper's thresholds)",
         )
         chance = "false-alarm rate of the independence test (default: 0.01)"
         add("--alpha", type=float, default=0.01, metavar="P", help=chance)

@@ -39,10 +39,10 @@ def tabulate_steps(
     for name, one in derivatives.items():
         if one.over != derivatives[first].over or len(betweens) > 1:
             two = list(betweens.values())[:2] if len(betweens) > 1 else [first, name]
-            raise SpecError(
-                f"the derivatives {' and '.join(two)} have different parameters, or different values after `from` and "
-                "`to`: learn a separate model for each"
+            differing = (
+                "have different values after `from` or `to`" if len(betweens) > 1 else "have different parameters"
             )
+            raise SpecError(f"the derivatives {' and '.join(two)} {differing}: learn a separate model for each")
     over = derivatives[first].over
     if over not in parameters:
         known = f"the known ones are {', '.join(parameters)}" if parameters else "none is known"
@@ -91,8 +91,8 @@ def tabulate_curves(
     for one in curves[1:]:
         if set(one.cells) != set(cells):
             raise SpecError(
-                f"curves in {', '.join(cells)} and curves in {', '.join(one.cells)} have different discrete variables: "
-                "learn a separate model for each"
+                f"all curves of a model must have the same discrete variables (after `in`), not {', '.join(cells)} for "
+                f"one curve and {', '.join(one.cells)} for another: learn a separate model for each"
             )
     used = list(dict.fromkeys(name for one in curves for name in (*one.cells, *one.over, one.target)))
     for name in used:

@@ -109,7 +109,9 @@ def unquote(text: str, option: str) -> str:
     if len(name) > 2 and name[0] == name[-1] == "`":
         name = name[1:-1]
     if not name:
-        raise SpecError(f"{option}: a name is missing; check the separators")
+        raise SpecError(
+            f"{option}: a name is missing before or after a separator: add the name, or remove the separator"
+        )
     return name
 
 

@@ -73,7 +73,7 @@ def _outside(data: Data, name: str, value: object, asked: Mapping[str, str], log
         low, high = math.exp(low), math.exp(high)
     return (
         f"{column} = {asked[column]} is outside the measured range ({low:g} … {high:g}): formulas are extrapolated, "
-        "and the intervals do not include the error of extrapolation."
+        "and the forecast's intervals do not include the error of extrapolation."
     )
 
 

@@ -76,9 +76,9 @@ def missing_points(path: Path) -> str:
     points = sorted({item["point"] for item in missing})
     first = ", ".join(map(str, points[:_POINTS_NAMED])) + (", …" if len(points) > _POINTS_NAMED else "")
     return (
-        f"The sweep is not complete: {len(missing):,} of its rows are missing (points {first}, counted from 1; first "
-        f"reason: {missing[0]['why']}). If points failed because of their parameter values, the remaining rows are a "
-        "biased sample, and the model may show relations that do not exist."
+        f"The sweep is not complete: {len(missing):,} rows of its table are missing (points {first}, counted from 1; "
+        f"first reason: {missing[0]['why']}). If points failed because of their parameter values, the remaining rows "
+        "are a biased sample, and the model may show relations that do not exist."
     )
 
 
@@ -147,7 +147,7 @@ def _read(path: Path) -> pl.DataFrame:
         frame = pl.read_csv(file, separator=separator, null_values=_ABSENT, infer_schema_length=None)
     if len(frame.columns) != len(names):
         raise DataError(
-            f"{path}: the first line can be read as {len(names)} columns or as {len(frame.columns)}: add the missing "
-            "quote or line end"
+            f"{path}: the first line can be read as {len(names)} columns or as {len(frame.columns)}: check the "
+            "quotes and the line end"
         )
     return frame.rename(dict(zip(frame.columns, names, strict=True)))

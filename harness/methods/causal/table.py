@@ -123,9 +123,9 @@ def _derived_table(
     """Return the table of steps or of cells to analyse instead of the runs; None to analyse the runs."""
     if prior.derivatives and prior.curves:
         raise SpecError(
-            "derivatives and curves cannot be combined, because a row is a step of a parameter with derivatives, but "
-            "a combination of discrete values with curves: learn one model with the derivatives, and another with the "
-            "curves"
+            "derivatives and curves cannot be combined: with derivatives, each row of the analysed table is a step of "
+            "a parameter, but with curves, each row is a combination of discrete values; learn one model with the "
+            "derivatives, and another with the curves"
         )
     spoken: list[tuple[str, tuple[str, ...]]] = [(name, (one.of, one.over)) for name, one in prior.derivatives.items()]
     spoken += [(f"the curve of {one.target}", (one.target, *one.over, *one.cells)) for one in prior.curves]

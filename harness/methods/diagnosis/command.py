@@ -52,8 +52,8 @@ class Command:
             "--theta",
             type=float,
             metavar="θ",
-            help="for the occurrence distance: an event type counts if its number of events in one log is at most θ "
-            f"times its number in the other log (default: {_THETA})",
+            help="for the occurrence distance, a ratio from 0 to 1: an event type differs if one log contains at most "
+            f"θ times as many events of this type as the other log (default: {_THETA})",
         )
         identity = "level,function,object,word"
         fields = f"fields that identify a GStreamer event (default: {identity}; in the paper: level,function,word)"

@@ -37,12 +37,12 @@ class Command:
             "run", type=Path, metavar="RUN", help="a run's folder or its trace.parquet; with --accesses, a text file"
         )
         parser.add_argument(
-            "--against", type=Path, metavar="RUN_B", help="a second run to describe with the words of the first"
+            "--against", type=Path, metavar="RUN_B", help="a second run, to describe with the phase words of RUN"
         )
         parser.add_argument(
             "--accesses",
             action="store_true",
-            help="the files contain accesses, one per line: pages, modules, disk blocks",
+            help="the files contain accesses, one per line, such as page numbers, block numbers or module names",
         )
         parser.add_argument(
             "--on",
@@ -59,22 +59,22 @@ class Command:
         parser.add_argument(
             "--classes",
             metavar="K",
-            help="number of classes, or quantiles:K, ranges:K, most-used:K (default: the number with the shortest "
-            "description)",
+            help="number of classes of intervals, or a method and its number: quantiles:K, ranges:K or most-used:K "
+            "(default: the number that gives the shortest description)",
         )
         parser.add_argument(
             "--dwell",
             type=int,
             default=1,
             metavar="N",
-            help="merge stretches shorter than N intervals into a neighbouring stretch (default: 1)",
+            help="merge stretches of one class shorter than N intervals into a neighbouring stretch (default: 1)",
         )
         parser.add_argument(
             "--method",
             choices=("description_length", "paper", "monotone"),
             default="description_length",
-            help="how to learn words. description_length: find the shortest description (default); paper: alternate "
-            "kernel and decomposition, as the paper does; monotone: another name for paper",
+            help="how to learn phase words: description_length (the default) finds the shortest description; paper "
+            "alternates between kernels and decompositions, as the paper does; monotone is another name for paper",
         )
         parser.add_argument(
             "--longest", type=int, default=32, metavar="N", help="maximum number of symbols in a word (default: 32)"
@@ -83,11 +83,14 @@ class Command:
             "--bound",
             type=float,
             metavar="EDITS",
-            help="a(L), the maximum number of edits for an adequate model (default: computed from shuffled sequences)",
+            help="maximum number of edits of an adequate description, a(L) (default: computed from shuffled sequences)",
         )
         parser.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
         parser.add_argument(
-            "--html", type=Path, metavar="FILE", help="write an HTML page with a metric and a strip of words below it"
+            "--html",
+            type=Path,
+            metavar="FILE",
+            help="write an HTML page that plots a metric above a strip of phase words",
         )
         parser.add_argument("--json", action="store_true", help="print everything as JSON")
 
@@ -135,7 +138,7 @@ def _check(arguments: argparse.Namespace) -> None:
     if arguments.on is not None and not all(name.strip() for name in arguments.on.split(",")):
         raise SpecError(f"--on {arguments.on!r}: give names of metrics, separated by commas")
     if arguments.accesses and (arguments.on or arguments.per):
-        raise SpecError("accesses have no metrics: use --accesses without --on and --per")
+        raise SpecError("accesses have no metrics: with --accesses, use neither --on nor --per")
     if arguments.dwell < 1:
         raise SpecError(f"--dwell {arguments.dwell}: give a number of intervals, 1 or more")
     if arguments.bound is not None and not 0 <= arguments.bound < float("inf"):

@@ -65,7 +65,7 @@ class Metrics:
             return f"unknown software metric `{name}`: define it under `software` in `measure:`"
         return (
             f"unknown software metric `{name}`; "
-            f"{draft.did_you_mean(name, self.software) or measured_are(self.software)}"
+            f"{draft.did_you_mean(name, self.software) or 'software metrics: ' + ', '.join(self.software)}"
         )
 
 

@@ -243,8 +243,10 @@ def _check_programs(draft: Draft) -> None:
             "`parameters`",
         )
     for name, path in programs.items():
-        if name in RESERVED or name in draft.keys("campaign", "subsets"):
-            draft.report_key(path, f"another configuration is already named `{name}`: choose another name")
+        if name in RESERVED:
+            draft.report_key(path, f"`{name}` is a reserved name: choose another name for the program")
+        elif name in draft.keys("campaign", "subsets"):
+            draft.report_key(path, f"a subset is already named `{name}`: choose another name")
         elif name.startswith(SHAM_PREFIX):
             draft.report_key(
                 path, f"`{name}`: names that start with `{SHAM_PREFIX}` are reserved for shams: choose another name"

@@ -259,7 +259,10 @@ def _check_interval(draft: Draft, clock: object) -> None:
     path = ("measure", "interval")
     interval = draft.value(*path)
     if clock == "work" and interval is not None and not isinstance(interval, dict):
-        draft.report(path, "`clock: work` does not measure time: set a number of intervals, as in `{records: 200}`")
+        draft.report(
+            path,
+            "`clock: work` needs a number of intervals instead of their length: write `{records: 200}`, for example",
+        )
     try:
         length = parse_interval(interval)
         if isinstance(length, WorkInterval):
@@ -290,8 +293,8 @@ def _check_work(draft: Draft, interval: WorkInterval) -> None:
     if draft.value("measure", "source") == "simulated":
         draft.report(
             path,
-            "simulated counters do not overflow and cannot end intervals: for intervals that contain equal work, write "
-            "`clock: work` and `interval: {records: 200}`",
+            "with `source: simulated`, an interval cannot end after a number of events: for intervals that contain "
+            "equal work, write `clock: work` and `interval: {records: 200}`",
         )
     elif draft.has("measure", "clock") and draft.value("measure", "clock") != "auto":
         draft.report_key(
@@ -307,8 +310,8 @@ def _check_work(draft: Draft, interval: WorkInterval) -> None:
     if isinstance(number, int) and number > _LAST_STANDARD_SIGNAL:
         draft.report(
             ("measure", "signal"),
-            "real-time signals queue up while the program blocks them, until the kernel kills the program: if counts "
-            f"end intervals, use a signal up to {_LAST_STANDARD_SIGNAL}, or remove `signal`",
+            "`interval` is a number of events, and real-time signals would queue up while the program blocks them, "
+            f"until the kernel kills the program: use a signal up to {_LAST_STANDARD_SIGNAL}, or remove `signal`",
         )
 
 

@@ -175,7 +175,7 @@ def test_flat_stretches_run_at_an_even_pace_and_are_told(runs):
     assert "use anchors" in noisy.warning
     by_ticks = align(a, b, pace="TICKS")
     assert by_ticks.pace == "TICKS"
-    with pytest.raises(DataError, match="cannot be the pace"):
+    with pytest.raises(DataError, match="'HELD' is not a counter, so it cannot be the `pace`"):
         align(runs[6][0], runs[7][0], pace="HELD")
 
 

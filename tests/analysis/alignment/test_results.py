@@ -37,7 +37,7 @@ def test_pairwise_is_the_distance_matrix_and_on_request_the_paths() -> None:
     frame = found.to_frame()
     assert frame.columns == ["first", "second", "distance"]
     assert frame.rows()[0] == ("a", "b", found.distances[0, 1])
-    assert pairwise([SERIES[0]]).headline() == "1 series: no pairs"
+    assert pairwise([SERIES[0]]).headline() == "1 series: no pair to compare"
     many = pairwise([SERIES[number % 3] for number in range(14)])
     assert [column.head for column in many.tables()[0].columns][:2] == ["series", "nearest"]
 

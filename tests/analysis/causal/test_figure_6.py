@@ -92,4 +92,6 @@ def test_a_relation_as_simple_goes_to_the_input():
     model = learn({"X": x, "Y": 4 * x, "Z": 12 * x}, ORDER, subsamples=0)
     assert {(edge.source, edge.target) for edge in model.edges} == {("X", "Y"), ("X", "Z")}
     (tie,) = [one for one in model.equivalences if one.target == "Z"]
-    assert tie.reason == ("the descriptions are equally long, and it comes first in the causal order or in the table")
+    assert tie.reason == (
+        "the descriptions are equally long, and it comes first in the causal order or else in the table"
+    )

@@ -51,7 +51,7 @@ def test_what_carries_the_same_information_is_told_in_words(lu):
     words = [str(one) for one in lu.equivalences]
     assert (
         "n carries the same information about L2M given elementsize as ops; n is kept because the descriptions are "
-        "equally long, and it comes first in the causal order or in the table" in words
+        "equally long, and it comes first in the causal order or else in the table" in words
     )
     assert any(
         one.startswith("ops carries the same information about T given C as n; ops is kept because T takes ")

@@ -150,7 +150,9 @@ def test_a_floor_that_is_too_high_says_which_metric_varies() -> None:
     rng = np.random.default_rng(7)
     floor = measure_floor([], {"B": [_compared(rng, 10, 0.9)]}, alpha=0.05)
     assert floor.runs is None
-    assert headline(floor) == "no number of runs up to 1,000 suffices: cycles varies too much for its tolerance"
+    assert headline(floor) == (
+        "even 1,000 runs in each of two compared groups do not suffice for every tolerance: cycles varies too much"
+    )
 
 
 def test_totals_that_follow_the_load_are_found_and_noise_is_not() -> None:

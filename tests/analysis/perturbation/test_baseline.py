@@ -172,7 +172,7 @@ REFUSED = {
     "a run twice": (lambda runs: [*runs[:5], runs[0]], r"runs are given more than once \(baseline-0\)"),
     "identical runs": (
         lambda runs: [changed(runs[0], attributes={"run": str(number)}) for number in range(5)],
-        "identical in every metric and interval.*vary the layout",
+        "identical in every metric and interval.*vary the program.s layout in memory",
     ),
     "another interval": (lambda runs: [*runs[:5], changed(runs[5], attributes={"interval_ns": 5})], "interval .* is 5"),
     "another host": (lambda runs: [*runs[:5], changed(runs[5], attributes={"host": "other"})], "host is other"),
@@ -180,11 +180,11 @@ REFUSED = {
     "no intervals": (lambda runs: [*runs[:5], changed(runs[5], length=0)], "run baseline-5 has 0 intervals"),
     "other metrics": (
         lambda runs: [*runs[:5], changed(runs[5], metrics={"X": Metric("X", "os")}, columns={"X": runs[5]["H0"]})],
-        "runs baseline-5 and baseline-0 have different metrics .X",
+        "runs baseline-5 and baseline-0 have different metrics .in only one of the two: X",
     ),
     "another source": (
         lambda runs: [*runs[:5], changed(runs[5], metrics={"H0": Metric("H0", "simulated", source="callgrind")})],
-        "'H0' differs from the baseline's in kind, .*run: simulated, callgrind; baseline: hardware",
+        "'H0' has the kind simulated, but in the baseline it has the kind hardware: measure",
     ),
     "not finite": (
         lambda runs: [*runs[:5], changed(runs[5], columns={"H2": np.where(np.arange(len(runs[5])) == 9, np.nan, 1.5)})],
@@ -198,7 +198,7 @@ REFUSED = {
         lambda runs: [
             changed(run, metrics={name: None for name in run.metrics if name != "MILESTONE"}) for run in runs
         ],
-        "no metric to compare .candidates: MILESTONE",
+        "none of the metrics can be compared .MILESTONE",
     ),
 }
 

@@ -59,10 +59,10 @@ def test_words_of_text_fit_lists_of_characters():
 @pytest.mark.parametrize(
     ("sequence", "words", "message"),
     [
-        ("ab", "ab", "`words` is the single text 'ab': give a list"),
+        ("ab", "ab", "`words` is the single string 'ab': give a list"),
         ("ab", ["a", ""], "word 1 is empty"),
         ([1], [()], "word 0 is empty"),
-        (["page 7"], ["page 7"], "word 0 is the text 'page 7', but the sequence's symbols are not single characters"),
+        (["page 7"], ["page 7"], "word 0 is the string 'page 7', but the sequence's symbols are not single characters"),
         ([1, 2], ["12"], "give a tuple of symbols"),
         ([1, [2]], [], r"symbol 1 of the sequence is \[2\]: give a hashable symbol"),
         ([1.0, float("nan")], [], "symbol 1 of the sequence is NaN"),
@@ -80,5 +80,5 @@ def test_what_cannot_be_numbered_is_refused_by_name(sequence, words, message):
     ("segments", "others", "message"), [("ab", ["a"], "`segments` is"), (["a"], "ab", "`others` is")]
 )
 def test_a_single_text_instead_of_segments_is_refused(segments, others, message):
-    with pytest.raises(DataError, match=f"^{message} a single text: give a list of segments"):
+    with pytest.raises(DataError, match=f"^{message} a single string: give a list of segments"):
         indel_distances(segments, others)

@@ -202,7 +202,7 @@ NAN = float("nan")
         ),
         ([[1, 2], [3, float("inf")]], {"metrics": ["a", "b"]}, "b of element 1 is inf: use finite values"),
         (np.zeros((2, 2, 2)), {}, r"shape \(2, 2, 2\): give values of the shape \(n,\) or \(n, metrics\)"),
-        (np.array([1j, 2]), {}, "an array of complex128"),
+        (np.array([1j, 2]), {}, "an array of dtype complex128"),
         (np.float64(3), {}, "the elements are"),
         (
             [1e200, 0.5],

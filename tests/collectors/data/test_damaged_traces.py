@@ -77,7 +77,7 @@ def _with_metric(described: Any, **changes: Any) -> Any:
         (_same, lambda described: {**described, "format": 99}, "written by a newer version of unperturbed"),
         (_same, lambda described: _with_metric(described, kind="magic"), "`kind` is 'magic', which is not one of"),
         (_same, lambda described: _with_metric(described, semantics="x"), "`semantics` is 'x', which is not one of"),
-        (_same, lambda described: _with_metric(described, unit=3), "must be text, and"),
+        (_same, lambda described: _with_metric(described, unit=3), "must be strings, and"),
         (_same, lambda described: _with_metric(described, more=3), "cannot read the description of the metrics"),
     ],
 )

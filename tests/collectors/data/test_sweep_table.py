@@ -86,7 +86,7 @@ def test_a_table_that_cannot_be_written_leaves_the_one_before(tmp_path: Path) ->
     ):
         write_sweep(tmp_path, _frame([]), COLUMNS[:2], FACTS)
     with pytest.raises(
-        DataError, match=r"columns must contain 64-bit integers, 64-bit floats or text, not n \(Int32\)"
+        DataError, match=r"columns must contain 64-bit integers, 64-bit floats or strings, not n \(Int32\)"
     ):
         write_sweep(tmp_path, _frame([]).with_columns(pl.col("n").cast(pl.Int32)), COLUMNS, FACTS)
     assert (tmp_path / "table.parquet").read_bytes() == before
@@ -112,14 +112,14 @@ def test_what_is_no_table_is_said(tmp_path: Path) -> None:
 def test_a_csv_and_a_description_of_two_moments_are_not_read_together(tmp_path: Path) -> None:
     write_sweep(tmp_path, _frame([(5, "int", 0.25, 7)]), COLUMNS, FACTS)
     _frame([]).write_csv(tmp_path / "table.csv")
-    with pytest.raises(DataError, match=r"the table has 0 rows .* its description has 1 rows"):
+    with pytest.raises(DataError, match=r"the table has 0 rows .* its description states 1 row "):
         read_sweep(tmp_path / "table.csv")
     (tmp_path / "table.json").write_text('{"format": 99}')
     with pytest.raises(DataError, match="written by a newer version of unperturbed"):
         read_sweep(tmp_path / "table.csv")
     for text in ("[]", "{}", "x"):
         (tmp_path / "table.json").write_text(text)
-        with pytest.raises(DataError, match="not the description of a sweep's table"):
+        with pytest.raises(DataError, match="contains no readable description of a sweep's table"):
             read_sweep(tmp_path / "table.csv")
 
 

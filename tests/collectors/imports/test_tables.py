@@ -84,7 +84,7 @@ def test_parquet_of_this_tool_keeps_what_it_knows(tmp_path: Path) -> None:
 
 
 BAD = {
-    "empty": ("\n", "runs.csv: the file is empty"),
+    "empty": ("\n", "runs.csv: the file contains only white space"),
     "no heading": ("1,2\n3,4\n", "runs.csv:1: the header consists of numbers"),
     "a heading alone": ("time,x\n", "runs.csv: the table has no rows below the header"),
     "no time": ("a,b\n1,2\n", "runs.csv:1: cannot find the time column"),

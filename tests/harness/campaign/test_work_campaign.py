@@ -97,5 +97,6 @@ def test_what_would_be_simulated_is_refused_at_its_place(folder: Path) -> None:
     (folder / "spec.yaml").write_text(text)
     done = unperturbed(folder, "run", folder / "spec.yaml")
     assert done.returncode == 2, done.stderr
-    assert f"spec.yaml:8:13: {simulated} would be simulated here, but simulated counters do not overflow" in done.stderr
+    said = f"spec.yaml:8:13: `interval` is a number of {simulated}, but {simulated} would be simulated here, and"
+    assert f"{said} the simulator cannot end intervals by counts of a metric" in done.stderr
     assert not (folder / "campaigns" / "faults" / "runs").exists()

@@ -61,7 +61,7 @@ def test_another_program_changes_the_numbers(programs: Path) -> None:
     done = unperturbed(programs, "compare", *FEW, "--", "./one", "25", "--", "./other", "25")
     assert done.returncode in (0, 4), done.stderr
     assert "spec:   campaigns/one-and-other.yaml (edit it to continue)" in done.stdout
-    assert "B is another set-up of the program" in done.stdout
+    assert "B is a different set-up of the program" in done.stdout
     assert "verdicts per set-up" in done.stdout
     found = verdicts(programs / "campaigns" / "one-and-other")
     (verdict,) = found["verdicts"]
@@ -209,7 +209,7 @@ def test_programs_of_a_spec_are_built_each_by_its_own_command(tmp_path: Path) ->
     ("programs", "said"),
     [
         ("{a: {}}", "`a` does not differ from `program`"),
-        ("{baseline: {run: sh -c x}}", "another configuration is already named `baseline`"),
+        ("{baseline: {run: sh -c x}}", "`baseline` is a reserved name: choose another name"),
         ("{sham-a: {run: sh -c x}}", "are reserved for shams"),
         ("{a: {run: 'sh -c x | cat'}}", "needs a shell, but `run` runs without one"),
         ("{a: {run: '{biuld}/x'}}", "unknown placeholder `{biuld}`; did you mean `{build}`?"),

@@ -86,7 +86,7 @@ def test_of_several_libraries_the_newest_is_named_and_how_to_take_another(tmp_pa
     finding = papi(plant(tmp_path, {**SERVER, **files}), PapiVerdict(presets=31, counters=6, version=(7, 2, 0)))
     assert finding.what == "libpapi 7.2.0: 31 presets, 6 counters"
     assert finding.why == (
-        "PAPI 6.0 and 7.0 are also installed: UNPERTURBED_PAPI=libpapi.so.7.0 selects that version instead of the "
+        "PAPI 6.0 and 7.0 are also installed: UNPERTURBED_PAPI=libpapi.so.7.0 selects version 7.0 instead of the "
         "newest."
     )
 

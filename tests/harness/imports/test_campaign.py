@@ -151,7 +151,12 @@ def test_what_is_refused(recorded: Path, tmp_path: Path) -> None:
     out = ("-o", str(tmp_path / "c"))
     assert "is not empty: choose a new folder" in refusal(*imported, "base", "--as", "x", "-o", "campaign")
     assert "put --as NAME after each configuration's files" in refusal(*imported, "base", *out)
-    assert "are identical, byte for byte" in refusal(*imported, "base", "--as", "a", "base/run0.csv", "--as", "b", *out)
+    twice = refusal(*imported, "base", "--as", "a", "base/run0.csv", "--as", "b", *out)
+    assert "base/run0.csv is given more than once: give each file once" in twice
+    copied = tmp_path / "copied.csv"
+    copied.write_bytes((recorded / "base/run0.csv").read_bytes())
+    identical = refusal(*imported, "base", "--as", "a", str(copied), "--as", "b", *out)
+    assert f"{copied} and base/run0.csv are identical, byte for byte: import each run only once" in identical
     assert "--as anchor: this name is reserved" in refusal(*imported, "base", "--as", "anchor", *out)
     assert "--as '_a': this name is not valid" in refusal(*imported, "base", "--as", "_a", *out)
     table = tmp_path / "runs.csv"

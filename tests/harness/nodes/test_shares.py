@@ -77,7 +77,7 @@ def _part(folder: Path, number: int) -> NodePart:
 def test_a_part_has_one_owner_and_a_node_one_part(tmp_path: Path) -> None:
     parts = tuple(_part(tmp_path, number) for number in (1, 2))
     assert claim(parts[0], parts, "alpha") == "" and claim(parts[0], parts, "alpha") == ""
-    assert claim(parts[0], parts, "beta") == "part 01 belongs to node alpha"
+    assert claim(parts[0], parts, "beta") == "the part belongs to node alpha"
     assert claim(parts[1], parts, "alpha") == "node alpha already owns part 01"
     assert parts[1].owner is None and claim(parts[1], parts, "beta") == ""
 

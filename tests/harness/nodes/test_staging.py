@@ -248,7 +248,7 @@ def test_a_full_disk_of_the_node_is_told(tmp_path: Path) -> None:
         text=True,
         check=True,
     )
-    assert shown.stdout.strip() == f"cannot copy the builds to {place}: no space left on this node's disk []"
+    assert shown.stdout.strip() == f"cannot copy the builds and inputs to {place}: no space left on this node's disk []"
 
 
 @pytest.mark.skipif(bool(lacking()), reason=f"not installed: {', '.join(lacking())}")

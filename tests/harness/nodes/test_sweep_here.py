@@ -177,8 +177,8 @@ def test_nodes_that_count_otherwise_do_not_fill_one_column(tmp_path: Path) -> No
     shown = unperturbed(tmp_path, "run", spec)
     assert shown.returncode == 1
     assert (
-        "counts differently from the first node, alpha (steps: main), but one column cannot come from two sources"
-        in " ".join(shown.stderr.split())
+        "counts differently from the first node, alpha (passes: main), but all values of a column must have the same "
+        "source" in " ".join(shown.stderr.split())
     )
 
 

@@ -203,10 +203,14 @@ def test_a_program_that_is_moved_and_copied_after_its_link_is_linked_again(tmp_p
     ("command", "reason"),
     [
         ("make CC={cc} && strip prog", "prog was changed after it was linked"),
-        ("make CC={cc} && rm a.o", "repeating a link failed (exit code 1): gcc -o prog main.o a.o b.o c.o"),
+        (
+            "make CC={cc} && rm a.o",
+            "repeating this link to vary the layout failed (exit code 1): gcc -o prog main.o a.o b.o c.o",
+        ),
         (
             "cat main.c a.c b.c c.c | {cc} -O2 -x c - -o prog",
-            "cannot repeat a link that read its source from standard input: gcc -O2 -x c - -o prog",
+            "cannot repeat this link to vary the layout, because it read its source from standard input: "
+            "gcc -O2 -x c - -o prog",
         ),
     ],
 )
@@ -241,7 +245,7 @@ def test_a_link_that_fails_later_is_an_error_and_no_other_kind_of_layout(tmp_pat
     tree = project.build().folder
     project.make(tree, 1)
     (tree / "a.o").unlink()
-    with pytest.raises(RunError, match="repeating a link failed"):
+    with pytest.raises(RunError, match="repeating this link to vary the layout failed"):
         project.make(tree, 2)
     put_in_place(tree, 1)
     assert output(tree) == OUTPUT
@@ -260,7 +264,7 @@ def test_a_linker_that_was_killed_changes_no_way_of_making_layouts(
         calls.append(arguments)
         if len(calls) == 1:
             (tree / "prog").write_bytes(b"half a program")
-            raise RunError("repeating a link failed: collect2: fatal error: ld terminated with signal 9 [Killed]")
+            raise RunError("repeating this link failed: collect2: fatal error: ld terminated with signal 9 [Killed]")
         original(*arguments)
 
     monkeypatch.setattr(layouts_module, "relink", killed_at_first)

@@ -169,7 +169,7 @@ def test_a_key_whose_model_is_lax_or_whose_name_is_taken_is_refused(distribution
         load_spec(spec)
     (distribution / "power_key.py").write_text(TOY.replace('"power", Power', '"measure", Power'))
     sys.modules.pop("power_key", None)
-    with pytest.raises(HostError, match=r"two distributions define the spec key `measure`"):
+    with pytest.raises(HostError, match=r"two installed Python packages define the spec key `measure`"):
         load_spec(spec)
 
 

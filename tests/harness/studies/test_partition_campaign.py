@@ -199,14 +199,14 @@ def test_what_cannot_be_partitioned_is_said(found: Found, tmp_path: Path) -> Non
         assert "Traceback" not in done.stderr
         return done.stderr
 
-    assert "the spec has no software metric to partition" in refused(measure__software={})
+    assert "nothing to partition, because the spec has no software metric: add" in refused(measure__software={})
     assert "use at least 3" in refused("--repetitions", "2")
     soft = {"measure__source": "perf_event", "measure__hardware": ["perf::task-clock"], "measure__derived": None}
     soft["measure__interval"] = "8 ms"
     align = {"analysis": {**ANALYSIS, "align_on": ["perf::task-clock"]}}
     said = refused("--campaign", "soft", **soft, **align)
     assert (
-        "none of the metrics is a hardware event, so perturbation cannot be detected. Events such as PAPI_TOT_INS"
+        "none of the metrics is a hardware event, so perturbation cannot be detected. Add an event such as PAPI_TOT_INS"
         in said
     )
     assert "building" not in said

@@ -425,7 +425,7 @@ def test_limits_and_other_hosts_are_refused_before_anything_runs(tmp_path: Path)
     changes = {**NATIVE_ONLY, "parameters": {"n": [1, 2]}, "program__run": "/bin/echo {parameters.n}"}
     done = unperturbed(tmp_path, "run", write_sweep_spec(tmp_path, **changes, campaign__max_runs=1))
     assert done.returncode == 2
-    assert "the plan has 2 runs (points × repetitions × steps: 2 × 1 × 1), but `max_runs` is 1" in done.stderr
+    assert "the plan has 2 runs (points × repetitions × passes: 2 × 1 × 1), but `max_runs` is 1" in done.stderr
     spec = write_sweep_spec(tmp_path, **changes)
     assert unperturbed(tmp_path, "run", spec).returncode == 0
     with sqlite3.connect(tmp_path / "campaigns" / "points" / "campaign.sqlite") as database:
@@ -436,7 +436,7 @@ def test_limits_and_other_hosts_are_refused_before_anything_runs(tmp_path: Path)
     database.close()
     done = unperturbed(tmp_path, "run", spec)
     assert done.returncode == 3
-    assert "this host no longer counts as it did at the start of the sweep (steps: main)" in done.stderr
+    assert "this host no longer counts as it did at the start of the sweep (passes: main)" in done.stderr
 
 
 def test_a_metric_that_matches_nothing_is_said_before_the_first_run(tmp_path: Path) -> None:

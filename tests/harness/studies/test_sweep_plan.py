@@ -206,7 +206,7 @@ def test_a_plan_that_is_too_large_is_refused_with_its_size() -> None:
     design = {"points": 100, "repetitions": 2}
     assert check_sweep_budget(_campaign({"n": {"uniform": [1, 9]}}, **design), passes) == 400
     with pytest.raises(
-        SpecError, match=r"the plan has 400 runs \(points × repetitions × steps: 100 × 2 × 2\), but `max_runs` is 399"
+        SpecError, match=r"the plan has 400 runs \(points × repetitions × passes: 100 × 2 × 2\), but `max_runs` is 399"
     ):
         check_sweep_budget(_campaign({"n": {"uniform": [1, 9]}}, **design, max_runs=399), passes)
     with pytest.raises(SpecError, match="the limit is 999,999"):

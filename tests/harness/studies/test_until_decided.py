@@ -154,7 +154,7 @@ def test_runs_go_to_configurations_that_are_open(grown: Path) -> None:
     assert by_name["steps"]["alpha"] == 0.05
     if counts["baseline"] == 15:
         said = " ".join((grown / "said").read_text().split())
-        assert "making up to 15 runs of each configuration that is not decided yet: anchor" in said
+        assert "continuing to 15 runs of each configuration that is not decided yet: anchor" in said
 
 
 def test_a_decided_campaign_makes_no_further_runs(grown: Path) -> None:

@@ -228,7 +228,7 @@ def test_an_old_version_of_a_function_is_refused(tmp_path: Path) -> None:
     new = compiled(tmp_path, program, *link, name="new")
     with pytest.raises(
         SpecError,
-        match=r"old uses the old version V1 of `f`, but a preloaded function can call only the newer version .* of libv\.so",
+        match=r"old uses the old version V1 of `f`, but `preload` can forward the calls only to the newer version .* in libv\.so",
     ):
         metric("f", old)
     assert metric("g", old).library == tmp_path / "libv.so"

@@ -144,6 +144,7 @@ def test_a_static_function_an_alias_and_the_code_behind_them(build: Compile) -> 
 
 def test_what_is_chosen_at_load_time_has_no_code_of_its_own(build: Compile) -> None:
     assert "`chosen` is an IFUNC without code of its own" in refused(build(C), "chosen")
+    assert "`chose?` matches only IFUNCs" in refused(build(C), "chose?")
     # The old version of this symbol is a plain function, which nothing calls any more.
     assert "{preload: memcpy}" in refused(system_library("libc.so.6"), "memcpy")
 

@@ -45,11 +45,11 @@ def test_a_site_log_lasts_as_long_as_its_settings(tmp_path):
 
 
 def test_wrong_compilers_and_runtimes(tmp_path):
-    with pytest.raises(SpecError, match="unknown name 'fc'; use cc or cxx"):
+    with pytest.raises(SpecError, match="unknown name 'fc'; use `cc` or `cxx`"):
         write_toolchain(tmp_path, {}, compilers={"fc": "gfortran"})
-    with pytest.raises(SpecError, match="cc is empty; name a compiler such as gcc"):
+    with pytest.raises(SpecError, match="`cc` is empty; name a compiler such as gcc"):
         write_toolchain(tmp_path, {}, compilers={"cc": " "})
-    with pytest.raises(SpecError, match=r"gone\.c: this source of the runtime is missing"):
+    with pytest.raises(SpecError, match=r"gone\.c: this source of Unperturbed's runtime is missing"):
         write_toolchain(tmp_path, {}, compilers={}, runtime=[tmp_path / "gone.c"])
 
 

@@ -548,7 +548,7 @@ def test_own_errors(tmp_path, shop):
     bad = tmp_path / "bad.c"
     bad.write_text("int x = ;\n")
     broken.write_text(json.dumps({**json.loads(settings.read_text()), "runtime": [str(bad)]}))
-    assert "cannot compile the runtime" in call(
+    assert "cannot compile Unperturbed's runtime" in call(
         "--settings", str(broken), "--", "gcc", "main.o", "-o", str(tmp_path / "x")
     )
 

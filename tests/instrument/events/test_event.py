@@ -63,7 +63,7 @@ def test_events_are_read_and_written_back(mapping, event):
         ({}, "expected a mapping such as `{enter: FUNCTION}`"),
         (["enter"], "expected a mapping"),
         ({"enter": 3}, "`enter`: expected text in quotes, not 3"),
-        ({"enter": ""}, "`enter`: expected text in quotes, not ''"),
+        ({"enter": ""}, "`enter` has no value"),
         ({"enter": "f g"}, "`enter`: 'f g' is not a valid target: expected a function's name"),
         ({"enter": "S<int>::push"}, "leave out <…>"),
         ({"line": 120}, "`line`: expected text in quotes, not 120"),

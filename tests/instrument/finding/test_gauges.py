@@ -303,7 +303,7 @@ CXX_REASONS = {
     "r": ("static int x; static int &r = x;", "`r` is a reference"),
     "c": ("constexpr int c = 3;", "`c` is `const`"),
     "d.b": ("struct B { int b; }; struct D : virtual B {} d;", "virtual base class"),
-    "e.b": ("struct A { int b; }; class E : A {} e;", "`e.b` is private and inherited: it cannot be accessed"),
+    "e.b": ("struct A { int b; }; class E : A {} e;", "`e.b` is inherited and not public: it cannot be accessed"),
     "v": ("struct V { int a, b; } v;", "name a field: v.a, v.b"),
     "h::k": ("int h(int n) { if (n) static int k = 3; return 0; }", "where no statement can follow"),
     "t": ("thread_local int t;", "thread-local"),

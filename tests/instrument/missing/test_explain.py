@@ -94,7 +94,7 @@ int main() { return geo::run(3) > 5; }
 }
 
 WRONG_IN_C = [
-    ({"enter": "util_*", "file": "main.c"}, "; `util_*` is in util.c, which `main.c` excludes"),
+    ({"enter": "util_*", "file": "main.c"}, "; `util_*` is in util.c, but not in a file that matches `main.c`"),
     ({"call": "util_*", "in": "wrok"}, "; `util_*` is called in work, main, util_add, which `in: wrok` excludes"),
     ({"call": "early", "in": "main"}, "; `early` is called in work, which `in: main` excludes"),
     ({"loop": "early"}, "; `early` is in main.c, but contains no loop"),
@@ -160,11 +160,11 @@ SAID_OF_C = [
         {"call": "cmp", "in": "main", "file": "a.c"},
         "; `cmp` is called in sort_simple, sort_quick, which `in: main` excludes",
     ),
-    ({"enter": "cmp", "file": "b.c"}, "; `cmp` is in a.c, which `b.c` excludes"),
-    ({"loop": "sort_quick#1", "file": "b.c"}, "; `sort_quick` is in a.c, which `b.c` excludes"),
-    ({"label": "sort_quick::done", "file": "b.c"}, "; `sort_quick` is in a.c, which `b.c` excludes"),
+    ({"enter": "cmp", "file": "b.c"}, "; `cmp` is in a.c, but not in a file that matches `b.c`"),
+    ({"loop": "sort_quick#1", "file": "b.c"}, "; `sort_quick` is in a.c, but not in a file that matches `b.c`"),
+    ({"label": "sort_quick::done", "file": "b.c"}, "; `sort_quick` is in a.c, but not in a file that matches `b.c`"),
     ({"write": "counter", "in": "sort_quick"}, "; `counter` is in sort_simple, which `in: sort_quick` excludes"),
-    ({"gauge": "b.c::queue.length"}, "; `queue` is in a.c, which `b.c` excludes"),
+    ({"gauge": "b.c::queue.length"}, "; `queue` is in a.c, but not in a file that matches `b.c`"),
     ({"label": "sort_quick::zzzz"}, "; the labels in `sort_quick` are sort_quick::again, sort_quick::done;"),
     (
         {"gauge": "a.c::queue"},

@@ -250,9 +250,9 @@ def choose_format(formats: Mapping[str, LogFormat], sample: LogSample, options: 
     best = max(fits, key=fits.__getitem__)
     if fits[best] < 0.5:
         raise DataError(
-            f"{sample.source}:1: no format matches the first lines ({sample.lines[0][:60]!r}): give the format"
-            f" ({listing((name for name in formats if name != 'pattern'), 'or')}), or a `pattern`, a regular expression"
-            " with the groups `time` and `name`"
+            f"{sample.source}:1: no format matches the first lines, which begin with {sample.lines[0][:60]!r}: give "
+            f"the format ({listing((name for name in formats if name != 'pattern'), 'or')}) or, as `pattern`, a "
+            "regular expression with the groups `time` and `name`"
         )
     return formats[best]
 

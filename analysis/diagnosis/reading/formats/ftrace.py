@@ -159,7 +159,7 @@ class _FtraceFormat(CompiledFormat):
         if any(line.startswith("# tracer: function_graph") for line in sample.lines):
             raise DataError(
                 f"{sample.source}:1: this output of ftrace's tracer `function_graph` has durations but no timestamps: "
-                "record with the tracer `function`, or only events with the tracer `nop`"
+                "record with the tracer `function`, or with the tracer `nop` and events switched on"
             )
         if sample.lines[0].startswith("# tracer:") and all(line.startswith(self.remarks) for line in sample.lines):
             return 1.0

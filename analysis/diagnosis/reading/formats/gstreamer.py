@@ -236,7 +236,7 @@ class _GStreamerFormat(CompiledFormat):
         wrong = ", ".join(part for part in options.identity if part not in _FIELDS)
         if wrong or not options.identity:
             raise DataError(
-                f"`identity` {f'has unknown fields {wrong}' if wrong else 'is empty'}: use {', '.join(_FIELDS)}"
+                f"`identity` {f'has unknown fields {wrong}' if wrong else 'is empty'}: choose from {', '.join(_FIELDS)}"
             )
 
     def layout(self, sample: LogSample, options: ReadOptions) -> LogLayout:
@@ -250,8 +250,8 @@ class _GStreamerFormat(CompiledFormat):
         match = _HEAD.fullmatch(start)
         if match is None:
             raise AssertionError(
-                f"{start!r} was parsed as the head of an event but does not match the pattern of heads: this is a bug "
-                "in unperturbed; please report it"
+                f"{start!r} was read as the start of an event, but its level, category, file, line and function could "
+                "not be told apart: this is a bug in unperturbed; please report it"
             )
         identity = options.identity
         parts = match.groupdict()

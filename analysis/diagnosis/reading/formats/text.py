@@ -55,7 +55,7 @@ class _PatternParser:
         parts = match.groupdict()
         name = parts["name"]
         if not name:
-            raise ValueError("the name is empty")
+            raise ValueError("the pattern's group `name` is empty")
         plugin = parts.get("plugin") or EventType.from_name(name).plugin
         return self._time(parts["time"] or ""), EventType(name, plugin, parts.get("level") or "")
 
@@ -78,11 +78,12 @@ class _PatternParser:
                 time, unit = time * 10 ** DECIMALS[unit], "ns"
         if time >= 0:
             self._result_unit = self._result_unit or unit
-        if not 0 <= time <= _LARGEST or unit != self._result_unit:
+        if time < 0 or unit != self._result_unit:
             raise ValueError(
-                f"time {text!r} must be a number or hours:minutes:seconds, in the format of the first event's time, "
-                "and below 2^63 ticks"
+                f"time {text!r} must be a number or hours:minutes:seconds, in the format of the first event's time"
             )
+        if time > _LARGEST:
+            raise ValueError(f"time {text!r} is too large: it must be below 2^63 {unit}")
         return time
 
 
@@ -94,9 +95,10 @@ def _compile(pattern: str) -> re.Pattern[str]:
         raise DataError(f"the pattern {pattern!r} is not a valid regular expression: {error}") from error
     groups = set(expression.groupindex)
     if not {"time", "name"} <= groups <= _GROUPS:
+        found = f"has the groups {', '.join(sorted(groups))}" if groups else "has no named groups"
         raise DataError(
-            f"the pattern {pattern!r} has the groups {sorted(groups)}: use (?P<time>…) and (?P<name>…), and optionally "
-            "(?P<plugin>…) and (?P<level>…)"
+            f"the pattern {pattern!r} {found}: use (?P<time>…) and (?P<name>…), and optionally (?P<plugin>…) and "
+            "(?P<level>…)"
         )
     return expression
 

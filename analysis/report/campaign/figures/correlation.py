@@ -29,6 +29,7 @@ _SCALE_LAYOUT: dict[str, dict[str, Any]] = {
     "paper": {"yaxis.range": [0.3, 1.02], "yaxis.title.text": "|Spearman's ρ|"},
 }
 _COLOURED = len(SERIES)
+_CLOSEST = 3
 _DRAWN = 60
 """Maximum number of lines in a figure, so that they do not hide each other; the least serious are left out."""
 
@@ -39,7 +40,7 @@ def _coloured(found: Sequence[ConfigurationResult], check: CheckName) -> list[tu
     """Return the pairs to colour: those that are perturbed in any configuration, else the three most serious."""
     perturbed = _perturbed(found, check)
     ranked = changed_pairs(found, check)
-    return [pair for pair in ranked if pair in perturbed][:_COLOURED] if perturbed else ranked[:3]
+    return [pair for pair in ranked if pair in perturbed][:_COLOURED] if perturbed else ranked[:_CLOSEST]
 
 
 def _perturbed(found: Sequence[ConfigurationResult], check: CheckName) -> set[tuple[str, str]]:
@@ -56,7 +57,10 @@ def colour_key(found: Sequence[ConfigurationResult], check: CheckName) -> str:
     noun = "pair" if check == "inner" else "metric"
     whole = len(changed_pairs(found, check))
     others = f"other {noun}s" + (f" among the {_DRAWN} (of {whole}) that changed most" if whole > _DRAWN else "")
-    count, grey = len(_perturbed(found, check)), f"Grey: the {others}; point at a line for its name."
+    count = len(_perturbed(found, check))
+    if not count and whole <= _CLOSEST:
+        return f"No {noun} was perturbed."
+    grey = f"Grey: the {others}; point at a line for its name."
     if not count:
         return f"No {noun} was perturbed; the three {noun}s closest to perturbation are coloured. {grey}"
     if count > _COLOURED:

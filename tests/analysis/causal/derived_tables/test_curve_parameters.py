@@ -129,7 +129,7 @@ def test_what_has_no_curves_is_refused() -> None:
     with pytest.raises(DataError, match=r"no column 'dataype'; did you mean 'datatype'\?"):
         curve_parameters(data, "L2M_op", "n", cells=["dataype"])
     with pytest.raises(
-        DataError, match="need numeric and discrete variables: name at least one of each, in `over` and in"
+        DataError, match="need at least one numeric variable, in `over`, and at least one discrete variable, in `cells`"
     ):
         curve_parameters(data, "L2M_op", "n", cells=[])
     with pytest.raises(DataError, match="L2M_op, n, n: name each variable once"):

@@ -53,7 +53,8 @@ def test_of_more_words_two_are_chosen() -> None:
     frame = FRAME.with_columns(kernel=pl.Series(["a", "b", "a", "c", "b", "c", "c"]))
     with pytest.raises(
         DataError,
-        match=r"kernel is text with 3 values \('a', 'b', 'c'\), which have no distances: choose two values, as",
+        match=r"kernel is text with 3 values \('a', 'b', 'c'\), and the distances between these are unknown: "
+        "choose two values, as",
     ):
         partial_derivative(frame, "T", "kernel", parameters=["n"])
     found = partial_derivative(frame, "T", "kernel", parameters=["n"], between=("a", "c"))
@@ -156,7 +157,7 @@ def test_what_cannot_be_derived_is_refused() -> None:
     ):
         partial_derivative(FRAME[[0, 3]], "T", "kernel", parameters=["n"])
     with pytest.raises(
-        DataError, match="a derivative needs at least two values of kernel, but the table has 1: measure more"
+        DataError, match="a derivative needs at least two values of kernel, but the table has 1: measure runs"
     ):
         partial_derivative(FRAME[[1, 3]], "T", "kernel", parameters=["n"])
     with pytest.raises(DataError, match=r"steps of n cannot be from 1 to 7: choose two different values from 1, 2, 3"):

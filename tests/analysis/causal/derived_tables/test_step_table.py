@@ -93,7 +93,7 @@ def test_what_has_no_steps_is_refused() -> None:
         step_table(FRAME, {"dT": "T"}, "kernl", parameters=["n"])
     with pytest.raises(DataError, match="the table already has a column log"):
         step_table(FRAME, {"log": "T"}, "kernel", parameters=["n"])
-    with pytest.raises(DataError, match="at least two values of kernel, but the table has 1: measure more"):
+    with pytest.raises(DataError, match="at least two values of kernel, but the table has 1: measure runs"):
         step_table(FRAME[[1, 3]], {"dT": "T"}, "kernel", parameters=["n"])
     with pytest.raises(DataError, match="no two complete rows differ in kernel and agree in n"):
         step_table(FRAME[[0, 3]], {"dT": "T"}, "kernel", parameters=["n"])

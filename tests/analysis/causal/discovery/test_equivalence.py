@@ -62,7 +62,7 @@ def test_a_tie_goes_to_fewer_variables_and_then_to_the_input():
         choice = choose("C", ["a", "b"], found, relations, known)
         assert choice.kept == {first}
         assert choice.equivalences[0].reason == (
-            "the descriptions are equally long, and it comes first in the causal order or in the table"
+            "the descriptions are equally long, and it comes first in the causal order or else in the table"
         )
 
 
@@ -124,7 +124,11 @@ def test_many_rivals_are_left_out_one_after_the_other():
 @pytest.mark.parametrize(
     ("kept", "reason"),
     [
-        (math.nan, "all are effects of Z, and the smaller set is preferred or, if sizes are equal, the first"),
+        (
+            math.nan,
+            "all are effects of Z: the smaller set is preferred and, of equally large sets, the one that is first in "
+            "the causal order or else in the table",
+        ),
         (10.0, "Z takes 40 fewer bits to describe with a and b"),
     ],
 )
@@ -193,7 +197,8 @@ def test_effects_that_say_the_same_do_not_both_go():
     assert found.adjacent["e"] == {"l"}
     assert (
         found.equivalences[0].reason
-        == "all are effects of e, and the smaller set is preferred or, if sizes are equal, the first"
+        == "all are effects of e: the smaller set is preferred and, of equally large sets, the one that is first in "
+        "the causal order or else in the table"
     )
     assert not asked
 

@@ -134,8 +134,8 @@ def test_words(model: CausalModel, open_model: CausalModel) -> None:
     assert separation_sentence(apart, 0.01).startswith("n and kind are independent (p = ")
     by_length = replace(apart, p_value=0.004, given=("time",))
     told = (
-        "an edge between n and kind would not shorten the description of the data given time, although the test finds "
-        "a dependence (p = 0.004)"
+        "an edge between n and kind would not shorten the description of the data, although the test finds a "
+        "dependence given time (p = 0.004)"
     )
     assert separation_sentence(by_length, 0.01) == told
     assert undecided(replace(model, separations=(by_length,))) == (
@@ -144,7 +144,7 @@ def test_words(model: CausalModel, open_model: CausalModel) -> None:
     )
     assert (
         separation_sentence(replace(apart, given=("a", "b"), determined="kind"), 0.01)
-        == "a and b determine kind, so n adds no information"
+        == "a and b determine kind, so n adds no information about it"
     )
     required = model.edge("n", "time")
     assert required is not None

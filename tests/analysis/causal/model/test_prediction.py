@@ -145,7 +145,7 @@ def test_wrong_questions_are_answered_so(confounded, discrete):
         intervene(discrete[1], {"kernel": "7/5"})
     with pytest.raises(DataError, match="no column 'memory'"):
         _ = intervene(mechanisms, {})["memory"]
-    with pytest.raises(DataError, match="load, a cause of speed, has no mechanism: direct the edges of load"):
+    with pytest.raises(DataError, match="load, a cause of speed, has no mechanism: state the directions of its edges"):
         intervene({"speed": mechanisms["speed"]}, {})
     with pytest.raises(DataError, match="at least one variable"):
         intervene({}, {})

@@ -55,5 +55,5 @@ def test_a_model_is_asked_what_it_implies():
     assert model.separated("n", "T", "ops") == model.separated("n", "T", ["ops"])
     with pytest.raises(DataError, match="must be different variables"):
         model.separated("n", "T", "n")
-    with pytest.raises(DataError, match=r"\['n'\] has type list: give the name of one column, as text"):
+    with pytest.raises(DataError, match=r"\['n'\] has type list: give the name of one column, as a string"):
         model.separated(["n"], "T")

@@ -153,9 +153,9 @@ def test_empty_traces_and_dictionaries_are_defined():
 
 
 def test_what_is_refused_says_why():
-    with pytest.raises(DataError, match=r"block 1 of the dictionary is \(\)"):
+    with pytest.raises(DataError, match=r"block 1 \(counted from 0\) of the dictionary is \(\)"):
         abstract(trace_of("ab"), [("a", "b"), ()])
-    with pytest.raises(DataError, match="block 0 of the dictionary is 'ab'"):
+    with pytest.raises(DataError, match=r"block 0 \(counted from 0\) of the dictionary is 'ab'"):
         abstract(trace_of("ab"), ["ab"])
     twins = EventTrace(np.array([0, 1]), np.array([0, 1], np.int32), (EventType("a", "v"), EventType("a", "w")))
     with pytest.raises(DataError, match="the name of several event types"):

@@ -99,7 +99,7 @@ def test_own_classes_are_in_order_of_numbers_or_of_appearance():
         ({"a": 0}, [[]], r"element 0, \[\], is not hashable"),
         ({"a": 0, "b": -1}, [], r"class -1 is not between 0 and 255"),
         ({"a": 256}, [], r"class 256 is not between 0 and 255"),
-        ({"a": []}, [], r"element 0 has the class \[\], which is not hashable: give a number, a text or a tuple"),
+        ({"a": []}, [], r"element 0 has the class \[\], which is not hashable: give a number, a string or a tuple"),
         (lambda element: [], ["a"], r"element 0 has the class \[\], which is not hashable"),
     ],
 )

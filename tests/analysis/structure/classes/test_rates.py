@@ -52,7 +52,10 @@ def test_phases_are_told_by_hardware_metrics_else_the_systems_else_all():
     assert default_metrics(trace(PAPI_TOT_INS=[1], h_a=[1], o_b=[1], w_c=[1], d_e=[1.0]), "PAPI_TOT_INS") == ("h_a",)
     assert default_metrics(trace(PAPI_TOT_INS=[1], o_b=[1], w_c=[1]), "PAPI_TOT_INS") == ("o_b",)
     assert default_metrics(trace(w_c=[1], d_e=[1.0]), "time") == ("w_c", "d_e")
-    with pytest.raises(DataError, match="intervals, except the divisor PAPI_TOT_INS: record more metrics"):
+    with pytest.raises(
+        DataError,
+        match=r"no metric other than `per` \(PAPI_TOT_INS\) by which to classify intervals: record more metrics",
+    ):
         default_metrics(trace(PAPI_TOT_INS=[1]), "PAPI_TOT_INS")
 
 

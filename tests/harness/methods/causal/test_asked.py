@@ -297,7 +297,7 @@ INPUTS = ("--inputs", "n,datatype")
         ([D, "g = d time / d n", D, "g = d instr / d n", *INPUTS], "g is given twice"),
         (
             [D, "g = d time / d n", D, "h = d time / d datatype", *INPUTS],
-            "the derivatives g and h have different parameters, or different values after `from` and `to`",
+            "the derivatives g and h have different parameters: learn a separate model for each",
         ),
         (
             [D, "g = d time / d datatype from int to short", *INPUTS],
@@ -313,7 +313,7 @@ INPUTS = ("--inputs", "n,datatype")
         ),
         (
             [D, "g = d time / d n", *INPUTS, "--curve", "time over n in datatype"],
-            "a row is a step of a parameter with derivatives, but a combination of discrete values with curves",
+            "a step of a parameter, but with curves, each row is a combination of discrete values",
         ),
         (
             [D, "g = d time / d datatype", *INPUTS, "--variables", "g,datatype"],
@@ -328,7 +328,7 @@ INPUTS = ("--inputs", "n,datatype")
         (["--curve", "time over n in instr"], "instr is continuous and has no codes: pass `--kinds instr=discrete`"),
         (
             ["--curve", "time over n in datatype", "--curve", "time over datatype in n"],
-            "curves in datatype and curves in n have different discrete variables",
+            "the same discrete variables (after `in`), not datatype for one curve and n for another",
         ),
         (
             ["--curve", "time over n in datatype", "--variables", "time"],

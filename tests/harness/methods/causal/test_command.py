@@ -249,7 +249,7 @@ def test_rows_that_a_sweep_lacks_are_told_of(sweep: str, capsys: pytest.CaptureF
     write_sweep(tmp_path, frame, list(columns.values()), {"name": "part", "missing": missing})
     found = told(capsys, str(tmp_path))
     assert found["notes"][0].startswith(
-        "The sweep is not complete: 7 of its rows are missing (points 3, 4, 5, 6, 7, …, counted from 1; first "
+        "The sweep is not complete: 7 rows of its table are missing (points 3, 4, 5, 6, 7, …, counted from 1; first "
         "reason: it hangs)."
     )
     assert not any("not complete" in note for note in told(capsys, sweep)["notes"])
