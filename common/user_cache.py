@@ -79,7 +79,7 @@ def _require_own(path: Path, state: os.stat_result) -> os.stat_result:
 
 
 def _require_safe_way(path: Path) -> None:
-    """Refuse a path if another user could replace one of its folders, as sshd does for a user's keys."""
+    """As sshd does for a user's keys, refuse a path if another user could replace one of its folders."""
     own = os.geteuid()
     try:
         primary = pwd.getpwuid(own).pw_gid

@@ -136,7 +136,7 @@ def execute(
     pad_bytes: int,
     attributes: Mapping[str, Any],
 ) -> Trace:
-    """Run the program once under its sampler, inside or outside, and write its trace.
+    """Run the program once with its sampler, inside or outside of the program, and write the run's trace.
 
     `folder`: The run's empty folder, for trace.parquet, stdout, stderr and meta.json.
     `build`: The configuration's build; None for a program that is not built here and loads the sampler by LD_PRELOAD.

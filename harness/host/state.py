@@ -87,7 +87,7 @@ def describe(compilers: tuple[str, ...]) -> dict[str, dict[str, str]]:
 
 
 def _package(name: str) -> str:
-    """Return a distribution's version, or `not installed`: hosts that only measure lack some distributions."""
+    """Return a Python package's version, or `not installed`: hosts that only measure lack some packages."""
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:

@@ -206,8 +206,8 @@ def parse_interval(value: object) -> Duration | WorkInterval:
         return parse_duration(value)
     if unit in DURATION_UNITS:
         raise ValueError(
-            f"`{shorten(value)}`: the prefix `{parts[2]}` is only for numbers of events, such as `2 M instructions`; "
-            "write a time without a prefix, such as `20 ms`"
+            f"`{shorten(value)}`: `{parts[2]}` is only for numbers of events, such as `2 M instructions`; write a "
+            "time as a number and its unit, such as `20 ms`"
         )
     counts = Decimal(parts[1]) * _SCALES[parts[2] or ""]
     if counts != counts.to_integral_value() or counts > _MOST_COUNTS:

@@ -176,7 +176,7 @@ def _instrument(
 
 
 def _only_errors(command: CompilerCommand) -> bool:
-    """Return whether checking the original source can report only errors, which the rewritten text has too."""
+    """Return whether checking the original source would show nothing new: the rewritten text has the same errors."""
     options = [word for word in command.arguments if word.startswith("-")]
     tells = any(word.startswith(_TELLING) for word in options) or bool(_TELLING_VARIABLES & os.environ.keys())
     return "-w" in options and not tells

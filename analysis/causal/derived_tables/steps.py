@@ -313,7 +313,7 @@ class StepTable(Result):
         }
 
     def __str__(self) -> str:
-        """Describe the steps, and the rows of the table of runs that were left out."""
+        """Describe the steps, and list the rows that were left out of the table of runs."""
         names = first_of([one.name for one in self.derivatives])
         held = f", {first_of(self.held)} held fixed" if self.held else ""
         text = (

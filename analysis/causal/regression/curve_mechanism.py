@@ -144,7 +144,7 @@ class CurveMechanism(Mechanism):
 
     @property
     def errors(self) -> Errors:
-        """Whether errors are even, proportional to the curve, or factors."""
+        """How errors enter: added to the curve (even), added in proportion to it (proportional), or as factors."""
         return self._state.problem.errors
 
     @property

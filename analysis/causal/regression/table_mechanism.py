@@ -191,7 +191,7 @@ class TableMechanism(Mechanism):
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        """Probabilities with Wilson's intervals, and cuts with unknown intervals: both ends are the cut itself."""
+        """Probabilities with Wilson's intervals, and cuts: a cut's interval is unknown, so both ends are set to the cut."""
         reach = float(special.ndtri(0.5 + self.level / 2))
         found = []
         for row, counts in enumerate(self.table.counts.tolist()):

@@ -245,7 +245,10 @@ def sparse(
 
 
 def useful_matches(kinds: Any, values: Any, reach: Any, other_kinds: Any, other_values: Any) -> Any:
-    """Count cells of equal types, and those of them that save cost; columns must be sorted by type, then by value."""
+    """Count cells whose row and column have the same type, and of these the cells that save cost.
+
+    Columns must be sorted by type, then by value.
+    """
     matching, useful = 0, 0
     for row in range(len(kinds)):
         begin, end = _bounds(other_kinds, kinds[row], kinds[row])

@@ -99,7 +99,7 @@ def _row_order(row: MetricRow) -> tuple[bool, bool, list[float]]:
 def trust_sentence(rows: Sequence[MetricRow], configurations: int) -> str:
     """Return one sentence on the metrics that can be trusted in all configurations."""
     checked, trusted, named = _trusted(rows)
-    everywhere = "" if configurations == 1 else f" in all {configurations} configurations"
+    everywhere = {1: "", 2: " in both configurations"}.get(configurations, f" in all {configurations} configurations")
     if not checked:
         return "No metric was checked."
     if len(trusted) == len(checked):

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from unperturbed.harness.spec.campaign_spec import CampaignSpec
 
 MOST_POINTS = 100_000  # Maximum number of points of a sweep
-_RANGE = "write `{from: 5, to: 300, step: 5}`"
+_RANGE = "write a range as in `{from: 5, to: 300, step: 5}`"
 _BOUNDS = "write the lowest and the highest value, as in `[5, 300]`"
 _WIDEST = 2**63
 _WORDS = {int: "numbers", float: "numbers", str: "text"}

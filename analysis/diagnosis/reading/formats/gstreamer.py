@@ -245,7 +245,7 @@ class _GStreamerFormat(CompiledFormat):
         return LogLayout("ns", (flags,), sample.mark_bytes)
 
     def describe(self, head: bytes, tail: bytes, options: ReadOptions) -> EventType:
-        """Return the event type, named by the fields of the identity."""
+        """Return the event type; its name consists of the fields in `options.identity`."""
         start, rest = (part.decode(errors="backslashreplace") for part in (head, tail))
         match = _HEAD.fullmatch(start)
         if match is None:

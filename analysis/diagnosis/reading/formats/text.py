@@ -110,7 +110,7 @@ class _PatternFormat(PlainFormat):
             raise DataError('`pattern` is required with `format="pattern"`, and is not allowed with other formats')
 
     def parser(self, options: ReadOptions) -> tuple[LineParser, Callable[[], Unit]]:
-        """Return a parser for the user's regular expression, and a function that returns its unit."""
+        """Return a parser for the user's regular expression, and a function that returns the unit of the timestamps."""
         parser = _PatternParser(options.pattern or "", options.unit)
         return parser.parse, parser.result_unit
 
