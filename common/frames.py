@@ -60,7 +60,7 @@ def to_polars(table: Any) -> pl.DataFrame:
         return frame.to_polars()
     except (TypeError, pl.exceptions.PolarsError) as error:
         raise DataError(
-            f"cannot use {type(table).__name__} as a table: pass a frame of polars, pandas or pyarrow, or a mapping "
+            f"cannot use {type(table).__name__} as a table: pass a polars, pandas or pyarrow frame, or a mapping "
             f"of names to columns ({error})"
         ) from None
 

@@ -112,7 +112,7 @@ def measure_floor(
     for verdict in verdicts:
         for correlation in verdict.changes:
             if correlation.more_runs_help:
-                made = resolution_of_correlation(correlation, alpha, len(verdict.changes))
+                made = resolution_of_correlation(correlation, alpha, len(verdict.changes), simulated=verdict.simulated)
                 found.setdefault((made.kind, made.metrics), []).append(made)
     return NoiseFloor(tuple(_joined(each) for each in found.values()), alpha, seconds)
 

@@ -106,7 +106,7 @@ def resolution_of_total(change: TotalChange, alpha: float, family: int) -> Resol
     )
 
 
-def resolution_of_correlation(change: Change, alpha: float, family: int) -> Resolution:
+def resolution_of_correlation(change: Change, alpha: float, family: int, *, simulated: bool = False) -> Resolution:
     """Return the smallest changes of a correlation that n runs can show, in a family of `family` changes."""
     sides = [fisher(np.array(side)) for side in (change.reference, change.observed)]
     level = float(sides[0].mean())
@@ -129,6 +129,7 @@ def resolution_of_correlation(change: Change, alpha: float, family: int) -> Reso
         _runs_within(noise, alpha, (below * slope, above * slope)),
         min(noise.k, noise.r),
         change.freedom,
+        simulated,
     )
 
 

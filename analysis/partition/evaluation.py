@@ -268,7 +268,7 @@ class CandidateEvaluator:
         return by_cost({one: self._known[(one,)].cost for one in metrics}, self.placeable(metrics))
 
     def placeable(self, metrics: Sequence[str]) -> Subset:
-        """Return the metrics that are not known to be perturbed alone, in the given order."""
+        """Return the metrics that are not known to be perturbed when measured alone, in the given order."""
         return tuple(one for one in metrics if (found := self.known((one,))) is None or found.verdict != "perturbed")
 
     def cover(self, metrics: Iterable[str]) -> list[Subset]:

@@ -329,7 +329,7 @@ class Spreads:
 
 
 def wider_below_one(reference_mean: FloatArray, observed_mean: FloatArray) -> FloatArray:
-    """Return how many times wider (≥ 1) the checked runs' spread is, as |ρ| is further from 1 than the reference's."""
+    """Return the factor (≥ 1) by which the checked runs' spread is wider because their |ρ| is further from 1."""
     wider = np.maximum(1.0, shown_spread(observed_mean) / shown_spread(reference_mean))
     return np.where(np.abs(reference_mean) > _NEAR_ONE, wider, 1.0)
 

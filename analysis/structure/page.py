@@ -142,7 +142,7 @@ class StripRow:
 
 
 def word_colours(shares: Sequence[float]) -> list[str]:
-    """Return a colour for each word: its own for words with the largest shares of the run, a common one for others."""
+    """Return a colour for each word: one of its own if its share of the run is among the largest, else a common one."""
     return [SERIES[rank - 1] if rank else _FURTHER for rank in describe.word_series(shares)]
 
 

@@ -36,11 +36,11 @@ def total_table(changes: Mapping[str, Sequence[TotalChange]], alpha: float, capt
     two = set(changes) == {"B"}
     columns = [
         *([Column("configuration")] if len(changes) > 1 else []),
-        Column("total of a run"),
+        Column("total of a run", whole=True),
         Column("A" if two else "baseline", "right", whole=True),
         Column("B" if two else "here", "right", whole=True),
         Column("change", "right", whole=True),
-        Column(f"{level} % interval", "right", "confidence interval, from all runs or within rounds", whole=True),
+        Column(f"{level} % interval", "right", "confidence interval, from all runs or within rounds"),
         Column("tolerance", "right", "verdict, and largest relative change that counts as none", whole=True),
     ]
     rows: list[list[Cell | str]] = [

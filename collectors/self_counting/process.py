@@ -180,7 +180,7 @@ class ThreadCounters:
         self.enabled_ns = self.running_ns = self.unread = 0
 
     def runs(self) -> bool:
-        """Return whether a short trial counts the events all the time; clear the totals."""
+        """Return whether the events are counted throughout a short trial; clear the totals."""
         self.begin()
         until = time.perf_counter_ns() + _TRIAL_NS
         while time.perf_counter_ns() < until:

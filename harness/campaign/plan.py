@@ -73,6 +73,8 @@ def configurations(spec: CampaignSpec) -> tuple[Configuration, ...]:
         found.append(Configuration(name, metrics, design.most_runs))
     if design.sham:
         found += [sham for item in found[1:] if (sham := sham_of(spec, item)) is not None]
+    if len(found) == 1:  # nothing to decide
+        found = [replace(found[0], runs=design.baseline_runs)]
     return tuple(found)
 
 

@@ -64,8 +64,8 @@ def check_sampled_program(spec: CampaignSpec) -> None:
     """Reject a program that the sampler cannot be loaded into."""
     if spec.program.build is None and spec.program.shell and spec.measure.sampler == "inside":
         raise SpecError(
-            "with `shell: true` and no `build`, the sampler cannot know which of the shell's child processes to measure: "
-            "write only the program to measure and its arguments in `run`, and remove `shell: true`"
+            "with `shell: true` and no `build`, the sampler cannot know which of the shell's child processes to "
+            "measure: write only the program to measure and its arguments in `run`, and remove `shell: true`"
         )
 
 

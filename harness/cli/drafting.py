@@ -85,19 +85,21 @@ def _faults_of_options(*, comparing: bool) -> Iterator[None]:
         raise SpecError("\n".join(f"in the options before --: {message}" for message in messages)) from None
 
 
+def refuse_program_options(arguments: argparse.Namespace, advice: str = "") -> None:
+    """Refuse options of a program after `--`, where there is none."""
+    given = [f"--{name.replace('_', '-')}" for name, unset in _DEFAULTS.items() if getattr(arguments, name) != unset]
+    if given:
+        raise SpecError(f"{', '.join(given)} can be used only with a program after --{advice}")
+
+
 def spec_of_program(arguments: argparse.Namespace, progress: TerminalProgress) -> Drafted | None:
     """Return the spec of the program after `--`, writing it if it does not exist; None if the user gave a spec."""
-    given = [f"--{name.replace('_', '-')}" for name, unset in _DEFAULTS.items() if getattr(arguments, name) != unset]
     if not arguments.program:
         if arguments.spec is None:
             raise SpecError(
                 "give a spec (unperturbed run SPEC) or a program after -- (unperturbed run -- ./program its arguments)"
             )
-        if given:
-            raise SpecError(
-                f"{', '.join(given)} can be used only with a program after --; with a spec, edit {arguments.spec} "
-                "instead"
-            )
+        refuse_program_options(arguments, f"; with a spec, edit {arguments.spec} instead")
         return None
     if arguments.spec is not None:
         raise SpecError(
@@ -114,6 +116,8 @@ def _choices(arguments: argparse.Namespace) -> Choices:
     from unperturbed.collectors.sources.catalogue import PERF_WORDS
     from unperturbed.harness.drafts.command import Choices
 
+    if arguments.until and (arguments.runs, arguments.baseline_runs) != (None, None):
+        raise SpecError("--until decided chooses the numbers of runs: remove --runs and --baseline-runs")
     if arguments.max_runs is not None and not arguments.until:
         raise SpecError("--max-runs needs --until decided; to set the number of runs, use --runs")
     return Choices(

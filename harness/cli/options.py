@@ -72,7 +72,7 @@ def format_options(texts: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def add_program_options(parser: argparse.ArgumentParser, *, comparing: bool = False) -> None:
+def add_program_options(parser: argparse.ArgumentParser, *, comparing: bool = False, until: bool = True) -> None:
     """Add the options for a program after `--`; `comparing`: only the options that apply to two compared programs."""
     options = parser.add_argument_group(
         "for a program after --", ("settings of its spec, which is written beside the campaign")
@@ -99,18 +99,21 @@ def add_program_options(parser: argparse.ArgumentParser, *, comparing: bool = Fa
         )
         add("--runs", type=int, metavar="N", help="runs with software metrics (default: 10)")
         add("--baseline-runs", type=int, metavar="N", help="runs with hardware metrics only (default: 10)")
-    add(
-        "--until",
-        default="",
-        choices=("decided",),
-        help="decided: make further runs, in up to six steps, until the verdicts are decided",
-    )
-    add(
-        "--max-runs",
-        type=int,
-        metavar="N",
-        help="with --until decided: maximum number of runs of each configuration (default: 60)",
-    )
+    if until:
+        add(
+            "--until",
+            default="",
+            choices=("decided",),
+            help="decided: make further runs, in up to six steps, until the verdicts are decided",
+        )
+        add(
+            "--max-runs",
+            type=int,
+            metavar="N",
+            help="with --until decided: maximum number of runs of each configuration (default: 60)",
+        )
+    else:
+        parser.set_defaults(until="", max_runs=None)
     add("--max-hours", type=float, metavar="H", help="start no further run after this many hours")
     add(
         "--source",

@@ -44,6 +44,8 @@ def run_and_show(
     from unperturbed.harness.campaign.manifest import Manifest
 
     if arguments.no_check:
+        if spec.campaign.until_decided:
+            raise SpecError("`runs: until decided` needs verdicts: give a number of runs, or remove --no-check")
         with progress:
             _runner(spec)(spec, folder, progress)
         with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:
@@ -277,9 +279,10 @@ def _print_plan(ready: Readiness, described: Mapping[str, Any]) -> None:
         console.print("nothing is built")
     each = ", ".join(f"{name} {runs}" for name, runs in described["configurations"].items())
     done = f"; {described['done']} runs are already done" if described["done"] else ""
-    console.say(f"[bold]{counted(described['runs'], 'run')}[/bold] ({escape(each)}){done}")
+    at_most = "at most " if ready.spec.campaign.until_decided else ""
+    console.say(f"{at_most}[bold]{counted(described['runs'], 'run')}[/bold] ({escape(each)}){done}")
     if described["seconds"] is not None:
-        console.print(f"about [bold]{duration(described['seconds'], whole=True)}[/bold] to go")
+        console.print(f"{at_most or 'about '}[bold]{duration(described['seconds'], whole=True)}[/bold] to go")
     else:
         slow = any(item["source"] == "simulated" for item in described["passes"])
         each_run = "25 to 130 times as long as the program, due to simulation" if slow else "as long as the program"

@@ -186,16 +186,16 @@ class CommandSpec:
                 for name, function in self.calls.items()
             ]
         lines += ["", "campaign:"]
-        lines.append(f"  baseline_runs: {choices.baseline_runs or 10}           # with hardware metrics only")
+        lines.append(f"  baseline_runs: {_runs(choices.baseline_runs)}           # with hardware metrics only")
         if self.calls:
             if not choices.until_decided:
                 lines.append(
-                    f"  runs: {choices.runs or 10}                    # of each configuration with software metrics"
+                    f"  runs: {_runs(choices.runs)}                    # of each configuration with software metrics"
                 )
             lines.append(f"  subsets: {{{_CALLS}: {quoted_list(self.calls)}}}   # counted together in the same runs")
         if choices.until_decided:
             lines.append("  runs: until decided          # further runs for configurations whose verdict is open")
-            lines.append(f"  at_most: {choices.at_most or MOST_RUNS}")
+            lines.append(f"  at_most: {MOST_RUNS if choices.at_most is None else choices.at_most}")
         if choices.max_hours is not None:
             lines.append(f"  max_hours: {choices.max_hours:g}")
         lines.append("  seed: 1")
@@ -206,6 +206,11 @@ class CommandSpec:
         if not interval:
             return "  interval: {records: 200}    # a pilot run determines the length; `interval: 20 ms` sets it"
         return f"  interval: {{records: {interval}}}" if interval.isdecimal() else f"  interval: {quoted(interval)}"
+
+
+def _runs(given: int | None) -> int:
+    """Return the number of runs that the user gave, or the default."""
+    return 10 if given is None else given
 
 
 def describe_command(words: Sequence[str], choices: Choices = Choices()) -> CommandSpec:

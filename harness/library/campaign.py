@@ -23,7 +23,13 @@ from unperturbed.harness.campaign.traces import scan_intervals, tidy_traces
 from unperturbed.harness.results.check import CheckOptions
 from unperturbed.harness.results.floor import floor_of, floor_of_baseline
 from unperturbed.harness.results.looks import check
-from unperturbed.harness.results.recorded import Traces, disturbed_runs, read_traces, recorded_campaign
+from unperturbed.harness.results.recorded import (
+    Traces,
+    disturbed_runs,
+    pending_repetitions,
+    read_traces,
+    recorded_campaign,
+)
 from unperturbed.harness.results.reporting import content_of
 from unperturbed.harness.results.verdicts import CampaignVerdicts
 
@@ -300,7 +306,7 @@ class Campaign(Result):
 
     def _check(self, method: Literal["runs", "paper"], *, across: bool) -> CampaignVerdicts:
         with Manifest(self.folder / "campaign.sqlite", read_only=True) as manifest:
-            options = CheckOptions(method, across, disturbed_runs(manifest))
+            options = CheckOptions(method, across, disturbed_runs(manifest), pending_repetitions(manifest))
         return check(self.spec, self._traces, options)
 
 

@@ -39,6 +39,8 @@ class CheckOptions:
     method: Literal["runs", "paper"] = "runs"  # `paper` applies the paper's rule
     across: bool = False  # After alignment, also compare each metric with each other metric
     disturbed: Mapping[str, str] = field(default_factory=dict)  # Runs on a disturbed host, and the disturbance
+    # First repetition of each configuration that has not ended; configurations without such a run are left out.
+    pending: Mapping[str, int] = field(default_factory=dict)
 
 
 STANDARD = CheckOptions()

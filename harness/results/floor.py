@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean
@@ -15,10 +14,10 @@ from unperturbed.analysis.floor.noise_floor import NoiseFloor, measure_floor
 from unperturbed.analysis.perturbation import MINIMUM_RUNS, Baseline, Verdict, combine_checks
 from unperturbed.analysis.totals import TotalChange, check_totals
 from unperturbed.analysis.totals.verdict import total_of
-from unperturbed.errors import DataError, SpecError
+from unperturbed.errors import DataError, SpecError, UnperturbedError
 from unperturbed.harness.campaign.manifest import RunState
 from unperturbed.harness.results.check import align_on, hardware_metrics
-from unperturbed.harness.results.recorded import Traces
+from unperturbed.harness.results.recorded import Traces, recorded_campaign
 from unperturbed.harness.results.totals import totals_to_check
 from unperturbed.harness.results.verdicts import CampaignVerdicts
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
@@ -28,7 +27,9 @@ _HALF = "half"
 
 
 def floor_of(spec: CampaignSpec, checked: CampaignVerdicts, states: Sequence[RunState]) -> NoiseFloor | None:
-    """Return the noise floor that a campaign's comparisons show; None if the campaign compared nothing."""
+    """Return the noise floor that a campaign's comparisons show; None without comparisons, or if runs are missing."""
+    if any(state.state in ("planned", "running") for state in states):
+        return None
     if not any(verdict.changes for verdict in checked.verdicts) and not checked.totals:
         return None
     return measure_floor(checked.verdicts, checked.totals, alpha=spec.analysis.alpha, seconds=seconds_of_run(states))
@@ -124,15 +125,24 @@ class KnownFloor(NamedTuple):
 
 
 def known_floor(spec: CampaignSpec, folder: Path) -> KnownFloor | None:
-    """Return the newest noise floor of the same command, from the campaigns beside a campaign's folder, or None."""
+    """Return the newest floor, from the campaigns beside a campaign's folder, of the same program measured alike."""
     candidates = []
     for file in folder.parent.glob("*/verdicts.json"):
         try:
-            found = json.loads(file.read_text(encoding="utf-8"))
-            floor, command = found["floor"], found["headline"]["command"]
-            known = KnownFloor(file.parent, floor["enough_runs"], floor["seconds_per_run"]) if floor else None
-            if known is not None and shlex.split(command) == shlex.split(spec.program.run):
+            floor = json.loads(file.read_text(encoding="utf-8"))["floor"]
+            if floor and _measures_alike(recorded_campaign(file.parent), spec):
+                known = KnownFloor(file.parent, floor["enough_runs"], floor["seconds_per_run"])
                 candidates.append((file.stat().st_mtime, known))
-        except (OSError, ValueError, KeyError, TypeError):  # unreadable, or from a version without floors
+        # Unreadable, from a version without floors, or no campaign.
+        except (OSError, ValueError, KeyError, TypeError, UnperturbedError):
             continue
     return max(candidates, key=lambda one: one[0])[1] if candidates else None
+
+
+def _measures_alike(one: CampaignSpec, other: CampaignSpec) -> bool:
+    """Return whether two specs run the same program in the same way, with the same hardware metrics and intervals."""
+    limits = {"timeout": other.program.timeout}
+    keys = ("hardware", "interval", "clock", "source", "sampler", "threads")
+    return one.program.model_copy(update=limits) == other.program and all(
+        getattr(one.measure, key) == getattr(other.measure, key) for key in keys
+    )

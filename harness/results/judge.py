@@ -21,7 +21,7 @@ from unperturbed.harness.campaign.progress import Watch, unwatched
 from unperturbed.harness.nodes.shares import difference_notes, done_runs, lacks, parts_of, reading, share_of, write_json
 from unperturbed.harness.results.check import CheckOptions
 from unperturbed.harness.results.looks import check
-from unperturbed.harness.results.recorded import Traces, disturbed_runs, read_traces
+from unperturbed.harness.results.recorded import Traces, disturbed_runs, pending_repetitions, read_traces
 from unperturbed.harness.results.reporting import content_of, write_results
 from unperturbed.harness.results.verdicts import CampaignVerdicts
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
@@ -67,7 +67,7 @@ def judge(
             if run not in known:
                 which = f"finished runs have numbers from {known[0]} to {known[-1]}" if known else "no run is finished"
                 raise SpecError(f"--without {run}: no such finished run; {which}")
-        options = CheckOptions(method, across, disturbed_runs(manifest))
+        options = CheckOptions(method, across, disturbed_runs(manifest), pending_repetitions(manifest))
         verdicts = check(spec, read_traces(folder, manifest, without=without, watch=watch), options, watch)
         if without:
             which = f"Run {without[0]} was" if len(without) == 1 else f"Runs {', '.join(without)} were"

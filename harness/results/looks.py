@@ -40,18 +40,23 @@ class Looked:
 def look_at(spec: CampaignSpec, traces: Traces, how: CheckOptions, watch: Watch = unwatched) -> Looked:
     """Judge the configurations at each look, in order; a decided configuration keeps its verdict.
 
-    A look is made as soon as an open configuration has more runs than the previous look needs. So the verdicts on an
-    interrupted campaign use its runs so far.
+    A look is made when all its runs have ended. Before the first look, the runs so far are judged at the level of the
+    first look, and nothing is decided.
     """
     looks = plan_looks(spec.campaign.most_runs)
     levels = look_levels(spec.analysis.alpha, looks, looks[-1])
     found = _Found()
-    for before, runs, level in zip((0, *looks), looks, levels, strict=False):
+    for runs, level in zip(looks, levels, strict=True):
         open_ = found.open_of(spec)
-        if found.looks and max((_last_repetition(traces, name) for name in open_), default=0) <= before:
+        pending = [how.pending[name] for name in (BASELINE, *open_) if name in how.pending]
+        last = max((_last_repetition(traces, name) for name in open_), default=0)
+        complete = last >= runs and all(repetition > runs for repetition in pending)
+        if not complete and found.looks:
             break
-        found.add(_judged(spec, _first_runs(traces, runs), how, watch, level), spec, runs)
-    return Looked(found.joined(spec, traces, looks[-1]), found.decided, tuple(found.looks))
+        found.add(_judged(spec, _first_runs(traces, runs), how, watch, level), spec, runs if complete else None)
+        if not complete:
+            break
+    return Looked(found.joined(spec, traces, looks), found.decided, tuple(found.looks))
 
 
 @dataclass
@@ -68,20 +73,21 @@ class _Found:
         """Return the configurations that are compared with the baseline and not yet decided."""
         return [item.name for item in configurations(spec) if item.name not in {BASELINE, *self.decided}]
 
-    def add(self, checked: CampaignVerdicts, spec: CampaignSpec, runs: int) -> None:
-        """Store a look's verdicts on the configurations that were open before the look."""
+    def add(self, checked: CampaignVerdicts, spec: CampaignSpec, runs: int | None) -> None:
+        """Store a look's verdicts on the configurations that were open before the look; None: the runs so far."""
         for name in self.open_of(spec):
             verdict, totals = checked.of(name), checked.totals.get(name, ())
             if verdict is not None:
                 self.verdicts[name] = verdict
             if totals:
                 self.totals[name] = totals
-            if is_decided(verdict, totals):
+            if runs is not None and is_decided(verdict, totals):
                 self.decided[name] = runs
-        self.looks.append(runs)
+        if runs is not None:
+            self.looks.append(runs)
         self.last = checked
 
-    def joined(self, spec: CampaignSpec, traces: Traces, most: int) -> CampaignVerdicts:
+    def joined(self, spec: CampaignSpec, traces: Traces, planned: Sequence[int]) -> CampaignVerdicts:
         """Return the verdicts of all looks as one result."""
         if self.last is None:
             raise AssertionError("there are no verdicts to join: no look was added")
@@ -89,15 +95,19 @@ class _Found:
         decided = [f"{name} was decided after {counted(runs, 'run')}" for name, runs in self.decided.items()]
         open_ = self.open_of(spec)
         note = f"Verdicts were made after {listing(str(runs) for runs in self.looks)} runs of each configuration"
-        parts = [f"{note}; each look used its share of α."]
+        parts = [
+            f"{note}; each look used its share of α."
+            if self.looks
+            else f"These verdicts are preliminary: the first look is after {planned[0]} runs of each configuration."
+        ]
         if decided:
             parts.append(f"{listing(decided)}.")
         if open_:
             undecided = f"{listing(open_)} {'is' if len(open_) == 1 else 'are'} not decided"
             parts.append(
                 f"{undecided}."
-                if self.looks[-1] >= most
-                else f"{undecided} yet; the campaign makes at most {most} runs of each configuration."
+                if planned[-1] in self.looks
+                else f"{undecided} yet; the campaign makes at most {planned[-1]} runs of each configuration."
             )
         return replace(
             self.last,

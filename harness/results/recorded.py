@@ -96,6 +96,15 @@ def disturbed_runs(manifest: Manifest) -> dict[str, str]:
     )
 
 
+def pending_repetitions(manifest: Manifest) -> dict[str, int]:
+    """Return the first repetition of each configuration whose run has not ended, neither done nor failed."""
+    pending: dict[str, int] = {}
+    for state in manifest.runs("planned", "running", hosts=False):
+        run = state.run
+        pending[run.configuration] = min(run.repetition, pending.get(run.configuration, run.repetition))
+    return pending
+
+
 def describe_disturbances(states: Sequence[RunState]) -> dict[str, str]:
     """Return the disturbances of each disturbed run, from the host's state before and after the run."""
     rates = {

@@ -61,7 +61,7 @@ class NodeRuns(SearchRuns):
         return len(self.passes) * sum(runs for name, runs in left.items() if name not in (BASELINE, ANCHOR))
 
     def request(self, more: Mapping[str, int]) -> None:
-        """Request `more` unused runs per pass of each configuration, unless already requested."""
+        """Ensure that `more` runs per pass of each configuration are requested beyond the runs already used."""
         totals, known = self._requests.totals, self._requests
         short = {name: self.given[name] + runs - totals[name] for name, runs in more.items()}
         if batch := {name: runs for name, runs in short.items() if runs > 0}:

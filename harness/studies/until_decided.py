@@ -15,7 +15,7 @@ from unperturbed.harness.campaign.progress import Progress
 from unperturbed.harness.campaign.traces import reopen_lost
 from unperturbed.harness.results.check import CheckOptions
 from unperturbed.harness.results.looks import look_at
-from unperturbed.harness.results.recorded import disturbed_runs, read_traces
+from unperturbed.harness.results.recorded import disturbed_runs, pending_repetitions, read_traces
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE
 
@@ -29,15 +29,21 @@ def run_until_decided(spec: CampaignSpec, folder: Path, progress: Progress) -> N
         passes = list(session.passes)
         if manifest.runs("planned", hosts=False):  # left over from an interrupted look
             execute_plan(session, samplings, manifest, progress)
+        if len(configurations(spec)) == 1:  # nothing is compared with the baseline
+            _plan(spec, passes, manifest, [BASELINE], spec.campaign.baseline_runs)
+            execute_plan(session, samplings, manifest, progress)
+            return
         for runs in looks:
             open_ = _open(spec, folder, manifest)
             if not open_:
                 break
-            if manifest.has_done():
+            more = manifest.has_done()
+            if not _plan(spec, passes, manifest, [*_compared_with(spec, open_), *open_], runs):
+                continue
+            if more:
                 progress.step(
                     f"continuing to {runs} runs of each configuration that is not decided yet: {listing(open_)}"
                 )
-            _plan(spec, passes, manifest, [*_compared_with(spec, open_), *open_], runs)
             execute_plan(session, samplings, manifest, progress)
 
 
@@ -49,7 +55,7 @@ def _open(spec: CampaignSpec, folder: Path, manifest: Manifest) -> Sequence[str]
     every = [item.name for item in configurations(spec) if item.name not in {BASELINE, *failed}]
     if not manifest.has_done():
         return every
-    options = CheckOptions(disturbed=disturbed_runs(manifest))
+    options = CheckOptions(disturbed=disturbed_runs(manifest), pending=pending_repetitions(manifest))
     decided = look_at(spec, read_traces(folder, manifest), options).decided
     return [name for name in every if name not in decided]
 
@@ -60,8 +66,8 @@ def _compared_with(spec: CampaignSpec, open_: Collection[str]) -> Sequence[str]:
     return [name for name in (BASELINE, ANCHOR) if name in names and name not in open_]
 
 
-def _plan(spec: CampaignSpec, passes: Sequence[str], manifest: Manifest, names: Sequence[str], runs: int) -> None:
-    """Plan the runs that a look needs, unless already planned."""
+def _plan(spec: CampaignSpec, passes: Sequence[str], manifest: Manifest, names: Sequence[str], runs: int) -> bool:
+    """Plan the runs that a look needs, unless already planned; return whether there are any."""
     before = [state.run for state in manifest.runs(hosts=False)]
     had = Counter(run.configuration for run in before if run.pass_name == passes[0])
     more = {name: runs - had[name] for name in names if had[name] < runs}
@@ -70,3 +76,4 @@ def _plan(spec: CampaignSpec, passes: Sequence[str], manifest: Manifest, names: 
         manifest.plan(
             plan_batch(more, passes, seed=design.seed, before=before, order=design.order, layouts=design.layouts)
         )
+    return bool(more)

@@ -127,7 +127,9 @@ def _runtime_object(settings: ToolchainSettings, command: CompilerCommand, flags
         )
         contents = [_digest(_content(path)) for path in (source, *headers)]
     except OSError as error:
-        raise HostError(f"cannot read a source of Unperturbed's runtime: {error.filename} ({error.strerror})") from None
+        raise HostError(
+            f"cannot read a source file of Unperturbed's runtime: {error.filename} ({error.strerror})"
+        ) from None
     path = _cache_path(settings, "runtime", command, [source, *contents, *flags]) + ".o"
     # What `native` means differs between hosts that share a home folder.
     shared = settings.objects and not any(flag.endswith("=native") for flag in flags)

@@ -271,7 +271,7 @@ def write_toolchain(
             raise SpecError(f"`compilers`: `{name}` is empty; name a compiler such as {_DEFAULT_COMPILERS[name]}")
     for source in (*runtime, *bounds):
         if not source.is_file():
-            raise SpecError(f"{source}: this source of Unperturbed's runtime is missing")
+            raise SpecError(f"{source}: this source file of Unperturbed's runtime is missing")
     folder = folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
     settings = folder / "settings.json"

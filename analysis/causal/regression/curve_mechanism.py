@@ -139,7 +139,7 @@ class CurveMechanism(Mechanism):
 
     @cached_property
     def curve(self) -> Curve:
-        """The curve with its numbers."""
+        """The curve with its fitted numbers."""
         return curve_of(self._state)
 
     @property

@@ -191,7 +191,7 @@ class TableMechanism(Mechanism):
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        """Probabilities with Wilson's intervals, and cuts: a cut's interval is unknown, so both ends are set to the cut."""
+        """Probabilities with Wilson's intervals, and cuts: both ends of a cut's unknown interval are the cut."""
         reach = float(special.ndtri(0.5 + self.level / 2))
         found = []
         for row, counts in enumerate(self.table.counts.tolist()):

@@ -88,7 +88,7 @@ def _damage_errors() -> tuple[type[Exception], ...]:
 
 
 class Blocks:
-    """Blocks of a stream in one buffer: bytes 0 to `stop`, then spare bytes; unused bytes move to the front."""
+    """Blocks of a stream in one buffer: data in bytes 0 to `stop`, then spare room; unread data moves to the front."""
 
     def __init__(self, stream: BinaryIO, block_bytes: int) -> None:
         self._stream = stream

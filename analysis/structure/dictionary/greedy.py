@@ -82,7 +82,7 @@ class _Search:
         self.best_variants: dict[tuple[object, ...], Codes] = {}
 
     def cover(self, words: tuple[Codes, ...], counts: Counts | None = None) -> Cover:
-        """Describe the sequence with the given words; `counts` of similar choices set the initial prices."""
+        """Describe the sequence with the given words; `counts`, of a cover with similar words, set initial prices."""
         encoded = self.encoded.with_words(words)
         if not words or counts is None:
             found, bits = shortest_decomposition(encoded, code=self.code)

@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from unperturbed.common.wording import number
 from unperturbed.errors import SpecError
-from unperturbed.harness.cli.drafting import draft, typed
+from unperturbed.harness.cli.drafting import draft, refuse_program_options, typed
 from unperturbed.harness.cli.options import add_program_options, add_progress_option
 from unperturbed.harness.cli.paths import CAMPAIGN_OR_SPEC, campaign_folder, is_on_nodes, open_page
 from unperturbed.harness.cli.running import run_and_judge, show_plan
@@ -68,7 +68,7 @@ class Command:
         add("--dry-run", action="store_true", help="show the plan without running or writing anything")
         add_progress_option(parser)
         add("--open", action="store_true", help="open the report in a browser at the end")
-        add_program_options(parser, comparing=True)
+        add_program_options(parser, comparing=True, until=False)
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Measure the program against itself, or read a campaign; print the floor; return 1 if runs failed."""
@@ -79,6 +79,7 @@ class Command:
             )
         if arguments.program:
             return _measure(arguments)
+        refuse_program_options(arguments)
         return _of_campaign(arguments)
 
 
@@ -133,6 +134,10 @@ def _show(
     traces = judgement.verdicts.traces
     with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:
         states = manifest.runs()
+    if missing := judgement.missing:
+        raise SpecError(
+            f"{folder}: {len(missing)} of {len(states)} runs are missing: repeat the command that runs this campaign"
+        )
     floor = judgement.content.floor or floor_of_baseline(spec, traces, states)
     causes = causes_of(spec, traces, states)
     report = folder / "report.html"

@@ -83,7 +83,7 @@ def named_values(text: str, option: str, example: str) -> dict[str, str]:
     for part in split(text, ","):
         halves = split(part, "=")
         if len(halves) != 2 or not all(half.strip() for half in halves):
-            raise SpecError(f"{option} {text}: write NAME=VALUE, separated by commas, as in {example}")
+            raise SpecError(f"{option} {text}: write NAME=VALUE pairs, separated by commas, as in {example}")
         name, value = (unquote(half, option) for half in halves)
         if name in found:
             raise SpecError(f"{option} {text}: {name} has two values: keep only one of them")

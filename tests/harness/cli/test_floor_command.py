@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from unperturbed.errors import SpecError
 from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.results.floor import causes_of, floor_of_baseline
 from unperturbed.harness.results.recorded import read_traces, recorded_campaign
+
+METRICS = FEW[2:]  # The same metrics and intervals
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +39,7 @@ def test_the_floor_of_a_program(measured: Path) -> None:
     assert "Smallest change that n runs in each group show with power 80 % (α = 0.05); counts are" in " ".join(
         printed.split()
     )
-    assert "runs in each of two compared groups suffice for every tolerance" in printed
+    assert "runs in each of two compared groups suffice for every tolerance, except those for times" in printed
     assert "The floor comes from 5 runs in each group" in printed
     assert "only times show this host's noise" in " ".join(printed.split())
     campaign = measured / "campaigns" / "one-floor"
@@ -62,14 +65,15 @@ def test_a_recorded_campaign_has_the_same_floor(measured: Path) -> None:
 
 
 def test_a_plan_uses_the_floor_of_the_same_command(measured: Path) -> None:
-    same = unperturbed(measured, "run", "--dry-run", "--json", "--", "./one", "25")
+    same = unperturbed(measured, "run", "--dry-run", "--json", *METRICS, "--", "./one", "25")
     plan = json.loads(same.stdout)
     assert plan["floor"]["campaign"].endswith("campaigns/one-floor")
     assert plan["seconds"] == pytest.approx(plan["runs"] * plan["floor"]["seconds"])
-    shown = unperturbed(measured, "run", "--dry-run", "--", "./one", "25").stdout
+    shown = unperturbed(measured, "run", "--dry-run", *METRICS, "--", "./one", "25").stdout
     assert "noise floor, from" in shown
-    other = unperturbed(measured, "run", "--dry-run", "--json", "--", "./one", "26")
-    assert json.loads(other.stdout)["floor"] is None
+    for words in ((*METRICS, "--", "./one", "26"), ("--", "./one", "25")):  # other work, or other metrics
+        other = unperturbed(measured, "run", "--dry-run", "--json", *words)
+        assert json.loads(other.stdout)["floor"] is None
 
 
 def test_a_baseline_alone_is_divided_in_halves(tmp_path: Path) -> None:
@@ -85,6 +89,17 @@ def test_a_baseline_alone_is_divided_in_halves(tmp_path: Path) -> None:
     few = {name: {kind: runs[:5] for kind, runs in each.items()} for name, each in traces.items()}
     with pytest.raises(SpecError, match="the baseline has 5 runs, but a noise floor needs 10 or more"):
         floor_of_baseline(spec, few, states)
+
+
+def test_options_of_a_program_and_unfinished_campaigns_are_refused(measured: Path, tmp_path: Path) -> None:
+    refused = unperturbed(measured, "floor", "campaigns/one-floor", "--name", "x")
+    assert (refused.returncode, "--name can be used only with a program after --" in refused.stderr) == (2, True)
+    campaign = tmp_path / "part"
+    shutil.copytree(measured / "campaigns" / "one-floor", campaign)
+    with Manifest(campaign / "campaign.sqlite") as manifest:
+        manifest.redo([state.run.id for state in manifest.runs("done")][4:])
+    refused = unperturbed(tmp_path, "floor", "part")
+    assert (refused.returncode, "runs are missing: repeat the command" in refused.stderr) == (2, True), refused.stderr
 
 
 @pytest.mark.parametrize("words", [(), ("campaigns/one-floor", "--", "./one", "25")])

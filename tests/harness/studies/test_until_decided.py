@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -99,10 +101,27 @@ def test_a_decided_configuration_keeps_its_verdict(tmp_path: Path) -> None:
     assert " steps was decided after 10 runs." in later.verdicts.notes[0]
 
 
-def test_runs_that_exist_are_judged_before_the_first_look_is_complete(tmp_path: Path) -> None:
-    looked = look_at(_spec(tmp_path), _traces(6), STANDARD)
-    assert looked.looks == (10,)
+def test_runs_that_exist_are_judged_before_the_first_look_and_decide_nothing(tmp_path: Path) -> None:
+    looked = look_at(_spec(tmp_path), _traces(6, fall=0.5), STANDARD)
+    assert (looked.looks, looked.decided) == ((), {})
     assert len(looked.verdicts.verdicts[0].changes[0].observed) == 6
+    assert looked.verdicts.notes[0].startswith("These verdicts are preliminary: the first look is after 10 runs")
+
+
+def test_a_look_with_runs_that_have_not_ended_is_not_made(tmp_path: Path) -> None:
+    spec = _spec(tmp_path)
+    assert look_at(spec, _traces(15), STANDARD).looks == (10, 15)
+    unfinished = replace(STANDARD, pending={"baseline": 14})
+    assert look_at(spec, _traces(15), unfinished).looks == (10,)
+
+
+def test_a_baseline_alone_gets_its_runs(tmp_path: Path) -> None:
+    alone = {"measure__software": {}, "measure__derived": {}, "campaign__subsets": {}, "analysis__anchor": None}
+    spec = write_spec(tmp_path, campaign__runs="until decided", campaign__baseline_runs=5, **alone)
+    planned = unperturbed(tmp_path, "run", "--dry-run", "--json", spec)
+    assert json.loads(planned.stdout)["configurations"] == {"baseline": 5}
+    assert unperturbed(tmp_path, "run", spec).returncode == 0
+    assert _counts(tmp_path) == {"baseline": 5}
 
 
 @pytest.mark.parametrize(
