@@ -49,8 +49,8 @@ def test_ordinals_that_the_other_trace_lacks_are_left_out():
     ("x", "message"),
     [
         ([1], r"milestones_x has shape \(1,\)"),
-        ([2, 1], r"milestones_x: count 1 \(counted from 0\) is 1, less than the count before it"),
-        ([-1, 1], r"milestones_x: count 0 \(counted from 0\) is -1, less than 0"),
+        ([2, 1], r"milestones_x: the value of interval 1 \(counted from 0\) is 1, less than the value before it"),
+        ([-1, 1], r"milestones_x: the value of interval 0 \(counted from 0\) is -1, less than 0"),
         ([0.5, 1], "not a whole number"),
         ([0, np.nan], "not a whole number"),
     ],

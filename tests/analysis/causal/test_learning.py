@@ -216,7 +216,7 @@ class TestKnowledge:
         assert model.mechanisms["z"].parents == ("x",)
         assert model.parents("z") == ()
         assert math.isclose(model.predict(x=2.0)["z"].mean, 2.0, abs_tol=0.4)
-        with pytest.raises(DataError, match="the direction of x — z is open"):
+        with pytest.raises(DataError, match="the direction of the edge x — z is open"):
             model.intervene(x=2.0)
 
     def test_a_v_structure_is_directed_without_any(self):
@@ -314,7 +314,7 @@ class TestBadInput:
         [
             (
                 {"x": [1.0, None, 3.0, 4.0], "y": [1, 2, 3, 5]},
-                r"values are missing, NaN or infinite: x \(1 of 4 rows, first row 1\)",
+                r"values are missing, NaN or infinite \(rows are counted from 0\): x \(1 of 4 rows, first row 1\)",
             ),
             ({"x": [1.0, math.nan, 3.0, math.inf], "y": [1, 2, 3, 5]}, r"x \(2 of 4 rows, first row 1\)"),
             ({"x": [1.5, 2.5], "y": [3.5, 4.0], "z": [1.0, 0.5]}, "2 rows are too few for 3 variables"),

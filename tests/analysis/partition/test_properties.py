@@ -114,7 +114,7 @@ def test_max_runs_is_never_exceeded_and_runs_are_counted_as_made(case):
     assert plan.runs_used == sum(repetitions for _, _, repetitions in answers)
     limit = case[2].max_runs
     assert limit is None or plan.runs_used <= limit
-    assert plan.complete or plan.stopped.startswith("max_runs")
+    assert plan.complete or plan.stopped.startswith("`max_runs`")
 
 
 @settings(max_examples=40)

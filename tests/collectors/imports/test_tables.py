@@ -124,7 +124,7 @@ def test_bad_parquet_and_bad_names(tmp_path: Path) -> None:
         read_traces(tmp_path / "u.parquet", "pref-stat")
     with pytest.raises(DataError, match="no such file"):
         read_traces(tmp_path / "w*.parquet")
-    with pytest.raises(DataError, match="given twice"):
+    with pytest.raises(DataError, match="given more than once"):
         read_traces([tmp_path / "u.parquet", tmp_path / "u.parquet"])
 
 

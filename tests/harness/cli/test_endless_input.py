@@ -60,7 +60,7 @@ def test_a_source_that_the_kernel_makes_up_is_refused(folder: Path, source: str)
     (folder / "x.yaml").write_text(SPEC % source)
     done = run_command(folder, ["run", "x.yaml"])
     assert done.returncode == 2, done.stderr
-    assert f"source: {source} " in done.stderr
+    assert f"`source`: {source} " in done.stderr
 
 
 def test_a_table_of_a_hundred_thousand_columns_is_refused(folder: Path) -> None:

@@ -114,4 +114,7 @@ def test_a_clock_of_the_simulator_where_the_kernel_counts(tmp_path: Path, host: 
 def test_a_shell_that_nobody_builds(tmp_path: Path, host: Examination) -> None:
     checked, found = ready(host, write_spec(tmp_path, program__run="true", program__shell=True, **NOT_BUILT))
     assert checked.exit_code == 2
-    assert "name the program in `run`, and remove `shell: true`" in found["problems"][0]["what"]
+    assert (
+        "write only the program to measure and its arguments in `run`, and remove `shell: true`"
+        in found["problems"][0]["what"]
+    )

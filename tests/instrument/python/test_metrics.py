@@ -656,7 +656,7 @@ def test_only_pythons_are_asked(tmp_path: Path) -> None:
         (tmp_path / name).chmod(0o755)
     assert sites(["./tool"], "tool.f", folder=tmp_path).sites[0].line == 2
     for command, message in (
-        ("./by_env", "starts Python with env"),
+        ("./by_env", "starts Python through env"),
         ("./shell", "this is a script for /bin/sh, not for Python"),
         ("./isolated", "-I runs isolated"),
         ("/bin/sh", "this is not a Python program"),

@@ -250,7 +250,7 @@ def test_wrong_calls_are_refused() -> None:
     with pytest.raises(DataError, match='`missing` must be "error" or "drop"'):
         prepare(_campaign(), missing="mean")  # type: ignore[arg-type]
     data = prepare(_campaign())
-    with pytest.raises(DataError, match=r"row indices must be integers of shape \(k,\), not float64"):
+    with pytest.raises(DataError, match=r"row indices must be a one-dimensional array of integers, not float64"):
         data.take([0.5])
     with pytest.raises(DataError, match="from 0 to 59, not from 3 to 60"):
         data.take([3, 60])

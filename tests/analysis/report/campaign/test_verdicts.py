@@ -111,8 +111,8 @@ def test_listing(items, said):
 def test_a_fallen_pair_in_words():
     said = describe.change_sentence(replace(change(0.25, "perturbed"), low=-0.16, high=-0.1), 0.05)
     assert said == (
-        "L1-data misses and mispredicted branches: ρ fell from 0.38 to 0.25; 90\u00a0% confidence interval "
-        "(uncorrected) "
+        "L1-data misses and mispredicted branches: ρ fell from 0.38 to 0.25; 90\u00a0% confidence interval of the "
+        "change (uncorrected) "
         "−0.16\u00a0…\u00a0−0.10; tolerance ±0.10"
     )
 

@@ -85,7 +85,7 @@ def test_a_signal_taken_or_blocked_later_is_noticed_and_the_run_refused(
     assert records.marks == mark
     with pytest.raises(RunError, match=told) as refusal:
         assemble_plain(records, Pass("main", "none", ()))
-    assert "choose another signal with `signal:`, or use sampler: outside" in str(refusal.value)
+    assert "choose another signal with `signal:`, or use `sampler: outside`" in str(refusal.value)
 
 
 def test_a_thread_that_blocks_the_signal_is_noticed_too(build: Build) -> None:

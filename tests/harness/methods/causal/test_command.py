@@ -179,7 +179,7 @@ def test_open_directions_are_said_and_cannot_be_set(table: str, capsys: pytest.C
     assert "knowledge and data leave it undirected" in output
     code, _, error = run(capsys, table, "--variables", "instr,cycles", "--do", "instr=3", *FAST)
     assert code == 2
-    assert "the direction of instr — cycles is open" in error
+    assert "the direction of the edge instr — cycles is open" in error
 
 
 def test_constants_duplicates_and_missing_values(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
