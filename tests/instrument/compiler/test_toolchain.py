@@ -49,7 +49,7 @@ def test_wrong_compilers_and_runtimes(tmp_path):
         write_toolchain(tmp_path, {}, compilers={"fc": "gfortran"})
     with pytest.raises(SpecError, match="`cc` is empty; name a compiler such as gcc"):
         write_toolchain(tmp_path, {}, compilers={"cc": " "})
-    with pytest.raises(SpecError, match=r"gone\.c: this source of Unperturbed's runtime is missing"):
+    with pytest.raises(SpecError, match=r"gone\.c: this source file of Unperturbed's runtime is missing"):
         write_toolchain(tmp_path, {}, compilers={}, runtime=[tmp_path / "gone.c"])
 
 
