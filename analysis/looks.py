@@ -10,6 +10,7 @@ statistic. Shares are valid for every test here: Student's t, two designs, boots
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -24,12 +25,12 @@ _GROWTH = 1.5
 _MOST_LOOKS = 6
 
 
-def plan_looks(most: int, *, first: int = FIRST_LOOK) -> tuple[int, ...]:
+def plan_looks(most: int) -> tuple[int, ...]:
     """Return the numbers of runs of each configuration after which verdicts are made, `most` last.
 
     Each look has at least 1.5 times the runs of the look before, and there are at most six looks.
     """
-    looks = [min(first, most)]
+    looks = [min(FIRST_LOOK, most)]
     growth = max(_GROWTH, (most / looks[0]) ** (1 / (_MOST_LOOKS - 1)))
     while looks[-1] < most:
         following = round(looks[-1] * growth)
@@ -44,11 +45,7 @@ def spent_alpha(alpha: float, fraction: float) -> float:
     return float(2 * special.ndtr(special.ndtri(alpha / 2) / np.sqrt(fraction)))
 
 
-def look_levels(alpha: float, looks: Sequence[int], most: int, *, spent: float = 0.0) -> tuple[float, ...]:
-    """Return the level of each look: its share of α beyond that of earlier looks; `spent` was spent before them all."""
-    levels = []
-    for runs in looks:
-        allowed = max(spent, spent_alpha(alpha, runs / most))
-        levels.append(allowed - spent)
-        spent = allowed
-    return tuple(levels)
+def look_levels(alpha: float, looks: Sequence[int]) -> tuple[float, ...]:
+    """Return the level of each look: its share of α beyond that of earlier looks. The shares add up to α."""
+    spent = [0.0, *(spent_alpha(alpha, runs / looks[-1]) for runs in looks)]
+    return tuple(after - before for before, after in pairwise(spent))

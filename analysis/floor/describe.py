@@ -6,16 +6,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from unperturbed.analysis.floor.resolution import RUNS, Resolution
-from unperturbed.analysis.metric_names import plain_name
 from unperturbed.analysis.perturbation import MINIMUM_RUNS
+from unperturbed.analysis.totals.describe import total_name
 from unperturbed.analysis.totals.verdict import TIMES
 from unperturbed.common.table import Cell, Column, Table
 from unperturbed.common.wording import counted, duration, listing, number
 
 if TYPE_CHECKING:
     from unperturbed.analysis.floor.noise_floor import NoiseFloor
-
-_TIME_NAMES = {"time_s": "time", "cpu_s": "CPU time"}
 
 LEAST_RELATIVE, LEAST_RHO = 1e-4, 1e-3
 """Smaller changes of a total, and of ρ, are shown as "<" and this limit."""
@@ -28,13 +26,8 @@ def is_time(found: Resolution) -> bool:
 
 def name_of(found: Resolution) -> str:
     """Return the name of a row: `instructions`, or `L1-data misses – stores (inner)`."""
-    name = " – ".join(map(total_title, found.metrics))
+    name = " – ".join(map(total_name, found.metrics))
     return name if found.is_total else f"{name} ({found.kind})"
-
-
-def total_title(metric: str) -> str:
-    """Return the plain name of a metric or of a run's time."""
-    return _TIME_NAMES.get(metric) or plain_name(metric)
 
 
 def change_text(found: Resolution, change: float) -> str:

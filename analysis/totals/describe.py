@@ -15,9 +15,9 @@ _UNITS = {"T": 1e12, "G": 1e9, "M": 1e6}
 _TIME_NAMES = {"time_s": "time", "cpu_s": "CPU time"}
 
 
-def total_name(change: TotalChange) -> str:
+def total_name(metric: str) -> str:
     """Return the name of a total for readers: a metric's plain name, time, or CPU time."""
-    return _TIME_NAMES.get(change.metric) or plain_name(change.metric)
+    return _TIME_NAMES.get(metric) or plain_name(metric)
 
 
 def total_table(changes: Mapping[str, Sequence[TotalChange]], alpha: float, caption: str = "") -> Table:
@@ -46,7 +46,7 @@ def total_table(changes: Mapping[str, Sequence[TotalChange]], alpha: float, capt
     rows: list[list[Cell | str]] = [
         [
             *([name] if len(changes) > 1 else []),
-            total_name(change),
+            total_name(change.metric),
             Cell(_short(change.before, change.metric), key=change.before),
             Cell(_short(change.after, change.metric), key=change.after),
             Cell("equal" if change.equal else percent(change.change), key=change.change),
@@ -73,11 +73,11 @@ def totals_sentence(
     `correlations`: Verdict on correlations, for the end of the sentence.
     """
     parts = [_moved(change) for change in changes if change.verdict in ("perturbed", "shifted")]
-    equal = [total_name(change) for change in changes if change.equal]
+    equal = [total_name(change.metric) for change in changes if change.equal]
     within = [change for change in changes if change.verdict == "unperturbed" and not change.equal]
     by_tolerance: dict[float, list[str]] = {}
     for change in within:
-        by_tolerance.setdefault(change.tolerance, []).append(total_name(change))
+        by_tolerance.setdefault(change.tolerance, []).append(total_name(change.metric))
     said = [f"{name} has {listing(parts)} than {reference}"] if parts else []
     if equal:
         said.append(f"{listing(equal)} {_are(equal)} exactly equal")
@@ -85,7 +85,7 @@ def totals_sentence(
         f"{listing(names)} {_are(names)} the same within {number(100 * tolerance)} %"
         for tolerance, names in by_tolerance.items()
     ]
-    open_ = [total_name(change) for change in changes if change.verdict == "undecided"]
+    open_ = [total_name(change.metric) for change in changes if change.verdict == "undecided"]
     if open_:
         said.append(f"{listing(open_)} {_are(open_)} undecided")
     if correlations is not None:
@@ -105,7 +105,7 @@ def _moved(change: TotalChange) -> str:
     more = "more" if change.change > 0 else less
     low, high = (number(100 * end, 2) for end in ends)
     span = "" if low == high else f" ({low} to {high})"
-    return f"{number(100 * size, 2)} % {more} {total_name(change)}{span}"
+    return f"{number(100 * size, 2)} % {more} {total_name(change.metric)}{span}"
 
 
 def _short(value: float, metric: str) -> str:

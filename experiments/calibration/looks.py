@@ -71,7 +71,7 @@ def _campaign(
     noise = spread * tolerance * rng.standard_normal((2, MOST, FAMILY))
     judge = _judge_totals if name == "totals" else _judge_correlations
     looks = plan_looks(MOST)
-    for runs, level in zip(looks, look_levels(ALPHA, looks, MOST), strict=True):
+    for runs, level in zip(looks, look_levels(ALPHA, looks), strict=True):
         verdicts = judge(noise[:, :runs], tolerance, times, level)
         if _is_decided(verdicts):
             break

@@ -12,10 +12,10 @@ import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
-from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE, SHAM_PREFIX
+from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE, DEFAULT_RUNS, SHAM_PREFIX
 
 PAD_BYTES = 4096  # The environment grows by up to a page, to reach every offset of the stack within a page
 
@@ -80,7 +80,9 @@ def configurations(spec: CampaignSpec) -> tuple[Configuration, ...]:
 
 def baselines_alone(spec: CampaignSpec) -> CampaignSpec:
     """Return the campaign with only its baseline and its anchor, from which a search for a partition starts."""
-    alone = {"subsets": {}, "sham": False, "max_runs": None, "max_hours": None}
+    alone: dict[str, Any] = {"subsets": {}, "sham": False, "max_runs": None, "max_hours": None}
+    if spec.campaign.until_decided:
+        alone |= {"runs": DEFAULT_RUNS, "at_most": None}
     return spec.model_copy(update={"programs": {}, "campaign": spec.campaign.model_copy(update=alone)})
 
 

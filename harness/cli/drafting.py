@@ -55,7 +55,7 @@ class Drafted:
 
         if not self.text:
             return load_spec(self.spec)
-        with _faults_of_options(comparing="\nprograms:" in self.text):
+        with _faults_of_options(self.text):
             return parse_spec(self.text, str(self.spec), self.spec.absolute().parent)
 
     @contextmanager
@@ -71,14 +71,14 @@ class Drafted:
 
 
 @contextmanager
-def _faults_of_options(*, comparing: bool) -> Iterator[None]:
+def _faults_of_options(text: str) -> Iterator[None]:
     """Report errors without line numbers of a spec: the user typed options, and no spec has been written yet."""
     from unperturbed.harness.spec.yaml import InvalidSpec
 
     try:
         yield
     except InvalidSpec as error:
-        options = _OPTIONS | ({"baseline_runs": "--runs"} if comparing else {})
+        options = _OPTIONS | ({"baseline_runs": "--runs"} if "\nprograms:" in text else {})
         messages = [one.message for one in error.diagnostics]
         for key, option in options.items():
             messages = [message.replace(f"`{key}`", option) for message in messages]
@@ -175,9 +175,10 @@ def draft(
         spec = spec.reading(place.stdin.absolute())
         progress.note(f"standard input is a pipe: its content is copied to {place.stdin}, which every run reads")
     try:
-        Drafted(place.spec, place.campaign, spec.text(head_of(command, place.spec))).load()  # before anything runs
+        text = spec.text(head_of(command, place.spec))
+        Drafted(place.spec, place.campaign, text).load()  # before anything runs
         progress.step("running the program without measuring")
-        with _faults_of_options(comparing=command.startswith("unperturbed compare")):
+        with _faults_of_options(text):
             tried = spec.tried(progress.note)
     except BaseException:
         if piped is not None:

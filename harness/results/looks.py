@@ -44,7 +44,7 @@ def look_at(spec: CampaignSpec, traces: Traces, how: CheckOptions, watch: Watch 
     first look, and nothing is decided.
     """
     looks = plan_looks(spec.campaign.most_runs)
-    levels = look_levels(spec.analysis.alpha, looks, looks[-1])
+    levels = look_levels(spec.analysis.alpha, looks)
     found = _Found()
     for runs, level in zip(looks, levels, strict=True):
         open_ = found.open_of(spec)
@@ -53,10 +53,11 @@ def look_at(spec: CampaignSpec, traces: Traces, how: CheckOptions, watch: Watch 
         complete = last >= runs and all(repetition > runs for repetition in pending)
         if not complete and found.looks:
             break
-        found.add(_judged(spec, _first_runs(traces, runs), how, watch, level), spec, runs if complete else None)
+        checked = _judged(spec, _first_runs(traces, runs), how, watch, level)
+        found.add(checked, spec, runs if complete else None)
         if not complete:
             break
-    return Looked(found.joined(spec, traces, looks), found.decided, tuple(found.looks))
+    return Looked(found.joined(spec, replace(checked, traces=traces), looks), found.decided, tuple(found.looks))
 
 
 @dataclass
@@ -67,7 +68,6 @@ class _Found:
     totals: dict[str, tuple[TotalChange, ...]] = field(default_factory=dict)
     decided: dict[str, int] = field(default_factory=dict)
     looks: list[int] = field(default_factory=list)
-    last: CampaignVerdicts | None = None
 
     def open_of(self, spec: CampaignSpec) -> list[str]:
         """Return the configurations that are compared with the baseline and not yet decided."""
@@ -85,12 +85,9 @@ class _Found:
                 self.decided[name] = runs
         if runs is not None:
             self.looks.append(runs)
-        self.last = checked
 
-    def joined(self, spec: CampaignSpec, traces: Traces, planned: Sequence[int]) -> CampaignVerdicts:
-        """Return the verdicts of all looks as one result."""
-        if self.last is None:
-            raise AssertionError("there are no verdicts to join: no look was added")
+    def joined(self, spec: CampaignSpec, last: CampaignVerdicts, planned: Sequence[int]) -> CampaignVerdicts:
+        """Return the verdicts of all looks as one result, with all else from the last look."""
         order = [item.name for item in configurations(spec)]
         decided = [f"{name} was decided after {counted(runs, 'run')}" for name, runs in self.decided.items()]
         open_ = self.open_of(spec)
@@ -110,11 +107,10 @@ class _Found:
                 else f"{undecided} yet; the campaign makes at most {planned[-1]} runs of each configuration."
             )
         return replace(
-            self.last,
+            last,
             verdicts=tuple(self.verdicts[name] for name in order if name in self.verdicts),
             totals={name: self.totals[name] for name in order if name in self.totals},
-            traces=traces,
-            notes=(" ".join(parts), *self.last.notes),
+            notes=(" ".join(parts), *last.notes),
         )
 
 

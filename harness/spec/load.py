@@ -21,7 +21,7 @@ from unperturbed.harness.spec.model import ADDED_LATER, MAY_CHANGE, Draft
 from unperturbed.harness.spec.quantities import Interval
 from unperturbed.harness.spec.sections._metrics import PERF_METRIC
 from unperturbed.harness.spec.sections.analysis import default_align_on
-from unperturbed.harness.spec.sections.campaign import default_subsets
+from unperturbed.harness.spec.sections.campaign import UNTIL_DECIDED, default_subsets
 from unperturbed.harness.spec.sections.measure import DEFAULT_RECORDS
 from unperturbed.harness.spec.validation import validate
 from unperturbed.harness.spec.yaml import MAX_BYTES, Diagnostic, InvalidSpec, Position, decode, read_yaml
@@ -304,7 +304,8 @@ def _canonical(value: Any) -> Any:
         value = {
             field.alias or name: getattr(value, name)
             for name, field in type(value).model_fields.items()
-            if MAY_CHANGE not in field.metadata
+            # Runs until decided spend α in another way than a number of runs.
+            if (MAY_CHANGE not in field.metadata or getattr(value, name) == UNTIL_DECIDED)
             and not (
                 ADDED_LATER in field.metadata
                 and getattr(value, name) == field.get_default(call_default_factory=True, validated_data={})

@@ -43,7 +43,7 @@ from unperturbed.harness.results.check import align_on, hardware_metrics
 from unperturbed.harness.results.recorded import read_traces
 from unperturbed.harness.results.reporting import partition_content
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
-from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE, PILOT
+from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE, DEFAULT_RUNS, PILOT
 
 _UNEVEN = 1.2
 """Limit for the ratio of the longest to the shortest run, in intervals. The ratio was 1.03 to 1.15 for the quickstart
@@ -376,7 +376,9 @@ def plan_text(campaign: CampaignSpec, plan: Plan) -> str:
     # With fewer runs than its certification, a subset would be undecided. On nodes, `runs` is a total, and each node
     # judges its share.
     shares = 1 if campaign.nodes is None else campaign.nodes.count
-    design["runs"] = max([campaign.campaign.most_runs, *(shares * subset.repetitions for subset in plan.subsets)])
+    runs = DEFAULT_RUNS if campaign.campaign.until_decided else campaign.campaign.most_runs
+    design.pop("at_most", None)
+    design["runs"] = max([runs, *(shares * subset.repetitions for subset in plan.subsets)])
     _name_from_the_root(spec["program"], campaign.folder)
     what = "A certified plan" if plan.subsets else "Result of a search"
     head = [

@@ -25,7 +25,7 @@ def test_looks_end_at_the_most_runs(most: int) -> None:
 @given(st.integers(10, 1000), st.floats(0.001, 0.2))
 def test_the_levels_add_up_to_alpha(most: int, alpha: float) -> None:
     looks = plan_looks(most)
-    levels = look_levels(alpha, looks, most)
+    levels = look_levels(alpha, looks)
     assert sum(levels) == pytest.approx(alpha)
     assert list(levels) == sorted(levels)
 
@@ -36,9 +36,3 @@ def test_the_function_is_that_of_lan_and_demets() -> None:
         expected = 2 - 2 * norm.cdf(norm.ppf(1 - 0.05 / 2) / fraction**0.5)
         assert spent_alpha(0.05, fraction) == pytest.approx(expected, rel=1e-9)
     assert spent_alpha(0.05, 1.0) == 0.05
-
-
-def test_what_was_spent_is_not_spent_again() -> None:
-    levels = look_levels(0.05, (40, 60), 60, spent=0.03)
-    assert levels[0] == 0.0
-    assert sum(levels) == pytest.approx(0.02)

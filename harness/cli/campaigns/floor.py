@@ -36,7 +36,7 @@ _EPILOG = """\
 The command measures the program as two groups of runs, A and A, in shuffled order: any difference between them is
 noise. From the variation between runs, it computes the smallest change of each total and correlation that n runs in
 each group can show (power 80 %). The report of every campaign also shows the campaign's noise floor.
-`unperturbed run --dry-run` reads from the newest floor of the same command how many runs are enough."""
+`unperturbed run --dry-run` uses the newest floor of the same program, metrics and intervals."""
 
 _RUNS_FAILED = 1
 _ROWS = 12
@@ -156,7 +156,8 @@ def _show(
 
 
 def _print_floor(spec: CampaignSpec, floor: NoiseFloor, causes: Sequence[Cause], judgement: Judgement) -> None:
-    from unperturbed.analysis.floor.describe import floor_table, headline, sentences, total_title
+    from unperturbed.analysis.floor.describe import floor_table, headline, sentences
+    from unperturbed.analysis.totals.describe import total_name
     from unperturbed.harness.results.floor import same_programs
 
     console = terminal()
@@ -178,7 +179,7 @@ def _print_floor(spec: CampaignSpec, floor: NoiseFloor, causes: Sequence[Cause],
         )
     for cause in causes:
         direction = "rises" if cause.rho > 0 else "falls"
-        title = escape(total_title(cause.total))
+        title = escape(total_name(cause.total))
         console.say(f"{title}: the total of a run {direction} with {cause.property} (ρ {number(cause.rho, 2)}).")
     for finding in _noisy():
         mend = f"; to fix it, type: {finding.mend}" if finding.mend else ""

@@ -35,6 +35,8 @@ PILOT = "pilot"
 REFERENCE = "reference"
 """Names of the configurations other than subsets, and of the two runs before the plan (pilot and reference)."""
 
+UNTIL_DECIDED = "until decided"
+DEFAULT_RUNS = 5
 MOST_RUNS = 60
 """Default of `at_most`: maximum number of runs of each configuration if `runs` is `until decided`."""
 
@@ -56,7 +58,7 @@ class Design(Section):
         Discriminator(text_or_number),
         MAY_CHANGE,
         Because("fewer runs do not show how much the runs of a configuration vary"),
-    ] = Field(default=5)
+    ] = Field(default=DEFAULT_RUNS)
     """Number of runs of each configuration except the baseline and the items of `programs`. The anchor gets at least
     five, because subsets are compared with it after alignment. You can increase the number later: the campaign then
     makes the additional runs. With `until decided`, every configuration, including the baseline, first gets 10 runs.
@@ -103,7 +105,7 @@ class Design(Section):
     @property
     def until_decided(self) -> bool:
         """Return whether the campaign makes further runs until every configuration is decided or has `at_most` runs."""
-        return self.runs == "until decided"
+        return self.runs == UNTIL_DECIDED
 
     @property
     def most_runs(self) -> int:
@@ -139,7 +141,7 @@ def _check(draft: Draft) -> None:
             path = ("measure", "software", metric)
             draft.report_key(path, f"no subset contains `{metric}`, so no run would measure it: add it to a subset")
     _check_layouts(draft)
-    until_decided = draft.value("campaign", "runs") == "until decided"
+    until_decided = draft.value("campaign", "runs") == UNTIL_DECIDED
     if draft.has("campaign", "at_most") and not until_decided:
         what = "`at_most` needs `runs: until decided`: change `runs`, or remove `at_most`"
         draft.report_key(("campaign", "at_most"), what)

@@ -11,18 +11,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.analysis.report.partition.partitions import make_plan
 from tests.analysis.simulate import MILESTONE, equicorrelated, program, with_pair
 from tests.analysis.simulate import run as simulated_run
 from tests.harness.phases_campaign import unperturbed, verdicts, write_spec
 from unperturbed.analysis.looks import look_levels, plan_looks
 from unperturbed.collectors.data import Metric, Trace
 from unperturbed.harness.campaign.manifest import Manifest
+from unperturbed.harness.campaign.plan import baselines_alone, configurations
 from unperturbed.harness.results.check import STANDARD, check_runs
 from unperturbed.harness.results.looks import look_at
 from unperturbed.harness.results.recorded import Traces
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.load import load_spec, parse_spec
 from unperturbed.harness.spec.yaml import InvalidSpec
+from unperturbed.harness.studies.partition import plan_text
 
 METRICS = ("PAPI_L1_DCM", "PAPI_BR_MSP", "PAPI_SR_INS")
 
@@ -77,7 +80,7 @@ def _renamed(trace: Trace, configuration: str, at: int) -> Trace:
 def test_a_look_is_judged_at_its_share_of_alpha(tmp_path: Path) -> None:
     spec = _spec(tmp_path)
     looks = plan_looks(60)
-    levels = look_levels(0.05, looks, 60)
+    levels = look_levels(0.05, looks)
     looked = look_at(spec, _traces(looks[1]), STANDARD)
     assert looked.looks == looks[:2]
     settings = spec.analysis.model_copy(update={"alpha": levels[1]})
@@ -122,6 +125,22 @@ def test_a_baseline_alone_gets_its_runs(tmp_path: Path) -> None:
     assert json.loads(planned.stdout)["configurations"] == {"baseline": 5}
     assert unperturbed(tmp_path, "run", spec).returncode == 0
     assert _counts(tmp_path) == {"baseline": 5}
+
+
+def test_a_number_of_runs_is_another_campaign(tmp_path: Path) -> None:
+    until, three, nine = (
+        load_spec(write_spec(tmp_path, campaign__runs=runs)).digest for runs in ("until decided", 3, 9)
+    )
+    assert three == nine != until
+
+
+def test_a_search_for_a_partition_makes_numbers_of_runs(tmp_path: Path) -> None:
+    spec = load_spec(write_spec(tmp_path, campaign__runs="until decided", campaign__at_most=40))
+    assert {item.name: item.runs for item in configurations(baselines_alone(spec))} == {"baseline": 5, "anchor": 5}
+    found = make_plan()
+    found = replace(found, subsets=(replace(found.subsets[0], metrics=("steps",)),))
+    plan = parse_spec(plan_text(spec, found), "plan.yaml", tmp_path)
+    assert (plan.campaign.until_decided, plan.campaign.at_most) == (False, None)
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ _Row = tuple[str, "TotalChange"]
 
 def total_forest(rows: Sequence[_Row]) -> Figure:
     """Draw changes of totals in the given order, each in its own row."""
-    names = [f"{plot_text(name, 24)}: {plot_text(total_name(change), 40)}" for name, change in rows]
+    names = [f"{plot_text(name, 24)}: {plot_text(total_name(change.metric), 40)}" for name, change in rows]
     data: list[dict[str, Any]] = []
     for verdict, marker in MARKER.items():
         drawn = [(at, change) for at, (_, change) in enumerate(rows) if change.verdict == verdict]
