@@ -142,8 +142,8 @@ def known_floor(spec: CampaignSpec, folder: Path) -> KnownFloor | None:
 def _measures_alike(one: CampaignSpec, other: CampaignSpec) -> bool:
     """Return whether two specs run the same program in the same way, with the same hardware metrics and intervals."""
     # An unmeasured trial decides these; a plan without one lacks them.
-    tried = {key: getattr(other.program, key) for key in ("timeout", "exit_code", "result")}
+    of_trial = {key: getattr(other.program, key) for key in ("timeout", "exit_code", "result")}
     keys = ("hardware", "interval", "clock", "source", "sampler", "threads")
-    return one.program.model_copy(update=tried) == other.program and all(
+    return one.program.model_copy(update=of_trial) == other.program and all(
         getattr(one.measure, key) == getattr(other.measure, key) for key in keys
     )

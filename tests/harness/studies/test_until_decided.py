@@ -157,17 +157,36 @@ def test_faults_of_the_design(tmp_path: Path, design: str, said: str) -> None:
         parse_spec(text, "x.yaml", tmp_path)
 
 
+WORK = """
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    int steps = argc < 3 ? STEPS : argv[2][0] == 'd' ? 2 * STEPS : STEPS * 3 / 4 + now.tv_nsec % (STEPS / 2);
+"""
+
+
 @pytest.fixture(scope="module")
 def grown(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A campaign with a tolerance that ten runs rarely decide."""
+    """A campaign of two set-ups: one does twice the work of the baseline, the other's work differs from run to run."""
     folder = tmp_path_factory.mktemp("until")
     spec = write_spec(
         folder,
+        programs={name: {"run": f"{{build}}/phases 26 {name}", "result": "any"} for name in ("double", "noisy")},
+        program__run="{build}/phases 26",
+        measure__interval={"records": 60},
+        measure__hardware=["PAPI_TOT_INS", "PAPI_L1_DCM", "PAPI_BR_MSP"],
+        measure__derived={},
+        measure__software={},
+        analysis__anchor=None,
+        campaign__subsets={},
         campaign__runs="until decided",
         campaign__at_most=15,
         campaign__baseline_runs=5,
-        analysis__tolerance=0.0005,
+        analysis__tolerance=0.9,  # totals decide
     )
+    source = folder / "phases" / "phases.c"
+    text = source.read_text().replace("STEPS *", "steps *").replace(" * STEPS", " * steps")
+    text = text.replace("#include <string.h>", "#include <string.h>\n#include <time.h>")
+    source.write_text(text.replace("int main(int argc, char **argv)\n{", f"int main(int argc, char **argv)\n{{{WORK}"))
     done = unperturbed(folder, "run", spec)
     assert done.returncode in (0, 4), done.stderr
     (folder / "said").write_text(done.stderr)
@@ -180,22 +199,20 @@ def _counts(folder: Path) -> Counter[str]:
 
 
 def test_runs_go_to_configurations_that_are_open(grown: Path) -> None:
-    counts = _counts(grown)
+    assert _counts(grown) == {"baseline": 15, "double": 10, "noisy": 15}
+    said = " ".join((grown / "said").read_text().split())
+    assert "continuing to 15 runs of each configuration that is not decided yet: noisy" in said
     found = verdicts(grown / "campaigns" / "phases")
-    (note,) = (note for note in found["notes"] if note.startswith("Verdicts were made after"))
-    assert set(counts) == {"baseline", "anchor", "steps"}
-    assert counts["baseline"] in plan_looks(15)
-    assert counts["steps"] == 10  # perturbed at the first look
-    assert "steps was decided after 10 runs" in note
-    by_name = {verdict["configuration"]: verdict for verdict in found["verdicts"]}
-    assert by_name["steps"]["verdict"] == "perturbed"
-    assert by_name["steps"]["alpha"] == 0.05
-    if counts["baseline"] == 15:
-        said = " ".join((grown / "said").read_text().split())
-        assert "continuing to 15 runs of each configuration that is not decided yet: anchor" in said
+    (note,) = (note for note in found["notes"] if note.startswith("Verdicts were made after 10 and 15 runs"))
+    assert "double was decided after 10 runs. noisy is not decided." in note
+    for name, runs in (("double", 10), ("noisy", 15)):
+        totals = {change["metric"]: change for change in found["totals"][name]}
+        assert len(totals["PAPI_TOT_INS"]["reference"]) == runs
+        assert (totals["PAPI_TOT_INS"]["verdict"] == "perturbed") is (name == "double")
+    assert {verdict["alpha"] for verdict in found["verdicts"]} == {0.05}
 
 
-def test_a_decided_campaign_makes_no_further_runs(grown: Path) -> None:
+def test_a_finished_campaign_makes_no_further_runs(grown: Path) -> None:
     before = _counts(grown)
     again = unperturbed(grown, "run", "spec.yaml")
     assert again.returncode in (0, 4), again.stderr
