@@ -71,14 +71,14 @@ def _declare(
     numba = load_library("numba")
     loaded = importlib.import_module(module)
     part, _, name = module.rpartition(".")
-    sources = [Path(str(importlib.import_module(one).__file__)) for one in (module, *calls)]
+    sources = [Path(str(importlib.import_module(module_name).__file__)) for module_name in (module, *calls)]
     folder = _cache_folder(name, _fingerprint(sources, signatures))
     log, what = logging.getLogger(part), called or f"{function} of {name}"
     if folder is None:
         log.info("compiling %s: takes some seconds in every process, because the cache folder is not writable", what)
     elif not any(folder.rglob(f"*.{function}-*.nbi")):
         log.info("compiling %s: takes some seconds, only once; the code is kept in %s", what, folder)
-    declared = [_argument_types(one) if isinstance(one, str) else one for one in signatures]
+    declared = [_argument_types(signature) if isinstance(signature, str) else signature for signature in signatures]
     settings = {"cache": folder is not None, "nogil": True, **dict(options)}
     with _numba_cache_in(folder):
         made: Callable[..., Any] = numba.njit(declared, **settings)(getattr(loaded, function))
@@ -89,8 +89,10 @@ def _argument_types(signature: str) -> tuple[Any, ...]:
     """Return the numba types of a signature's arguments; an array marked `const` may be read-only."""
     normalize = load_library("numba.core.sigutils").normalize_signature
     types, _ = normalize(f"({signature.replace(_CONST, '')},)")
-    marks = [one.strip().startswith(_CONST) for one in _COMMA.split(signature)]
-    return tuple(one.copy(readonly=True) if const else one for one, const in zip(types, marks, strict=True))
+    marks = [argument.strip().startswith(_CONST) for argument in _COMMA.split(signature)]
+    return tuple(
+        numba_type.copy(readonly=True) if const else numba_type for numba_type, const in zip(types, marks, strict=True)
+    )
 
 
 def _cache_folder(name: str, fingerprint: str) -> Path | None:

@@ -86,10 +86,10 @@ class Workers:
         # generators.
         way = "generator" if getattr(self.backend, "supports_return_generator", True) else "list"
         pool = joblib.Parallel(n_jobs=self.count, backend=self.backend, return_as=way, batch_size=1)
-        found: Any = None
+        results: Any = None
         try:
-            found = pool(joblib.delayed(function)(common, chunk) for chunk in chunks)
-            for result in found:  # noqa: UP028  `yield from` would pass `close` on; the code below closes `found`
+            results = pool(joblib.delayed(function)(common, chunk) for chunk in chunks)
+            for result in results:  # noqa: UP028  `yield from` would pass `close` on; the code below closes `results`
                 yield result
         except load_library("joblib.externals.loky.process_executor").BrokenProcessPool as error:
             raise HostError(
@@ -97,10 +97,10 @@ class Workers:
                 'fewer workers, with `joblib.parallel_config("loky", n_jobs=2)` or `--jobs 2`'
             ) from error
         finally:
-            if hasattr(found, "close"):
+            if hasattr(results, "close"):
                 with warnings.catch_warnings():  # unfetched results are normal after an interrupt
                     warnings.simplefilter("ignore", UserWarning)
-                    found.close()
+                    results.close()
 
     def _by_dask(
         self, function: Callable[[Any, Any], _Result], packed: _Packed, chunks: Sequence[object]
@@ -188,7 +188,7 @@ def pack(value: object) -> _Packed:
     """
     buffers: list[pickle.PickleBuffer] = []
     outline = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
-    parts = [np.frombuffer(outline, np.uint8), *(np.frombuffer(one.raw(), np.uint8) for one in buffers)]
+    parts = [np.frombuffer(outline, np.uint8), *(np.frombuffer(buffer.raw(), np.uint8) for buffer in buffers)]
     sizes = np.array([len(parts), *map(len, parts)], np.int64)
     first, *starts = _places(sizes)
     packed = np.zeros(starts[-1], np.uint8)

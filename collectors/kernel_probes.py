@@ -85,13 +85,13 @@ def _exists(path: Path) -> bool:
     return True
 
 
-def register_probes(places: Iterable[_Place], *, compiler: str = "cc", tried: bool = True) -> tuple[Probe, ...]:
+def register_probes(places: Iterable[_Place], *, compiler: str = "cc", with_trial: bool = True) -> tuple[Probe, ...]:
     """Register probes with the kernel (Linux 5.4 and later): one per metric, which counts the hits at all its sites.
 
     The kernel counts nothing and changes no binary until a sampler opens the probes for a process. The probes are
     removed when this process ends. Result: The probes, in the order of their metrics.
 
-    `tried`: Try each probe, about 90 ms per metric: the kernel releases a probe only after an RCU grace period.
+    `with_trial`: Try each probe, about 90 ms per metric: the kernel releases a probe only after an RCU grace period.
     Without trying, a probe that the kernel rejects fails when a program runs, or counts nothing.
     """
     ordered = sorted(places, key=lambda place: place.number)
@@ -113,7 +113,7 @@ def register_probes(places: Iterable[_Place], *, compiler: str = "cc", tried: bo
             for place in at:
                 _write(registry, place, event)
             probes.append(Probe(number, _tracepoint(registry, event), at[0].name))
-        if tried:
+        if with_trial:
             _try(probes, ordered, compiler)
         undo.pop_all()
     return tuple(probes)
@@ -235,7 +235,7 @@ def measure_hit_cost(compiler: str = "cc") -> HitCost:
             cheap, dear = map(int, process.stdout.readline().split())
             name = f"{program.name}:trial"
             places = [_TrialPlace(0, name, program, cheap), _TrialPlace(0, name, program, dear)]
-            (probe,) = register_probes(places, tried=False)
+            (probe,) = register_probes(places, with_trial=False)
             printed, error = process.communicate(f"{probe.tracepoint}\n")
             remove_probes([probe])
         finally:

@@ -86,12 +86,12 @@ def list_metrics(
     """
     trials = trials_on_this_host(compiler, root)
     asked = find_sources()
-    catalogues = {name: found.catalogue(trials) for name, found in asked.items()}
+    catalogues = {name: record.catalogue(trials) for name, record in asked.items()}
     processes = list(_process_counters(root))
     metrics = [*_merge(asked, catalogues), *(entry for _, entries in processes for entry in entries)]
     tables = read_tables() if source in (None, PERF_EVENT) else PerfTables()
-    states = (*(found.state for found in catalogues.values()), *(state for state, _ in processes))
-    shown = [found for name, found in catalogues.items() if source in (None, name)]
+    states = (*(catalogue.state for catalogue in catalogues.values()), *(state for state, _ in processes))
+    shown = [catalogue for name, catalogue in catalogues.items() if source in (None, name)]
     return Listing(
         tuple(state for state in states if source in (None, state.name)),
         tuple(_select(metrics, pattern, source)),
@@ -113,20 +113,20 @@ def nearest(pattern: str, listing: Listing, *, limit: int = 5) -> tuple[str, ...
     names = [name for metric in listing.metrics for name in (metric.name, *metric.aliases)]
     names += [metric.name for metric in listing.perf_metrics]
     plain = re.sub(r"[*?\[\]]", "", pattern)
-    found = process.extract(plain, names, scorer=fuzz.WRatio, processor=str.casefold, limit=None, score_cutoff=55)
+    hits = process.extract(plain, names, scorer=fuzz.WRatio, processor=str.casefold, limit=None, score_cutoff=55)
     # Among equally similar names, prefer the shortest; some sources also list names in capitals.
-    found.sort(key=lambda hit: (-round(hit[1]), len(hit[0]), hit[0] != hit[0].casefold()))
-    return tuple({name.casefold(): name for name, _, _ in reversed(found)}.values())[::-1][:limit]
+    hits.sort(key=lambda hit: (-round(hit[1]), len(hit[0]), hit[0] != hit[0].casefold()))
+    return tuple({name.casefold(): name for name, _, _ in reversed(hits)}.values())[::-1][:limit]
 
 
 def _merge(sources: Mapping[str, Source], catalogues: Mapping[str, SourceCatalogue]) -> Iterable[CatalogueEntry]:
     """Merge entries of the same name, in the place where its prefix's source, or else the first source, lists it."""
     owners = {source.prefix: name for name, source in sources.items() if source.prefix}
-    names = {source: {entry.name for entry in found.entries} for source, found in catalogues.items()}
+    names = {source: {entry.name for entry in catalogue.entries} for source, catalogue in catalogues.items()}
     places: dict[str, CatalogueEntry] = {}
     ways: dict[str, list[SourceSupport]] = {}
-    for name, found in catalogues.items():
-        for entry in found.entries:
+    for name, catalogue in catalogues.items():
+        for entry in catalogue.entries:
             ways.setdefault(entry.name, []).extend(entry.ways)
             owner = next((owner for prefix, owner in owners.items() if entry.name.startswith(prefix)), name)
             if owner == name or entry.name not in names[owner]:

@@ -146,15 +146,15 @@ def plan_passes(
     if not names:
         return Passes((Pass("main", NONE, ()),), {})
     request = Request(machine, compiler, frozenset(shared), sampler, multiplex, overflow, tuple(together))
-    found = _assign(names, source, request)
-    if found.left and request.together:
+    assigned = _assign(names, source, request)
+    if assigned.left and request.together:
         # Metrics that were to be counted together were left to sources that cannot count them: allow several passes.
-        found = _assign(names, source, replace(request, together=()))
-    if found.left:
-        lines = list(_refusals({name: "; ".join(found.refused[name]) for name in found.left}))
+        assigned = _assign(names, source, replace(request, together=()))
+    if assigned.left:
+        lines = list(_refusals({name: "; ".join(assigned.refused[name]) for name in assigned.left}))
         raise HostError("\n".join([*lines, *_hints(" ".join(lines))]))
-    reasons = {name: ". ".join([why, *_hints(why)]) for name, why in found.reasons.items()}
-    return Passes(tuple(_name(found.passes)), reasons)
+    reasons = {name: ". ".join([why, *_hints(why)]) for name, why in assigned.reasons.items()}
+    return Passes(tuple(_name(assigned.passes)), reasons)
 
 
 @dataclass
@@ -169,28 +169,28 @@ class _Assigned:
 
 def _assign(names: Sequence[str], source: str, request: Request) -> _Assigned:
     """Let each source, in order of preference, take the metrics that it can count."""
-    found = _Assigned(list(names), [], {name: [] for name in names}, {})
+    assigned = _Assigned(list(names), [], {name: [] for name in names}, {})
     for candidate, record in find_sources().items():
-        if source not in ("auto", candidate) or not found.left:
+        if source not in ("auto", candidate) or not assigned.left:
             continue
-        again = [name for name in names if name in request.shared and name not in found.left]
-        counted, why = _offer(record, again, found.left, request)
-        if source == "auto" and (split := _split_sets(counted, found.left, request)):
-            kept = [name for name in found.left if name not in split]
+        again = [name for name in names if name in request.shared and name not in assigned.left]
+        counted, why = _offer(record, again, assigned.left, request)
+        if source == "auto" and (split := _split_sets(counted, assigned.left, request)):
+            kept = [name for name in assigned.left if name not in split]
             counted, why = _offer(record, again, kept, request) if kept else ([], {})
             why = {**why, **dict.fromkeys(split, "left to a source that can count all metrics of the same formula")}
-        found.passes += counted
+        assigned.passes += counted
         taken = {metric.name for item in counted for metric in item.metrics}
-        missed = [name for name in found.left if name not in taken]
-        others = tuple(one.prefix for one in find_sources().values() if one.prefix and one is not record)
+        missed = [name for name in assigned.left if name not in taken]
+        others = tuple(other.prefix for other in find_sources().values() if other.prefix and other is not record)
         for name in missed:
             if source != "auto" or name.startswith(record.yields_to) or not name.startswith(others):
-                found.refused[name].append(f"{candidate}: {why[name]}")
+                assigned.refused[name].append(f"{candidate}: {why[name]}")
         missed_own = [name for name in missed if not name.startswith((*record.yields_to, *others))]
         if missed_own and not taken:
-            found.reasons[candidate] = _commonest(why[name] for name in missed_own)
-        found.left = missed
-    return found
+            assigned.reasons[candidate] = _commonest(why[name] for name in missed_own)
+        assigned.left = missed
+    return assigned
 
 
 def _offer(record: Source, again: Sequence[str], left: Sequence[str], request: Request) -> Planned:
@@ -255,9 +255,9 @@ def _name(passes: Sequence[Pass]) -> list[Pass]:
 
 def _plan_by_opening(source: Source, names: Sequence[str], request: Request) -> Planned:
     """Try to open each metric's event with a source, and group the events that open into passes."""
-    found = {name: source.event(name) for name in names}
-    why = {name: source.refusal(name) or _UNKNOWN for name, event in found.items() if event is None}
-    possible = [event for event in found.values() if event is not None]
+    events_by_name = {name: source.event(name) for name in names}
+    why = {name: source.refusal(name) or _UNKNOWN for name, event in events_by_name.items() if event is None}
+    possible = [event for event in events_by_name.values() if event is not None]
     leaders = {event.name: lead for event in possible if (lead := source.leader(event)) is not None}
 
     def together(events: Sequence[Event]) -> str | None:

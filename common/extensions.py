@@ -42,8 +42,15 @@ def classes_in(room: str, base: type[T], *, group: str) -> dict[str, type[T]]:
         for value in vars(module).values()
         if isinstance(value, type) and issubclass(value, base) and value.__module__ == module.__name__
     )
-    others = (one for one in offered(group, type) if issubclass(one, base))
-    return _by_name(room, (one for one in (*own, *others) if one is not base and not one.__name__.startswith("_")))
+    others = (candidate for candidate in offered(group, type) if issubclass(candidate, base))
+    return _by_name(
+        room,
+        (
+            candidate
+            for candidate in (*own, *others)
+            if candidate is not base and not candidate.__name__.startswith("_")
+        ),
+    )
 
 
 def offered(group: str, kind: type[T]) -> Iterator[T]:
@@ -71,27 +78,29 @@ def load(point: EntryPoint, kind: type[T]) -> T:
     owner = point.dist.name if point.dist else "an unknown distribution"
     where = f"the extension {point.value} of {owner} (entry point {point.name} of {point.group})"
     try:
-        found = point.load()
+        loaded = point.load()
     except Exception as error:  # foreign code may raise any exception
         raise HostError(
             f"cannot load {where}: {type(error).__name__}: {error}; fix or uninstall the extension"
         ) from error
-    if not isinstance(found, kind):
-        raise HostError(f"{where} has type {type(found).__name__}, not {kind.__name__}; fix or uninstall the extension")
-    return found
+    if not isinstance(loaded, kind):
+        raise HostError(
+            f"{where} has type {type(loaded).__name__}, not {kind.__name__}; fix or uninstall the extension"
+        )
+    return loaded
 
 
 def _modules(room: str) -> Iterator[ModuleType]:
     package = sys.modules.get(room) or importlib.import_module(room)
-    for found in sorted(pkgutil.iter_modules(package.__path__), key=lambda one: one.name):
-        if not found.name.startswith("_"):
-            yield importlib.import_module(f"{room}.{found.name}")
+    for module in sorted(pkgutil.iter_modules(package.__path__), key=lambda info: info.name):
+        if not module.name.startswith("_"):
+            yield importlib.import_module(f"{room}.{module.name}")
 
 
 def _by_name(room: str, values: Iterable[T]) -> dict[str, T]:
-    found: dict[str, T] = {}
+    by_name: dict[str, T] = {}
     for value in values:
         name: str = value.name  # type: ignore[attr-defined]  # every kind has a `name`
-        if found.setdefault(name, value) is not value:
+        if by_name.setdefault(name, value) is not value:
             raise HostError(f"two extensions of {room} are named {name}; rename one of them, or uninstall its package")
-    return found
+    return by_name

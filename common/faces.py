@@ -42,9 +42,9 @@ def lazy_names(package: str, former: Mapping[str, str] = _NONE) -> tuple[Callabl
         if name not in module.__all__ or name not in homes():
             raise AttributeError(f"module {package!r} has no attribute {name!r}; it has {', '.join(module.__all__)}")
         home, original = homes()[name]
-        found = getattr(importlib.import_module(home), original)
-        setattr(module, name, found)
-        return found
+        attribute = getattr(importlib.import_module(home), original)
+        setattr(module, name, attribute)
+        return attribute
 
     def names() -> list[str]:
         return list(sys.modules[package].__all__)

@@ -53,7 +53,7 @@ def tag(name: str, /, *content: Content, **attributes: str | int | float | bool 
     return Html(start) if name in _VOID else Html(f"{start}{text(content)}</{name}>")
 
 
-class Cell:
+class HtmlCell:
     """A table cell: its content, its sort key, and the attributes of its element."""
 
     __slots__ = ("attributes", "content", "key")
@@ -70,7 +70,7 @@ class Cell:
 def table(
     caption: Content,
     heads: Sequence[str | tuple[str, str]],
-    rows: Iterable[Sequence[Cell | Content]],
+    rows: Iterable[Sequence[HtmlCell | Content]],
     *,
     identity: str | None = None,
     sortable: bool = False,
@@ -93,15 +93,15 @@ def table(
     body = []
     extra = iter(row_attributes) if row_attributes is not None else None
     for row in rows:
-        cells = [cell if isinstance(cell, Cell) else Cell(cell) for cell in row]
-        first = Cell(cells[0].content, cells[0].key, scope="row", **cells[0].attributes)
+        cells = [cell if isinstance(cell, HtmlCell) else HtmlCell(cell) for cell in row]
+        first = HtmlCell(cells[0].content, cells[0].key, scope="row", **cells[0].attributes)
         elements = [first.element("th"), *(cell.element("td") for cell in cells[1:])]
         body.append(tag("tr", elements, **(next(extra) if extra is not None else {})))
     whole = tag("table", tag("caption", caption), tag("thead", tag("tr", top)), tag("tbody", body), id=identity)
     return tag("div", whole, class_="scroll", tabindex="0", role="region", aria_label=_label_of(caption))
 
 
-TableColumns: TypeAlias = Sequence[tuple[str | tuple[str, str], Callable[[T], Cell | Content]]]
+TableColumns: TypeAlias = Sequence[tuple[str | tuple[str, str], Callable[[T], HtmlCell | Content]]]
 """Columns of a table with one row per item: each column's head, as for `table`, and a function from item to cell."""
 
 

@@ -132,11 +132,11 @@ def style_of(cell: Cell) -> str:
     return _STYLES[cell.tone] if cell.series is None else SERIES_STYLES[cell.series]
 
 
-def _html_cell(cell: Cell, column: Column) -> markup.Cell:
+def _html_cell(cell: Cell, column: Column) -> markup.HtmlCell:
     classes = " ".join(filter(None, (cell.tone, "number" if column.align == "right" else "")))
     shown: markup.Content = cell.markup or (markup.tag("a", cell.text, href=cell.link) if cell.link else cell.text)
     if cell.series is not None:
         colour = f"var(--series-{cell.series})" if cell.series else "var(--muted-bar)"
         swatch = markup.tag("span", style=f"background:{colour}", class_="swatch")
         shown = markup.tag("span", swatch, shown, class_="word")
-    return markup.Cell(shown, cell.key, class_=classes or None)
+    return markup.HtmlCell(shown, cell.key, class_=classes or None)

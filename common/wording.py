@@ -42,8 +42,8 @@ def visible(text: str) -> str:
     return _UNSAFE.sub(_written_out, text)
 
 
-def _written_out(found: re.Match[str]) -> str:
-    sign = ord(found[0])
+def _written_out(match: re.Match[str]) -> str:
+    sign = ord(match[0])
     return f"\\x{sign:02x}" if sign < 0x20 else f"\\u{sign:04x}"
 
 

@@ -97,11 +97,11 @@ PARTS = (
 
 def unfit(examination: Examination, subjects: Sequence[str]) -> list[str]:
     """Return why a host is not fit, a line each."""
-    findings = [one for one in (*examination.counting, *examination.noise) if one.subject in subjects]
+    findings = [finding for finding in (*examination.counting, *examination.noise) if finding.subject in subjects]
     return [
-        f"{one.subject}: {one.what}" + (f"\n    mend it: {one.mend}" if one.mend else "")
-        for one in findings
-        if one.status == "bad" or (one.status == "note" and one.subject in QUIET)
+        f"{finding.subject}: {finding.what}" + (f"\n    mend it: {finding.mend}" if finding.mend else "")
+        for finding in findings
+        if finding.status == "bad" or (finding.status == "note" and finding.subject in QUIET)
     ]
 
 
@@ -158,7 +158,7 @@ def run_parts(
     for at, part in enumerate(left):
         used = (time.monotonic() - begun) / 3600
         if used + part.minutes / 60 > hours:
-            names = ", ".join(one.name for one in left[at:])
+            names = ", ".join(remaining.name for remaining in left[at:])
             print(f"{used:.1f} hours are used. Left: {names}. The same command goes on with them.")
             return FAILED
         if not anyway and (reasons := unfit(look(), QUIET)):

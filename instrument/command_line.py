@@ -134,8 +134,8 @@ def response_text(words: Sequence[str]) -> str:
 def _response_words(text: str) -> list[str]:
     """Split a response file: whitespace separates words, quotes join them, a backslash escapes the next character."""
     words: list[str] = []
-    for found in re.finditer(r"""(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|\\.|[^\s"'\\])+""", text, re.DOTALL):
-        pieces = re.finditer(r"""\\(.)|["']((?:\\.|[^\\])*?)["']|(.)""", found[0], re.DOTALL)
+    for word in re.finditer(r"""(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|\\.|[^\s"'\\])+""", text, re.DOTALL):
+        pieces = re.finditer(r"""\\(.)|["']((?:\\.|[^\\])*?)["']|(.)""", word[0], re.DOTALL)
         words.append("".join(_unescape(piece) for piece in pieces))
     return words
 

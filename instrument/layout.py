@@ -348,13 +348,13 @@ def note_link(folder: str, command: CompilerCommand) -> None:
 
 def read_links(folder: Path) -> list[Link]:
     """Return the recorded links in order; if several wrote the same file, only the last of them."""
-    found: dict[str, Link] = {}
+    by_output: dict[str, Link] = {}
     for path in sorted((folder / "links").glob("*.json")):
         described = json.loads(path.read_bytes())
         link = Link(**{**described, "words": tuple(described["words"])})
-        found.pop(link.output, None)
-        found[link.output] = link
-    return list(found.values())
+        by_output.pop(link.output, None)
+        by_output[link.output] = link
+    return list(by_output.values())
 
 
 def file_digest(path: str | Path) -> str:

@@ -21,7 +21,7 @@ import numpy as np
 import polars as pl
 
 from tools.tutorials import ROOT, Followed, follow
-from unperturbed.collectors.data.sweep_table import Column, write_sweep
+from unperturbed.collectors.data.sweep_table import SweepColumn, write_sweep
 
 PAGE = ROOT / "docs" / "tutorials" / "notebook.md"
 QUICKSTART = ROOT / "experiments" / "quickstart"
@@ -127,6 +127,6 @@ def _write_sweep(folder: Path) -> None:
     lookups = 900 * size + chance.integers(0, 200, len(size))
     instructions = 7 * compares + 12 * lookups + chance.integers(0, 5000, len(size))
     columns = {"size": size, "compares": compares, "lookups": lookups, "PAPI_TOT_INS": instructions}
-    described = [Column(name, "parameter" if name == "size" else "simulated") for name in columns]
+    described = [SweepColumn(name, "parameter" if name == "size" else "simulated") for name in columns]
     folder.mkdir()
     write_sweep(folder, pl.DataFrame(columns), described, {})

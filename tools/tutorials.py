@@ -52,7 +52,7 @@ class Block(NamedTuple):
     any_verdict: bool
 
 
-class Cell(NamedTuple):
+class NotebookCell(NamedTuple):
     """A block of Python that was run: the values of its expressions that are not None, and the page's picture."""
 
     values: tuple[Any, ...]
@@ -62,17 +62,17 @@ class Cell(NamedTuple):
 class Followed(NamedTuple):
     """What following a page leaves: its cells, and the names that they define."""
 
-    cells: list[Cell]
+    cells: list[NotebookCell]
     names: dict[str, Any]
 
 
 def blocks(page: Path) -> list[Block]:
     """Return the blocks of a page, in order."""
     text = page.read_text(encoding="utf-8")
-    found = list(_BLOCK.finditer(text))
-    ends = [match.start() for match in found if match["language"] in ("python", "sh")] + [len(text)]
+    matches = list(_BLOCK.finditer(text))
+    ends = [match.start() for match in matches if match["language"] in ("python", "sh")] + [len(text)]
     result = []
-    for match in found:
+    for match in matches:
         picture = _PICTURE.search(text, match.end(), min(end for end in ends if end >= match.end()))
         shown = picture["name"] if picture else ""
         codes = tuple(map(int, (match["exits"] or "0").split(" or ")))
@@ -100,7 +100,7 @@ def follow(page: Path, folder: Path, replaced: Mapping[str, str] = MappingProxyT
         elif block.language == "python":
             with contextlib.chdir(folder):
                 values, printed = _run_cell(block.text, page.name, followed.names)
-            followed.cells.append(Cell(values, block.picture))
+            followed.cells.append(NotebookCell(values, block.picture))
         elif block.language == "text":
             wanted = _VERDICT.sub("…", block.text) if block.any_verdict else block.text
             missing = [line for line in wanted.splitlines() if not is_printed(line, printed)]

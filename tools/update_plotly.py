@@ -32,9 +32,9 @@ def main() -> int:
     address = f"https://registry.npmjs.org/{PACKAGE}/-/{PACKAGE}-{VERSION}.tgz"
     with urlopen(address, timeout=60) as answer:
         archive = answer.read()
-    found = f"sha512-{base64.b64encode(hashlib.sha512(archive).digest()).decode()}"
-    if found != INTEGRITY:
-        print(f"{address}: its checksum is {found}, and {INTEGRITY} is expected", file=sys.stderr)
+    checksum = f"sha512-{base64.b64encode(hashlib.sha512(archive).digest()).decode()}"
+    if checksum != INTEGRITY:
+        print(f"{address}: its checksum is {checksum}, and {INTEGRITY} is expected", file=sys.stderr)
         return 1
     with tarfile.open(fileobj=io.BytesIO(archive)) as members:
         script, licence = (_content(members, f"package/{name}") for name in ("plotly-basic.min.js", "LICENSE"))

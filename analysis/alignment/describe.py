@@ -50,8 +50,8 @@ def scores_table(scores: Mapping[str, ScoreSummary]) -> Table:
     heads = ("scored elements", "in the same interval", "within one interval", "largest, intervals")
     columns = [Column("milestone"), *(Column(head, "right") for head in heads)]
     rows = [
-        (name, f"{one.elements}", f"{one.perfect:.1%}", f"{one.within_one:.1%}", f"{one.largest}")
-        for name, one in scores.items()
+        (name, f"{summary.elements}", f"{summary.perfect:.1%}", f"{summary.within_one:.1%}", f"{summary.largest}")
+        for name, summary in scores.items()
     ]
     return Table(columns, rows, "Scores: by how many intervals the path misses milestones")
 

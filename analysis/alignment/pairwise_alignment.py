@@ -122,7 +122,7 @@ def pairwise(
     Plain dynamic time warping of each pair; `align` also treats flat stretches and uses anchors.
     """
     given = list(series)
-    traces = [one for one in given if isinstance(one, Trace)]
+    traces = [trace for trace in given if isinstance(trace, Trace)]
     if traces and len(traces) < len(given):
         raise ValueError(
             f"some of the items are traces ({len(traces)} of {len(given)}) and some are series: give series or "
@@ -139,17 +139,17 @@ def pairwise(
         scale = "range" if scale is None else scale
         called = [describe.run_name(trace, str(number)) for number, trace in enumerate(traces)]
     else:
-        rows = [one for one in given if not isinstance(one, Trace)]
+        rows = [array for array in given if not isinstance(array, Trace)]
         called = [str(number) for number in range(len(rows))]
     chosen = tuple(called if names is None else names)
     if not paths:
         costs = distance_matrix(rows, penalty=penalty, band=band, scale=scale, workers=workers, progress=progress)
         return PairwiseAlignment(chosen, costs, {}, metrics)
-    found = warp_paths(rows, penalty=penalty, band=band, scale=scale, workers=workers, progress=progress)
+    paths_of_pairs = warp_paths(rows, penalty=penalty, band=band, scale=scale, workers=workers, progress=progress)
     costs = np.zeros((len(rows), len(rows)))
-    for pair, path in found.items():
+    for pair, path in paths_of_pairs.items():
         costs[pair] = costs[pair[::-1]] = path.cost
-    return PairwiseAlignment(chosen, costs, found, metrics)
+    return PairwiseAlignment(chosen, costs, paths_of_pairs, metrics)
 
 
 def _with_metrics(traces: Sequence[Trace]) -> tuple[list[Trace], tuple[str, ...]]:

@@ -24,7 +24,7 @@ from unperturbed.analysis.causal.derived_tables.steps import (
 )
 from unperturbed.analysis.causal.discovery.adjacency import Separation
 from unperturbed.analysis.causal.discovery.refinement import Equivalence
-from unperturbed.analysis.causal.independence.methods import IndependenceTest, Outcome, independence_tests
+from unperturbed.analysis.causal.independence.methods import IndependenceOutcome, IndependenceTest, independence_tests
 from unperturbed.analysis.causal.independence.methods.paper import PaperTest
 from unperturbed.analysis.causal.independence.methods.regression import RegressionTest
 from unperturbed.analysis.causal.learning import learn
@@ -34,7 +34,7 @@ from unperturbed.analysis.causal.model.prediction import Forecast, ForecastVaria
 from unperturbed.analysis.causal.model.result import CausalModel, Edge
 from unperturbed.analysis.causal.regression.curve_mechanism import CurveMechanism
 from unperturbed.analysis.causal.regression.fit import fit_mechanism
-from unperturbed.analysis.causal.regression.mechanism import Cell, Mechanism, Parameter
+from unperturbed.analysis.causal.regression.mechanism import Mechanism, MechanismCell, Parameter
 from unperturbed.analysis.causal.regression.table_mechanism import TableMechanism
 from unperturbed.analysis.causal.table.knowledge import Knowledge
 from unperturbed.analysis.causal.table.variables import (
@@ -52,7 +52,6 @@ from unperturbed.common.faces import lazy_names
 __all__ = [
     "Category",
     "CausalModel",
-    "Cell",
     "Claim",
     "CurveMechanism",
     "CurveParameters",
@@ -63,12 +62,13 @@ __all__ = [
     "Exclusion",
     "Forecast",
     "ForecastVariable",
+    "IndependenceOutcome",
     "IndependenceTest",
     "Kind",
     "Knowledge",
     "MarkovCheck",
     "Mechanism",
-    "Outcome",
+    "MechanismCell",
     "PaperTest",
     "Parameter",
     "PartialDerivative",
@@ -102,6 +102,8 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     former={
+        "unperturbed.analysis.causal.independence.methods": "Outcome=IndependenceOutcome",
+        "unperturbed.analysis.causal.regression.mechanism": "Cell=MechanismCell",
         "unperturbed.analysis.causal.model.export": "edge_width edge_style",
         "unperturbed.analysis.causal.table.variables": "is_text",
     },

@@ -67,18 +67,18 @@ def _is_unused(model: CausalModel, edge: Edge) -> bool:
     return mechanism is not None and cause not in mechanism.used
 
 
-def separation_sentence(found: Separation, alpha: float) -> str:
+def separation_sentence(reason: Separation, alpha: float) -> str:
     """Return why two variables have no edge: determination by others, the test at `alpha`, or description length."""
-    pair = f"{found.one} and {found.other}"
-    if found.determined:
-        other = found.other if found.determined == found.one else found.one
+    pair = f"{reason.one} and {reason.other}"
+    if reason.determined:
+        other = reason.other if reason.determined == reason.one else reason.one
         return (
-            f"{listing(found.given)} {'determine' if len(found.given) > 1 else 'determines'} {found.determined}, so "
+            f"{listing(reason.given)} {'determine' if len(reason.given) > 1 else 'determines'} {reason.determined}, so "
             f"{other} adds no information about it"
         )
-    given = f" given {listing(found.given)}" if found.given else ""
-    p_value = f" (p = {p_text(found.p_value)})" if not math.isnan(found.p_value) else ""
-    if found.p_value < alpha:
+    given = f" given {listing(reason.given)}" if reason.given else ""
+    p_value = f" (p = {p_text(reason.p_value)})" if not math.isnan(reason.p_value) else ""
+    if reason.p_value < alpha:
         return (
             f"an edge between {pair} would not shorten the description of the data, although the test finds a "
             f"dependence{given}{p_value}"
@@ -86,31 +86,33 @@ def separation_sentence(found: Separation, alpha: float) -> str:
     return f"{pair} are independent{given}{p_value}"
 
 
-def markov_sentences(found: MarkovCheck) -> tuple[str, ...]:
+def markov_sentences(check: MarkovCheck) -> tuple[str, ...]:
     """Return sentences on a Markov check: claims and refutations, permuted graphs, then each refuted claim."""
-    trivial = sum(bool(one.determined) for one in found.claims)
+    trivial = sum(bool(claim.determined) for claim in check.claims)
     apart = f", {trivial} of them trivial, because the variables held fixed determine one of the two" if trivial else ""
-    claims = len(found.claims)
+    claims = len(check.claims)
     if not claims - trivial:
         return (f"The graph claims no independence that a test could refute ({claims} claims{apart}).",)
-    refuted = f"{len(found.refuted)} are refuted" if found.refuted else "none is refuted"
+    refuted = f"{len(check.refuted)} are refuted" if check.refuted else "none is refuted"
     sentences = [
-        f"The graph claims {claims} independences{apart}; {refuted} at a false-discovery rate of {found.alpha:.0%}."
+        f"The graph claims {claims} independences{apart}; {refuted} at a false-discovery rate of {check.alpha:.0%}."
     ]
-    if found.permuted_shares:
-        low, high, many = found.permuted_shares[0], found.permuted_shares[-1], len(found.permuted_shares)
+    if check.permuted_shares:
+        low, high, many = check.permuted_shares[0], check.permuted_shares[-1], len(check.permuted_shares)
         sentences.append(
-            f"Single tests refute {found.refuted_share:.0%} of its claims; for {many} graphs of the same shape with "
+            f"Single tests refute {check.refuted_share:.0%} of its claims; for {many} graphs of the same shape with "
             f"permuted variables, they refute {low:.0%} to {high:.0%}. The probability that such a graph does as well "
-            f"by chance is p = {p_text(found.permutation_p_value)}."
+            f"by chance is p = {p_text(check.permutation_p_value)}."
         )
-    sentences += [f"Refuted: {one} ({one.bits:.2g} bits per row, p = {p_text(one.adjusted)})." for one in found.refuted]
+    sentences += [
+        f"Refuted: {claim} ({claim.bits:.2g} bits per row, p = {p_text(claim.adjusted)})." for claim in check.refuted
+    ]
     return tuple(sentences)
 
 
 def undecided(model: CausalModel) -> tuple[str, ...]:
     """Return a sentence for each contradiction with the data and each point that data and knowledge leave undecided."""
-    sentences = [f"The graph contradicts the data: {one}." for one in model.contradictions]
+    sentences = [f"The graph contradicts the data: {contradiction}." for contradiction in model.contradictions]
     for edge in model.edges:
         if edge.directed:
             continue
@@ -138,22 +140,22 @@ def undecided(model: CausalModel) -> tuple[str, ...]:
         )
     inputs = set(model.knowledge.inputs)
     sentences += dict.fromkeys(
-        f"{one.target} is described equally well by {listing(one.kept)} and by {listing(one.left_out)}: the data do "
-        f"not show which of them act on {one.target}."
-        for one in model.equivalences
-        if one.is_open and inputs.issuperset(one.kept) and inputs.isdisjoint(one.left_out)
+        f"{tie.target} is described equally well by {listing(tie.kept)} and by {listing(tie.left_out)}: the data do "
+        f"not show which of them act on {tie.target}."
+        for tie in model.equivalences
+        if tie.is_open and inputs.issuperset(tie.kept) and inputs.isdisjoint(tie.left_out)
     )
     place = model.data.names.index
     for pair, share in model.stabilities.items():
-        one, other = sorted(pair, key=place)
-        if share >= OFTEN and model.edge(one, other) is None:
-            sentences.append(f"{one} and {other} have no edge, but were adjacent in {share:.0%} of the subsamples.")
+        name, other = sorted(pair, key=place)
+        if share >= OFTEN and model.edge(name, other) is None:
+            sentences.append(f"{name} and {other} have no edge, but were adjacent in {share:.0%} of the subsamples.")
     sentences += [
-        f"No edge: {separation_sentence(found, model.settings.alpha)}."
-        for found in model.separations
-        if not found.determined and found.p_value < model.settings.alpha
+        f"No edge: {separation_sentence(separation, model.settings.alpha)}."
+        for separation in model.separations
+        if not separation.determined and separation.p_value < model.settings.alpha
     ]
-    tested = {frozenset((found.one, found.other)) for found in model.separations}
+    tested = {frozenset((separation.one, separation.other)) for separation in model.separations}
     untested = [
         edge
         for edge in model.edges
@@ -212,11 +214,12 @@ def variables_table(model: CausalModel, derived: Mapping[str, str] | None = None
     """Return the table of variables and their kinds; `derived` has the expressions of derived variables."""
     columns = [Column("variable"), Column("kind"), Column("reason"), Column("values", "right", "distinct values")]
     rows: list[list[Cell | str]] = [
-        [one.name, one.kind, one.why, Cell(f"{one.distinct:,}", key=one.distinct)] for one in model.variables
+        [variable.name, variable.kind, variable.why, Cell(f"{variable.distinct:,}", key=variable.distinct)]
+        for variable in model.variables
     ]
     if derived:
         columns.append(Column("computed as"))
-        rows = [[*row, derived.get(one.name, "")] for row, one in zip(rows, model.variables, strict=True)]
+        rows = [[*row, derived.get(variable.name, "")] for row, variable in zip(rows, model.variables, strict=True)]
     return Table(columns, rows, "Variables")
 
 
@@ -234,12 +237,12 @@ def parameters_table(mechanism: Mechanism, *, most: int | None = None, places: i
     """Return the first `most` fitted numbers with their intervals, each with the first `places` cells that have it."""
     heads = (Column("number"), *(Column(head, "right") for head in ("value", "from", "to")), Column("where"))
     rows: list[Sequence[Cell | str]] = []
-    for one in mechanism.parameters[:most]:
-        where = [", ".join(f"{name}={value}" for name, value in place.items()) for place in one.where[:places]]
-        if len(where) < len(one.where):
-            where.append(f"and {len(one.where) - len(where)} more")
-        numbers = (Cell(number(value, 5), key=value) for value in (one.value, one.low, one.high))
-        rows.append((one.name, *numbers, "; ".join(where) or "everywhere"))
+    for parameter in mechanism.parameters[:most]:
+        where = [", ".join(f"{name}={value}" for name, value in place.items()) for place in parameter.where[:places]]
+        if len(where) < len(parameter.where):
+            where.append(f"and {len(parameter.where) - len(where)} more")
+        numbers = (Cell(number(value, 5), key=value) for value in (parameter.value, parameter.low, parameter.high))
+        rows.append((parameter.name, *numbers, "; ".join(where) or "everywhere"))
     hidden = len(mechanism.parameters) - len(rows)
     more = f"; the JSON output has {hidden} more" if hidden else ""
     return Table(heads, rows, f"Fitted numbers with 95% confidence intervals{more}")
@@ -256,9 +259,9 @@ def frame_table(frame: pl.DataFrame, caption: str, *, most: int = 20) -> Table:
     return Table(columns, rows, f"{caption}{more}")
 
 
-def curve_table(found: CurveParameters) -> Table:
+def curve_table(curve: CurveParameters) -> Table:
     """Return the parameters of a curve in each cell, with their intervals."""
-    cells = found.intervals.columns[: found.intervals.columns.index("runs")]
+    cells = curve.intervals.columns[: curve.intervals.columns.index("runs")]
     columns = [*(Column(name) for name in cells), Column("runs", "right"), Column("parameter")]
     columns += [Column(head, "right") for head in ("value", "from", "to")]
     rows = [
@@ -268,11 +271,11 @@ def curve_table(found: CurveParameters) -> Table:
             row["parameter"],
             *(Cell(number(row[end], 4), key=row[end]) for end in ("value", "low", "high")),
         )
-        for row in found.intervals.to_dicts()
+        for row in curve.intervals.to_dicts()
     ]
-    over = listing(found.over)
+    over = listing(curve.over)
     return Table(
-        columns, rows, f"{found.target} over {over}: curve parameters in each cell, with 95% confidence intervals"
+        columns, rows, f"{curve.target} over {over}: curve parameters in each cell, with 95% confidence intervals"
     )
 
 
@@ -285,16 +288,16 @@ def claims_table(check: CheckedClaims) -> Table:
         Column("p", "right", "p-value, corrected for the number of claims"),
         Column("remark"),
     )
-    claims = sorted(check.claims, key=lambda one: (not one.refuted, bool(one.determined)))
+    claims = sorted(check.claims, key=lambda claim: (not claim.refuted, bool(claim.determined)))
     rows = [
         (
-            f"{one.one}, {one.other}",
-            ", ".join(one.given) or "nothing",
-            Cell(f"{one.bits:.2g}", key=one.bits),
-            Cell(p_text(one.adjusted), key=one.adjusted),
-            Cell(_claim_remark(one), "bad" if one.refuted else ""),
+            f"{claim.one}, {claim.other}",
+            ", ".join(claim.given) or "nothing",
+            Cell(f"{claim.bits:.2g}", key=claim.bits),
+            Cell(p_text(claim.adjusted), key=claim.adjusted),
+            Cell(_claim_remark(claim), "bad" if claim.refuted else ""),
         )
-        for one in claims
+        for claim in claims
     ]
     return Table(columns, rows, "Independences that the graph claims, with test results")
 
@@ -307,21 +310,21 @@ def _claim_remark(claim: Claim) -> str:
 
 def forecast_table(forecast: Forecast, variables: Mapping[str, ForecastVariable] | None = None) -> Table:
     """Return a table with the forecast of some variables; by default, of all variables that were not given."""
-    shown = variables or {name: one for name, one in forecast.variables.items() if not one.given}
+    shown = variables or {name: variable for name, variable in forecast.variables.items() if not variable.given}
     columns = (
         Column("variable"),
         Column("mean", "right"),
         Column("± standard deviation", "right"),
         Column(f"{forecast.level:.0%} of runs lie between", "right"),
     )
-    return Table(columns, [(one.name, *_forecast_cells(one)) for one in shown.values()])
+    return Table(columns, [(variable.name, *_forecast_cells(variable)) for variable in shown.values()])
 
 
-def _forecast_cells(one: ForecastVariable) -> tuple[str, str, str]:
-    if one.probabilities:
-        likely = sorted(one.probabilities.items(), key=lambda item: -item[1])
+def _forecast_cells(variable: ForecastVariable) -> tuple[str, str, str]:
+    if variable.probabilities:
+        likely = sorted(variable.probabilities.items(), key=lambda item: -item[1])
         return ", ".join(f"{value}: {share:.0%}" for value, share in likely), "", ""
-    if math.isnan(one.mean):
+    if math.isnan(variable.mean):
         return "–", "", ""
-    deviation = one.standard_deviation if one.standard_deviation > _ROUNDING * abs(one.mean) else 0.0
-    return f"{one.mean:.5g}", f"{deviation:.2g}", f"{one.low:.5g} … {one.high:.5g}"
+    deviation = variable.standard_deviation if variable.standard_deviation > _ROUNDING * abs(variable.mean) else 0.0
+    return f"{variable.mean:.5g}", f"{deviation:.2g}", f"{variable.low:.5g} … {variable.high:.5g}"

@@ -142,8 +142,8 @@ def learn(
     given = replace(given, inputs=tuple(dict.fromkeys([*given.inputs, *inputs])))
     known = given.restricted_to(
         data.names,
-        [one.name for one in data.exclusions],
-        [one.name for one in data.exclusions if one.is_constant],
+        [exclusion.name for exclusion in data.exclusions],
+        [exclusion.name for exclusion in data.exclusions if exclusion.is_constant],
     )
     learning = _Learning(data, known, LearningSettings(test, alpha, depth, subsamples, seed))
     return learning.model(quantify=quantify)
@@ -182,9 +182,9 @@ class _Learning:
             determined=lambda name, given: self._regression.determines(given, name),
             alpha=self._settings.alpha,
         )
-        found = agreed.graph
+        graph = agreed.graph
         causes = self._causes(agreed)
-        self._near = found.adjacent
+        self._near = graph.adjacent
         self._again = {name: causes[name] for name in self._data.names if name in agreed.searched_again}
         stabilities: Mapping[Pair, float] = {}
         if self._settings.subsamples:
@@ -196,8 +196,8 @@ class _Learning:
             data=self._data,
             knowledge=self._knowledge,
             edges=self._edges(agreed, causes, stabilities),
-            separations=tuple(sorted(found.separations.values(), key=self._table_position)),
-            equivalences=tuple(dict.fromkeys((*found.equivalences, *self._instead_of_inputs(causes)))),
+            separations=tuple(sorted(graph.separations.values(), key=self._table_position)),
+            equivalences=tuple(dict.fromkeys((*graph.equivalences, *self._instead_of_inputs(causes)))),
             mechanisms=mechanisms,
             assumed=agreed.assumed,
             stabilities=stabilities,
@@ -217,16 +217,16 @@ class _Learning:
 
     def _compared_bits(self, target: str, parents: Sequence[str]) -> float:
         """Return the shorter length: with k − 1 comparisons per lookup among k numbers, or without lookups."""
-        found = self._mechanism(target, parents)
-        counted = self._looked_up(found)
+        mechanism = self._mechanism(target, parents)
+        counted = self._looked_up(mechanism)
         if not counted:
-            return found.bits
+            return mechanism.bits
         comparisons = sum(len(self._data.categories(name)) - 1 for name in counted)
-        return min(self._formula(target, parents).bits, found.bits + OPERATION_BITS * comparisons)
+        return min(self._formula(target, parents).bits, mechanism.bits + OPERATION_BITS * comparisons)
 
-    def _looked_up(self, found: Mechanism) -> list[str]:
+    def _looked_up(self, mechanism: Mechanism) -> list[str]:
         """Return the numeric variables whose values a curve looks up in a table."""
-        names = found.looked_up if isinstance(found, CurveMechanism) else ()
+        names = mechanism.looked_up if isinstance(mechanism, CurveMechanism) else ()
         return [name for name in names if is_counted(self._data, name)]
 
     def _formula(self, target: str, parents: Sequence[str]) -> Mechanism:
@@ -237,14 +237,14 @@ class _Learning:
 
     def _general(self, target: str, parents: Sequence[str]) -> Mechanism:
         """Return the shortest description, or a formula without lookups if it is longer by less than an operation."""
-        found = self._mechanism(target, parents)
-        if self._looked_up(found) and self._formula(target, parents).bits < found.bits + OPERATION_BITS:
+        mechanism = self._mechanism(target, parents)
+        if self._looked_up(mechanism) and self._formula(target, parents).bits < mechanism.bits + OPERATION_BITS:
             return self._formula(target, parents)
-        return found
+        return mechanism
 
     def _is_unused(self, target: str, parents: tuple[str, ...], name: str) -> bool:
         """Return whether a dependence that the regression test finds is neither in the formula nor in its residuals."""
-        rest, test = tuple(one for one in parents if one != name), self._regression
+        rest, test = tuple(parent for parent in parents if parent != name), self._regression
         if not rest or test.test(name, target, rest).independent or name in self._mechanism(target, parents).used:
             return False
         return p_value_of_residuals(test, self._mechanism(target, rest), name) > self._settings.alpha
@@ -276,15 +276,15 @@ class _Learning:
         Parents that were searched again for the whole table are tested on the part, each given the others.
         """
         regression = RegressionTest(part, alpha=self._settings.alpha)
-        found = self._refined(regression, regression, self._distance_from_whole)
-        pairs = {pair_of(one, other) for one, near in found.adjacent.items() for other in near}
+        graph = self._refined(regression, regression, self._distance_from_whole)
+        pairs = {pair_of(variable, other) for variable, near in graph.adjacent.items() for other in near}
         for target, parents in self._again.items():
             for name in self._data.names:
                 pair = pair_of(name, target)
                 is_parent = name in parents
                 if name == target or not (is_parent or (pair in pairs and name not in self._near[target])):
                     continue
-                given = [one for one in parents if one != name]
+                given = [parent for parent in parents if parent != name]
                 independent = regression.test(name, target, given).independent
                 pairs = pairs - {pair} if independent else pairs | {pair}
         return pairs
@@ -292,17 +292,17 @@ class _Learning:
     def _mechanism(self, target: str, parents: Sequence[str]) -> Mechanism:
         key = target, tuple(parents)
         if key not in self._fitted:
-            found = fit_mechanism(self._data, target, parents)
+            mechanism = fit_mechanism(self._data, target, parents)
             # Parents that the curve does not use may still lead its search to a shorter description.
-            less = target, found.used
-            if less != key and (less not in self._fitted or found.bits < self._fitted[less].bits):
-                self._fitted[less] = replace(found, parents=found.used)
-            self._fitted[key] = found
+            less = target, mechanism.used
+            if less != key and (less not in self._fitted or mechanism.bits < self._fitted[less].bits):
+                self._fitted[less] = replace(mechanism, parents=mechanism.used)
+            self._fitted[key] = mechanism
         return self._fitted[key]
 
     def _causes(self, agreed: Agreed) -> dict[str, tuple[str, ...]]:
         names, arrows = self._data.names, agreed.orientation.directed | set(agreed.assumed)
-        return {name: tuple(one for one in names if (one, name) in arrows) for name in names}
+        return {name: tuple(cause for cause in names if (cause, name) in arrows) for name in names}
 
     def _instead_of_inputs(self, causes: Mapping[str, tuple[str, ...]]) -> Iterator[Equivalence]:
         """Yield, for each variable, others that could replace inputs among its causes and describe it equally well.
@@ -311,7 +311,9 @@ class _Learning:
         """
         inputs = self._knowledge.inputs
         for target, parents in causes.items():
-            acting = [one for one in parents if one in inputs and not self._knowledge.always_adjacent(one, target)]
+            acting = [
+                parent for parent in parents if parent in inputs and not self._knowledge.always_adjacent(parent, target)
+            ]
             replaced, others = self._replacement(target, parents, acting, causes)
             if not replaced:
                 continue
@@ -320,33 +322,35 @@ class _Learning:
             other = self._mechanism(target, self._in_order({*rest, *others}))
             instead = self._in_order({*other.used}.difference(rest))
             determined = other.data_bits - kept.data_bits < WORTH_A_PARENT and all(
-                self._regression.determines(acting, one) for one in instead
+                self._regression.determines(acting, variable) for variable in instead
             )
-            found = Equivalence(target, self._in_order(replaced), instead, rest, kept.bits, other.bits, determined)
-            if instead and found.is_open:
-                yield found
+            equivalence = Equivalence(
+                target, self._in_order(replaced), instead, rest, kept.bits, other.bits, determined
+            )
+            if instead and equivalence.is_open:
+                yield equivalence
 
     def _replacement(
         self, target: str, parents: Sequence[str], acting: Sequence[str], causes: Mapping[str, tuple[str, ...]]
     ) -> tuple[set[str], set[str]]:
         """Return superfluous inputs and the variables that replace them: all candidates, else one that suffices."""
         names = self._data.names
-        effects = reached([target], lambda one: [name for name in names if one in causes[name]])
-        others = {one for one in names if self._knowledge.allows(one, target)}
+        effects = reached([target], lambda cause: [name for name in names if cause in causes[name]])
+        others = {name for name in names if self._knowledge.allows(name, target)}
         others -= {*effects, *self._knowledge.inputs, *parents}
         if not acting or not others:
             return set(), set()
-        for way in (others, *({one} for one in self._in_order(others))):
-            replaced = {one for one in acting if self._adds_nothing(one, target, {*parents, *way})}
+        for way in (others, *({candidate} for candidate in self._in_order(others))):
+            replaced = {cause for cause in acting if self._adds_nothing(cause, target, {*parents, *way})}
             if replaced:
                 return replaced, way
         return set(), set()
 
     def _in_order(self, names: Collection[str]) -> tuple[str, ...]:
-        return tuple(one for one in self._data.names if one in names)
+        return tuple(name for name in self._data.names if name in names)
 
     def _adds_nothing(self, name: str, target: str, given: Collection[str]) -> bool:
-        rest = [one for one in self._data.names if one in given and one != name]
+        rest = [variable for variable in self._data.names if variable in given and variable != name]
         return self._regression.test(name, target, rest).independent
 
     def _edges(
@@ -380,8 +384,8 @@ class _Learning:
     def _rank(self, name: str) -> tuple[tuple[int, int], int]:
         return self._knowledge.causal_order_key(name), self._data.names.index(name)
 
-    def _table_position(self, found: Separation) -> list[int]:
-        return sorted(map(self._data.names.index, (found.one, found.other)))
+    def _table_position(self, separation: Separation) -> list[int]:
+        return sorted(map(self._data.names.index, (separation.one, separation.other)))
 
 
 def _adjusted(p_values: Mapping[Pair, float]) -> dict[Pair, float]:

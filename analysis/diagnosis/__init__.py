@@ -13,7 +13,7 @@ from unperturbed.analysis.diagnosis.calibrating import (
     with_strictness,
     write_strictness,
 )
-from unperturbed.analysis.diagnosis.comparison import Comparison, Stream
+from unperturbed.analysis.diagnosis.comparison import LogComparison, Stream
 from unperturbed.analysis.diagnosis.distances.blocks import AbstractTrace, Block, abstract, learn_blocks
 from unperturbed.analysis.diagnosis.distances.counts import (
     DroppingDistance,
@@ -50,13 +50,13 @@ from unperturbed.analysis.diagnosis.kinds.slow_phase import SlowPhase
 from unperturbed.analysis.diagnosis.reading import read_events
 from unperturbed.analysis.diagnosis.reading.formats import LineParser, LogFormat, PlainFormat, log_formats
 from unperturbed.analysis.diagnosis.verdict import DistanceChoice, diagnose
+from unperturbed.common.faces import lazy_names
 
 __all__ = [
     "AbstractTrace",
     "BadLine",
     "Block",
     "Carrier",
-    "Comparison",
     "Crash",
     "Desynchronisation",
     "Diagnosis",
@@ -70,6 +70,7 @@ __all__ = [
     "Kind",
     "LabelledTrace",
     "LineParser",
+    "LogComparison",
     "LogFormat",
     "LostEvents",
     "MissingType",
@@ -107,3 +108,7 @@ __all__ = [
     "with_strictness",
     "write_strictness",
 ]
+
+__getattr__, __dir__ = lazy_names(
+    __name__, former={"unperturbed.analysis.diagnosis.comparison": "Comparison=LogComparison"}
+)

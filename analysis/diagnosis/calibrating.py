@@ -102,18 +102,18 @@ def calibrate(
     fittable = {name: _with(kind, _LEAST) for name, kind in kinds.items() if kind.is_fittable}
     clean: dict[str, list[float]] = {name: [] for name in fittable}
     own: dict[str, list[float]] = {name: [] for name in fittable}
-    for one in labelled:
-        if one.label != _CLEAN and one.label not in kinds:
+    for example in labelled:
+        if example.label != _CLEAN and example.label not in kinds:
             raise DataError(
-                f"{one.trace.name} has the unknown label {one.label!r}: use one of "
+                f"{example.trace.name} has the unknown label {example.label!r}: use one of "
                 f"{', '.join((_REFERENCE, _CLEAN, *kinds))}"
             )
-        comparison = checked_comparison(one.references, one.trace)
+        comparison = checked_comparison(example.references, example.trace)
         for name, kind in fittable.items():
-            if one.label in (_CLEAN, name):
+            if example.label in (_CLEAN, name):
                 finding = kind.find(comparison)
                 reached = finding.measured / finding.threshold * _LEAST if finding is not None else 0.0
-                (clean if one.label == _CLEAN else own)[name].append(reached)
+                (clean if example.label == _CLEAN else own)[name].append(reached)
     if any(not ratios for ratios in clean.values()):
         raise DataError(
             f"no trace has the label `{_CLEAN}`: give it to at least one trace, because thresholds are fitted to avoid "
@@ -130,7 +130,7 @@ def _fit(kind: str, clean: Sequence[float], own: Sequence[float]) -> FittedStric
     if not beyond:
         strictness = max(1.0, strictness)
 
-    exceeding = [sum(one > limit for one in ratios) for ratios in (clean, own) for limit in (strictness, 1.0)]
+    exceeding = [sum(ratio > limit for ratio in ratios) for ratios in (clean, own) for limit in (strictness, 1.0)]
     return FittedStrictness(kind, strictness, len(clean), len(own), *exceeding)
 
 
@@ -159,7 +159,7 @@ def with_strictness(strictness: Mapping[str, float], kinds: Mapping[str, Kind] |
     for name, value in strictness.items():
         kind = kinds.get(name)
         if kind is None or not kind.is_fittable:
-            fittable = ", ".join(one for one in kinds if kinds[one].is_fittable)
+            fittable = ", ".join(kind_name for kind_name in kinds if kinds[kind_name].is_fittable)
             raise DataError(f"{name!r} is not a kind of anomaly with a strictness: use one of {fittable}")
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
             raise DataError(f"the strictness of {name!r} is {value!r}: use a finite number above 0")
@@ -187,7 +187,7 @@ def read_strictness(path: Path) -> dict[str, float]:
 
 def write_strictness(path: Path, fitted: Iterable[FittedStrictness]) -> None:
     """Write fitted strictnesses to a file for `read_strictness`."""
-    path.write_text(json.dumps({one.kind: one.strictness for one in fitted}, indent=2) + "\n")
+    path.write_text(json.dumps({fit.kind: fit.strictness for fit in fitted}, indent=2) + "\n")
 
 
 def read_labelled(folder: Path, **reading: Any) -> Iterator[LabelledTrace]:

@@ -1,4 +1,4 @@
-"""Comparison of a trace with its references: numbers that all kinds of anomaly use."""
+"""LogComparison of a trace with its references: numbers that all kinds of anomaly use."""
 
 from __future__ import annotations
 
@@ -102,8 +102,8 @@ class Stream:
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
-    """Comparison of a trace with its references.
+class LogComparison:
+    """LogComparison of a trace with its references.
 
     Attributes
     ----------
@@ -128,12 +128,12 @@ class Comparison:
     @cached_property
     def lowest(self) -> Counts:
         """The smallest count of each type among the references: shape (types,)."""
-        return np.asarray(np.min([one.counts for one in self.references], axis=0))
+        return np.asarray(np.min([reference.counts for reference in self.references], axis=0))
 
     @cached_property
     def highest(self) -> Counts:
         """The largest count of each type among the references: shape (types,)."""
-        return np.asarray(np.max([one.counts for one in self.references], axis=0))
+        return np.asarray(np.max([reference.counts for reference in self.references], axis=0))
 
     @cached_property
     def slack(self) -> Floats:
@@ -241,7 +241,7 @@ class Comparison:
     def played(self) -> dict[str, float]:
         """Share of the references' events that the trace has, by stream: median over the stream's types, at most 1."""
         shares = self.observed.counts / np.maximum(self.lowest, 1)
-        return {one.name: min(1.0, float(np.median(shares[list(one.numbers)]))) for one in self.streams}
+        return {stream.name: min(1.0, float(np.median(shares[list(stream.numbers)]))) for stream in self.streams}
 
     @property
     def furthest(self) -> float:
@@ -287,7 +287,9 @@ class Comparison:
                 continue
             played = times if reached == 1 else times[:length]
             here = _at(fill(played, length - len(played)), self.grid, 1.0)
-            there = [_at(one.times(number)[1:], self.grid, (length - 1) / (whole - 1)) for one in self.references]
+            there = [
+                _at(reference.times(number)[1:], self.grid, (length - 1) / (whole - 1)) for reference in self.references
+            ]
             delays.append(here - np.array(there))
         if not delays:
             return np.full((len(self.references), _GRID), np.nan)
@@ -303,7 +305,9 @@ class Comparison:
     def usual(self, stream: Stream, *, reached: float = 1.0) -> Floats:
         """Return when references reach the points of `grid` (median): shape (points,), ticks since the first event."""
         moments = [
-            _at(one.times(number)[1:], self.grid, reached) for one in self.references for number in stream.numbers
+            _at(reference.times(number)[1:], self.grid, reached)
+            for reference in self.references
+            for number in stream.numbers
         ]
         return np.asarray(np.median(moments, axis=0))
 
@@ -327,28 +331,30 @@ class Comparison:
     def endings(self) -> Flags:
         """Whether each type occurs in every reference, but only in the last tenth of the streams: shape (types,)."""
         flags = self.lowest > 0
-        for one in self.references:
-            end = self._stream_end(one)
-            flags &= [one.counts[number] > 0 and one.times(number)[0] >= end for number in range(len(self.types))]
+        for reference in self.references:
+            end = self._stream_end(reference)
+            flags &= [
+                reference.counts[number] > 0 and reference.times(number)[0] >= end for number in range(len(self.types))
+            ]
         return flags
 
-    def _stream_end(self, one: Occurrences) -> float:
+    def _stream_end(self, reference: Occurrences) -> float:
         """Return when the last tenth of a reference's latest stream begins; without streams, when the run ends."""
         ends = []
         for stream in self.streams:
-            times = [one.times(number) for number in stream.numbers]
+            times = [reference.times(number) for number in stream.numbers]
             lasts = [max(_END * (each[-1] - each[0]), 2 * np.diff(each).mean()) for each in times]
             ends.append(float(np.median([each[-1] - last for each, last in zip(times, lasts, strict=True)])))
-        return max(ends, default=float(one.trace.duration))
+        return max(ends, default=float(reference.trace.duration))
 
     @cached_property
     def span(self) -> tuple[float, float]:
         """Ticks from the streams' first event to their last: in the shortest reference, and in the trace."""
-        theirs = [self._span(one) for one in self.references]
+        theirs = [self._span(reference) for reference in self.references]
         return min(theirs), self._span(self.observed)
 
-    def _span(self, one: Occurrences) -> float:
-        times = [one.times(number) for stream in self.streams for number in stream.numbers if one.counts[number]]
+    def _span(self, run: Occurrences) -> float:
+        times = [run.times(number) for stream in self.streams for number in stream.numbers if run.counts[number]]
         return float(max(each[-1] for each in times) - min(each[0] for each in times)) if times else 0.0
 
     # Noise
@@ -358,15 +364,15 @@ class Comparison:
         """Multiple of the noise floor above which a change is an anomaly; it is larger with fewer references."""
         return 1 + 6 / len(self.references)
 
-    def noise_floor(self, measure: Callable[[Comparison], float]) -> float | None:
+    def noise_floor(self, measure: Callable[[LogComparison], float]) -> float | None:
         """Return a measurement's maximum over references, each compared with the others; None for one reference."""
         if len(self.references) < 2:
             return None
-        return max(measure(one) for one in self._among_references)
+        return max(measure(comparison) for comparison in self._among_references)
 
     @cached_property
-    def _among_references(self) -> tuple[Comparison, ...]:
-        """Comparison of each reference with the others."""
+    def _among_references(self) -> tuple[LogComparison, ...]:
+        """LogComparison of each reference with the others."""
         return tuple(
             replace(self, references=self.references[:left] + self.references[left + 1 :], observed=out)
             for left, out in enumerate(self.references)
@@ -377,18 +383,18 @@ class Comparison:
     @property
     def duration(self) -> float:
         """Median duration of the references [ticks]."""
-        return float(np.median([one.trace.duration for one in self.references]))
+        return float(np.median([reference.trace.duration for reference in self.references]))
 
     def ticks(self, seconds: float, share: float) -> float:
         """Return seconds in ticks; if the unit is unknown, the given share of the references' duration."""
         return seconds * self.ticks_a_second if self.ticks_a_second else share * self.duration
 
 
-def compare(references: Sequence[EventTrace], trace: EventTrace) -> Comparison:
+def compare(references: Sequence[EventTrace], trace: EventTrace) -> LogComparison:
     """Compare a trace with one or more references, without checking that they are comparable."""
     types, ids = shared_ids([*references, trace])
-    each = [Occurrences(one, numbers, len(types)) for one, numbers in zip([*references, trace], ids, strict=True)]
-    return Comparison(types, tuple(each[:-1]), each[-1], TICKS_A_SECOND.get(trace.unit))
+    each = [Occurrences(run, numbers, len(types)) for run, numbers in zip([*references, trace], ids, strict=True)]
+    return LogComparison(types, tuple(each[:-1]), each[-1], TICKS_A_SECOND.get(trace.unit))
 
 
 def fill(times: NDArray[np.int64], missing: int) -> Floats:

@@ -12,7 +12,7 @@ from unperturbed.common.wording import counted
 
 if TYPE_CHECKING:
     from unperturbed.analysis.diagnosis.calibrating import FittedStrictness
-    from unperturbed.analysis.diagnosis.comparison import Comparison
+    from unperturbed.analysis.diagnosis.comparison import LogComparison
     from unperturbed.analysis.diagnosis.findings import Diagnosis, Finding, PaperDistance, Visible
 
 _NOISY_TYPES = 40
@@ -27,7 +27,7 @@ def headline(diagnosis: Diagnosis) -> str:
 
 def verdict_text(diagnosis: Diagnosis) -> str:
     """Return the verdict as text: "anomalous: lost events, against 3 references"."""
-    kinds = ", ".join(dict.fromkeys(one.kind for one in diagnosis.findings))
+    kinds = ", ".join(dict.fromkeys(finding.kind for finding in diagnosis.findings))
     perhaps = "perhaps " if diagnosis.verdict == "undecided" else ""
     return f"{diagnosis.verdict}{f': {perhaps}{kinds}' if kinds else ''}, {references_text(diagnosis)}"
 
@@ -110,13 +110,18 @@ def distances_table(distances: Sequence[PaperDistance]) -> Table:
     """Return a table of the paper's distances, with one row for each."""
     columns = [Column("distance"), *_numbers("from the first reference", "normalised", "maximum of other references")]
     rows = [
-        (one.name, f"{one.value:.6g}", f"{one.normalised:.4f}", "" if one.floor is None else f"{one.floor:.6g}")
-        for one in distances
+        (
+            distance.name,
+            f"{distance.value:.6g}",
+            f"{distance.normalised:.4f}",
+            "" if distance.floor is None else f"{distance.floor:.6g}",
+        )
+        for distance in distances
     ]
     return Table(columns, rows, "The paper's distances")
 
 
-def noise_table(comparison: Comparison) -> tuple[int, Table]:
+def noise_table(comparison: LogComparison) -> tuple[int, Table]:
     """Return the number of event types whose counts differ between references, and a table of those that vary most."""
     vary = comparison.highest - comparison.lowest
     order = (-vary).argsort(kind="stable").tolist()
@@ -150,10 +155,10 @@ def strictness_table(fitted: Sequence[FittedStrictness]) -> Table:
     """Return a table of fitted thresholds, with one row for each kind."""
     columns = [Column("kind"), *_numbers("threshold ×", "false alarms", "before", "found", "before")]
     rows = []
-    for one in fitted:
-        alarms, right = f"{one.false_alarms} of {one.clean}", f"{one.found} of {one.own}"
-        before = str(one.false_alarms_before), str(one.found_before)
-        rows.append((one.kind, f"{one.strictness:.2f}", alarms, before[0], right, before[1]))
+    for fit in fitted:
+        alarms, right = f"{fit.false_alarms} of {fit.clean}", f"{fit.found} of {fit.own}"
+        before = str(fit.false_alarms_before), str(fit.found_before)
+        rows.append((fit.kind, f"{fit.strictness:.2f}", alarms, before[0], right, before[1]))
     return Table(columns, rows)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unperturbed.analysis.diagnosis import describe
-from unperturbed.analysis.diagnosis.comparison import Comparison
+from unperturbed.analysis.diagnosis.comparison import LogComparison
 from unperturbed.analysis.diagnosis.events import EventType
 from unperturbed.common.result import Result
 from unperturbed.common.table import Table
@@ -226,7 +226,7 @@ class Diagnosis(Result):
         For kinds that were not found: the smallest change that would have been found, or why none can be stated.
     distances : tuple of PaperDistance
         The requested distances.
-    comparison : Comparison
+    comparison : LogComparison
         The numbers behind the findings: counts, each stream's times in the references (`usual`) and in the trace
         (`moments`), and the delays between them (`delays`).
     """
@@ -241,7 +241,7 @@ class Diagnosis(Result):
     unit: str
     kinds: tuple[str, ...]
     distances: tuple[PaperDistance, ...]
-    comparison: Comparison = field(compare=False)
+    comparison: LogComparison = field(compare=False)
     visible: tuple[Visible, ...] = ()
 
     def headline(self) -> str:
@@ -250,7 +250,7 @@ class Diagnosis(Result):
 
     def tables(self) -> list[Table]:
         """Return tables of findings, their event types, the paper's distances, and the smallest detectable changes."""
-        carried = [describe.carriers_table(one, self.unit) for one in self.findings if one.carriers]
+        carried = [describe.carriers_table(finding, self.unit) for finding in self.findings if finding.carriers]
         findings = [describe.findings_table(self)] if self.findings else []
         distances = [describe.distances_table(self.distances)] if self.distances else []
         return [*findings, *carried, *distances, *([describe.visible_table(self)] if self.visible else [])]
@@ -263,20 +263,24 @@ class Diagnosis(Result):
         measured = ("measured", "threshold", "unit", "floor", "confidence")
         numbers = dict.fromkeys(("measured", "threshold", "floor"), pl.Float64)
         columns = {**dict.fromkeys(place + measured, pl.String), **numbers, "since": pl.Int64, "decides": pl.Boolean}
-        return pl.DataFrame([[getattr(one, name) for name in columns] for one in self.findings], columns, orient="row")
+        return pl.DataFrame(
+            [[getattr(finding, name) for name in columns] for finding in self.findings], columns, orient="row"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the diagnosis without the comparison as plain data, ready for JSON."""
         values = {name: value for name, value in vars(self).items() if name != "comparison"}
-        return values | {name: [one.to_dict() for one in values[name]] for name in ("findings", "distances", "visible")}
+        return values | {
+            name: [entry.to_dict() for entry in values[name]] for name in ("findings", "distances", "visible")
+        }
 
 
-def carriers_of(comparison: Comparison, weights: ArrayLike, changes: ArrayLike | None = None) -> tuple[Carrier, ...]:
+def carriers_of(comparison: LogComparison, weights: ArrayLike, changes: ArrayLike | None = None) -> tuple[Carrier, ...]:
     """Return the event types that contribute most to an anomaly, with their shares.
 
     Parameters
     ----------
-    comparison : Comparison
+    comparison : LogComparison
         The trace and its references.
     weights : array_like of float, shape (types,)
         Each type's contribution, 0 or more.

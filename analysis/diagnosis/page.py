@@ -15,7 +15,7 @@ from unperturbed.common.markup import Html, tag
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from unperturbed.analysis.diagnosis import Comparison, Diagnosis, Finding
+    from unperturbed.analysis.diagnosis import Diagnosis, Finding, LogComparison
     from unperturbed.analysis.diagnosis.distances.counts import EventDistance
 
     Floats = NDArray[np.float64]
@@ -48,7 +48,7 @@ def render_diagnosis(diagnosis: Diagnosis) -> str:
         "Unperturbed: what is wrong with this trace?",
         name,
         tag("p", f"The trace is {describe.verdict_text(diagnosis)}.", class_="answer"),
-        [_finding(one, diagnosis.unit) for one in diagnosis.findings],
+        [_finding(finding, diagnosis.unit) for finding in diagnosis.findings],
         [] if diagnosis.findings or not diagnosis.visible else describe.visible_table(diagnosis).to_html(),
     )
     sections = [section(diagnosis) for section in (_picture, _carriers, _noise, _reading, _references)]
@@ -90,7 +90,9 @@ def _picture(diagnosis: Diagnosis) -> Html:
 
 
 def _carriers(diagnosis: Diagnosis) -> Html:
-    tables = [describe.carriers_table(one, diagnosis.unit).to_html() for one in diagnosis.findings if one.carriers]
+    tables = [
+        describe.carriers_table(finding, diagnosis.unit).to_html() for finding in diagnosis.findings if finding.carriers
+    ]
     return _section("carriers", tables or tag("p", "No anomaly was found, so no event types are listed."))
 
 
@@ -107,12 +109,12 @@ def _noise(diagnosis: Diagnosis) -> Html:
 
 def _reading(diagnosis: Diagnosis) -> Html:
     comparison = diagnosis.comparison
-    traces = [one.trace for one in (comparison.observed, *comparison.references)]
+    traces = [run.trace for run in (comparison.observed, *comparison.references)]
     bad = [
-        tag("li", f"{one.name}, line {line.number}: {line.text}")
-        for one in traces
-        if one.reading is not None
-        for line in one.reading.first_bad_lines[:3]
+        tag("li", f"{trace.name}, line {line.number}: {line.text}")
+        for trace in traces
+        if trace.reading is not None
+        for line in trace.reading.first_bad_lines[:3]
     ]
     listed = [tag("h3", "First bad lines"), tag("ul", bad)] if bad else None
     return _section("reading", describe.reading_table(traces).to_html(), listed)
@@ -132,13 +134,13 @@ def timelines(diagnosis: Diagnosis) -> Figure:
     tick = 1 / (comparison.ticks_a_second or 1)
     unit = "s" if comparison.ticks_a_second else "ticks"
     lanes = lanes_of(comparison)
-    longest = max(one.trace.duration for one in (*comparison.references, comparison.observed))
+    longest = max(run.trace.duration for run in (*comparison.references, comparison.observed))
     edges = np.linspace(0, max(1, longest), _BINS + 1)
     data = _lane_bars(comparison, lanes, edges, tick, unit)
     curves, in_ms = _delay_curves(diagnosis, tick, unit)
     heights = [_LANE_HEIGHT * len(lanes), *([150.0] if curves else [])]
     panels = stacked(heights, 48)
-    marks = [(one.kind, one.since * tick) for one in diagnosis.findings if one.since is not None]
+    marks = [(finding.kind, finding.since * tick) for finding in diagnosis.findings if finding.since is not None]
     top, bottom = 56 + 18 * len(marks), 54
     names = []
     for place, (kind, at) in enumerate(marks):
@@ -178,7 +180,7 @@ def timelines(diagnosis: Diagnosis) -> Figure:
     )
 
 
-def lanes_of(comparison: Comparison) -> list[tuple[str, list[int]]]:
+def lanes_of(comparison: LogComparison) -> list[tuple[str, list[int]]]:
     """Return name and type numbers of each lane: all streams, then the plugins that differ most or log most."""
     types = comparison.types
     lanes: dict[str, list[int]] = {}
@@ -210,7 +212,7 @@ def differences(here: Floats, theirs: Floats) -> tuple[Floats, Floats]:
     def around(counts: Floats) -> Floats:
         return np.convolve(counts, np.ones(_AROUND), mode="same")
 
-    sums = np.array([around(one) for one in theirs])
+    sums = np.array([around(counts) for counts in theirs])
     low, high = sums.min(axis=0), sums.max(axis=0)
     slack = high - low if len(theirs) > 1 else np.sqrt(low)
     usual = np.median(theirs, axis=0)
@@ -219,7 +221,7 @@ def differences(here: Floats, theirs: Floats) -> tuple[Floats, Floats]:
 
 
 def _lane_bars(
-    comparison: Comparison, lanes: list[tuple[str, list[int]]], edges: Floats, tick: float, unit: str
+    comparison: LogComparison, lanes: list[tuple[str, list[int]]], edges: Floats, tick: float, unit: str
 ) -> list[dict[str, Any]]:
     middles, width = (edges[:-1] + edges[1:]) / 2 * tick, float(edges[1] - edges[0]) * tick
     looks = {"references": "@series-1", "trace": "@muted-bar", "missing": "@perturbed", "added": "@series-5"}
@@ -227,7 +229,7 @@ def _lane_bars(
     runs = (*comparison.references, comparison.observed)
     for lane, (_, numbers) in enumerate(lanes):
         times = [np.concatenate([run.times(number) for number in numbers]) for run in runs]
-        counts = np.array([np.histogram(one, edges)[0] for one in times], dtype=np.float64)
+        counts = np.array([np.histogram(run_times, edges)[0] for run_times in times], dtype=np.float64)
         theirs, here = counts[:-1], counts[-1]
         usual = np.median(theirs, axis=0)
         missing, added = differences(here, theirs)
@@ -261,7 +263,7 @@ def _lane_bars(
 def _delay_curves(diagnosis: Diagnosis, tick: float, unit: str) -> tuple[list[dict[str, Any]], bool]:
     """Return curves of the streams' delays with the references' ranges, and whether they are in ms."""
     comparison = diagnosis.comparison
-    reached = min((one.strength.get("end_reached_share", 1.0) for one in diagnosis.findings), default=1.0)
+    reached = min((finding.strength.get("end_reached_share", 1.0) for finding in diagnosis.findings), default=1.0)
     curves = []
     for stream in comparison.streams[:_DELAYS]:
         delays = comparison.delays(stream, reached=reached) * tick

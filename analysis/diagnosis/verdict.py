@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from unperturbed.analysis.diagnosis.comparison import RECURS, Comparison, Occurrences, compare
+from unperturbed.analysis.diagnosis.comparison import RECURS, LogComparison, Occurrences, compare
 from unperturbed.analysis.diagnosis.distances.counts import (
     DroppingDistance,
     OccurrenceDistance,
@@ -32,13 +32,13 @@ _MOST_MISSING = 0.1
 _COARSE_LEVELS = ("ERROR", "WARN", "FIXME")
 
 
-def checked_comparison(references: Sequence[EventTrace], trace: EventTrace) -> Comparison:
+def checked_comparison(references: Sequence[EventTrace], trace: EventTrace) -> LogComparison:
     """Compare a trace with its references; raise DataError if they are not comparable."""
-    for one in [*references, trace]:
-        _require_events(one)
+    for run in [*references, trace]:
+        _require_events(run)
     require_one_unit([*references, trace])
-    for one in [*references[1:], trace]:
-        _require_same_detail(references[0], one)
+    for run in [*references[1:], trace]:
+        _require_same_detail(references[0], run)
     comparison = compare(references, trace)
     for other in comparison.references[1:]:
         _require_same_pipeline(comparison, comparison.references[:1], other)
@@ -91,19 +91,19 @@ def _require_same_detail(reference: EventTrace, trace: EventTrace) -> None:
             )
 
 
-def _require_same_pipeline(comparison: Comparison, references: Sequence[Occurrences], one: Occurrences) -> None:
+def _require_same_pipeline(comparison: LogComparison, references: Sequence[Occurrences], run: Occurrences) -> None:
     """Raise DataError if a trace comes from a different pipeline than the references.
 
     Only events of the set-up are evidence: later events may be missing or new because something went wrong.
     """
-    if difference := _other_set_up(comparison, references, one) or _other_parts(comparison, references, one):
+    if difference := _other_set_up(comparison, references, run) or _other_parts(comparison, references, run):
         raise DataError(
-            f"{one.trace.name or 'the trace'} and {references[0].trace.name or 'the reference'} come from "
+            f"{run.trace.name or 'the trace'} and {references[0].trace.name or 'the reference'} come from "
             f"different pipelines or programs: {difference}"
         )
 
 
-def _other_set_up(comparison: Comparison, references: Sequence[Occurrences], one: Occurrences) -> str:
+def _other_set_up(comparison: LogComparison, references: Sequence[Occurrences], run: Occurrences) -> str:
     """Return how the events before the streams start differ from the references'; "" if they do not."""
     steady: list[int] = np.flatnonzero(comparison.steady).tolist()
     # A failing run may log errors and warnings during the set-up.
@@ -116,15 +116,15 @@ def _other_set_up(comparison: Comparison, references: Sequence[Occurrences], one
 
     every = set.intersection(*(set_up(reference) for reference in references))
     some = {number for number in types if any(reference.counts[number] for reference in references)}
-    here = set_up(one)
-    lacked = {number for number in every if not one.counts[number]}
+    here = set_up(run)
+    lacked = {number for number in every if not run.counts[number]}
     foreign, lacking = len(here - some) / max(1, len(here)), len(lacked) / max(1, len(every))
 
     def plugins(numbers: Iterable[int]) -> set[str]:
         return {comparison.types[number].plugin for number in numbers}
 
-    only_here, only_there = plugins(here) - plugins(some), plugins(every) - plugins(np.flatnonzero(one.counts).tolist())
-    exchanged = _began(comparison, one) and (lacking > _MOST_FOREIGN or bool(only_here and only_there))
+    only_here, only_there = plugins(here) - plugins(some), plugins(every) - plugins(np.flatnonzero(run.counts).tolist())
+    exchanged = _began(comparison, run) and (lacking > _MOST_FOREIGN or bool(only_here and only_there))
     if foreign <= _MOST_FOREIGN and not exchanged:
         return ""
     shares = (
@@ -134,40 +134,40 @@ def _other_set_up(comparison: Comparison, references: Sequence[Occurrences], one
     return "; ".join([shares, *_only("first", only_here), *_only("other", only_there)])
 
 
-def _other_parts(comparison: Comparison, references: Sequence[Occurrences], one: Occurrences) -> str:
+def _other_parts(comparison: LogComparison, references: Sequence[Occurrences], run: Occurrences) -> str:
     """Return which elements or plugins recur in one trace and are absent from the other; "" if the pipelines match.
 
     A trace with different parts instead of the references' comes from a different pipeline. So does a trace without
     parts that all references set up before the streams start, unless an error explains their absence.
     """
-    here, theirs = _parts(comparison, one), [_parts(comparison, reference) for reference in references]
+    here, theirs = _parts(comparison, run), [_parts(comparison, reference) for reference in references]
     foreign = {part for part, (_, most) in here.items() if most >= RECURS and not any(part in each for each in theirs)}
     common = set.intersection(*map(set, theirs)) - set(here)
     lacking = {part for part in common if all(each[part][1] >= RECURS for each in theirs)}
     steady: list[int] = np.flatnonzero(comparison.steady).tolist()
     starts = [min((each.times(number)[0] for number in steady), default=0) for each in references]
     at_first = any(all(each[part][0] <= start for each, start in zip(theirs, starts, strict=True)) for part in lacking)
-    unexplained = at_first and _began(comparison, one) and not comparison.new_errors.any()
+    unexplained = at_first and _began(comparison, run) and not comparison.new_errors.any()
     if (foreign and lacking) or unexplained:
         return "; ".join([*_only("first", foreign), *_only("other", lacking)])
     return ""
 
 
-def _parts(comparison: Comparison, one: Occurrences) -> dict[str, tuple[int, int]]:
+def _parts(comparison: LogComparison, run: Occurrences) -> dict[str, tuple[int, int]]:
     """Return each element or plugin with the time of its first event and the count of its most frequent type."""
     parts: dict[str, tuple[int, int]] = {}
-    for number in np.flatnonzero(one.counts).tolist():
+    for number in np.flatnonzero(run.counts).tolist():
         kind = comparison.types[number]
         if kind.level in _COARSE_LEVELS:
             continue
         name = part_name(kind)
-        first, most = parts.get(name, (one.trace.duration, 0))
-        parts[name] = min(first, int(one.times(number)[0])), max(most, int(one.counts[number]))
+        first, most = parts.get(name, (run.trace.duration, 0))
+        parts[name] = min(first, int(run.times(number)[0])), max(most, int(run.counts[number]))
     return parts
 
 
-def _began(comparison: Comparison, one: Occurrences) -> bool:
-    return any(one.counts[number] for stream in comparison.streams for number in stream.numbers)
+def _began(comparison: LogComparison, run: Occurrences) -> bool:
+    return any(run.counts[number] for stream in comparison.streams for number in stream.numbers)
 
 
 def _only(which: str, names: Iterable[str]) -> list[str]:
@@ -176,7 +176,7 @@ def _only(which: str, names: Iterable[str]) -> list[str]:
     return [f"only the {which} has {', '.join(listed[:3])}{others}"] if listed else []
 
 
-def _require_like_durations(comparison: Comparison) -> None:
+def _require_like_durations(comparison: LogComparison) -> None:
     """Raise DataError if the same events take 100 times or 1/100 as long as in the references: then units differ."""
     ratio = max(1, comparison.observed.trace.duration) / max(1.0, comparison.duration)
     if 1 / _OTHER_UNIT < ratio < _OTHER_UNIT or not comparison.steady.any():
@@ -261,19 +261,19 @@ def diagnose(
     too_little = too_coarse or nothing_steady
     untold: list[Visible] = []
     if too_little and wanted:
-        blind = [one for one in wanted if one.needs_regular_events and not (one.counts_may_vary and not too_coarse)]
+        blind = [kind for kind in wanted if kind.needs_regular_events and not (kind.counts_may_vary and not too_coarse)]
         untold = [_untold(kind, too_little) for kind in blind]
         wanted = [kind for kind in wanted if kind not in blind]
         notes.append(too_little)
     findings, visible, names = _looked_for(wanted, comparison, first_only=first_only)
     verdict: Verdict = "undecided" if findings or (too_little and not as_paper) else "clean"
-    if any(one.decides for one in findings) or (as_paper and any(one.value > 0 for one in computed)):
+    if any(finding.decides for finding in findings) or (as_paper and any(distance.value > 0 for distance in computed)):
         verdict = "anomalous"
     return Diagnosis(
         verdict,
         tuple(findings),
         tuple(notes),
-        tuple(one.name for one in given),
+        tuple(reference.name for reference in given),
         trace.name,
         trace.unit,
         tuple(names),
@@ -284,7 +284,7 @@ def diagnose(
 
 
 def _looked_for(
-    kinds: Iterable[Kind], comparison: Comparison, *, first_only: bool
+    kinds: Iterable[Kind], comparison: LogComparison, *, first_only: bool
 ) -> tuple[list[Finding], list[Visible], list[str]]:
     """Return the findings, the smallest changes of other kinds that would be found, and the kinds searched for."""
     findings: list[Finding] = []
@@ -320,10 +320,10 @@ def _require_choice(references: Sequence[EventTrace], distances: Sequence[str], 
         raise ValueError('`method="paper"` needs at least one distance in `distances`')
 
 
-def _too_coarse(comparison: Comparison) -> str:
+def _too_coarse(comparison: LogComparison) -> str:
     """Return why kinds that need regular events cannot be found in logs without detail; "" if the logs have detail."""
-    traces = [one.trace for one in [*comparison.references, comparison.observed]]
-    coarse = [one for one in traces if one.reading and one.reading.is_too_coarse]
+    traces = [run.trace for run in [*comparison.references, comparison.observed]]
+    coarse = [trace for trace in traces if trace.reading and trace.reading.is_too_coarse]
     if coarse:
         return (
             f"{coarse[0].name or 'a log'} has no events of level DEBUG or finer, so only crashes and missing event "
@@ -332,7 +332,7 @@ def _too_coarse(comparison: Comparison) -> str:
     return ""
 
 
-def _nothing_steady(comparison: Comparison) -> str:
+def _nothing_steady(comparison: LogComparison) -> str:
     """Return why neither lost events nor delays can be found; "" if there are streams to show them."""
     if comparison.streams:
         return ""
@@ -342,17 +342,17 @@ def _nothing_steady(comparison: Comparison) -> str:
     )
 
 
-def _notes(comparison: Comparison) -> list[str]:
+def _notes(comparison: LogComparison) -> list[str]:
     notes = []
     if len(comparison.references) == 1:
         notes.append(
             "one reference does not show how much clean runs differ, so only large differences are anomalous and "
             "smaller ones are undecided: give several references"
         )
-    for one in [*comparison.references, comparison.observed]:
-        reading = one.trace.reading
+    for run in [*comparison.references, comparison.observed]:
+        reading = run.trace.reading
         if reading and reading.lost_events:
-            notes.append(f"{one.trace.name}: the tracer itself lost {reading.lost_events:,} events")
+            notes.append(f"{run.trace.name}: the tracer itself lost {reading.lost_events:,} events")
     if comparison.new_errors.any() and not (comparison.endings & comparison.missing).any():
         reached = comparison.endings.any() and not (_too_coarse(comparison) or _nothing_steady(comparison))
         end = ", but it reached its end" if reached else ""

@@ -30,15 +30,15 @@ def find_causes(totals: Mapping[str, Sequence[float]], properties: Mapping[str, 
 
     Both arguments map a name to one value for each run; the order of runs is the same. Runs with NaN are left out.
     """
-    found = []
+    candidates = []
     for total, values in totals.items():
         for name, given in properties.items():
             known = np.isfinite(given)
-            one, other = np.asarray(values, np.float64)[known], np.asarray(given, np.float64)[known]
-            if len(one) < _FEWEST or np.ptp(one) == 0 or np.ptp(other) == 0:
+            known_values, other = np.asarray(values, np.float64)[known], np.asarray(given, np.float64)[known]
+            if len(known_values) < _FEWEST or np.ptp(known_values) == 0 or np.ptp(other) == 0:
                 continue
-            test = stats.spearmanr(one, other)
-            found.append(Cause(total, name, float(test.statistic), float(test.pvalue)))
-    corrected = holm([cause.p for cause in found]) if found else ()
-    causes = [cause._replace(p=float(p)) for cause, p in zip(found, corrected, strict=True) if p <= _LEVEL]
+            test = stats.spearmanr(known_values, other)
+            candidates.append(Cause(total, name, float(test.statistic), float(test.pvalue)))
+    corrected = holm([cause.p for cause in candidates]) if candidates else ()
+    causes = [cause._replace(p=float(p)) for cause, p in zip(candidates, corrected, strict=True) if p <= _LEVEL]
     return tuple(sorted(causes, key=lambda cause: -abs(cause.rho)))

@@ -19,28 +19,28 @@ LEAST_RELATIVE, LEAST_RHO = 1e-4, 1e-3
 """Smaller changes of a total, and of ρ, are shown as "<" and this limit."""
 
 
-def is_time(found: Resolution) -> bool:
+def is_time(resolution: Resolution) -> bool:
     """Return whether a resolution describes a time; on most hosts, times vary more than counts."""
-    return found.is_total and found.metrics[0] in TIMES
+    return resolution.is_total and resolution.metrics[0] in TIMES
 
 
-def name_of(found: Resolution) -> str:
+def name_of(resolution: Resolution) -> str:
     """Return the name of a row: `instructions`, or `L1-data misses – stores (inner)`."""
-    name = " – ".join(map(total_name, found.metrics))
-    return name if found.is_total else f"{name} ({found.kind})"
+    name = " – ".join(map(total_name, resolution.metrics))
+    return name if resolution.is_total else f"{name} ({resolution.kind})"
 
 
-def change_text(found: Resolution, change: float) -> str:
+def change_text(resolution: Resolution, change: float) -> str:
     """Format a smallest change without its unit: a relative change in percent, a change of ρ as it is."""
     if change == 0:
         return "0"
-    least, scale = (LEAST_RELATIVE, 100) if found.is_total else (LEAST_RHO, 1)
+    least, scale = (LEAST_RELATIVE, 100) if resolution.is_total else (LEAST_RHO, 1)
     return number(scale * change, 2) if change >= least else f"<{number(scale * least)}"
 
 
 def headline(floor: NoiseFloor) -> str:
     """Return how many runs suffice, how long they take, and which total or correlation needs the most runs."""
-    counts = [found for found in floor.resolutions if not is_time(found)]
+    counts = [resolution for resolution in floor.resolutions if not is_time(resolution)]
     if not counts:
         return "no count or correlation could be compared"
     worst = _by_need(counts)[0]
@@ -61,15 +61,15 @@ def sentences(floor: NoiseFloor) -> tuple[str, ...]:
     if floor.seconds is not None:
         times = [duration(floor.seconds_for(runs), whole=True) for runs in RUNS]
         said.append(f"{listing(str(runs) for runs in RUNS)} runs in each group take about {listing(times)}.")
-    for found in filter(is_time, floor.resolutions):
-        name = name_of(found)
-        wanted = "no number of runs up to 1,000" if found.runs is None else counted(found.runs, "run")
-        verb = "suffices" if found.runs in (None, 1) else "suffice"
+    for resolution in filter(is_time, floor.resolutions):
+        name = name_of(resolution)
+        wanted = "no number of runs up to 1,000" if resolution.runs is None else counted(resolution.runs, "run")
+        verb = "suffices" if resolution.runs in (None, 1) else "suffice"
         said.append(
-            f"{name[0].upper()}{name[1:]}: {wanted} {verb} for its tolerance of {number(100 * found.tolerance)} %."
+            f"{name[0].upper()}{name[1:]}: {wanted} {verb} for its tolerance of {number(100 * resolution.tolerance)} %."
         )
     low, high = floor.doubt
-    compared = min((found.compared for found in floor.resolutions), default=0)
+    compared = min((resolution.compared for resolution in floor.resolutions), default=0)
     said.append(
         f"The floor comes from {counted(compared, 'run')} in each group: the true floor lies between {number(low, 2)} "
         f"and {number(high, 2)} times these values (probability 90 %)."
@@ -89,29 +89,35 @@ def floor_table(floor: NoiseFloor, *, most: int | None = None, shown: Sequence[i
     )
     rows: list[list[Cell | str]] = []
     groups = [
-        _by_need([found for found in floor.resolutions if found.is_total is of_totals]) for of_totals in (True, False)
+        _by_need([resolution for resolution in floor.resolutions if resolution.is_total is of_totals])
+        for of_totals in (True, False)
     ]
     for group in groups:
-        rows += [_row(found, shown) for found in group[:most]]
+        rows += [_row(resolution, shown) for resolution in group[:most]]
     left = sum(max(0, len(group) - most) for group in groups) if most is not None else 0
     more = f"; not shown: {counted(left, 'row')} with no more runs needed" if left else ""
-    simulated = "; counts are simulated" if any(found.simulated for found in floor.resolutions) else ""
+    simulated = "; counts are simulated" if any(resolution.simulated for resolution in floor.resolutions) else ""
     caption = f"Smallest change that n runs in each group show with power 80 % (α = {floor.alpha:g}){simulated}{more}"
     return Table(columns, rows, caption)
 
 
-def _row(found: Resolution, shown: Sequence[int]) -> list[Cell | str]:
-    tolerance = f"{number(100 * found.tolerance)}\u00a0%" if found.is_total else number(found.tolerance)
+def _row(resolution: Resolution, shown: Sequence[int]) -> list[Cell | str]:
+    tolerance = f"{number(100 * resolution.tolerance)}\u00a0%" if resolution.is_total else number(resolution.tolerance)
     return [
-        f"{name_of(found)}, %" if found.is_total else name_of(found),
-        *(Cell(change_text(found, found.smallest[at]), key=found.smallest[at]) for at in map(RUNS.index, shown)),
-        Cell(f"{'> 1,000' if found.runs is None else found.runs} for {tolerance}", key=_need(found)),
+        f"{name_of(resolution)}, %" if resolution.is_total else name_of(resolution),
+        *(
+            Cell(change_text(resolution, resolution.smallest[at]), key=resolution.smallest[at])
+            for at in map(RUNS.index, shown)
+        ),
+        Cell(f"{'> 1,000' if resolution.runs is None else resolution.runs} for {tolerance}", key=_need(resolution)),
     ]
 
 
-def _by_need(found: Sequence[Resolution]) -> list[Resolution]:
-    return sorted(found, key=lambda one: (-_need(one), -one.smallest[0] / (one.tolerance or 1)))
+def _by_need(resolutions: Sequence[Resolution]) -> list[Resolution]:
+    return sorted(
+        resolutions, key=lambda resolution: (-_need(resolution), -resolution.smallest[0] / (resolution.tolerance or 1))
+    )
 
 
-def _need(found: Resolution) -> float:
-    return float("inf") if found.runs is None else found.runs
+def _need(resolution: Resolution) -> float:
+    return float("inf") if resolution.runs is None else resolution.runs

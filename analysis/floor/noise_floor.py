@@ -41,13 +41,15 @@ class NoiseFloor(Framed, Result):
     @property
     def runs(self) -> int | None:
         """Return how many runs in each group suffice for all tolerances except those of times; None if none suffice."""
-        wanted = [found.runs for found in self.resolutions if not describe.is_time(found)]
+        wanted = [resolution.runs for resolution in self.resolutions if not describe.is_time(resolution)]
         return None if not wanted or None in wanted else max(count for count in wanted if count is not None)
 
     @property
     def doubt(self) -> tuple[float, float]:
         """Return the factors of the measured noise between which the true noise lies (90 %, for independent runs)."""
-        freedom = min((found.freedom for found in self.resolutions if math.isfinite(found.freedom)), default=1.0)
+        freedom = min(
+            (resolution.freedom for resolution in self.resolutions if math.isfinite(resolution.freedom)), default=1.0
+        )
         ends = (special.chdtri(freedom, 1 - end) for end in ((1 + _KNOWN) / 2, (1 - _KNOWN) / 2))
         low, high = (math.sqrt(freedom / end) for end in ends)
         return low, high
@@ -66,16 +68,16 @@ class NoiseFloor(Framed, Result):
 
         rows = [
             {
-                "kind": found.kind,
-                "first": found.metrics[0],
-                "second": found.metrics[-1],
+                "kind": resolution.kind,
+                "first": resolution.metrics[0],
+                "second": resolution.metrics[-1],
                 "runs": runs,
                 "smallest": smallest,
-                "tolerance": found.tolerance,
+                "tolerance": resolution.tolerance,
                 "seconds": self.seconds_for(runs),
             }
-            for found in self.resolutions
-            for runs, smallest in zip(RUNS, found.smallest, strict=True)
+            for resolution in self.resolutions
+            for runs, smallest in zip(RUNS, resolution.smallest, strict=True)
         ]
         return pl.DataFrame(rows)
 
@@ -88,7 +90,7 @@ class NoiseFloor(Framed, Result):
             "seconds_per_run": self.seconds,
             "enough_runs": self.runs,
             "noise_known_within": [low, high],
-            "resolutions": [asdict(found) for found in self.resolutions],
+            "resolutions": [asdict(resolution) for resolution in self.resolutions],
         }
 
 
@@ -103,20 +105,20 @@ def measure_floor(
 
     Of several comparisons of the same total or correlation, the middle one counts; see `_joined`.
     """
-    found: dict[tuple[str, tuple[str, ...]], list[Resolution]] = {}
+    resolutions: dict[tuple[str, tuple[str, ...]], list[Resolution]] = {}
     for changes in totals.values():
         for change in changes:
             if math.isfinite(change.high):
                 made = resolution_of_total(change, alpha, len(changes))
-                found.setdefault((made.kind, made.metrics), []).append(made)
+                resolutions.setdefault((made.kind, made.metrics), []).append(made)
     for verdict in verdicts:
         for correlation in verdict.changes:
             if correlation.more_runs_help:
                 made = resolution_of_correlation(correlation, alpha, len(verdict.changes), simulated=verdict.simulated)
-                found.setdefault((made.kind, made.metrics), []).append(made)
-    return NoiseFloor(tuple(_joined(each) for each in found.values()), alpha, seconds)
+                resolutions.setdefault((made.kind, made.metrics), []).append(made)
+    return NoiseFloor(tuple(_joined(each) for each in resolutions.values()), alpha, seconds)
 
 
 def _joined(each: Sequence[Resolution]) -> Resolution:
     """Sort resolutions by the smallest change that ten runs show, and return the middle one."""
-    return sorted(each, key=lambda one: one.smallest[RUNS.index(10)])[len(each) // 2]
+    return sorted(each, key=lambda resolution: resolution.smallest[RUNS.index(10)])[len(each) // 2]

@@ -89,8 +89,8 @@ class Combined:
 
     def scopes_of(self, change: Change) -> list[tuple[str, Change]]:
         """Return this change as found in each scope."""
-        found = [(scope, each) for scope, verdict in self.scopes().items() for each in verdict.changes]
-        return [(scope, each) for scope, each in found if change_key(each) == change_key(change)]
+        scoped_changes = [(scope, each) for scope, verdict in self.scopes().items() for each in verdict.changes]
+        return [(scope, each) for scope, each in scoped_changes if change_key(each) == change_key(change)]
 
 
 def change_key(change: Change) -> _Key:
@@ -118,7 +118,7 @@ class _OuterRuns:
             unchanged = pooled(spread.reference, spread.observed, count, checked)
             spreads_of.append(spread)
             shared.append(0.0 if spread.none[0] else max(0.0, float(change.standard_error**2 - unchanged[0] * per_run)))
-        sides = [[getattr(one, side)[0] for one in spreads_of] for side in ("reference", "observed", "none")]
+        sides = [[getattr(estimate, side)[0] for estimate in spreads_of] for side in ("reference", "observed", "none")]
         return cls((k, r), Spreads(np.array(sides[0]), np.array(sides[1]), np.array(sides[2], bool)), np.array(shared))
 
     def at(self, kept: NDArray[np.bool_]) -> _OuterRuns:
@@ -169,47 +169,47 @@ def combine_nodes(verdicts: Mapping[str, Verdict]) -> Combined:
     if not verdicts:
         raise DataError("no node to combine: give the verdict of at least one node")
     first = next(iter(verdicts.values()))
-    if any((one.alpha, one.tolerance) != (first.alpha, first.tolerance) for one in verdicts.values()):
+    if any((verdict.alpha, verdict.tolerance) != (first.alpha, first.tolerance) for verdict in verdicts.values()):
         raise DataError("`alpha` or `tolerance` differs between the nodes' verdicts: use the same values for all nodes")
     strata = _by_change(verdicts)
-    these = _joint(first, verdicts, [_on_these(one, first.alpha) for one in strata.values()])
+    these = _joint(first, verdicts, [_on_these(group, first.alpha) for group in strata.values()])
     of_type = None
     if len(verdicts) >= FEWEST_FOR_TYPE:
-        everywhere = [one for one in strata.values() if len(one.changes) >= FEWEST_FOR_TYPE]
-        of_type = _joint(first, verdicts, [_on_type(one, first.alpha) for one in everywhere])
+        everywhere = [group for group in strata.values() if len(group.changes) >= FEWEST_FOR_TYPE]
+        of_type = _joint(first, verdicts, [_on_type(group, first.alpha) for group in everywhere])
     return Combined(
         first.configuration,
         tuple(verdicts),
         dict(verdicts),
         these,
         of_type,
-        {key: _heterogeneity(one) for key, one in strata.items() if len(one.changes) > 1},
+        {key: _heterogeneity(group) for key, group in strata.items() if len(group.changes) > 1},
         _hangs_on(verdicts, strata.values(), these) if len(verdicts) > 1 else {},
     )
 
 
 def _by_change(verdicts: Mapping[str, Verdict]) -> dict[_Key, _Strata]:
     """Group the changes of all nodes by their key."""
-    found: dict[_Key, dict[str, Change]] = {}
+    changes_by_key: dict[_Key, dict[str, Change]] = {}
     for node, verdict in verdicts.items():
         for change in verdict.changes:
             if np.isfinite(change.standard_error):
-                found.setdefault(change_key(change), {})[node] = change
-    return {key: _strata(tuple(by_node), tuple(by_node.values())) for key, by_node in found.items()}
+                changes_by_key.setdefault(change_key(change), {})[node] = change
+    return {key: _strata(tuple(by_node), tuple(by_node.values())) for key, by_node in changes_by_key.items()}
 
 
 def _strata(nodes: tuple[str, ...], changes: tuple[Change, ...]) -> _Strata:
-    before = np.array([fisher(one.reference).mean() for one in changes])
-    after = np.array([fisher(one.observed).mean() for one in changes])
-    k = np.array([len(one.reference) for one in changes], np.float64)
-    r = np.array([len(one.observed) for one in changes], np.float64)
+    before = np.array([fisher(change.reference).mean() for change in changes])
+    after = np.array([fisher(change.observed).mean() for change in changes])
+    k = np.array([len(change.reference) for change in changes], np.float64)
+    r = np.array([len(change.observed) for change in changes], np.float64)
     return _Strata(
         nodes,
         changes,
         before,
         after - before,
-        np.array([one.standard_error**2 for one in changes]),
-        np.array([one.freedom for one in changes]),
+        np.array([change.standard_error**2 for change in changes]),
+        np.array([change.freedom for change in changes]),
         k * r / (k + r),
         r / (k + r),  # share of 1/k in 1/k + 1/r
         _OuterRuns.of(changes, k, r) if changes[0].check in ("outer", "across") else None,
@@ -274,8 +274,8 @@ def _outer_errors(strata: _Strata, outer: _OuterRuns, share: FloatArray) -> Oute
         (strata.before, strata.before + strata.difference), spread, outer.shared, (k, r), (k - 1, r - 1)
     )
     return OuterErrors(
-        (*together.near, *(_over_nodes(means, one, share) for one in each.near)),
-        (*together.far, *(_over_nodes(means, one, share) for one in each.far)),
+        (*together.near, *(_over_nodes(means, errors, share) for errors in each.near)),
+        (*together.far, *(_over_nodes(means, errors, share) for errors in each.far)),
     )
 
 
@@ -346,7 +346,9 @@ def _joint(first: Verdict, verdicts: Mapping[str, Verdict], changes: Sequence[Ch
     """Return the verdict on joint changes, corrected family-wise."""
     decided = decide(changes, alpha=first.alpha)
     lost = tuple(
-        dict.fromkeys((name, f"{why} (node {node})") for node, one in verdicts.items() for name, why in one.lost)
+        dict.fromkeys(
+            (name, f"{why} (node {node})") for node, verdict in verdicts.items() for name, why in verdict.lost
+        )
     )
     if not decided:
         lost = (*lost, (first.configuration, "no change was compared on enough nodes"))
@@ -373,15 +375,15 @@ def _heterogeneity(strata: _Strata) -> Heterogeneity:
 
 def _hangs_on(verdicts: Mapping[str, Verdict], strata: Collection[_Strata], these: Verdict) -> dict[str, VerdictName]:
     """Return each node without which the verdict would be different, with the verdict that results without it."""
-    found: dict[str, VerdictName] = {}
+    verdict_without: dict[str, VerdictName] = {}
     for node in verdicts:
         others = {name: verdict for name, verdict in verdicts.items() if name != node}
         first = next(iter(others.values()))
-        kept = [one for one in (each.without(node) for each in strata) if one.nodes]
-        left = _joint(first, others, [_on_these(one, first.alpha) for one in kept])
+        kept = [group for group in (each.without(node) for each in strata) if group.nodes]
+        left = _joint(first, others, [_on_these(group, first.alpha) for group in kept])
         if left.verdict != these.verdict:
-            found[node] = left.verdict
-    return found
+            verdict_without[node] = left.verdict
+    return verdict_without
 
 
 def apart(quantities: Mapping[str, Mapping[str, float]]) -> dict[str, str]:

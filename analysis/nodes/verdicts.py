@@ -39,18 +39,18 @@ class NodeVerdicts(Framed, Result):
 
     def headline(self) -> str:
         """Return one line with the number of configurations for each verdict on these nodes."""
-        names = [one.these.verdict for one in self.combined]
+        names = [combined.these.verdict for combined in self.combined]
         counts = [f"{names.count(name)} {name}" for name in dict.fromkeys(names)]
-        nodes = max((len(one.nodes) for one in self.combined), default=0)
+        nodes = max((len(combined.nodes) for combined in self.combined), default=0)
         return f"{counted(len(names), 'configuration')} on {counted(nodes, 'node')}: {listing(counts) or 'no verdict'}"
 
     def at_least(self, mildest: VerdictName) -> tuple[str, ...]:
         """Return the configurations with this or a more serious verdict on these nodes, without shams."""
-        return self._serious(mildest, {one.configuration: one.these.verdict for one in self.combined})
+        return self._serious(mildest, {combined.configuration: combined.these.verdict for combined in self.combined})
 
     def totals_at_least(self, mildest: VerdictName) -> tuple[str, ...]:
         """Return the configurations with this or a more serious verdict on totals, without shams."""
-        return self._serious(mildest, {name: joint_verdict(found) for name, found in self.totals.items()})
+        return self._serious(mildest, {name: joint_verdict(changes) for name, changes in self.totals.items()})
 
     def _serious(self, mildest: VerdictName, verdicts: Mapping[str, VerdictName]) -> tuple[str, ...]:
         serious = SEVERITY[: SEVERITY.index(mildest) + 1]
@@ -58,21 +58,21 @@ class NodeVerdicts(Framed, Result):
 
     def sentences(self) -> tuple[str, ...]:
         """Return notes on the tables, one sentence each."""
-        found = list(self.notes)
-        few = {len(one.nodes) for one in self.combined if one.type is None}
+        notes = list(self.notes)
+        few = {len(combined.nodes) for combined in self.combined if combined.type is None}
         if few:
-            found.append(
+            notes.append(
                 f"These verdicts are for {counted(max(few), 'node')} only. With {FEWEST_FOR_TYPE} or more nodes, the "
                 "report also has verdicts for this type of node."
             )
-        for one in self.combined:
-            for node, verdict in one.hangs_on.items():
-                found.append(f"{one.configuration}: without {node}, the verdict would be {verdict}.")
-        found += [
+        for combined in self.combined:
+            for node, verdict in combined.hangs_on.items():
+                notes.append(f"{combined.configuration}: without {node}, the verdict would be {verdict}.")
+        notes += [
             f"The baseline of {node} differs from those of the other nodes: {what}. The runs of {node} are included."
             for node, what in self.apart.items()
         ]
-        return tuple(found)
+        return tuple(notes)
 
     def tables(self) -> tuple[Table, ...]:
         """Return the verdicts on all configurations, then the most serious change of each by node, then totals."""
@@ -81,17 +81,21 @@ class NodeVerdicts(Framed, Result):
             if self.totals
             else ()
         )
-        return (self._verdicts(), *(_by_node(one) for one in self.combined if one.these.changes), *totals)
+        return (
+            self._verdicts(),
+            *(_by_node(combined) for combined in self.combined if combined.these.changes),
+            *totals,
+        )
 
     def _verdicts(self) -> Table:
         rows: list[list[Cell | str]] = []
-        for one in self.combined:
-            cells = [verdict_cell(one.by_node[node].verdict).text for node in one.nodes]
+        for combined in self.combined:
+            cells = [verdict_cell(combined.by_node[node].verdict).text for node in combined.nodes]
             rows.append(
                 [
-                    one.configuration,
-                    verdict_cell(one.these.verdict),
-                    verdict_cell(one.type.verdict) if one.type is not None else "too few nodes",
+                    combined.configuration,
+                    verdict_cell(combined.these.verdict),
+                    verdict_cell(combined.type.verdict) if combined.type is not None else "too few nodes",
                     "; ".join(f"{counted(cells.count(cell), 'node')} {cell}" for cell in dict.fromkeys(cells)),
                 ]
             )
@@ -103,10 +107,10 @@ class NodeVerdicts(Framed, Result):
         import polars as pl  # noqa: PLC0415  slow to load
 
         rows = []
-        for one in self.combined:
-            for scope, verdict in one.scopes().items():
+        for combined in self.combined:
+            for scope, verdict in combined.scopes().items():
                 rows += [
-                    {"configuration": one.configuration, "scope": scope}
+                    {"configuration": combined.configuration, "scope": scope}
                     | {name: getattr(change, name) for name in _FRAME_FIELDS}
                     for change in verdict.changes
                 ]
@@ -115,39 +119,39 @@ class NodeVerdicts(Framed, Result):
     def to_dict(self) -> dict[str, Any]:
         """Return all verdicts, totals and notes as JSON types."""
         return {
-            "nodes": [_as_dict(one) for one in self.combined],
-            "totals": {name: [change.to_dict() for change in found] for name, found in self.totals.items()},
+            "nodes": [_as_dict(combined) for combined in self.combined],
+            "totals": {name: [change.to_dict() for change in changes] for name, changes in self.totals.items()},
             "apart": dict(self.apart),
             "notes": list(self.sentences()),
         }
 
 
-def _as_dict(one: Combined) -> dict[str, Any]:
+def _as_dict(combined: Combined) -> dict[str, Any]:
     return {
-        "configuration": one.configuration,
-        "these_nodes": one.these.to_dict(),
-        "type_of_node": None if one.type is None else one.type.to_dict(),
-        "by_node": {node: verdict.verdict for node, verdict in one.by_node.items()},
+        "configuration": combined.configuration,
+        "these_nodes": combined.these.to_dict(),
+        "type_of_node": None if combined.type is None else combined.type.to_dict(),
+        "by_node": {node: verdict.verdict for node, verdict in combined.by_node.items()},
         "heterogeneity": [
-            {"check": key[0], "first": key[1], "second": key[2], "q": found.q, "p": found.p, "i2": found.i2}
-            for key, found in one.heterogeneity.items()
+            {"check": key[0], "first": key[1], "second": key[2], "q": spread.q, "p": spread.p, "i2": spread.i2}
+            for key, spread in combined.heterogeneity.items()
         ],
-        "verdict_without": dict(one.hangs_on),
+        "verdict_without": dict(combined.hangs_on),
     }
 
 
-def _by_node(one: Combined) -> Table:
+def _by_node(combined: Combined) -> Table:
     """Return a table of the most serious change: one row for each node, and the summaries over nodes."""
-    change = ranked_changes(one.these.changes)[0]
+    change = ranked_changes(combined.these.changes)[0]
     rows: list[list[Cell | str]] = [
-        [scope, f"{found.effect:+.3f}", span(found.low, found.high), verdict_cell(found.verdict)]
-        for scope, found in one.scopes_of(change)
+        [scope, f"{scoped.effect:+.3f}", span(scoped.low, scoped.high), verdict_cell(scoped.verdict)]
+        for scope, scoped in combined.scopes_of(change)
     ]
     heads = [Column("node"), Column("change of ρ", "right"), Column("interval", "right"), Column("verdict")]
-    spread = one.heterogeneity.get(change_key(change))
+    spread = combined.heterogeneity.get(change_key(change))
     varies = (
         f"; between nodes: I² {percent(spread.i2)}, Q {spread.q:.3g}, p {p_value(spread.p)}"
         if spread is not None
         else ""
     )
-    return Table(heads, rows, f"{one.configuration}: {change.check} ρ of {change.label}{varies}")
+    return Table(heads, rows, f"{combined.configuration}: {change.check} ρ of {change.label}{varies}")

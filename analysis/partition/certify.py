@@ -134,8 +134,8 @@ class Certification:
         split = [metric for metric in self._without_certificate(apart) if metric not in taken]
         self.pending = retried
         if split:
-            found = [*retried, *self.strategy.search(self.evaluator, self.evaluator.subset(split))]
-            better = improve(self.evaluator, [*(each.subset for each in apart), *found])
+            replacements = [*retried, *self.strategy.search(self.evaluator, self.evaluator.subset(split))]
+            better = improve(self.evaluator, [*(each.subset for each in apart), *replacements])
             self.pending = [each for each in better if each not in self.certificates]
 
     def _without_certificate(self, certificates: Iterable[Certificate]) -> Subset:

@@ -150,9 +150,9 @@ def ordered_metrics(plan: Plan) -> list[str]:
         known = {metric: getattr(costs[metric], kind) for metric in metrics if kind is not None and metric in costs}
         return sorted(metrics, key=lambda metric: -(known.get(metric) or 0.0))
 
-    found = [metric for subset in plan.subsets for metric in by_cost(subset.metrics)]
-    found += by_cost([each.metric for each in plan.unmeasurable])
-    return found + [metric for each in plan.undecided for metric in by_cost(each.metrics)]
+    ordered = [metric for subset in plan.subsets for metric in by_cost(subset.metrics)]
+    ordered += by_cost([each.metric for each in plan.unmeasurable])
+    return ordered + [metric for each in plan.undecided for metric in by_cost(each.metrics)]
 
 
 def new_runs(plan: Plan) -> list[int]:

@@ -214,10 +214,10 @@ class CandidateEvaluator:
         subset = self.subset(metrics)
         if subset in self._refused:
             return False
-        found = self._first(subset)
-        while (more := self._worthwhile(subset, found)) > 0:
-            found = self._explore(subset, more)
-        return found.unperturbed and self._certifiable(subset)
+        outcome = self._first(subset)
+        while (more := self._worthwhile(subset, outcome)) > 0:
+            outcome = self._explore(subset, more)
+        return outcome.unperturbed and self._certifiable(subset)
 
     @property
     def at_once(self) -> int:
@@ -237,14 +237,14 @@ class CandidateEvaluator:
         """
         if self._ahead is None or (self._limits.any and not certain):
             return
-        found: dict[Subset, None] = {}
+        unknown: dict[Subset, None] = {}
         for metrics in subsets:
             subset = self.subset(metrics)
             if subset not in self._known and subset not in self._refused:
-                found[subset] = None
-            if not certain and len(found) == self._ahead.at_once:
+                unknown[subset] = None
+            if not certain and len(unknown) == self._ahead.at_once:
                 break
-        self._begin([(subset, self.settings.repetitions) for subset in found])
+        self._begin([(subset, self.settings.repetitions) for subset in unknown])
 
     def expect_certified(self, subsets: Sequence[Subset]) -> None:
         """Start the runs of several certifications at once: as many as this level needs; a lower level needs more."""
@@ -265,21 +265,21 @@ class CandidateEvaluator:
             if self._first((metric,)).verdict == "perturbed":
                 self.accepts((metric,))
         self.stage = "search"
-        return by_cost({one: self._known[(one,)].cost for one in metrics}, self.placeable(metrics))
+        return by_cost({name: self._known[(name,)].cost for name in metrics}, self.placeable(metrics))
 
     def placeable(self, metrics: Sequence[str]) -> Subset:
         """Return the metrics that are not known to be perturbed when measured alone, in the given order."""
-        return tuple(one for one in metrics if (found := self.known((one,))) is None or found.verdict != "perturbed")
+        return tuple(name for name in metrics if (known := self.known((name,))) is None or known.verdict != "perturbed")
 
     def cover(self, metrics: Iterable[str]) -> list[Subset]:
         """Return disjoint accepted subsets of `metrics`, the largest first, without measuring; for a stopped search."""
         free = set(metrics)
-        found = []
+        disjoint = []
         for subset, accepted in sorted(self.measured(), key=lambda each: -len(each[0])):
             if accepted and free.issuperset(subset) and self._certifiable(subset):
-                found.append(subset)
+                disjoint.append(subset)
                 free.difference_update(subset)
-        return found
+        return disjoint
 
     def renew_baseline(self) -> None:
         """Make fresh baseline runs for all later certifications, if the judge makes any."""
@@ -328,15 +328,15 @@ class CandidateEvaluator:
     def _first(self, subset: Subset) -> SubsetOutcome:
         return self._known.get(subset) or self._explore(subset, self.settings.repetitions)
 
-    def _worthwhile(self, subset: Subset, found: SubsetOutcome) -> int:
+    def _worthwhile(self, subset: Subset, outcome: SubsetOutcome) -> int:
         """Return how many more repetitions a subset gets; 0 if even the maximum is unlikely to show it unperturbed."""
-        wanted, most = found.repetitions_to_accept, self.settings.max_repetitions
-        if len(subset) == 1 and found.verdict in OPEN:
+        wanted, most = outcome.repetitions_to_accept, self.settings.max_repetitions
+        if len(subset) == 1 and outcome.verdict in OPEN:
             wanted = min(wanted or most, most)  # a single metric is given up only if it is shown to be perturbed
         if wanted is None or wanted > most:
             return 0
         # The number is an estimate from few runs: at most double them, then estimate again.
-        return min(max(wanted - found.repetitions, 1), found.repetitions, most - found.repetitions)
+        return min(max(wanted - outcome.repetitions, 1), outcome.repetitions, most - outcome.repetitions)
 
     def _explore(self, subset: Subset, repetitions: int) -> SubsetOutcome:
         runs = repetitions * self._judge.runs_per_repetition

@@ -20,21 +20,21 @@ def improve(evaluator: CandidateEvaluator, subsets: Sequence[Subset]) -> list[Su
     found. Each attempt is a measurement: no subset is removed without evidence.
     """
     evaluator.stage = "improve"
-    found = list(subsets)
+    partition = list(subsets)
     while (
-        fewer := join_two(evaluator, found) or dissolve_one(evaluator, found) or regroup(evaluator, found)
+        fewer := join_two(evaluator, partition) or dissolve_one(evaluator, partition) or regroup(evaluator, partition)
     ) is not None:
-        found = fewer
-    return found
+        partition = fewer
+    return partition
 
 
 def join_two(evaluator: CandidateEvaluator, subsets: Sequence[Subset]) -> list[Subset] | None:
     """Return the partition with two subsets joined, the smallest union tried first; None if no two can be joined."""
     pairs = sorted(combinations(subsets, 2), key=lambda pair: len(pair[0]) + len(pair[1]))
-    for at, (one, other) in enumerate(pairs):
+    for at, (subset, other) in enumerate(pairs):
         evaluator.expect((*left, *right) for left, right in pairs[at:])
-        if evaluator.accepts((*one, *other)):
-            return [*(each for each in subsets if each not in (one, other)), evaluator.subset((*one, *other))]
+        if evaluator.accepts((*subset, *other)):
+            return [*(each for each in subsets if each not in (subset, other)), evaluator.subset((*subset, *other))]
     return None
 
 
@@ -92,10 +92,10 @@ def regroup(evaluator: CandidateEvaluator, subsets: Sequence[Subset]) -> list[Su
             continue
         proposed = [np.flatnonzero(group == number) for number in np.unique(group)]
         proposed.sort(key=lambda members: -suspicion[np.ix_(members, members)].sum())
-        tried = [evaluator.subset(metrics[at] for at in members) for members in proposed]
-        evaluator.expect(tried)
-        if all(map(evaluator.accepts, tried)):
-            return tried
+        proposal = [evaluator.subset(metrics[at] for at in members) for members in proposed]
+        evaluator.expect(proposal)
+        if all(map(evaluator.accepts, proposal)):
+            return proposal
     return None
 
 
@@ -167,6 +167,6 @@ def _descend(weight: FloatArray, group: NDArray[np.intp], groups: int) -> NDArra
         if move.flat[moving] >= swap.flat[swapping]:
             group[moving // groups] = moving % groups
         else:
-            one, other = divmod(swapping, len(weight))
-            group[one], group[other] = group[other], group[one]
+            metric, other = divmod(swapping, len(weight))
+            group[metric], group[other] = group[other], group[metric]
     return group

@@ -183,7 +183,7 @@ class TraceJudge:
         for trace in traces:
             made[str(trace.attributes.get("pass", "")) if self._by_pass else ""].append(trace)
         expected = dict.fromkeys(self._searching, repetitions)
-        given = {name: len(found) for name, found in made.items()}
+        given = {name: len(runs) for name, runs in made.items()}
         if given != expected:
             raise DataError(
                 f"{what} returned {_counts(given)} instead of {_counts(expected)}: "
@@ -239,11 +239,18 @@ def _references(baseline: Baselines) -> dict[str, Reference]:
 
 
 def _tolerance(references: Mapping[str, Reference]) -> float:
-    found = {each.tolerance for one in references.values() for each in (one.baseline, one.outer) if each is not None}
-    if len(found) != 1:
-        several = f"the baselines have tolerances {', '.join(map(str, sorted(found)))}: use the same tolerance for all"
-        raise DataError(several if found else "no pass has a baseline: give the baseline of at least one pass")
-    return found.pop()
+    tolerances = {
+        each.tolerance
+        for reference in references.values()
+        for each in (reference.baseline, reference.outer)
+        if each is not None
+    }
+    if len(tolerances) != 1:
+        several = (
+            f"the baselines have tolerances {', '.join(map(str, sorted(tolerances)))}: use the same tolerance for all"
+        )
+        raise DataError(several if tolerances else "no pass has a baseline: give the baseline of at least one pass")
+    return tolerances.pop()
 
 
 def _at_level(baseline: Baseline, level: float) -> Baseline:

@@ -304,7 +304,7 @@ class Plan(Result):
         rows: list[tuple[str, str | None, str]] = [
             (metric, subset.name, "certified") for subset in self.subsets for metric in subset.metrics
         ]
-        rows += [(one.metric, None, "unmeasurable") for one in self.unmeasurable]
+        rows += [(unmeasurable.metric, None, "unmeasurable") for unmeasurable in self.unmeasurable]
         rows += [(metric, None, "undecided") for each in self.undecided for metric in each.metrics]
         return pl.DataFrame(rows, {"metric": pl.String, "subset": pl.String, "state": pl.String}, orient="row")
 

@@ -95,11 +95,11 @@ def search(
     stopped = ""
     try:
         try:
-            found = [names] if evaluator.accepts(names) else chosen.search(evaluator, names)
+            candidates = [names] if evaluator.accepts(names) else chosen.search(evaluator, names)
         except Stop as stop:
             certification.stopped = str(stop)
-            found = evaluator.cover(names)
-        certification.run(found)
+            candidates = evaluator.cover(names)
+        certification.run(candidates)
         stopped = certification.stopped
     except KeyboardInterrupt:
         stopped = "interrupted"
@@ -142,19 +142,19 @@ def _certified(certification: Certification) -> tuple[CertifiedSubset, ...]:
 
 
 def _unmeasurable(evaluator: CandidateEvaluator, metrics: Sequence[str]) -> tuple[UnmeasurableMetric, ...]:
-    found = []
+    unmeasurable = []
     for metric in metrics:
         outcome = evaluator.known((metric,))
         if outcome is not None and outcome.verdict == "perturbed":
             shown = "; ".join(outcome.carried[:3])
             where = (f" on {outcome.node}" if outcome.node else "") + (": " if shown else "")
             reason = f"perturbs the program when measured alone, in {outcome.repetitions} repetitions{where}{shown}"
-            found.append(
+            unmeasurable.append(
                 UnmeasurableMetric(
                     metric, reason, _ADVICE, outcome.repetitions, outcome.runs, outcome.evidence, outcome.cost
                 )
             )
-    return tuple(found)
+    return tuple(unmeasurable)
 
 
 def _undecided(
@@ -162,13 +162,13 @@ def _undecided(
 ) -> tuple[UndecidedMetrics, ...]:
     """Return metrics without a certificate, with reasons: pending subsets, then failed ones, then single metrics."""
     left = set(metrics)
-    found: list[UndecidedMetrics] = []
+    undecided: list[UndecidedMetrics] = []
 
     def add(subset: Subset, reason: str) -> None:
         if left.issuperset(subset):
             left.difference_update(subset)
             outcome = evaluator.known(subset)
-            found.append(UndecidedMetrics(subset, reason, outcome.evidence if outcome else None))
+            undecided.append(UndecidedMetrics(subset, reason, outcome.evidence if outcome else None))
 
     for subset in (*certification.pending, *evaluator.cover(metrics)):
         if subset not in certification.failed:
@@ -177,7 +177,7 @@ def _undecided(
         add(subset, f"not certified: {reason}")
     for metric in metrics:
         add((metric,), "; ".join(filter(None, (_in_no_subset(evaluator, metric), stopped))))
-    return tuple(found)
+    return tuple(undecided)
 
 
 def _in_no_subset(evaluator: CandidateEvaluator, metric: str) -> str:

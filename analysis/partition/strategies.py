@@ -72,11 +72,11 @@ class Restarts:
         """Implement `Strategy.search`."""
         order = evaluator.alone(metrics)
         rng = np.random.default_rng(evaluator.settings.seed)
-        found = [first_fit(evaluator, order)]
-        found += [
+        partitions = [first_fit(evaluator, order)]
+        partitions += [
             first_fit(evaluator, [order[at] for at in rng.permutation(len(order))]) for _ in range(self.orders - 1)
         ]
-        return improve(evaluator, min(found, key=lambda subsets: (-sum(map(len, subsets)), len(subsets))))
+        return improve(evaluator, min(partitions, key=lambda subsets: (-sum(map(len, subsets)), len(subsets))))
 
     def candidates(self, metrics: int, subsets: int) -> int:
         """Implement `Strategy.candidates`."""
@@ -91,17 +91,17 @@ class Halving:
     def search(self, evaluator: CandidateEvaluator, metrics: Subset) -> list[Subset]:
         """Implement `Strategy.search`."""
         evaluator.stage = "search"
-        found: list[Subset] = []
+        accepted: list[Subset] = []
         waiting = [metrics]
         while waiting:
             evaluator.expect(reversed(waiting), certain=True)
-            tried = waiting.pop()
-            if evaluator.accepts(tried):
-                found.append(tried)
-            elif len(tried) > 1:
-                half = (len(tried) + 1) // 2
-                waiting += [tried[half:], tried[:half]]
-        return improve(evaluator, found)
+            subset = waiting.pop()
+            if evaluator.accepts(subset):
+                accepted.append(subset)
+            elif len(subset) > 1:
+                half = (len(subset) + 1) // 2
+                waiting += [subset[half:], subset[:half]]
+        return improve(evaluator, accepted)
 
     def candidates(self, metrics: int, subsets: int) -> int:
         """Implement `Strategy.candidates`: each level of halving measures about two parts for each subset."""
@@ -116,15 +116,15 @@ class CostlyAlone:
     def search(self, evaluator: CandidateEvaluator, metrics: Subset) -> list[Subset]:
         """Implement `Strategy.search`."""
         order = evaluator.alone(metrics)
-        found: list[Subset] = []
+        accepted: list[Subset] = []
         for at, metric in enumerate(order):
             evaluator.expect(order[further:] for further in range(at, len(order)))
             if evaluator.accepts(order[at:]):
-                found.append(evaluator.subset(order[at:]))
+                accepted.append(evaluator.subset(order[at:]))
                 break
             if evaluator.accepts((metric,)):
-                found.append((metric,))
-        return improve(evaluator, found)
+                accepted.append((metric,))
+        return improve(evaluator, accepted)
 
     def candidates(self, metrics: int, subsets: int) -> int:
         """Implement `Strategy.candidates`: sooner or later, the cheap metrics fit into one subset."""
@@ -133,24 +133,24 @@ class CostlyAlone:
 
 def first_fit(evaluator: CandidateEvaluator, order: Sequence[str]) -> list[Subset]:
     """Add each metric to the first subset that is accepted with it, else to a new one if it is accepted alone."""
-    found: list[Subset] = []
+    subsets: list[Subset] = []
     for place, metric in enumerate(order):
-        for at, subset in enumerate(found):
-            evaluator.expect(_likely(evaluator, found, order, place, at))
+        for at, subset in enumerate(subsets):
+            evaluator.expect(_likely(evaluator, subsets, order, place, at))
             if evaluator.accepts((*subset, metric)):
-                found[at] = evaluator.subset((*subset, metric))
+                subsets[at] = evaluator.subset((*subset, metric))
                 break
         else:
             if evaluator.accepts((metric,)):
-                found.append((metric,))
-    return found
+                subsets.append((metric,))
+    return subsets
 
 
 def _likely(
-    evaluator: CandidateEvaluator, found: Sequence[Subset], order: Sequence[str], place: int, at: int
+    evaluator: CandidateEvaluator, current: Sequence[Subset], order: Sequence[str], place: int, at: int
 ) -> Iterator[Subset]:
     """Yield the candidates that first fit may measure next, breadth first, for both outcomes of unknown candidates."""
-    waiting = deque([(tuple(found), place, at)])
+    waiting = deque([(tuple(current), place, at)])
     steps = 4 * evaluator.at_once  # a known candidate also counts as a step
     while waiting and steps:
         subsets, place, at = waiting.popleft()
@@ -220,11 +220,11 @@ def forecast(
     given = settings or SearchSettings()
 
     def runs(subsets: int) -> int:
-        tried = 1.0
+        measurements = 1.0
         if subsets > 1:
             # `improve` tries to join every two subsets and to move each metric to another subset, and regroups.
-            tried += chosen.candidates(metrics, subsets) + subsets * (subsets - 1) / 2 + metrics + _REGROUP
-        repetitions = _SEARCH * tried + _CERTIFY * subsets
+            measurements += chosen.candidates(metrics, subsets) + subsets * (subsets - 1) / 2 + metrics + _REGROUP
+        repetitions = _SEARCH * measurements + _CERTIFY * subsets
         needed = ceil(given.repetitions * repetitions) * passes + baseline_runs
         return needed if given.max_runs is None else min(needed, given.max_runs)
 

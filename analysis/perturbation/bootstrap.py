@@ -82,9 +82,9 @@ def bootstrap_error(
     products = ranks[:, first] * ranks[:, second]
     mean_length = max(block_length(column) for column in products.T)
     drawn = _drawn(len(ranks), mean_length, rng)
-    one, two, square = drawn @ ranks, drawn @ products, drawn @ ranks**2
-    variance = np.maximum(square - one**2 / len(ranks), np.finfo(np.float64).tiny)
-    covariance = two - one[:, first] * one[:, second] / len(ranks)
+    sums, two, square = drawn @ ranks, drawn @ products, drawn @ ranks**2
+    variance = np.maximum(square - sums**2 / len(ranks), np.finfo(np.float64).tiny)
+    covariance = two - sums[:, first] * sums[:, second] / len(ranks)
     rho = covariance / np.sqrt(variance[:, first] * variance[:, second])
     return np.asarray(fisher(np.clip(rho, -1, 1)).std(axis=0, ddof=1), np.float64)
 

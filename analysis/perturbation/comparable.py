@@ -152,7 +152,7 @@ def _require_alike(reference: Trace, traces: Sequence[Trace], runs: Sequence[str
 
 def _require_like_lengths(reference: Trace, trace: Trace, run: str) -> None:
     """Reject a run whose intervals are much longer or shorter than the reference's, if their setting is unknown."""
-    here, there = (float(np.median(one.end_ns - one.begin_ns)) if len(one) else 0.0 for one in (trace, reference))
+    here, there = (float(np.median(side.end_ns - side.begin_ns)) if len(side) else 0.0 for side in (trace, reference))
     if min(here, there) > 0 and max(here, there) > _MOST_APART * min(here, there):
         raise DataError(
             f"{run}: its median interval is {duration(here / 1e9)}, the baseline's is {duration(there / 1e9)}: compare "

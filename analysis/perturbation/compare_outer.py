@@ -294,6 +294,6 @@ def compare_with_one_run(
     relative = np.where(none, 1.0, relative_spread(*map(from_fisher, means)))
     errors = np.sqrt(of_reference), relative * np.sqrt(of_observed)
     at_level = OuterErrors((MeanErrors(*errors, COUNTED * freedom),), (MeanErrors(*errors, freedom),))
-    notes = tuple(note if one else "" for one in none)
+    notes = tuple(note if no_spread else "" for no_spread in none)
     bounds = outer_bounds(means, at_level, alpha)
     return comparison(means, np.sqrt(variance), bounds, at_level.near, freedom, notes)

@@ -123,12 +123,12 @@ def correlate_along(  # noqa: PLR0912  one loop, compiled as a whole
         first_of[j] = i
         alone[j] += 1
     for metric in range(metrics):
-        for one in range(apart):
-            first, end = starts[means[one]], starts[means[one] + 1]
+        for index in range(apart):
+            first, end = starts[means[index]], starts[means[index] + 1]
             total = 0.0
             for element in range(first, end):
                 total += other[metric, y_index[element]]
-            mean_values[one] = total / (end - first)
+            mean_values[index] = total / (end - first)
         by_value = np.argsort(mean_values[:apart])
         right = 0
         for j in ascending[metric]:
@@ -139,18 +139,18 @@ def correlate_along(  # noqa: PLR0912  one loop, compiled as a whole
             for more in range(2, alone[j]):
                 exact[right + more], exact_values[right + more] = i + more, value
             right += alone[j]
-        one, at = 0, 0
+        index, at = 0, 0
         for two in range(apart):
             value, i = mean_values[by_value[two]], means[by_value[two]]
-            while one < right and exact_values[one] <= value:
-                order[at], values[at] = exact[one], exact_values[one]
-                one += 1
+            while index < right and exact_values[index] <= value:
+                order[at], values[at] = exact[index], exact_values[index]
+                index += 1
                 at += 1
             order[at], values[at] = i, value
             at += 1
-        while one < right:
-            order[at], values[at] = exact[one], exact_values[one]
-            one += 1
+        while index < right:
+            order[at], values[at] = exact[index], exact_values[index]
+            index += 1
             at += 1
         squares, product, at = 0.0, 0.0, 0
         while at < n:
@@ -162,8 +162,8 @@ def correlate_along(  # noqa: PLR0912  one loop, compiled as a whole
                 product += rank * ranks[metric, order[place]]
             squares += rank * rank * (last + 1 - at)
             at = last + 1
-        found = product / np.sqrt(squares) if squares > 0 else np.nan
-        rho[metric] = 1.0 if found > 1 else -1.0 if found < -1 else found  # NaN stays NaN
+        coefficient = product / np.sqrt(squares) if squares > 0 else np.nan
+        rho[metric] = 1.0 if coefficient > 1 else -1.0 if coefficient < -1 else coefficient  # NaN stays NaN
     return rho
 
 

@@ -73,9 +73,9 @@ def verdict_headline(verdict: Verdict) -> str:
     """Return a verdict in one line: `steps is unperturbed (66 changes: 66 unperturbed)`."""
     counts = Counter(change.verdict for change in verdict.changes)
     parts = [f"{counts[name]} {name}" for name in VERDICT_SIGNS if counts[name]]
-    found = f"{counted(len(verdict.changes), 'change')}: {listing(parts)}" if parts else "nothing could be compared"
+    summary = f"{counted(len(verdict.changes), 'change')}: {listing(parts)}" if parts else "nothing could be compared"
     simulated = "; hardware metrics are simulated" if verdict.simulated else ""
-    return f"{verdict.configuration} is {verdict.verdict} ({found}){simulated}"
+    return f"{verdict.configuration} is {verdict.verdict} ({summary}){simulated}"
 
 
 def verdict_table(

@@ -53,9 +53,9 @@ class OuterSettings:
             first, second = standard_ranks(reference[path.x_index]), standard_ranks(other[path.y_index])
         else:
             first, second = standard_ranks(reference), standard_ranks(resample(path, other, len(reference)))
-        one, two = pair_columns(self.metrics, self.pairs)
+        left, two = pair_columns(self.metrics, self.pairs)
         z = fisher(correlate_ranks(first, second))
-        return np.asarray((z[one, two] + z[two, one]) / 2, np.float64)
+        return np.asarray((z[left, two] + z[two, left]) / 2, np.float64)
 
 
 def outer_correlations(
@@ -169,7 +169,7 @@ def _over_pairs(runs: _Runs, pairs: _Pairs) -> list[tuple[FloatArray, ...]]:
         _correlation(settings)
     parts = [pairs[part] for part in workers.chunks(len(pairs))]
     with closing(workers.map(_correlations, runs, parts)) as in_order:
-        return [found for chunk in in_order for found in chunk]
+        return [correlations for chunk in in_order for correlations in chunk]
 
 
 def _cells(first: _Values, second: _Values) -> float:
@@ -183,9 +183,9 @@ def _correlations(runs: _Runs, pairs: _Pairs) -> list[tuple[FloatArray, ...]]:
     """Return Fisher's z of pairs of runs, the second aligned to the first, and on request the reverse."""
     settings, first, second, both_ways = runs
     correlate = _correlation(settings)
-    found: list[tuple[FloatArray, ...]] = []
+    correlations: list[tuple[FloatArray, ...]] = []
     for i, j in pairs:
         path = align_prepared(first[i].prepared, second[j].prepared)
         there = correlate(path, first[i], second[j])
-        found.append((there, correlate(path.swapped(), second[j], first[i])) if both_ways else (there,))
-    return found
+        correlations.append((there, correlate(path.swapped(), second[j], first[i])) if both_ways else (there,))
+    return correlations

@@ -40,7 +40,7 @@ def find_partners(reference: Sequence[Trace], checked: Sequence[Trace]) -> IntAr
     one_each = len(rounds) == len(reference) and len(set(wanted)) == len(wanted)
     if len(wanted) < FEWEST_ROUNDS or not one_each or not rounds.keys() >= set(wanted):
         return None
-    return np.array([rounds[one] for one in wanted], np.int64)
+    return np.array([rounds[wanted_round] for wanted_round in wanted], np.int64)
 
 
 def _round_of(trace: Trace) -> tuple[object, ...]:
@@ -108,8 +108,8 @@ def shorter(of_all: Comparison, within: Comparison) -> Comparison:
     """Return, for each coefficient, the comparison with the shorter interval; both have level α / `DESIGNS`."""
     taken = within.high - within.low < of_all.high - of_all.low
 
-    def choose(one: FloatArray, other: FloatArray) -> FloatArray:
-        return np.where(taken, other, one)
+    def choose(overall: FloatArray, other: FloatArray) -> FloatArray:
+        return np.where(taken, other, overall)
 
     tested = tuple(
         MeanErrors(

@@ -37,11 +37,11 @@ class RunStatistics:
         """Convert a value to the scale of reports: ρ, or a ratio."""
         return float(from_fisher(value)) if column < self.correlations else float(value)
 
-    def relevant(self, one: FloatArray, other: FloatArray) -> NDArray[np.bool_]:
+    def relevant(self, values: FloatArray, other: FloatArray) -> NDArray[np.bool_]:
         """Return which differences of values, shape (…, columns), are large enough to report."""
-        of_rho = np.abs(from_fisher(one) - from_fisher(other)) >= self.least_rho
-        of_ratio = np.abs(one - other) >= self.least_ratio
-        return np.where(np.arange(one.shape[-1]) < self.correlations, of_rho, of_ratio)
+        of_rho = np.abs(from_fisher(values) - from_fisher(other)) >= self.least_rho
+        of_ratio = np.abs(values - other) >= self.least_ratio
+        return np.where(np.arange(values.shape[-1]) < self.correlations, of_rho, of_ratio)
 
 
 @dataclass(frozen=True)
@@ -130,18 +130,19 @@ class Stability:
 
     def sentences(self) -> tuple[str, ...]:
         """Return the findings, one sentence each; empty if the baseline is steady."""
-        found = []
+        findings = []
         if self.drift:
             named = "; ".join(map(str, self.drift[:_NAMED]))
             more = f"; and {len(self.drift) - _NAMED} more" if len(self.drift) > _NAMED else ""
-            found.append(f"The baseline drifts: {named}{more}. Check what changed on the host during the campaign.")
-        found += [
-            f"Baseline run {one.run} is an outlier: {one.label} is {one.value:.3f}, in the other runs {one.others:.3f} "
-            f"(corrected p {one.p_corrected:.2g}). Check this run, and leave it out if something disturbed it."
-            for one in self.outliers
+            findings.append(f"The baseline drifts: {named}{more}. Check what changed on the host during the campaign.")
+        findings += [
+            f"Baseline run {outlier.run} is an outlier: {outlier.label} is {outlier.value:.3f}, in the other runs "
+            f"{outlier.others:.3f} (corrected p {outlier.p_corrected:.2g}). Check this run, and leave it out if "
+            "something disturbed it."
+            for outlier in self.outliers
         ]
-        found += [f"Baseline run {run} was made on a disturbed host: {why}." for run, why in self.disturbed]
-        return tuple(found)
+        findings += [f"Baseline run {run} was made on a disturbed host: {why}." for run, why in self.disturbed]
+        return tuple(findings)
 
     def advice(self) -> str:
         """Return a sentence on the number of runs that would show an unchanged program to be unperturbed."""
@@ -207,12 +208,12 @@ def find_drift(columns: RunStatistics, order: Sequence[float], *, alpha: float) 
     ends = when[[when.argmin(), when.argmax()]]
     lines = values.mean(axis=0) + np.outer(ends, when @ deviations / (when @ when))
     relevant = columns.relevant(*lines)
-    found = []
+    drifts = []
     for at, p in sorted(zip(possible.tolist(), corrected.tolist(), strict=True), key=lambda pair: pair[1]):
         if p <= alpha and relevant[at]:
             first, last = lines[:, at]
-            found.append(Drift(columns.labels[at], columns.to_display(at, first), columns.to_display(at, last), p))
-    return tuple(found)
+            drifts.append(Drift(columns.labels[at], columns.to_display(at, first), columns.to_display(at, last), p))
+    return tuple(drifts)
 
 
 def find_outliers(columns: RunStatistics, runs: Sequence[str], *, alpha: float) -> tuple[OutlierRun, ...]:
@@ -234,13 +235,13 @@ def find_outliers(columns: RunStatistics, runs: Sequence[str], *, alpha: float) 
     t = np.abs(distance) / np.where(possible, spread, np.inf) / np.sqrt(k / (k - 1))
     p = np.minimum(1, 2 * special.stdtr(k - 2, -t) * max(1, possible.sum()))
     p = np.where(columns.relevant(values, others), p, 1)
-    found = []
+    outliers = []
     for row in np.argsort(p.min(axis=1), kind="stable").tolist():
         at = int(p[row].argmin())
         if p[row, at] <= alpha:
             here, there = columns.to_display(at, values[row, at]), columns.to_display(at, others[row, at])
-            found.append(OutlierRun(runs[row], columns.labels[at], here, there, float(p[row, at])))
-    return tuple(found)
+            outliers.append(OutlierRun(runs[row], columns.labels[at], here, there, float(p[row, at])))
+    return tuple(outliers)
 
 
 def advised_runs(rho: FloatArray, labels: Sequence[str], *, alpha: float, tolerance: float) -> tuple[int | None, str]:

@@ -254,8 +254,8 @@ def combine(verdicts: Iterable[VerdictName], *, lost: bool = False) -> VerdictNa
 
     *unperturbed* requires at least one verdict, all of them *unperturbed*, and nothing lost.
     """
-    found = {*verdicts, *(["undecided"] if lost else [])}
-    return next((name for name in SEVERITY if name in found), "undecided")
+    present = {*verdicts, *(["undecided"] if lost else [])}
+    return next((name for name in SEVERITY if name in present), "undecided")
 
 
 @dataclass(frozen=True)

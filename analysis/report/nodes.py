@@ -47,26 +47,26 @@ def render_nodes(verdicts: NodeVerdicts) -> str:
         "main",
         header,
         tag("section", first.to_html(sortable=True)),
-        [_section(one, at) for at, one in enumerate(verdicts.combined) if one.these.changes],
+        [_section(combined, at) for at, combined in enumerate(verdicts.combined) if combined.these.changes],
         section("", "The most serious change, node by node", [table.to_html() for table in rest]),
     )
     return document(verdicts.headline(), body)
 
 
-def _section(one: Combined, at: int) -> Html:
+def _section(combined: Combined, at: int) -> Html:
     """Return the section of one configuration: its forest plot, and how to read the plot."""
-    scopes = "these nodes" if one.type is None else "these nodes and this type of node"
+    scopes = "these nodes" if combined.type is None else "these nodes and this type of node"
     said = (
         f"Each bar is the confidence interval of a change: one row per node, then {scopes}. The shaded band is the "
         "tolerance."
     )
-    return section("", one.configuration, tag("p", said), frame(forest_of_nodes(one, f"nodes-{at}")))
+    return section("", combined.configuration, tag("p", said), frame(forest_of_nodes(combined, f"nodes-{at}")))
 
 
-def forest_of_nodes(one: Combined, name: str) -> Figure:
+def forest_of_nodes(combined: Combined, name: str) -> Figure:
     """Draw the changes of a configuration (at least one): a row for each node, and the summaries below."""
-    rows, labels = _rows(one)
-    tolerance = one.these.tolerance
+    rows, labels = _rows(combined)
+    tolerance = combined.these.tolerance
     ends = [abs(end) for _, change in rows for end in interval_of(change)]
     span = max(1.08 * min(max(ends), 2.0), 2 * tolerance)
     figure = layout(
@@ -82,19 +82,19 @@ def forest_of_nodes(one: Combined, name: str) -> Figure:
         name,
         [points for points, _ in interval_points(rows, lambda row, _: labels[row])],
         figure,
-        f"Forest plot of {one.configuration}: changes with confidence intervals, on each node and over all nodes; the "
-        "shaded band is the tolerance.",
+        f"Forest plot of {combined.configuration}: changes with confidence intervals, on each node and over all nodes; "
+        "the shaded band is the tolerance.",
     )
 
 
-def _rows(one: Combined) -> tuple[list[_Row], list[str]]:
+def _rows(combined: Combined) -> tuple[list[_Row], list[str]]:
     """Return the changes to draw, each with its row number, and the labels of all rows from the top."""
     rows: list[_Row] = []
     labels: list[str] = []
-    for change in ranked_changes(one.these.changes)[:_MOST_CHANGES]:
+    for change in ranked_changes(combined.these.changes)[:_MOST_CHANGES]:
         title = plot_text(f"{pair_name(change.first, change.second)} ({change.check})", 56)
         labels.append(f"<b>{title}</b>")
-        for scope, found in one.scopes_of(change):
-            rows.append((len(labels), found))
+        for scope, scoped in combined.scopes_of(change):
+            rows.append((len(labels), scoped))
             labels.append(plot_text(scope, 40))
     return rows, labels

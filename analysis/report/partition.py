@@ -44,7 +44,7 @@ from unperturbed.analysis.report.campaign.figures.forest import FOREST_ROWS, for
 from unperturbed.analysis.report.campaign.reference import provenance_section, runs_section
 from unperturbed.analysis.report.campaign.verdicts import badge, failures, headline_facts, simulated_banner
 from unperturbed.analysis.report.partition_figures import runs_figure, steps_figure
-from unperturbed.common.markup import Cell, Content, Html, table, tag
+from unperturbed.common.markup import Content, Html, HtmlCell, table, tag
 from unperturbed.common.wording import BAD, GOOD, correlation, counted, number
 
 if TYPE_CHECKING:
@@ -88,23 +88,23 @@ def picture_section(plan: Plan, beneath: Content, *, anchor: str | None, simulat
     left_out = [""] if len(held) < len(metrics) else []
     if left_out:
         heads.append("left out")
-    rows: list[list[Cell | Content]] = []
+    rows: list[list[HtmlCell | Content]] = []
     if anchor is not None and plan.subsets:
         in_all = [_held(at, anchor, subset.name) for at, subset in enumerate(plan.subsets)]
-        rows.append([Cell([anchor, tag("small", " anchor")]), "", *in_all, *left_out])
+        rows.append([HtmlCell([anchor, tag("small", " anchor")]), "", *in_all, *left_out])
     for metric in metrics:
-        cells: list[Cell | Content] = [Cell(metric), _cost(costs.get(metric), kind, most)]
+        cells: list[HtmlCell | Content] = [HtmlCell(metric), _cost(costs.get(metric), kind, most)]
         for at, subset in enumerate(plan.subsets):
-            cells.append(_held(at, metric, subset.name) if held.get(metric) == at else Cell("", class_="free"))
+            cells.append(_held(at, metric, subset.name) if held.get(metric) == at else HtmlCell("", class_="free"))
         if metric not in held and metric in perturbs:
-            cells.append(Cell(tag("a", "✗ perturbs alone", href="#left-out"), class_="out perturbed"))
+            cells.append(HtmlCell(tag("a", "✗ perturbs alone", href="#left-out"), class_="out perturbed"))
         elif metric not in held:
-            cells.append(Cell(tag("a", "? no certificate", href="#left-out"), class_="out undecided"))
+            cells.append(HtmlCell(tag("a", "? no certificate", href="#left-out"), class_="out undecided"))
         else:
             cells += left_out
         rows.append(cells)
     if plan.subsets:
-        sums = [Cell(cost_words(subset.cost, kind), class_="sum") for subset in plan.subsets]
+        sums = [HtmlCell(cost_words(subset.cost, kind), class_="sum") for subset in plan.subsets]
         rows.append(["together", "", *sums, *left_out])
     kinds = [{"class_": "sums"} if plan.subsets and row is rows[-1] else {} for row in rows]
     return section(
@@ -122,29 +122,31 @@ def picture_section(plan: Plan, beneath: Content, *, anchor: str | None, simulat
     )
 
 
-def _held(at: int, metric: str, subset: str) -> Cell:
+def _held(at: int, metric: str, subset: str) -> HtmlCell:
     filled = tag(
         "a", "✓", href=f"#evidence-{at + 1}", title=f"{metric} in {subset}", aria_label=f"{metric} in {subset}"
     )
-    return Cell(filled, class_=f"held s{at % _COLOURS + 1}")
+    return HtmlCell(filled, class_=f"held s{at % _COLOURS + 1}")
 
 
-def _cost(cost: Cost | None, kind: CostKind | None, most: float) -> Cell:
+def _cost(cost: Cost | None, kind: CostKind | None, most: float) -> HtmlCell:
     value = getattr(cost, kind) if cost is not None and kind is not None else None
     width = max(0.0, min(1.0, value / most)) if value is not None and most > 0 else 0.0
     bar = tag("span", "", class_="bar", style=f"width:{4.2 * width:.2f}rem") if width else None
-    return Cell([tag("span", cost_words(cost, kind), class_="amount"), bar], class_="cost")
+    return HtmlCell([tag("span", cost_words(cost, kind), class_="amount"), bar], class_="cost")
 
 
 def _left_out(plan: Plan) -> list[tuple[VerdictName, list[str], str, str]]:
     """Return the metrics that are not in a subset, grouped by reason: (verdict, metrics, reason, advice)."""
     helps = _WHAT_MAY_HELP if plan.complete else f"continue the search; if that does not help, {_WHAT_MAY_HELP}"
-    found: dict[tuple[VerdictName, str, str], list[str]] = {}
-    for one in plan.unmeasurable:
-        found.setdefault(("perturbed", one.reason, one.advice), []).append(one.metric)
+    metrics_by_reason: dict[tuple[VerdictName, str, str], list[str]] = {}
+    for unmeasurable in plan.unmeasurable:
+        metrics_by_reason.setdefault(("perturbed", unmeasurable.reason, unmeasurable.advice), []).append(
+            unmeasurable.metric
+        )
     for each in plan.undecided:
-        found.setdefault(("undecided", each.reason, helps), []).extend(each.metrics)
-    return [(verdict, metrics, reason, advice) for (verdict, reason, advice), metrics in found.items()]
+        metrics_by_reason.setdefault(("undecided", each.reason, helps), []).extend(each.metrics)
+    return [(verdict, metrics, reason, advice) for (verdict, reason, advice), metrics in metrics_by_reason.items()]
 
 
 def left_out_section(plan: Plan, figure: Figure | None) -> Html | None:
@@ -176,7 +178,7 @@ def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
 
 
-def evidence_section(plan: Plan, found: Sequence[ConfigurationResult], figures: Sequence[Figure | None]) -> Html:
+def evidence_section(plan: Plan, results: Sequence[ConfigurationResult], figures: Sequence[Figure | None]) -> Html:
     """Return the section with the evidence for each certified subset: runs, level, changes and forest plot."""
     if not plan.subsets:
         said = "No subset is certified, so there is no evidence to show."
@@ -189,7 +191,7 @@ def evidence_section(plan: Plan, found: Sequence[ConfigurationResult], figures: 
     kind = cost_kind(plan)
     cards = [
         _evidence(place, subset, result, figure, kind)
-        for place, (subset, result, figure) in enumerate(zip(plan.subsets, found, figures, strict=True), 1)
+        for place, (subset, result, figure) in enumerate(zip(plan.subsets, results, figures, strict=True), 1)
     ]
     return section("evidence", "Evidence", tag("p", said), cards)
 
@@ -265,20 +267,23 @@ _HEADS: list[str | tuple[str, str]] = [
 ]
 
 
-def _measurement(measurement: Measurement, runs: int, names: Mapping[tuple[str, ...], str]) -> list[Cell]:
-    found = measurement_verdict(measurement)
+def _measurement(measurement: Measurement, runs: int, names: Mapping[tuple[str, ...], str]) -> list[HtmlCell]:
+    verdict = measurement_verdict(measurement)
     level = f" at level {number(measurement.level, 2)}" if measurement.level is not None else ""
     outcome = measurement.outcome
     where = f" on {outcome.node}" if outcome is not None and outcome.node else ""
     return [
-        Cell(str(measurement.number), measurement.number),
-        Cell(STAGES[measurement.stage]),
-        Cell(", ".join(measurement.subset) or "no software metric", class_="words"),
-        Cell(str(runs), runs),
-        Cell(str(measurement.runs_used), measurement.runs_used),
-        Cell(f"{_SIGNS[found]} {found}{level}{where}" if found else "–", class_=_STYLES.get(found, found) or None),
-        Cell(outcome.carried[0] if outcome is not None and outcome.carried else "", class_="words"),
-        Cell(names.get(measurement.subset, "") if found == "certified" else ""),
+        HtmlCell(str(measurement.number), measurement.number),
+        HtmlCell(STAGES[measurement.stage]),
+        HtmlCell(", ".join(measurement.subset) or "no software metric", class_="words"),
+        HtmlCell(str(runs), runs),
+        HtmlCell(str(measurement.runs_used), measurement.runs_used),
+        HtmlCell(
+            f"{_SIGNS[verdict]} {verdict}{level}{where}" if verdict else "–",
+            class_=_STYLES.get(verdict, verdict) or None,
+        ),
+        HtmlCell(outcome.carried[0] if outcome is not None and outcome.carried else "", class_="words"),
+        HtmlCell(names.get(measurement.subset, "") if verdict == "certified" else ""),
     ]
 
 
@@ -373,8 +378,8 @@ def _result(content: ReportContent, name: str, verdict: Verdict | None, metrics:
     anchor = content.settings.anchor
     held = (*(() if anchor is None else (anchor,)), *metrics)
     named = replace(verdict or Verdict("", "baseline", "undecided", ()), configuration=name)
-    (found,) = configuration_results(replace(content, verdicts=(named,), software_by_configuration={name: held}))
-    return found
+    (result,) = configuration_results(replace(content, verdicts=(named,), software_by_configuration={name: held}))
+    return result
 
 
 def _unfinished(plan: Plan) -> Html | None:

@@ -85,11 +85,13 @@ def _rows_layout(height: int, names: Sequence[str], gap: float) -> dict[str, Any
 
 
 def _hover_text(measurement: Measurement, runs: int) -> str:
-    found = measurement_verdict(measurement)
-    head = f"{measurement.number}. {STAGES[measurement.stage]}, {counted(runs, 'run')}{f': {found}' if found else ''}"
+    verdict = measurement_verdict(measurement)
+    head = (
+        f"{measurement.number}. {STAGES[measurement.stage]}, {counted(runs, 'run')}{f': {verdict}' if verdict else ''}"
+    )
     held = f"<br>{plot_text(', '.join(measurement.subset), 90)}" if measurement.subset else ""
     carried = measurement.outcome.carried[:1] if measurement.outcome is not None else ()
-    return "".join([head, held, *(f"<br>{plot_text(one, 90)}" for one in carried)])
+    return "".join([head, held, *(f"<br>{plot_text(change, 90)}" for change in carried)])
 
 
 def _bars(kind: str, bars: Sequence[tuple[int, int, int, str]], *, narrow: bool) -> dict[str, Any]:

@@ -63,7 +63,7 @@ def render_traces(traces: Sequence[Trace], metrics: Sequence[str], title: str) -
         raise DataError(f"cannot plot {counted(len(metrics), 'metric')}: name 1 to {_METRICS} metrics")
     for name in metrics:
         if not any(name in trace for trace in drawn):
-            known = dict.fromkeys(one for trace in drawn for one in trace)
+            known = dict.fromkeys(metric for trace in drawn for metric in trace)
             raise DataError(f"no plotted run has metric {name!r}: use {listing(known, 'or')}")
     width = bucket_width(max(map(len, drawn)), _POINTS)
     merged = f" Each point is the mean of {width} neighbouring intervals." if width > 1 else ""

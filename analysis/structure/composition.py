@@ -194,10 +194,10 @@ def foreign_spans(sequence: StructuralSequence) -> tuple[Span, ...]:
     return tuple(Span(first, stop, -1, 1) for first, stop in sequence.foreign_stretches)
 
 
-def spans_of(sequence: StructuralSequence, found: Decomposition) -> tuple[Span, ...]:
+def spans_of(sequence: StructuralSequence, decomposition: Decomposition) -> tuple[Span, ...]:
     """Return a decomposition's segments in elements of the run, cut at stretches that are outside all classes."""
-    bounds = np.append(sequence.starts, sequence.elements)[found.cuts].tolist()
-    rows = zip(bounds[:-1], bounds[1:], found.words.tolist(), found.distances.tolist(), strict=True)
+    bounds = np.append(sequence.starts, sequence.elements)[decomposition.cuts].tolist()
+    rows = zip(bounds[:-1], bounds[1:], decomposition.words.tolist(), decomposition.distances.tolist(), strict=True)
     parts: list[Span] = []
     left = list(foreign_spans(sequence))
     for first, end, word, distance in rows:

@@ -81,9 +81,9 @@ def difference_sentence(comparison: StructuralComparison) -> str:
 def _habitual_edits(comparison: StructuralComparison) -> list[str]:
     """Describe the symbols that most segments of a word lack or have in addition."""
     return [
-        f"{class_letter(one.symbol)} {'is missing' if one.missing else 'is added'} at position {one.place + 1} of word "
-        f"{one.word + 1} in {one.times:,} of {one.segments:,} segments"
-        for one in comparison.habitual_edits[:_EDITS]
+        f"{class_letter(edit.symbol)} {'is missing' if edit.missing else 'is added'} at position {edit.place + 1} of "
+        f"word {edit.word + 1} in {edit.times:,} of {edit.segments:,} segments"
+        for edit in comparison.habitual_edits[:_EDITS]
     ]
 
 
@@ -158,7 +158,7 @@ def classes_table(composition: Composition, comparison: StructuralComparison | N
     """Return a table of a run's classes, with their shares of the run and of a second run."""
     sequence = composition.sequence
     sequences = [sequence] if comparison is None else [sequence, comparison.second.sequence]
-    shares = [one.class_shares for one in sequences]
+    shares = [run.class_shares for run in sequences]
     elements = plural(sequence.element)
     columns = [Column("class"), Column(f"share of {elements}", "right")]
     if comparison is not None:

@@ -249,33 +249,33 @@ def phase_anchors(comparison: StructuralComparison, *, most_edits: int = 0) -> t
     first, second = comparison.first.spans, comparison.spans
     blocks = Indel.opcodes([span.word for span in first], [span.word for span in second])
     return tuple(
-        (one.first, other.first)
+        (span.first, other.first)
         for block in blocks
         if block.tag == "equal"
-        for one, other in zip(first[block.src_start : block.src_end], second[block.dest_start :], strict=False)
-        if one.word >= 0 and max(one.edits, other.edits) <= most_edits
+        for span, other in zip(first[block.src_start : block.src_end], second[block.dest_start :], strict=False)
+        if span.word >= 0 and max(span.edits, other.edits) <= most_edits
     )
 
 
-def _segment_edits(found: Decomposition) -> NDArray[np.float64]:
+def _segment_edits(decomposition: Decomposition) -> NDArray[np.float64]:
     """Return each segment's number of edits, except for a first symbol merged with the segment before: (segments,)."""
-    edits = found.distances.astype(np.float64)
-    codes, words = found.sequence.codes.tolist(), [word.tolist() for word in found.sequence.words]
-    for number, (first, last) in enumerate(pairwise(found.cuts.tolist())):
-        word = words[found.words[number]] if found.words[number] >= 0 else []
+    edits = decomposition.distances.astype(np.float64)
+    codes, words = decomposition.sequence.codes.tolist(), [word.tolist() for word in decomposition.sequence.words]
+    for number, (first, last) in enumerate(pairwise(decomposition.cuts.tolist())):
+        word = words[decomposition.words[number]] if decomposition.words[number] >= 0 else []
         if edits[number] and first and len(word) > 1 and codes[first - 1] == word[0]:
             edits[number] = min(edits[number], indel_distance(codes[first:last], word[1:]))
     return edits
 
 
-def _edits_by_position(found: Decomposition) -> list[tuple[tuple[int, int, int, bool], int, int]]:
+def _edits_by_position(decomposition: Decomposition) -> list[tuple[tuple[int, int, int, bool], int, int]]:
     """Return each edit (word, position, symbol, whether missing), its count, and the word's number of segments."""
     times: Counter[tuple[int, int, int, bool]] = Counter()
-    codes, words = found.sequence.codes.tolist(), [word.tolist() for word in found.sequence.words]
-    symbols = [operator.index(symbol) for symbol in found.sequence.alphabet]  # type: ignore[arg-type]
-    for number, (first, last) in enumerate(pairwise(found.cuts.tolist())):
-        chosen = int(found.words[number])
-        if chosen < 0 or not found.distances[number]:
+    codes, words = decomposition.sequence.codes.tolist(), [word.tolist() for word in decomposition.sequence.words]
+    symbols = [operator.index(symbol) for symbol in decomposition.sequence.alphabet]  # type: ignore[arg-type]
+    for number, (first, last) in enumerate(pairwise(decomposition.cuts.tolist())):
+        chosen = int(decomposition.words[number])
+        if chosen < 0 or not decomposition.distances[number]:
             continue
         word, segment = words[chosen], codes[first:last]
         for edit in Indel.editops(word, segment):
@@ -284,23 +284,23 @@ def _edits_by_position(found: Decomposition) -> list[tuple[tuple[int, int, int, 
                 continue  # the symbol is merged with the segment before, because runs are collapsed
             symbol = symbols[word[edit.src_pos] if missing else segment[edit.dest_pos]]
             times[chosen, edit.src_pos, symbol, missing] += 1
-    many = np.bincount(found.words[found.words >= 0], minlength=len(words)).tolist()
+    many = np.bincount(decomposition.words[decomposition.words >= 0], minlength=len(words)).tolist()
     return [(key, count, many[key[0]]) for key, count in times.most_common()]
 
 
 def simulate_run_costs(
-    found: Decomposition, symbols: int, *, seed: int = 0, draws: int = _DRAWS
+    decomposition: Decomposition, symbols: int, *, seed: int = 0, draws: int = _DRAWS
 ) -> NDArray[np.float64]:
     """Simulate J, eq. (6), of further runs with a given run's structure and words: shape (draws,), sorted.
 
     Segments are drawn with replacement from segments that were drawn with replacement, because a run with few segments
     is uncertain about the average cost as well. One segment with a further edit is added to the observed ones.
     """
-    if not symbols or not len(found):
+    if not symbols or not len(decomposition):
         return np.zeros(draws)
-    if not found.dictionary:
+    if not decomposition.dictionary:
         return np.full(draws, float(symbols))
-    costs, lengths = _unbiased_costs(found), found.lengths.astype(np.float64)
+    costs, lengths = _unbiased_costs(decomposition), decomposition.lengths.astype(np.float64)
     costs, lengths = np.append(costs, costs.mean() + 1), np.append(lengths, lengths.mean())
     rng = np.random.default_rng(seed)
     drawn = np.empty(draws)
@@ -316,7 +316,7 @@ def simulate_run_costs(
     return np.sort(drawn)
 
 
-def _unbiased_costs(found: Decomposition) -> NDArray[np.float64]:
+def _unbiased_costs(decomposition: Decomposition) -> NDArray[np.float64]:
     """Return the costs of segments as if their words had not been learned from them: shape (segments,).
 
     Symbol by symbol, a word is the majority of its m segments; so each of them is nearer to the word than a new segment
@@ -324,14 +324,16 @@ def _unbiased_costs(found: Decomposition) -> NDArray[np.float64]:
     were made for these segments, which then cost nothing. Instead, such a segment has the cost without its word: its
     distance to the nearest other word, or its number of symbols.
     """
-    costs = _segment_edits(found)
-    support = np.bincount(found.words[found.words >= 0], minlength=len(found.dictionary))
-    alone = np.flatnonzero((found.words >= 0) & (support[found.words] < _SUPPORTED))
-    others = [word for word, times in zip(found.dictionary, support.tolist(), strict=True) if times >= _SUPPORTED]
+    costs = _segment_edits(decomposition)
+    support = np.bincount(decomposition.words[decomposition.words >= 0], minlength=len(decomposition.dictionary))
+    alone = np.flatnonzero((decomposition.words >= 0) & (support[decomposition.words] < _SUPPORTED))
+    others = [
+        word for word, times in zip(decomposition.dictionary, support.tolist(), strict=True) if times >= _SUPPORTED
+    ]
     if len(alone):
-        segments = [found.segments[number] for number in alone.tolist()]
+        segments = [decomposition.segments[number] for number in alone.tolist()]
         literal = np.array([len(segment) for segment in segments], np.float64)
         nearest = indel_distances(segments, others).min(axis=1) if others else literal
         costs[alone] = np.maximum(costs[alone], np.minimum(nearest, literal))
-    sharing = np.maximum(support[found.words], _SUPPORTED)
-    return np.where(found.words >= 0, costs * (sharing + 1) / (sharing - 1), costs)
+    sharing = np.maximum(support[decomposition.words], _SUPPORTED)
+    return np.where(decomposition.words >= 0, costs * (sharing + 1) / (sharing - 1), costs)

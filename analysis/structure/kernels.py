@@ -105,14 +105,14 @@ def _relax(
     word: int,
     before: Any,
     stretch: float,
-    found: Any,
+    table: Any,
 ) -> None:
     """Try a word for all segments from a start, and update the ends that become cheaper.
 
-    `before`: Cost of all symbols before each position as stretches; infinite without a bound. `found`: The arrays that
+    `before`: Cost of all symbols before each position as stretches; infinite without a bound. `table`: The arrays that
     the search fills: costs, segments, starts, words.
     """
-    costs, segments, starts, chosen = found
+    costs, segments, starts, chosen = table
     base, more = costs[start], segments[start] + 1
     one_block, bounded = len(masks) == 1, np.isfinite(stretch)
     ones, places = _ones(length) if one_block else _ALL, masks[0]
@@ -215,13 +215,13 @@ def _relax_lanes(
     before: Any,
     stretch: float,
     merged: Any,
-    found: Any,
+    table: Any,
 ) -> None:
     """Try all words at once for the segments from a start, with the same result as `_relax` for each word.
 
     `state`: The lanes' arrays for the current segment: V, distances and prices.
     """
-    costs, segments, starts, chosen = found
+    costs, segments, starts, chosen = table
     order, firsts, places, full, whole, of_lanes, active = lanes
     ones, distances, prices = state
     ones[:], distances[:], prices[:] = full, whole, of_lanes
@@ -272,7 +272,7 @@ def cheapest(
     costs, segments = np.full(size + 1, np.inf), np.zeros(size + 1, np.int64)
     starts, chosen = np.zeros(size + 1, np.int64), np.full(size + 1, -1, np.int64)
     costs[0] = 0.0
-    found = (costs, segments, starts, chosen)
+    table = (costs, segments, starts, chosen)
     open_cost, opened = np.inf, 0
     merging = not np.isnan(merged_price)
     before = _stretch_costs(symbol_prices, edit_price)
@@ -294,14 +294,14 @@ def cheapest(
         if start == size:
             break
         if together:
-            _relax_lanes(codes, lanes, state, edit_price, start, before, stretch_price, merged_price, found)
+            _relax_lanes(codes, lanes, state, edit_price, start, before, stretch_price, merged_price, table)
         ahead = codes[start : start + longest]
         for word in range(0 if together else len(lengths)):
             of_word = masks[blocks[word] : blocks[word + 1]]
             length, price = lengths[word], prices[word]
             if merging and _has_lost_first_symbol(codes, start, firsts[word]):
                 length, price = length - 1, price + merged_price
-            _relax(ahead, of_word, length, price, edit_price, start, word, before, stretch_price, found)
+            _relax(ahead, of_word, length, price, edit_price, start, word, before, stretch_price, table)
         if costs[start] + stretch_price < open_cost:
             open_cost, opened = costs[start] + stretch_price, start
         open_cost += symbol_prices[start]

@@ -146,8 +146,8 @@ class WordMasks(NamedTuple):
         Both have the shape (segments,). With `merging`, a lost symbol is not a deletion.
         """
         measure = compiled(_MODULE, "segment_distances", _DISTANCES)
-        found: tuple[NDArray[np.int64], NDArray[np.bool_]] = measure(*self, cuts, words, merging)
-        return found
+        measured: tuple[NDArray[np.int64], NDArray[np.bool_]] = measure(*self, cuts, words, merging)
+        return measured
 
 
 def decompose(

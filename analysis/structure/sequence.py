@@ -182,11 +182,11 @@ def structural_sequence(
             "metrics in `metrics`"
         )
     elements = read_elements(source, metrics=metrics, per=per)
-    found = classify(elements, classes, smooth=smooth, seed=seed)
-    labels = found.labels
-    if isinstance(found.classes, MetricClasses):  # a single outlier is not a phase
-        beside = np.pad(found.outliers, 1)
-        labels = np.where(found.outliers & (beside[:-2] | beside[2:]), len(found.classes), labels)
+    classified = classify(elements, classes, smooth=smooth, seed=seed)
+    labels = classified.labels
+    if isinstance(classified.classes, MetricClasses):  # a single outlier is not a phase
+        beside = np.pad(classified.outliers, 1)
+        labels = np.where(classified.outliers & (beside[:-2] | beside[2:]), len(classified.classes), labels)
     labels = join_short_runs(labels, dwell) if dwell > 1 else labels
     starts = run_starts(labels)
     lasted, unit = _durations(source, durations, len(elements))
@@ -194,11 +194,11 @@ def structural_sequence(
         symbols=labels[starts].astype(np.int32),
         durations=np.add.reduceat(lasted, starts) if len(starts) else np.zeros(0),
         starts=starts,
-        classes=found.classes,
+        classes=classified.classes,
         elements=len(elements),
         unit=unit,
-        mixed=np.flatnonzero(found.mixed),
-        outliers=np.flatnonzero(found.outliers),
+        mixed=np.flatnonzero(classified.mixed),
+        outliers=np.flatnonzero(classified.outliers),
         name=name,
         element=element,
     )

@@ -175,8 +175,8 @@ def indel_distances(segments: Iterable[AnySequence], others: Iterable[AnySequenc
     rows, columns = compared[0], compared[-1]
     furthest = sum(max(map(len, group), default=0) for group in (rows, columns))
     threads = -1 if len(rows) * len(columns) >= _WORTH_THREADS else 1
-    found = cdist(rows, columns, scorer=Indel.distance, dtype=np.min_scalar_type(furthest), workers=threads)
-    return found.astype(np.int64).reshape(len(rows), len(columns))
+    distances = cdist(rows, columns, scorer=Indel.distance, dtype=np.min_scalar_type(furthest), workers=threads)
+    return distances.astype(np.int64).reshape(len(rows), len(columns))
 
 
 def square(distances: ArrayLike) -> NDArray[np.float64]:
@@ -256,10 +256,10 @@ def medoids(distances: ArrayLike, labels: ArrayLike) -> NDArray[np.int64]:
         return np.empty(0, np.int64)
     if classes.min() < 0:
         raise DataError(f"label {classes.min()} of segment {classes.argmin()} is negative: number classes from 0")
-    found = np.empty(int(classes.max()) + 1, np.int64)
-    for number in range(len(found)):
+    medoid_rows = np.empty(int(classes.max()) + 1, np.int64)
+    for number in range(len(medoid_rows)):
         rows = np.flatnonzero(classes == number)
         if not len(rows):
             raise DataError(f"class {number} has no segments: number classes from 0 without gaps")
-        found[number] = rows[matrix[np.ix_(rows, rows)].sum(axis=1).argmin()]
-    return found
+        medoid_rows[number] = rows[matrix[np.ix_(rows, rows)].sum(axis=1).argmin()]
+    return medoid_rows

@@ -53,10 +53,10 @@ def total_table(changes: Mapping[str, Sequence[TotalChange]], alpha: float, capt
             Cell("" if change.equal else change.interval, key=change.low),
             _verdict(change),
         ]
-        for name, found in changes.items()
-        for change in found
+        for name, total_changes in changes.items()
+        for change in total_changes
     ]
-    simulated = any(change.simulated for found in changes.values() for change in found)
+    simulated = any(change.simulated for total_changes in changes.values() for change in total_changes)
     return Table(tuple(columns), rows, f"{caption}{'; all totals except times are simulated' if simulated else ''}")
 
 

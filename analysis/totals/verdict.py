@@ -236,7 +236,7 @@ def combine_totals(by_node: Mapping[str, Sequence[TotalChange]], *, alpha: float
 
     All nodes have the same weight. `reference` and `observed` are the nodes' means.
     """
-    changes = {node: {change.metric: change for change in found} for node, found in by_node.items()}
+    changes = {node: {change.metric: change for change in node_changes} for node, node_changes in by_node.items()}
     common = [metric for metric in next(iter(changes.values()), {}) if all(metric in own for own in changes.values())]
     return decide_totals(
         [_over_nodes({node: own[metric] for node, own in changes.items()}, alpha) for metric in common], alpha=alpha
@@ -290,8 +290,8 @@ def total_of(trace: Trace, metric: str) -> float | None:
 
 def _totals(runs: Sequence[Trace], metric: str) -> tuple[float, ...]:
     """Return the total of each run; empty if a run lacks it."""
-    found = [total_of(trace, metric) for trace in runs]
-    return () if None in found else tuple(total for total in found if total is not None)
+    totals = [total_of(trace, metric) for trace in runs]
+    return () if None in totals else tuple(total for total in totals if total is not None)
 
 
 def _decided(change: TotalChange, *, alpha: float, family: int) -> TotalChange:

@@ -9,8 +9,8 @@ from unperturbed.common.faces import lazy_names
 if TYPE_CHECKING:
     from unperturbed.collectors.data.sweep_table import (
         TABLE,
-        Column,
         ColumnKind,
+        SweepColumn,
         read_sweep,
         read_sweep_facts,
         write_sweep,
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 __all__ = [
     "INTERVAL_COLUMNS",
     "TABLE",
-    "Column",
     "ColumnKind",
     "Kind",
     "Metric",
     "Semantics",
+    "SweepColumn",
     "Trace",
     "read_sweep",
     "read_sweep_facts",
@@ -41,6 +41,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     former={
+        "unperturbed.collectors.data.sweep_table": "Column=SweepColumn",
         "unperturbed.collectors.data.files": "encode_parquet is_whole_parquet read_parquet_file read_parquet_head "
         "try_parquet_files Shape misfit",
         "unperturbed.collectors.data.trace": "METADATA_KEY require_traces",

@@ -144,8 +144,8 @@ def try_parquet_files(paths: Sequence[Path]) -> None:
     """Try to decode all files without a seal in one process: starting one for each file would take longer."""
     foreign = [os.fsencode(path.absolute()) for path in paths if is_whole_parquet(path) and not _has_seal(path)]
     while foreign:
-        tried = _probe(bytes(1).join(foreign))
-        foreign = foreign[tried + 1 :]  # the next file crashed the process
+        decoded = _probe(bytes(1).join(foreign))
+        foreign = foreign[decoded + 1 :]  # the next file crashed the process
 
 
 def _probe(given: bytes, *what: str) -> int:

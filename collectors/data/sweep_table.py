@@ -34,7 +34,7 @@ _MISSING: Shape = [{"point": int, "why": str}]
 
 
 @dataclass(frozen=True)
-class Column:
+class SweepColumn:
     """Description of one column of a sweep's table.
 
     Attributes
@@ -71,7 +71,7 @@ class Column:
             raise DataError(f"column {self.name!r}: `kind` is {self.kind!r}, which is not one of {known}")
 
 
-def write_sweep(folder: Path, frame: pl.DataFrame, columns: Sequence[Column], facts: Mapping[str, Any]) -> None:
+def write_sweep(folder: Path, frame: pl.DataFrame, columns: Sequence[SweepColumn], facts: Mapping[str, Any]) -> None:
     """Write a sweep's table as Parquet, CSV and JSON into the campaign's folder; replace each file atomically.
 
     Parameters
@@ -80,7 +80,7 @@ def write_sweep(folder: Path, frame: pl.DataFrame, columns: Sequence[Column], fa
         The campaign's folder.
     frame : polars.DataFrame
         The rows; each column is of type Int64, Float64 or String.
-    columns : sequence of Column
+    columns : sequence of SweepColumn
         Descriptions of the columns, in the frame's order.
     facts : mapping of str to object
         Facts about the whole sweep; JSON types only.
@@ -113,7 +113,7 @@ def write_sweep(folder: Path, frame: pl.DataFrame, columns: Sequence[Column], fa
         file.write(encode_parquet(frame, _METADATA_KEY, described))
 
 
-def read_sweep(path: str | os.PathLike[str]) -> tuple[pl.DataFrame, Mapping[str, Column]]:
+def read_sweep(path: str | os.PathLike[str]) -> tuple[pl.DataFrame, Mapping[str, SweepColumn]]:
     """Read the table of a sweep.
 
     Parameters
@@ -125,7 +125,7 @@ def read_sweep(path: str | os.PathLike[str]) -> tuple[pl.DataFrame, Mapping[str,
     -------
     frame : polars.DataFrame
         One row for each point and repetition. Empty cells are null, such as a derived metric after division by zero.
-    columns : mapping of str to Column
+    columns : mapping of str to SweepColumn
         Descriptions of the columns by name, read-only, in the frame's order.
 
     Raises
@@ -137,9 +137,9 @@ def read_sweep(path: str | os.PathLike[str]) -> tuple[pl.DataFrame, Mapping[str,
     return frame, MappingProxyType({entry["name"]: _column(entry) for entry in described["columns"]})
 
 
-def _column(entry: Mapping[str, Any]) -> Column:
+def _column(entry: Mapping[str, Any]) -> SweepColumn:
     known = {key: value for key, value in entry.items() if key != "type"}
-    return Column(**{**known, "components": tuple(known["components"])})
+    return SweepColumn(**{**known, "components": tuple(known["components"])})
 
 
 def read_sweep_facts(path: str | os.PathLike[str]) -> Mapping[str, Any]:

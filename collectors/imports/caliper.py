@@ -198,16 +198,16 @@ def _fields(line: str) -> dict[str, list[str]]:
     """Return the fields of a line, `key=value=value,…`; a backslash escapes the next character."""
     if "\\" not in line:
         return {parts[0]: parts[1:] for parts in (field.split("=") for field in line.strip().split(","))}
-    found: dict[str, list[str]] = {}
+    fields: dict[str, list[str]] = {}
     parts: list[str] = []
     for part, sign in _PART.findall(line.strip()):
         parts.append(re.sub(r"\\(.)", lambda escaped: "\n" if escaped[1] == "n" else escaped[1], part))
         if sign != "=":
-            found[parts[0]] = parts[1:]
+            fields[parts[0]] = parts[1:]
             parts = []
         if not sign:
             break
-    return found
+    return fields
 
 
 def _number(text: str, path: Path, line: int) -> float | int:
@@ -299,11 +299,11 @@ def _metrics(names: list[str], sums: set[str], path: Path, options: Mapping[str,
             near = did_you_mean(missing[0], names) or first_of(names)
             refuse(path, f"metrics={options['metrics']}: no snapshot has attribute {missing[0]!r}; {near}")
         return chosen
-    found = [name for name in names if (name in sums or _COUNTS.match(name)) and not _TIMES.match(name)]
-    if not found:
+    counts = [name for name in names if (name in sums or _COUNTS.match(name)) and not _TIMES.match(name)]
+    if not counts:
         there = f"the attributes are {first_of(names)}"
         refuse(path, f"no attribute is known to be a count: name the count attributes with metrics=A,B; {there}")
-    return found
+    return counts
 
 
 def _timed(snapshots: list[Snapshot], time: str, path: Path) -> Iterator[tuple[str, int, Snapshot]]:

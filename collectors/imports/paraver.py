@@ -70,8 +70,8 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
             if line.strip() and line[0] not in "13c#":
                 refuse(path, "not a Paraver record", number)
             continue
-        fields, time, found = _events(line, factor)
-        if not found:
+        fields, time, payload = _events(line, factor)
+        if not payload:
             cut = ": the trace is truncated" if number == len(lines) else ""
             refuse(path, f"incomplete event record{cut}", number)
         if time < last:
@@ -82,7 +82,7 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
         if latest.get(thread) == line:
             refuse(path, "duplicate record: its counts would be added twice", number)
         latest[thread] = line
-        for kind, value in zip(found[::2], found[1::2], strict=True):
+        for kind, value in zip(payload[::2], payload[1::2], strict=True):
             if any(kind in types for types in _COUNTERS):
                 runs[task][kind].times.append(time)
                 runs[task][kind].values.append(value)
@@ -104,11 +104,11 @@ def _events(line: str, factor: int) -> tuple[list[str], int, list[int]]:
     """Return an event record's fields, its time [ns], and its types and values (empty if the record is incomplete)."""
     fields = line.split(":")
     try:
-        time, found = int(fields[5]) * factor, [int(word) for word in fields[6:]]
+        time, payload = int(fields[5]) * factor, [int(word) for word in fields[6:]]
     except (IndexError, ValueError):
         return fields, -1, []
-    whole = found and time >= 0 and not len(found) % 2 and max(time, *map(abs, found)) <= MOST
-    return fields, time, found if whole else []
+    whole = payload and time >= 0 and not len(payload) % 2 and max(time, *map(abs, payload)) <= MOST
+    return fields, time, payload if whole else []
 
 
 def _names(path: Path) -> dict[int, str]:

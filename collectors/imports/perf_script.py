@@ -51,15 +51,15 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
     before = ""
     lines = decode(content, path).splitlines()
     for number, line in enumerate(lines, 1):
-        found = _SAMPLE.match(line)
-        if found is None:
+        sample = _SAMPLE.match(line)
+        if sample is None:
             if not _CHAIN.match(line):
                 cut_off = ": the last line is truncated" if number == len(lines) else ""
                 refuse(path, f"not a sample from perf script{cut_off}", number)
             continue
-        seconds, _, fraction = found["time"].partition(".")
+        seconds, _, fraction = sample["time"].partition(".")
         time = int(seconds) * 10**9 + int(fraction.ljust(9, "0"))
-        period = int(found["period"] or 1)
+        period = int(sample["period"] or 1)
         if max(time, period) > MOST:
             refuse(path, "this sample's time or period is too large for 64 bits", number)
         if times and time < times[-1]:
@@ -71,10 +71,10 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
         if line == before:
             refuse(path, "duplicate sample: its period would be added twice", number)
         before = line
-        without_period |= found["period"] is None
+        without_period |= sample["period"] is None
         times.append(time)
         periods.append(period)
-        codes.append(events.setdefault(found["event"], len(events)))
+        codes.append(events.setdefault(sample["event"], len(events)))
     if not times:
         refuse(path, "the file has no samples", 1)
     if without_period and max(periods) > 1:

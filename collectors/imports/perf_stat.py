@@ -85,9 +85,9 @@ def _recognise(head: bytes) -> bool:
     line = lines[0]
     if line.startswith(b"{"):
         return b'"interval"' in line and b'"counter-value"' in line
-    found = _FIRST.match(line)
-    return found is not None and (
-        head.lstrip().startswith(_STARTED) or (line.count(found["separator"]) >= 5 and len(line.split()) <= 6)
+    match = _FIRST.match(line)
+    return match is not None and (
+        head.lstrip().startswith(_STARTED) or (line.count(match["separator"]) >= 5 and len(line.split()) <= 6)
     )
 
 
@@ -127,12 +127,12 @@ def _read_csv(recording: bytes, path: Path, first_line: int) -> _Rows:
 
     lines = _Lines(recording, first_line)
     number, line = next(iter(lines))
-    found = _FIRST.match(line)
-    if found is None:
+    match = _FIRST.match(line)
+    if match is None:
         if _WITHOUT_INTERVALS.match(line):
             refuse(path, "the row does not begin with a time: record with intervals (perf stat -I 20 -x, …)", number)
         refuse(path, "not a row of perf stat -I with -x or -j", number)
-    separator, decimal = found["separator"].decode("latin-1"), found["decimal"].decode()
+    separator, decimal = match["separator"].decode("latin-1"), match["decimal"].decode()
     if separator == decimal:
         alike = "ambiguous row: commas are used both as decimal commas and to separate columns"
         refuse(path, f"{alike}; record with LC_ALL=C, or with -x ';'", number)
@@ -213,12 +213,12 @@ def _read_json(recording: bytes, path: Path, first_line: int) -> _Rows:
 def _refuse_json(lines: _Lines, path: Path) -> None:
     for number, line in lines:
         try:
-            found = json.loads(line)
+            row = json.loads(line)
         except (ValueError, RecursionError) as error:
             if re.search(rb'"interval" : \d+,\d{9},', line):
                 refuse(path, "JSON does not allow decimal commas: record with LC_ALL=C", number)
             refuse(path, f"truncated or damaged JSON from perf stat -j ({error})", number)
-        if not isinstance(found, dict):
+        if not isinstance(row, dict):
             refuse(path, "this line is not a JSON object from perf stat -j", number)
     refuse(path, "the rows are not from perf stat -j", next(iter(lines))[0])
 
@@ -288,10 +288,10 @@ def _refuse_damaged(frame: pl.DataFrame, rows: _Rows) -> None:
         | pl.col("running").is_null()
         | pl.col("share").is_null()
     )
-    found = frame.filter(wrong)
-    if not len(found):
+    damaged = frame.filter(wrong)
+    if not len(damaged):
         return
-    row = found.row(0, named=True)
+    row = damaged.row(0, named=True)
     last = row["row"] == len(rows.frame) - 1
     if row[_TIME] is None:
         what = "this row does not begin with a time in seconds"
@@ -301,7 +301,7 @@ def _refuse_damaged(frame: pl.DataFrame, rows: _Rows) -> None:
         what = "unexpected columns after the event: if the event's name contains the separator, record with -x ';'"
     else:
         what = "not a row of perf stat: a column is missing or is not a number"
-    rows.refuse(found, 0, what)
+    rows.refuse(damaged, 0, what)
 
 
 def _codes(texts: pl.Series) -> tuple[list[str], NDArray[np.int64]]:
@@ -352,9 +352,9 @@ def describe_event(name: str, unit: str = "", *, source: str = "perf stat", scal
 
     `unit`: The unit that perf writes; empty for counts.
     """
-    found = _MODIFIERS.search(name)
-    letters = found["letters"] if found else ""
-    base = name[: found.start()] if found else name
+    modifiers = _MODIFIERS.search(name)
+    letters = modifiers["letters"] if modifiers else ""
+    base = name[: modifiers.start()] if modifiers else name
     base = ALIASES.get(base, base)
     known = GENERIC.get(base)
     places = [place for place, letter in (("user", "u"), ("kernel", "k")) if letter in letters] or ["user", "kernel"]
@@ -371,9 +371,9 @@ def describe_event(name: str, unit: str = "", *, source: str = "perf stat", scal
 
 
 def _kind(name: str, base: str) -> Kind:
-    found = known_kind(base)
-    if found is not None:
-        return found
+    kind = known_kind(base)
+    if kind is not None:
+        return kind
     tracepoint = "/" not in name and re.fullmatch(r"[\w-]+:[\w-]+", base) is not None
     return "os" if tracepoint or base in _CLOCKS else "hardware"
 

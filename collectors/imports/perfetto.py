@@ -88,22 +88,22 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
     if not runs:
         refuse(path, "nothing to import: the trace has no counters, only slices or other tracks")
     named = [names.get(process) or None for process in runs]
-    found = []
+    traces = []
     for process, held in runs.items():
         trace = _trace(held, path, options)
         # Names that several processes share cannot distinguish runs.
         apart = names.get(process) and len(set(named)) == len(named)
-        found.append(with_attributes(trace, run=names[process]) if apart else trace)
-    return found
+        traces.append(with_attributes(trace, run=names[process]) if apart else trace)
+    return traces
 
 
 def _from_json(content: bytes, path: Path) -> tuple[list[_Counter], dict[int, str]]:
     try:
-        found = json.loads(content)
+        document = json.loads(content)
     except (ValueError, RecursionError) as error:
         line = getattr(error, "lineno", 1)
         refuse(path, f"truncated or damaged JSON ({error})", line)
-    events = found.get("traceEvents") if isinstance(found, dict) else found
+    events = document.get("traceEvents") if isinstance(document, dict) else document
     if not isinstance(events, list):
         refuse(path, "the JSON has no list of trace events", 1)
     counters: dict[tuple[Any, str], _Counter] = {}

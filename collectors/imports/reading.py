@@ -43,8 +43,8 @@ def find_format(name: str) -> ImportFormat:
         return known[name]
     path = Path(name)
     if path.exists():
-        found = recognise(path)
-        advice = f"put its format, {found.name}, before the files" if found else ""
+        file_format = recognise(path)
+        advice = f"put its format, {file_format.name}, before the files" if file_format else ""
         known_formats = f"put a format before the files: {listing(known, 'or')}"
         raise DataError(f"{name!r} is a file, not an import format; {advice or known_formats}")
     meant = did_you_mean(name, known, limit=1) or f"use {listing(known, 'or')}"
@@ -84,7 +84,7 @@ def find_files(paths: Paths) -> list[Path]:
         A path or pattern matches no file, or a file is given twice.
     """
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-    found: list[Path] = []
+    all_files: list[Path] = []
     for name in given:
         text = os.fspath(name)
         path = Path(text)
@@ -102,13 +102,13 @@ def find_files(paths: Paths) -> list[Path]:
             inside = sorted((file for file in matching if file.is_file()), key=_natural)
         if not inside:
             raise DataError(f"{text}: {'the folder contains no files' if path.is_dir() else 'no such file'}")
-        found += inside
-    if not found:
+        all_files += inside
+    if not all_files:
         raise DataError("no file to import: give at least one file")
-    if len(set(found)) < len(found):
-        twice = next(file for file in found if found.count(file) > 1)
+    if len(set(all_files)) < len(all_files):
+        twice = next(file for file in all_files if all_files.count(file) > 1)
         raise DataError(f"{twice} is given more than once: give each file once")
-    return found
+    return all_files
 
 
 def read_traces(paths: Paths, format: str | None = None, **mapping: str) -> list[Trace]:  # noqa: A002
@@ -140,10 +140,10 @@ def read_traces(paths: Paths, format: str | None = None, **mapping: str) -> list
     if len(set(names)) < len(names):
         names = [str(file.with_suffix("")) for file in files]
     try_parquet_files(files)
-    found: list[Trace] = []
+    traces: list[Trace] = []
     for file, name in zip(files, names, strict=True):
-        found += read_file(file, chosen, mapping, name)
-    return found
+        traces += read_file(file, chosen, mapping, name)
+    return traces
 
 
 def read_perf_stat(paths: Paths) -> list[Trace]:

@@ -148,7 +148,7 @@ PARTS = (*_cache_parts(), *((part, whole) for whole, parts in _PARTS_OF.items() 
 
 def implausible(columns: Mapping[str, NDArray[Any]]) -> list[str]:
     """Return a sentence for each pair of `PARTS` whose part exceeds its whole by more than 1 %; NaN is left out."""
-    found = []
+    sentences = []
     for part, whole in PARTS:
         if part not in columns or whole not in columns:
             continue
@@ -157,8 +157,8 @@ def implausible(columns: Mapping[str, NDArray[Any]]) -> list[str]:
         if smaller > larger * (1 + _SLACK):
             share = float(np.mean(columns[part][both] > columns[whole][both]))
             sums = f"the part {part} ({smaller:,.0f}) exceeds the whole {whole} ({larger:,.0f})"
-            found.append(f"{sums}, in {share:.0%} of the intervals")
-    return found
+            sentences.append(f"{sums}, in {share:.0%} of the intervals")
+    return sentences
 
 
 _INNER = slice(1, -1)

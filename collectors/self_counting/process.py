@@ -217,8 +217,8 @@ def _refusal(header: HeaderStructure, source: str) -> str:
         return f"{reason} (this host has no PMU, like most virtual machines, or its PMU lacks this event)"
     if header.error in (errno.EACCES, errno.EPERM):
         level = Path("/proc/sys/kernel/perf_event_paranoid")
-        found = level.read_text().strip() if level.exists() else "missing"
-        return f"{reason} (perf_event_paranoid is {found}; allow counting with: sysctl kernel.perf_event_paranoid=1)"
+        setting = level.read_text().strip() if level.exists() else "missing"
+        return f"{reason} (perf_event_paranoid is {setting}; allow counting with: sysctl kernel.perf_event_paranoid=1)"
     return reason
 
 

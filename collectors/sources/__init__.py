@@ -61,8 +61,8 @@ def find_sources() -> Mapping[str, Source]:
     HostError
         Two sources share a name or a number, or another package's source cannot be loaded.
     """
-    found = records_in(__name__, Source, group="unperturbed.sources")
-    ordered = sorted(found.values(), key=lambda source: (source.order, source.name))
+    records = records_in(__name__, Source, group="unperturbed.sources")
+    ordered = sorted(records.values(), key=lambda source: (source.order, source.name))
     numbers: dict[int, str] = {}
     for source in ordered:
         if (other := numbers.setdefault(source.number, source.name)) != source.name:

@@ -93,8 +93,10 @@ class ColumnExpression:
         for number, check in enumerate(checks):
             rows = result[f"bad {number}"].arg_true()
             if len(rows):
-                found = result[f"value {number}"].gather(rows).to_list()
-                undefined.append(Undefined(check.why, check.position, rows.to_numpy().astype(np.int64), tuple(found)))
+                bad_values = result[f"value {number}"].gather(rows).to_list()
+                undefined.append(
+                    Undefined(check.why, check.position, rows.to_numpy().astype(np.int64), tuple(bad_values))
+                )
                 # Three-valued logic may have decided without this value: (log(-1) > 0 or True) is true.
                 values = pl.select(pl.when(~result[f"bad {number}"]).then(values)).to_series()
         if self.type == "number":
@@ -147,7 +149,7 @@ def evaluate(text: str, frame: pl.DataFrame) -> pl.Series:
         The expression is wrong (see `parse_column_expression`), or has no value in some rows, for example because of a
         division by 0 or the logarithm of a number that is not positive. The message lists the rows.
     """
-    found = parse_column_expression(text, frame.schema).evaluate(frame)
-    for one in found.undefined:
-        raise ExpressionError(text, one.position, str(one))
-    return found.values
+    evaluation = parse_column_expression(text, frame.schema).evaluate(frame)
+    for undefined in evaluation.undefined:
+        raise ExpressionError(text, undefined.position, str(undefined))
+    return evaluation.values

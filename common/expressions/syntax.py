@@ -126,16 +126,16 @@ def _count_characters(tree: ast.expr, parsed: str, start: int) -> None:
 def _without_backquotes(text: str, *, comments: bool) -> str:
     """Replace each name in backquotes with underscores of the same length, to keep all offsets."""
     parts, done = [], 0
-    for found in _QUOTED.finditer(text):
-        if found["comment"]:
+    for match in _QUOTED.finditer(text):
+        if match["comment"]:
             if comments:
                 break
-            raise ExpressionError(text, found.start() + 1, "a name that contains # needs backquotes")
-        if found["open"]:
-            raise ExpressionError(text, found.start() + 1, f"the quotation mark {found['open']} is not closed")
-        if found["name"] is not None:
-            if not found["name"]:
-                raise ExpressionError(text, found.start() + 1, "there is no name between the backquotes")
-            parts += [text[done : found.start()], "_" * len(found[0])]
-            done = found.end()
+            raise ExpressionError(text, match.start() + 1, "a name that contains # needs backquotes")
+        if match["open"]:
+            raise ExpressionError(text, match.start() + 1, f"the quotation mark {match['open']} is not closed")
+        if match["name"] is not None:
+            if not match["name"]:
+                raise ExpressionError(text, match.start() + 1, "there is no name between the backquotes")
+            parts += [text[done : match.start()], "_" * len(match[0])]
+            done = match.end()
     return "".join([*parts, text[done:]])

@@ -49,9 +49,9 @@ def _log_to(base: float) -> Callable[[pl.Expr], pl.Expr]:
     def log(value: pl.Expr) -> pl.Expr:
         # A quotient of natural logarithms misses integer results (log10(1000) would be below 3), so floor or ceil would
         # be off by one.
-        found = value.log(base)
-        whole = found.round()
-        return pl.when(pl.lit(base).pow(whole) == value).then(whole).otherwise(found)
+        logarithm = value.log(base)
+        whole = logarithm.round()
+        return pl.when(pl.lit(base).pow(whole) == value).then(whole).otherwise(logarithm)
 
     return log
 
@@ -109,9 +109,9 @@ class Translator:
         translation = _TRANSLATIONS.get(type(node))
         if translation is None:
             raise self._error(node, _REFUSED.get(type(node), "syntax not allowed in an expression over columns"))
-        found = translation(self, node)
+        term = translation(self, node)
         self._depth -= 1
-        return found if isinstance(node, ast.Name | ast.Constant) else Term(self._step(found.value), found.type)
+        return term if isinstance(node, ast.Name | ast.Constant) else Term(self._step(term.value), term.type)
 
     def _step(self, value: pl.Expr) -> pl.Expr:
         """Add a value as a column, so that it is computed only once."""
@@ -237,7 +237,7 @@ class Translator:
         if name not in _FUNCTIONS and name not in _EXTREMES:
             known = ", ".join(sorted({*_FUNCTIONS, *_EXTREMES}))
             raise self._error(node, f"unknown function {name!r}: use one of {known}")
-        if node.keywords or any(isinstance(one, ast.Starred) for one in node.args):
+        if node.keywords or any(isinstance(argument, ast.Starred) for argument in node.args):
             raise self._error(node, f"{name} takes only positional arguments, without `*`")
         if name in _EXTREMES:
             return self._extreme(node, name)
@@ -255,12 +255,12 @@ class Translator:
     def _extreme(self, node: ast.Call, name: str) -> Term:
         if len(node.args) < 2:
             raise self._error(node, f"{name} needs two or more arguments, which it compares row by row")
-        found = self._number(node.args[0])
-        for one in node.args[1:]:
-            other = self._number(one)
-            first = self._step(_EXTREMES[name](found, other))
-            found = self._step(pl.when(first).then(found).when(~first).then(other))
-        return Term(found, "number")
+        extreme = self._number(node.args[0])
+        for argument in node.args[1:]:
+            other = self._number(argument)
+            first = self._step(_EXTREMES[name](extreme, other))
+            extreme = self._step(pl.when(first).then(extreme).when(~first).then(other))
+        return Term(extreme, "number")
 
     # Comparisons and choices
 
@@ -270,8 +270,8 @@ class Translator:
         for left, operator, right in zip((node.left, *node.comparators), node.ops, node.comparators, strict=False):
             first = first or self.term(left)
             if isinstance(operator, ast.In | ast.NotIn):
-                found = self._member(first, right)
-                pairs.append(found if isinstance(operator, ast.In) else ~found)
+                is_member = self._member(first, right)
+                pairs.append(is_member if isinstance(operator, ast.In) else ~is_member)
                 first = None  # the next item is a tuple of literals, which cannot be compared
             else:
                 second = self._compared(operator, right)
@@ -297,19 +297,19 @@ class Translator:
     def _member(self, first: Term, right: ast.expr) -> pl.Expr:
         if not isinstance(right, ast.Tuple | ast.List | ast.Set) or not right.elts:
             raise self._error(right, "`in` needs literals in parentheses, as in datatype in ('int', 'float')")
-        options = [literal(self._text, one) for one in right.elts]
+        options = [literal(self._text, element) for element in right.elts]
         term, keys = self._keys(first, right, options)
         return term.is_in(keys)
 
     def _junction(self, node: ast.BoolOp) -> Term:
-        found = self._of_type(node.values[0], "truth")
+        joined = self._of_type(node.values[0], "truth")
         is_and = isinstance(node.op, ast.And)
-        for one in node.values[1:]:
+        for operand in node.values[1:]:
             # As in Python, later operands count only where they can still change the result.
-            with self._only_where(found if is_and else ~found):
-                other = self._of_type(one, "truth")
-            found = self._step(found & other if is_and else found | other)
-        return Term(found, "truth")
+            with self._only_where(joined if is_and else ~joined):
+                other = self._of_type(operand, "truth")
+            joined = self._step(joined & other if is_and else joined | other)
+        return Term(joined, "truth")
 
     def _choice(self, node: ast.IfExp) -> Term:
         condition = self._of_type(node.test, "truth")

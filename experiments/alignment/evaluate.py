@@ -52,41 +52,41 @@ class Found:
 
 def evaluate(workload: Workload, pairs: list[Pair]) -> Found:
     """Align every pair in every way, and judge."""
-    found = Found(workload, pairs)
+    outcome = Found(workload, pairs)
     for judge in workload.judges:
-        found.ways[judge] = {way: {budget: [] for budget in BUDGETS} for way in WAYS}
-        found.within[judge] = {way: {budget: [] for budget in BUDGETS} for way in WAYS}
-        found.penalties[judge] = [[] for _ in PENALTIES]
+        outcome.ways[judge] = {way: {budget: [] for budget in BUDGETS} for way in WAYS}
+        outcome.within[judge] = {way: {budget: [] for budget in BUDGETS} for way in WAYS}
+        outcome.penalties[judge] = [[] for _ in PENALTIES]
     for pair in pairs:
         for (way, aligned), budget in itertools.product(WAYS.items(), BUDGETS):
             path = aligned(pair, workload.anchor, budget)
             for judge in workload.judges:
                 summary = summarise_scores(pair.scores(path, judge))
-                found.ways[judge][way][budget].append(summary.perfect)
-                found.within[judge][way][budget].append(summary.within_one)
+                outcome.ways[judge][way][budget].append(summary.perfect)
+                outcome.within[judge][way][budget].append(summary.within_one)
         rule = align(pair.a, pair.b).penalty
         for place, penalty in enumerate(PENALTIES):
             path = align(pair.a, pair.b, penalty=penalty * rule, flat="warped", pace="time")
             for judge in workload.judges:
-                found.penalties[judge][place].append(summarise_scores(pair.scores(path, judge)).perfect)
-        _judge_flatness(found, pair)
-        _judge_regions(found, pair)
-    return found
+                outcome.penalties[judge][place].append(summarise_scores(pair.scores(path, judge)).perfect)
+        _judge_flatness(outcome, pair)
+        _judge_regions(outcome, pair)
+    return outcome
 
 
-def _judge_flatness(found: Found, pair: Pair) -> None:
+def _judge_flatness(outcome: Found, pair: Pair) -> None:
     """Add how much the tool calls flat, and how far plain DTW strays from the truth."""
     free = align(pair.a, pair.b, penalty=0.0, flat="warped", pace="time", mend=False)
-    truth = milestone_positions(*pair.counts(found.workload.judges[-1]))
-    found.flat.append(free.flat_share)
-    found.strays.append(np.quantile(np.abs(free.y_index + 0.5 - truth[free.x_index]), (0.5, 0.9)).tolist())
+    truth = milestone_positions(*pair.counts(outcome.workload.judges[-1]))
+    outcome.flat.append(free.flat_share)
+    outcome.strays.append(np.quantile(np.abs(free.y_index + 0.5 - truth[free.x_index]), (0.5, 0.9)).tolist())
 
 
-def _judge_regions(found: Found, pair: Pair) -> None:
+def _judge_regions(outcome: Found, pair: Pair) -> None:
     """Map stretches of 100 intervals to the other run, and check their borders against the stated uncertainty."""
-    unjudged = Pair(*(_without(trace, found.workload.judges) for trace in (pair.a, pair.b)))
-    alignment = own(unjudged, found.workload.anchor, 8)
-    truth = milestone_positions(*pair.counts(found.workload.judges[-1]))
+    unjudged = Pair(*(_without(trace, outcome.workload.judges) for trace in (pair.a, pair.b)))
+    alignment = own(unjudged, outcome.workload.anchor, 8)
+    truth = milestone_positions(*pair.counts(outcome.workload.judges[-1]))
     right_borders, uncertainties = [], []
     for start in range(0, len(pair.a) - 100, 50):
         region = map_region(alignment, start, start + 100)
@@ -97,7 +97,7 @@ def _judge_regions(found: Found, pair: Pair) -> None:
         ):
             right_borders.append(abs(border - truth[at]) <= sure + 1)
             uncertainties.append(sure)
-    found.regions.append((float(np.mean(right_borders)), float(np.median(uncertainties))))
+    outcome.regions.append((float(np.mean(right_borders)), float(np.median(uncertainties))))
 
 
 def _without(trace: Trace, names: Sequence[str]) -> Trace:
@@ -110,53 +110,57 @@ def _without(trace: Trace, names: Sequence[str]) -> Trace:
     return replace(trace, metrics={name: metric for name, metric in kept.items() if name not in names})
 
 
-def table_1(found: Sequence[Found]) -> list[str]:
+def table_1(outcomes: Sequence[Found]) -> list[str]:
     """Return the paper's table 1, for these workloads."""
     rows = []
-    for one in found:
-        a, b = one.pairs[0].a, one.pairs[0].b
-        for milestone in (one.workload.anchor, *one.workload.judges):
-            holding = ", ".join(f"{100 * np.mean(trace[milestone] > 0):.1f}" for trace in (a, b))
-            workload = f"{one.workload.name} ({one.workload.paper})"
-            rows.append((workload, milestone, f"{a[milestone].sum():,}", f"{len(a)}, {len(b)}", holding))
+    for outcome in outcomes:
+        a, b = outcome.pairs[0].a, outcome.pairs[0].b
+        for milestone in (outcome.workload.anchor, *outcome.workload.judges):
+            shares = ", ".join(f"{100 * np.mean(trace[milestone] > 0):.1f}" for trace in (a, b))
+            workload = f"{outcome.workload.name} ({outcome.workload.paper})"
+            rows.append((workload, milestone, f"{a[milestone].sum():,}", f"{len(a)}, {len(b)}", shares))
     numbers = right("milestones", "intervals", "% of the intervals hold some")
     return markdown_table(["workload", "milestone", *numbers], rows)
 
 
-def share_table(found: Sequence[Found]) -> list[str]:
+def share_table(outcomes: Sequence[Found]) -> list[str]:
     """Return the share of perfect elements for each way and number of anchors."""
     lines = []
-    for one in found:
-        for judge in one.workload.judges:
-            lines += ["", f"**{one.workload.name}, anchored on `{one.workload.anchor}`, judged by `{judge}`**", ""]
+    for outcome in outcomes:
+        for judge in outcome.workload.judges:
+            lines += [
+                "",
+                f"**{outcome.workload.name}, anchored on `{outcome.workload.anchor}`, judged by `{judge}`**",
+                "",
+            ]
             rows = [
                 [way, *(f"{_middle(shares)} ({_range(shares)})" for shares in by_budget.values())]
-                for way, by_budget in one.ways[judge].items()
+                for way, by_budget in outcome.ways[judge].items()
             ]
-            within = one.within[judge][list(WAYS)[-1]].values()
+            within = outcome.within[judge][list(WAYS)[-1]].values()
             rows.append(["the default, within one interval", *map(_middle, within)])
             lines += markdown_table(["way", *right(*map(str, BUDGETS))], rows)
     return lines
 
 
-def penalty_table(found: Sequence[Found]) -> list[str]:
+def penalty_table(outcomes: Sequence[Found]) -> list[str]:
     """Return the share of perfect elements by the penalty."""
     rows = [
-        [f"{one.workload.name}, {judge}", *map(_middle, shares)]
-        for one in found
-        for judge, shares in one.penalties.items()
+        [f"{outcome.workload.name}, {judge}", *map(_middle, shares)]
+        for outcome in outcomes
+        for judge, shares in outcome.penalties.items()
     ]
     return markdown_table(["workload, judge", *right(*(f"{penalty:g}" for penalty in PENALTIES))], rows)
 
 
-def flat_table(found: Sequence[Found]) -> list[str]:
+def flat_table(outcomes: Sequence[Found]) -> list[str]:
     """Return what the tool reports of flatness and regions, beside the truth."""
     rows = []
-    for one in found:
-        right_borders, uncertainty = (float(np.median(values)) for values in zip(*one.regions, strict=True))
-        middle, most = (float(np.median(values)) for values in zip(*one.strays, strict=True))
-        cells = (f"{np.median(one.flat):.0%}", f"{middle:.1f}", f"{most:.1f}", f"{right_borders:.0%}")
-        rows.append((one.workload.name, *cells, f"± {uncertainty:.1f}"))
+    for outcome in outcomes:
+        right_borders, uncertainty = (float(np.median(values)) for values in zip(*outcome.regions, strict=True))
+        middle, most = (float(np.median(values)) for values in zip(*outcome.strays, strict=True))
+        cells = (f"{np.median(outcome.flat):.0%}", f"{middle:.1f}", f"{most:.1f}", f"{right_borders:.0%}")
+        rows.append((outcome.workload.name, *cells, f"± {uncertainty:.1f}"))
     heads = ("called flat", "plain DTW strays, median", "90 %", "borders within the said uncertainty", "said, median")
     return markdown_table(["workload", *right(*heads)], rows)
 
@@ -169,30 +173,30 @@ def _range(shares: Sequence[float]) -> str:
     return f"{100 * min(shares):.0f}–{100 * max(shares):.0f}"
 
 
-def page(found: Sequence[Found], made: str, template: str, campaigns: Path = Path()) -> str:
+def page(outcomes: Sequence[Found], made: str, template: str, campaigns: Path = Path()) -> str:
     """Return the page of evidence."""
-    flat = found[-1]
+    flat = outcomes[-1]
     reached = {judge: float(np.median(ways[list(WAYS)[-1]][32])) for judge, ways in flat.ways.items()}
     return fill_page(
         HERE / template,
         pairs=len(flat.pairs),
-        table_1=table_1(found),
-        shares=share_table(found),
-        penalties=penalty_table(found),
-        flat=flat_table(found),
+        table_1=table_1(outcomes),
+        shares=share_table(outcomes),
+        penalties=penalty_table(outcomes),
+        flat=flat_table(outcomes),
         reached="; ".join(f"{share:.1%} judged by `{judge}`" for judge, share in reached.items()),
         made=made,
-        source=_source(found),
-        recorded=recorded(campaigns / one.workload.name for one in found),
+        source=_source(outcomes),
+        recorded=recorded(campaigns / outcome.workload.name for outcome in outcomes),
     )
 
 
-def _source(found: Sequence[Found]) -> str:
+def _source(outcomes: Sequence[Found]) -> str:
     """Describe what counted, and how long an interval was."""
-    trace = found[0].pairs[0].a
+    trace = outcomes[0].pairs[0].a
     lengths = ", ".join(
-        f"{one.workload.name} {np.median(one.pairs[0].a.end_ns - one.pairs[0].a.begin_ns) / 1e6:.2f} ms"
-        for one in found
+        f"{outcome.workload.name} {np.median(outcome.pairs[0].a.end_ns - outcome.pairs[0].a.begin_ns) / 1e6:.2f} ms"
+        for outcome in outcomes
     )
     return (
         f"IPC was counted by {trace.metrics['PAPI_TOT_CYC'].source} on {trace.attributes['host']}. Intervals: "
@@ -211,19 +215,19 @@ def main() -> None:
     )
     arguments, made = parser.parse_args(), made_by()
     name, template = ("alignment_processor", "page_processor.md") if arguments.processor else ("alignment", "page.md")
-    found = []
+    outcomes = []
     for workload in PROCESSOR_WORKLOADS if arguments.processor else WORKLOADS:
         campaign = arguments.campaigns / workload.name
         run_campaign(HERE / f"{workload.name}.yaml", campaign)
-        found.append(evaluate(workload, pairs_of(workload, campaign, arguments.pairs)))
-        print(f"{workload.name}: evaluated {len(found[-1].pairs)} pairs", file=sys.stderr)
+        outcomes.append(evaluate(workload, pairs_of(workload, campaign, arguments.pairs)))
+        print(f"{workload.name}: evaluated {len(outcomes[-1].pairs)} pairs", file=sys.stderr)
     if arguments.processor and any(
-        pair.a.metrics["PAPI_TOT_CYC"].kind != "hardware" for one in found for pair in one.pairs
+        pair.a.metrics["PAPI_TOT_CYC"].kind != "hardware" for outcome in outcomes for pair in outcome.pairs
     ):
         raise SystemExit("the counters were simulated: this host's processor counts nothing, see `unperturbed doctor`")
     (EVIDENCE / name).mkdir(exist_ok=True)
-    draw_all(EVIDENCE / name, found, BUDGETS, PENALTIES)
-    (EVIDENCE / f"{name}.md").write_text(page(found, made, template, arguments.campaigns))
+    draw_all(EVIDENCE / name, outcomes, BUDGETS, PENALTIES)
+    (EVIDENCE / f"{name}.md").write_text(page(outcomes, made, template, arguments.campaigns))
     print(f"written: {EVIDENCE / f'{name}.md'}")
 
 

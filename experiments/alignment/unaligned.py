@@ -67,8 +67,10 @@ def shares(pairs: Sequence[Pair], workload: Workload, judge: str) -> list[str]:
     """Return for each way the share of perfect elements and of those within one interval [%], medians over pairs."""
     cells = []
     for way in WAYS.values():
-        found = [summarise_scores(pair.scores(way(pair, workload.anchor, 0), judge)) for pair in pairs]
-        perfect, near = (100 * np.median([getattr(one, name) for one in found]) for name in ("perfect", "within_one"))
+        summaries = [summarise_scores(pair.scores(way(pair, workload.anchor, 0), judge)) for pair in pairs]
+        perfect, near = (
+            100 * np.median([getattr(summary, name) for summary in summaries]) for name in ("perfect", "within_one")
+        )
         cells.append(f"{perfect:.1f} ({near:.1f})")
     return cells
 
@@ -94,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = [workload for workload in WORKLOADS if workload.name in options.workloads]
     rows = [row for workload in chosen for row in rows_of(workload, options.campaigns)]
     head: list[Column | str] = ["workload", "judged by", "intervals end by", *right("intervals", *WAYS)]
-    folders = [options.campaigns / f"{one.name}-{ends}" for one in chosen for ends in CLOCKS]
+    folders = [options.campaigns / f"{workload.name}-{ends}" for workload in chosen for ends in CLOCKS]
     page = fill_page(HERE / "page_work.md", table=markdown_table(head, rows), recorded=recorded(folders), made=made)
     (EVIDENCE / "alignment_work.md").write_text(page)
     return 0

@@ -15,9 +15,9 @@ from unperturbed.analysis.perturbation.decide import classify_change
 ALPHA, TOLERANCE, METRICS = 0.05, 0.1, 5
 
 
-def share(found: Sequence[float] | Sequence[np.floating[Any]]) -> str:
+def share(outcomes: Sequence[float] | Sequence[np.floating[Any]]) -> str:
     """Write a share of campaigns with its standard error; of a share of 0 or 1, the error of one campaign in all."""
-    values = np.asarray(found, np.float64)
+    values = np.asarray(outcomes, np.float64)
     error = max(float(values.std()), np.sqrt(1 / len(values)) if values.std() == 0 else 0.0) / np.sqrt(len(values))
     return f"{values.mean():.3f} ± {error:.3f}"
 

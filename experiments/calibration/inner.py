@@ -51,7 +51,7 @@ def pair_correlations(traces: Sequence[Trace], names: Sequence[str]) -> FloatArr
     """ρ of every pair in every run, shape (runs, pairs)."""
     first, second = zip(*combinations(range(len(names)), 2), strict=True)
     ranks = [standard_ranks(trace.values(names)) for trace in traces]
-    return np.array([correlate_ranks(one, one)[list(first), list(second)] for one in ranks])
+    return np.array([correlate_ranks(run_ranks, run_ranks)[list(first), list(second)] for run_ranks in ranks])
 
 
 def judge(
@@ -103,7 +103,7 @@ def inner_cell(campaigns: int, seed: int, phi: float, intervals: int) -> Iterato
     for (k, r), row in rows.items():
         accepted = share([-fall < low and high < fall for low, high in bounds[k, r]])
         # One pair at the tolerance among unchanged ones, and all of them there.
-        one = [
+        single = [
             judged_at(reference[:k], observed["tolerance"][:r], intervals, np.full(len(before), fall))[0]
             for reference, observed in kept
         ]
@@ -112,6 +112,6 @@ def inner_cell(campaigns: int, seed: int, phi: float, intervals: int) -> Iterato
         ]
         yield (
             f"| {phi} | {intervals} | {k} | {r} | {campaigns} | {row.cells()} | {accepted} | "
-            f"{share([verdict == 'perturbed' for verdict in one])} | "
+            f"{share([verdict == 'perturbed' for verdict in single])} | "
             f"**{share(['perturbed' in verdicts for verdicts in every])}** | {fall:.3f} |"
         )

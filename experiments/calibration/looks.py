@@ -37,12 +37,12 @@ def looks_rows(campaigns: int, seed: int) -> Iterator[str]:
         for spread in (0.25, 1.0, 2.0):
             for times in (0.0, 1.0, 3.0):
                 rng = np.random.default_rng([seed, 13, kind, round(100 * spread), round(times)])
-                found = [_campaign(name, rng, tolerance, spread, times) for _ in range(campaigns)]
-                yield f"| {name} | {spread:g} × tolerance | {times:g} × tolerance | {_cells(found)} |"
+                outcomes = [_campaign(name, rng, tolerance, spread, times) for _ in range(campaigns)]
+                yield f"| {name} | {spread:g} × tolerance | {times:g} × tolerance | {_cells(outcomes)} |"
 
 
-def _cells(found: Sequence[tuple[Sequence[str], int, Sequence[str], Sequence[str]]]) -> str:
-    verdicts, runs = [one[0] for one in found], [one[1] for one in found]
+def _cells(outcomes: Sequence[tuple[Sequence[str], int, Sequence[str], Sequence[str]]]) -> str:
+    verdicts, runs = [outcome[0] for outcome in outcomes], [outcome[1] for outcome in outcomes]
 
     def part(names: Sequence[Sequence[str]], *wanted: str, every: bool = False) -> str:
         return share([float((all if every else any)(name in wanted for name in each)) for each in names])
@@ -53,8 +53,8 @@ def _cells(found: Sequence[tuple[Sequence[str], int, Sequence[str], Sequence[str
         part(verdicts, "perturbed"),
         share([float(_is_decided(each)) for each in verdicts]),
         f"{np.mean(runs):.1f}",
-        share([float(_is_decided(one[2])) for one in found]),
-        share([float(_is_decided(one[3])) for one in found]),
+        share([float(_is_decided(outcome[2])) for outcome in outcomes]),
+        share([float(_is_decided(outcome[3])) for outcome in outcomes]),
     ]
     return " | ".join(cells)
 

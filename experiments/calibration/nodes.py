@@ -49,25 +49,27 @@ def nodes_cell(campaigns: int, seed: int, of: Nodes) -> Iterator[str]:
     none."""
     rng = np.random.default_rng([seed, 7, of.k, of.r, *(number for runs in of.runs() for number in runs.seeds())])
     nodes = [draw(rng, campaigns, runs, of.r) for runs in of.runs()]
-    before = np.mean([one["none"].mean(axis=(0, 1, 2)) for one in nodes], axis=0)
-    fallen = {name: np.mean([one[name].mean(axis=(0, 1, 2)) for one in nodes], axis=0) for name in nodes[0]}
+    before = np.mean([node["none"].mean(axis=(0, 1, 2)) for node in nodes], axis=0)
+    fallen = {name: np.mean([node[name].mean(axis=(0, 1, 2)) for node in nodes], axis=0) for name in nodes[0]}
     falls = {name: from_fisher(before) - from_fisher(after) for name, after in fallen.items()}
     scopes = ("these nodes", "this type")
-    found: dict[str, list[list[float]]] = {name: [[] for _ in scopes] for name in ("goal", "none", "accepted", "edge")}
+    outcomes: dict[str, list[list[float]]] = {
+        name: [[] for _ in scopes] for name in ("goal", "none", "accepted", "edge")
+    }
     for at in range(campaigns):
         usual = np.full(METRICS, TOLERANCE)
         for which, verdict in enumerate(judged(nodes, at, ("none",) * METRICS, usual)):
-            found["none"][which].append(any(change.verdict in SHOWN for change in verdict.changes))
+            outcomes["none"][which].append(any(change.verdict in SHOWN for change in verdict.changes))
         for which, verdict in enumerate(judged(nodes, at, ("goal", *("none",) * (METRICS - 1)), usual)):
-            found["goal"][which].append(verdict.changes[0].verdict == "perturbed")
+            outcomes["goal"][which].append(verdict.changes[0].verdict == "perturbed")
         for which, verdict in enumerate(judged(nodes, at, ("tolerance",) * METRICS, falls["tolerance"])):
-            found["edge"][which].append(any(change.verdict == "perturbed" for change in verdict.changes))
+            outcomes["edge"][which].append(any(change.verdict == "perturbed" for change in verdict.changes))
             accepted = [change.verdict == "unperturbed" for change in verdict.changes]
-            found["accepted"][which].append(float(np.mean(accepted)))
-    alike = from_fisher(np.array([one["none"].mean() for one in nodes]))
+            outcomes["accepted"][which].append(float(np.mean(accepted)))
+    alike = from_fisher(np.array([node["none"].mean() for node in nodes]))
     levels = " to ".join(dict.fromkeys(f"{level:.3f}" for level in (alike.min(), alike.max())))
     for which, scope in enumerate(scopes):
-        cells = [share(found[name][which]) for name in ("goal", "none", "accepted", "edge")]
+        cells = [share(outcomes[name][which]) for name in ("goal", "none", "accepted", "edge")]
         yield (
             f"| {len(of.rho)} | {of.k} | {of.r} | {levels} | {of.spread} | {scope} | {falls['goal'][0]:.2f} | "
             f"**{cells[0]}** | {' | '.join(cells[1:])} | {falls['tolerance'].mean():.3f} |"
@@ -79,9 +81,9 @@ def judged(
 ) -> tuple[Verdict, Verdict]:
     """Return the verdicts on these nodes and on their type of one campaign, by the name of each metric's fall."""
     verdicts = {}
-    for number, one in enumerate(nodes):
-        matrix = one["reference"][:, :, at]
-        z = np.stack([one[name][:, :, at, metric] for metric, name in enumerate(names)], axis=-1)
+    for number, node in enumerate(nodes):
+        matrix = node["reference"][:, :, at]
+        z = np.stack([node[name][:, :, at, metric] for metric, name in enumerate(names)], axis=-1)
         reference, observed = reference_outer_rho(matrix), from_fisher(z.mean(axis=0))
         compared = compare_outer_runs(
             reference, observed, pair_variance(matrix), intervals=OUTER["intervals"], alpha=ALPHA

@@ -106,7 +106,7 @@ def outer_cell(campaigns: int, seed: int, of: Runs) -> Iterator[str]:
 
     one_falls = np.concatenate((stacked["goal"][..., :1], stacked["none"][..., 1:]), axis=-1)
     usual = np.full(METRICS, TOLERANCE)
-    found = {
+    power = {
         r: share([verdicts(at, one_falls, r, usual)[1][0] == "perturbed" for at in range(campaigns)])
         for r in OUTER_CHECKED
     }
@@ -125,7 +125,7 @@ def outer_cell(campaigns: int, seed: int, of: Runs) -> Iterator[str]:
     oracle = changes["goal"] < np.quantile(changes["tolerance"], ALPHA)
     yield (
         f"| {before.mean():.3f} | {of.spread} | {within[0]:.4f} to {within[1]:.4f} | {falls['goal'][0]:.2f} | "
-        f"**{found[3]}** | {found[5]} | {oracle.mean():.2f} | {share(alarms)} | {share(accepted)} | "
+        f"**{power[3]}** | {power[5]} | {oracle.mean():.2f} | {share(alarms)} | {share(accepted)} | "
         f"{share(['perturbed' in names for _, names in edge])} | {falls['tolerance'].mean():.3f} |"
     )
 

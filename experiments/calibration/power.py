@@ -36,7 +36,7 @@ def goal_table(campaigns: int, seed: int) -> Iterator[str]:
     the campaigns."""
     rng = np.random.default_rng([seed, 2])
     program, after = power_program(rng, int(GOAL["intervals"]), GOAL["phi"])
-    found: dict[str, list[bool]] = defaultdict(list)
+    detections: dict[str, list[bool]] = defaultdict(list)
     others: dict[str, list[bool]] = defaultdict(list)
     measured = []
     for number in range(campaigns):
@@ -50,12 +50,12 @@ def goal_table(campaigns: int, seed: int) -> Iterator[str]:
                 "planted", inner, outer
             )
         for name, verdict in judged.items():
-            found[name].append(verdict.changes[0].verdict == "perturbed")
+            detections[name].append(verdict.changes[0].verdict == "perturbed")
             others[name].append(any(change.verdict in SHOWN for change in verdict.changes[1:]))
         measured.append([fisher(each).mean() for each in (inner.changes[0].reference, inner.changes[0].observed)])
     yield from header(["family", "campaigns", "found", "another change called perturbed or shifted", "ρ as measured"])
     before, after_change = from_fisher(np.mean(measured, axis=0))
-    for name, each in found.items():
+    for name, each in detections.items():
         yield (
             f"| {name} | {len(each)} | **{share(each)}** | {share(others[name])} | {before:.2f} → {after_change:.2f} |"
         )
@@ -65,7 +65,7 @@ def power_curves(
     campaigns: int, seed: int, phi: float, intervals: int
 ) -> Iterator[tuple[tuple[int, float, int, int], list[bool]]]:
     """Whether the planted change was found, for every k and r."""
-    found: dict[tuple[int, float, int, int], list[bool]] = defaultdict(list)
+    detections: dict[tuple[int, float, int, int], list[bool]] = defaultdict(list)
     rng = np.random.default_rng([seed, 3, intervals, round(100 * phi)])
     program, after = power_program(rng, intervals, phi)
     for _ in range(campaigns):
@@ -75,19 +75,19 @@ def power_curves(
         )
         for k, r in product(map(int, CURVES["k"]), map(int, CURVES["r"])):
             verdicts, *_ = judge(reference[:k], observed[:r], intervals)
-            found[intervals, phi, k, r].append(verdicts[0] == "perturbed")
-    yield from found.items()
+            detections[intervals, phi, k, r].append(verdicts[0] == "perturbed")
+    yield from detections.items()
 
 
-def power_table(found: Mapping[tuple[int, float, int, int], Sequence[bool]]) -> Iterator[str]:
+def power_table(detections: Mapping[tuple[int, float, int, int], Sequence[bool]]) -> Iterator[str]:
     """The same as a table: a row for n, φ and k, a column for r."""
     yield from header(["intervals", "φ", "k", *(f"r = {r}" for r in CURVES["r"])])
     for intervals, phi, k in product(CURVES["intervals"], CURVES["phi"], CURVES["k"]):
-        cells = [f"{np.mean(found[int(intervals), phi, int(k), int(r)]):.2f}" for r in CURVES["r"]]
+        cells = [f"{np.mean(detections[int(intervals), phi, int(k), int(r)]):.2f}" for r in CURVES["r"]]
         yield f"| {intervals} | {phi} | {k} | {' | '.join(cells)} |"
 
 
-def plot(found: Mapping[tuple[int, float, int, int], Sequence[bool]], target: Path) -> None:
+def plot(detections: Mapping[tuple[int, float, int, int], Sequence[bool]], target: Path) -> None:
     """Draw power against checked runs, a panel for each number of intervals and autocorrelation, a line for each k."""
     import matplotlib as mpl  # noqa: PLC0415  slow to load
     import matplotlib.pyplot as plt  # noqa: PLC0415
@@ -99,7 +99,7 @@ def plot(found: Mapping[tuple[int, float, int, int], Sequence[bool]], target: Pa
     )
     for (intervals, phi), panel in zip(product(rows, columns), panels.flat, strict=True):
         for k in CURVES["k"]:
-            power = [np.mean(found[int(intervals), phi, int(k), int(r)]) for r in CURVES["r"]]
+            power = [np.mean(detections[int(intervals), phi, int(k), int(r)]) for r in CURVES["r"]]
             panel.plot(CURVES["r"], power, marker="o", markersize=3, label=f"k = {k}")
         panel.axhline(0.95, color="grey", linewidth=0.8, linestyle=":")
         panel.set(title=f"n = {intervals}, φ = {phi}", ylim=(-0.03, 1.03), xticks=CURVES["r"])

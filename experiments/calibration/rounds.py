@@ -68,19 +68,19 @@ def rounds_row(campaigns: int, seed: int, check: Check, kind: str) -> Iterator[s
     for shared, r in product(SHARED, CHECKED):
         rng = np.random.default_rng([seed, 6, list(ROUND_KINDS).index(kind), round(100 * shared), r, check == "outer"])
         draw = partial(_inner if check == "inner" else _outer, ROUND_KINDS[kind], shared, r)
-        found: dict[float, list[tuple[list[str], Comparison]]] = {}
+        chosen: dict[float, list[tuple[list[str], Comparison]]] = {}
         alone: dict[float, list[tuple[list[str], Comparison]]] = {}
         for fall in (0.0, TOLERANCE, FALL):
             made = [draw(rng, fall) for _ in range(campaigns)]
-            found[fall], alone[fall] = (
+            chosen[fall], alone[fall] = (
                 [(_verdicts(each), each) for each in group] for group in zip(*made, strict=True)
             )
         cells = [
-            share([any(name in SHOWN for name in names) for names, _ in found[0.0]]),
-            share([float(np.mean((each.low > -TOLERANCE) & (each.high < TOLERANCE))) for _, each in found[TOLERANCE]]),
-            share(["perturbed" in names for names, _ in found[TOLERANCE]]),
-            *(share([names.count("perturbed") / len(names) for names, _ in group[FALL]]) for group in (found, alone)),
-            " / ".join(f"{np.mean([each.high - each.low for _, each in group[0.0]]):.3f}" for group in (found, alone)),
+            share([any(name in SHOWN for name in names) for names, _ in chosen[0.0]]),
+            share([float(np.mean((each.low > -TOLERANCE) & (each.high < TOLERANCE))) for _, each in chosen[TOLERANCE]]),
+            share(["perturbed" in names for names, _ in chosen[TOLERANCE]]),
+            *(share([names.count("perturbed") / len(names) for names, _ in group[FALL]]) for group in (chosen, alone)),
+            " / ".join(f"{np.mean([each.high - each.low for _, each in group[0.0]]):.3f}" for group in (chosen, alone)),
         ]
         yield f"| {check} | {kind} | {shared} | {r} | {' | '.join(cells)} |"
 

@@ -47,12 +47,12 @@ FLOOR_RUNS, FLOOR_DEVIATION, MOST_NEEDED = (5, 10, 20, 50), 0.02, 250
 
 def recorded_times() -> dict[str, FloatArray]:
     """Return the recorded times, by program and kind, in the order of the runs."""
-    found: defaultdict[str, list[float]] = defaultdict(list)
+    times: defaultdict[str, list[float]] = defaultdict(list)
     with TIMES.open() as file:
         for row in csv.DictReader(file):
             for kind in ("wall", "cpu"):
-                found[f"{row['program']}, {kind}"].append(float(row[f"{kind}_s"]))
-    return {name: np.array(values) for name, values in found.items()}
+                times[f"{row['program']}, {kind}"].append(float(row[f"{kind}_s"]))
+    return {name: np.array(values) for name, values in times.items()}
 
 
 def times_header() -> Iterator[str]:
@@ -93,7 +93,7 @@ def families_rows(campaigns: int, seed: int) -> Iterator[str]:
     for shared, (k, r) in product((0.0, 0.9, 0.99), DESIGNS):
         rng = np.random.default_rng([seed, 10, round(100 * shared), k, r])
         partners = _rounds(k, r) if r >= FEWEST_ROUNDS else None
-        found: dict[float, list[list[str]]] = {}
+        verdicts: dict[float, list[list[str]]] = {}
         for change in (0.0, 0.01, 0.005, 0.02):
             of_rounds = rng.standard_normal((k, campaigns * FAMILY))
             own = rng.standard_normal((k + r, campaigns * FAMILY))
@@ -102,13 +102,13 @@ def families_rows(campaigns: int, seed: int) -> Iterator[str]:
             compared = compare_totals(
                 np.exp(DEVIATION * before), (1 + change) * np.exp(DEVIATION * after), partners, alpha=ALPHA
             )
-            found[change] = _family_verdicts(compared, 0.01, campaigns)
+            verdicts[change] = _family_verdicts(compared, 0.01, campaigns)
         cells = [
-            share([float(any(name in ("perturbed", "shifted") for name in names)) for names in found[0.0]]),
-            share([names.count("unperturbed") / FAMILY for names in found[0.01]]),
-            share([float("perturbed" in names) for names in found[0.01]]),
+            share([float(any(name in ("perturbed", "shifted") for name in names)) for names in verdicts[0.0]]),
+            share([names.count("unperturbed") / FAMILY for names in verdicts[0.01]]),
+            share([float("perturbed" in names) for names in verdicts[0.01]]),
             share(_shown(rng, shared, k, r, campaigns, partners)),
-            share([names.count("perturbed") / FAMILY for names in found[0.02]]),
+            share([names.count("perturbed") / FAMILY for names in verdicts[0.02]]),
         ]
         yield f"| {shared} | {k} | {r} | {' | '.join(cells)} |"
 
@@ -133,8 +133,8 @@ def floor_rows(campaigns: int, seed: int) -> Iterator[str]:
             floor = resolution_of_total(_change(*draw(rng, 10)), ALPHA, 1)
             for runs in FLOOR_RUNS:
                 before, after = draw(rng, runs)
-                found = _change(before, (1 + floor.smallest[RUNS.index(runs)]) * after)
-                shown[runs].append(float(found.p_corrected <= ALPHA))
+                change = _change(before, (1 + floor.smallest[RUNS.index(runs)]) * after)
+                shown[runs].append(float(change.p_corrected <= ALPHA))
             needed.append(math.inf if floor.runs is None else floor.runs)
             if floor.runs is not None and floor.runs <= MOST_NEEDED:
                 accepted.append(float(_change(*draw(rng, floor.runs)).verdict == "unperturbed"))
@@ -157,8 +157,8 @@ def _neighbours(times: FloatArray, rng: np.random.Generator, runs: int) -> tuple
 
 def _change(before: FloatArray, after: FloatArray) -> TotalChange:
     """Return the verdict on one total of runs that share rounds."""
-    (found,) = check_totals(_runs_of(before), _runs_of(after), ["time_s"], alpha=ALPHA)
-    return found
+    (change,) = check_totals(_runs_of(before), _runs_of(after), ["time_s"], alpha=ALPHA)
+    return change
 
 
 def _runs_of(times: FloatArray) -> list[Trace]:
@@ -215,8 +215,8 @@ def _family_verdicts(compared: TotalsComparison, tolerance: float, campaigns: in
     shaped = [values.reshape(campaigns, FAMILY) for values in (compared.p, beyond, compared.low, compared.high)]
     return [
         [
-            classify_change(one, other, low, high, alpha=ALPHA, tolerance=bound)
-            for one, other, low, high in zip(
+            classify_change(p_corrected, other, low, high, alpha=ALPHA, tolerance=bound)
+            for p_corrected, other, low, high in zip(
                 holm(p), holm_beyond(far, np.full(len(far), compared.designs, np.float64)), lows, highs, strict=True
             )
         ]

@@ -111,9 +111,9 @@ def unlike_row(campaigns: int, seed: int, kind: str) -> Iterator[str]:
     spreads = [np.sqrt(each.var(axis=1, ddof=1).mean()) for each in z]
     alarms = perturbed = "–"
     if unchanged:
-        found = [names for names, *_ in verdicts(unchanged, None)]
-        alarms = share([any(name in SHOWN for name in names) for names in found])
-        perturbed = share(["perturbed" in names for names in found])
+        unchanged_names = [names for names, *_ in verdicts(unchanged, None)]
+        alarms = share([any(name in SHOWN for name in names) for names in unchanged_names])
+        perturbed = share(["perturbed" in names for names in unchanged_names])
     edge = list(verdicts(changed, fall))
     accepted = share([float(np.mean((-fall < low) & (high < fall))) for _, low, high in edge])
     yield (

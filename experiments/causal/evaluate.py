@@ -97,7 +97,7 @@ def specs_of(part: Part, folder: Path, points: int | None) -> list[Path]:
         if points is not None and "points" in spec["campaign"]:
             spec["campaign"]["points"] = points
         elif points is not None:
-            spec["parameters"] = {one: values[:2] for one, values in spec["parameters"].items()}
+            spec["parameters"] = {parameter: values[:2] for parameter, values in spec["parameters"].items()}
         path = specs / f"{name}.yaml"
         path.write_text(yaml.safe_dump(spec, sort_keys=False))
         made.append(path)
@@ -169,13 +169,13 @@ def _kept(sections: Mapping[str, str]) -> str:
 
 def evaluated(part: Part, folder: Path, evidence: Path, made: str) -> str:
     """Evaluate a part; say when its sweeps were recorded, and by what they are evaluated."""
-    found: str = importlib.import_module(part.module).findings(campaign_of(part, folder), evidence / "causal")
+    section: str = importlib.import_module(part.module).findings(campaign_of(part, folder), evidence / "causal")
     sweeps = [part.within(folder) / name for name in part.specs]
     days = sorted(str(read_sweep_facts(sweep).get("begun", "unknown"))[:10] for sweep in sweeps)
     when = f"on {days[0]}" if days[0] == days[-1] else f"from {days[0]} to {days[-1]}"
     times = sorted({read_sweep(sweep)[1]["cpu_s"].meaning.partition("; ")[2] for sweep in sweeps} - {""})
     least = f"; a time is {listing(times)}" if times else ""
-    return f"{found.strip()}\n\nRecorded {when}{least}. {made}"
+    return f"{section.strip()}\n\nRecorded {when}{least}. {made}"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

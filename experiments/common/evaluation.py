@@ -50,8 +50,8 @@ def fill_page(template: Path, **parts: str | float | Iterable[str]) -> str:
 def put_section(page: Path, name: str, lines: Iterable[str]) -> None:
     """Replace one section of a page that several commands write."""
     mark = f"<!-- {name} -->\n"
-    before, found, rest = page.read_text(encoding="utf-8").partition(mark)
-    if not found:
+    before, separator, rest = page.read_text(encoding="utf-8").partition(mark)
+    if not separator:
         raise ValueError(f"{page} has no section {name}: put the line {mark.strip()} where it belongs")
     after = re.search(r"^<!-- \w+ -->$", rest, re.MULTILINE)
     text = "\n".join(lines).strip()

@@ -95,13 +95,13 @@ def recorded(campaigns: Iterable[Path]) -> str:
 
     Result: One sentence for each host and version; empty without a campaign.
     """
-    found = [provenance_of(folder) for folder in campaigns if (folder / MANIFEST).exists()]
+    provenances = [provenance_of(folder) for folder in campaigns if (folder / MANIFEST).exists()]
     sentences = []
-    for host, version in dict.fromkeys((one.host, one.version) for one in found):
-        alike = [one for one in found if (one.host, one.version) == (host, version)]
-        first, last = min(one.first for one in alike), max(one.last for one in alike)
+    for host, version in dict.fromkeys((provenance.host, provenance.version) for provenance in provenances):
+        alike = [provenance for provenance in provenances if (provenance.host, provenance.version) == (host, version)]
+        first, last = min(provenance.first for provenance in alike), max(provenance.last for provenance in alike)
         when = f"on {first}" if first == last else f"from {first} to {last}"
-        loads = [load for one in alike for load in one.loads]
+        loads = [load for provenance in alike for load in provenance.loads]
         load = f", at a load average of {np.median(loads):.1f} (at most {max(loads):.1f})" if loads else ""
         sentences.append(f"Recorded {when} with version {version} on {host}{load}.")
     return " ".join(sentences)

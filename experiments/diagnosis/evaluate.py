@@ -82,7 +82,7 @@ def diagnose_all(folder: Path, rows: Sequence[dict[str, Any]], report: Callable[
     cells = defaultdict(list)
     for row in rows:
         cells[row["pipeline"], row["clip"]].append(row)
-    found = []
+    diagnoses = []
     for number, ((pipeline, clip), members) in enumerate(cells.items(), 1):
         report(f"{pipeline}, {clip}: {number} of {len(cells)}")
         references = [row for row in members if row["role"] == "reference"]
@@ -93,7 +93,7 @@ def diagnose_all(folder: Path, rows: Sequence[dict[str, Any]], report: Callable[
                 continue
             diagnosis = diagnose(known, read_events(folder / row["log"], identity=WITH_OBJECTS))
             trace = read_events(folder / row["log"], identity=PAPERS)
-            found.append(
+            diagnoses.append(
                 Diagnosed(
                     row=row,
                     verdict=diagnosis.verdict,
@@ -103,19 +103,19 @@ def diagnose_all(folder: Path, rows: Sequence[dict[str, Any]], report: Callable[
                     dtw=dtw_distance(first, trace),
                 )
             )
-    return found
+    return diagnoses
 
 
 def lcs_distance(reference: EventTrace, trace: EventTrace) -> int:
     """Return |x| + |y| − 2 LCS, of the paper's table II."""
-    _, (one, other) = shared_ids([reference, trace])
-    return int(Indel.distance(one.tolist(), other.tolist()))
+    _, (first, other) = shared_ids([reference, trace])
+    return int(Indel.distance(first.tolist(), other.tolist()))
 
 
 def dtw_distance(reference: EventTrace, trace: EventTrace) -> float:
     """Return DTW of events coded as integers, of the same table."""
-    _, (one, other) = shared_ids([reference, trace])
-    return float(dtw_cost(one.astype(np.float64), other.astype(np.float64)))
+    _, (first, other) = shared_ids([reference, trace])
+    return float(dtw_cost(first.astype(np.float64), other.astype(np.float64)))
 
 
 def papers_distances(reference: EventTrace, trace: EventTrace) -> tuple[int, int]:
@@ -123,34 +123,38 @@ def papers_distances(reference: EventTrace, trace: EventTrace) -> tuple[int, int
     return occurrence_distance(reference, trace, theta=THETA).total, dropping_distance(reference, trace).total
 
 
-def confusion(found: Sequence[Diagnosed]) -> list[str]:
+def confusion(diagnoses: Sequence[Diagnosed]) -> list[str]:
     """Return the confusion matrix, anomalies by verdict and kind, as Markdown."""
-    groups = {"nothing changed": [one for one in found if one.is_clean]}
+    groups = {"nothing changed": [diagnosed for diagnosed in diagnoses if diagnosed.is_clean]}
     for kind in MEASURED:
-        groups[f"{kind}, noticeable"] = [one for one in found if kind in one.noticed]
+        groups[f"{kind}, noticeable"] = [diagnosed for diagnosed in diagnoses if kind in diagnosed.noticed]
     rows = []
-    groups["changed, and nothing to be noticed"] = [one for one in found if not one.is_clean and not one.noticed]
+    groups["changed, and nothing to be noticed"] = [
+        diagnosed for diagnosed in diagnoses if not diagnosed.is_clean and not diagnosed.noticed
+    ]
     for label, group in groups.items():
-        counts = [sum(one.verdict == verdict for one in group) for verdict in ("clean", "undecided", "anomalous")]
-        named = [sum(kind in one.kinds for one in group) for kind in KINDS]
+        counts = [
+            sum(diagnosed.verdict == verdict for diagnosed in group) for verdict in ("clean", "undecided", "anomalous")
+        ]
+        named = [sum(kind in diagnosed.kinds for diagnosed in group) for kind in KINDS]
         rows.append((label, len(group), *counts, *named))
     numbers = right("traces", "called clean", "undecided", "called anomalous", *(f"… {kind}" for kind in KINDS))
     return markdown_table(["what was there", *numbers], rows)
 
 
-def by_strength(found: Sequence[Diagnosed]) -> list[str]:
+def by_strength(diagnoses: Sequence[Diagnosed]) -> list[str]:
     """Return a row for each change and strength."""
     rows = []
     groups = defaultdict(list)
-    for one in found:
-        if not one.is_clean:
-            change = f"{one.row['change']} {one.row['place']}".strip()
-            groups[change, one.row["unit"], float(one.row["strength"])].append(one)
+    for diagnosed in diagnoses:
+        if not diagnosed.is_clean:
+            change = f"{diagnosed.row['change']} {diagnosed.row['place']}".strip()
+            groups[change, diagnosed.row["unit"], float(diagnosed.row["strength"])].append(diagnosed)
     for (change, unit, strength), group in sorted(groups.items()):
-        noticeable = [one for one in group if one.noticed]
-        called = sum(one.verdict == "anomalous" for one in group)
-        right_kind = f"{sum(one.named_rightly for one in noticeable)}" if noticeable else "–"
-        of_them = f"{sum(one.verdict == 'anomalous' for one in noticeable)}" if noticeable else "–"
+        noticeable = [diagnosed for diagnosed in group if diagnosed.noticed]
+        called = sum(diagnosed.verdict == "anomalous" for diagnosed in group)
+        right_kind = f"{sum(diagnosed.named_rightly for diagnosed in noticeable)}" if noticeable else "–"
+        of_them = f"{sum(diagnosed.verdict == 'anomalous' for diagnosed in noticeable)}" if noticeable else "–"
         rows.append((change, f"{strength:g} {unit}", len(group), len(noticeable), called, of_them, right_kind))
     numbers = right("traces", "noticeable", "called anomalous", "of the noticeable", "kind named rightly")
     return markdown_table(["change", "strength", *numbers], rows)
@@ -160,31 +164,33 @@ def _above_best(
     measured: Callable[[Diagnosed], float], clean: Sequence[Diagnosed], noticeable: Sequence[Diagnosed]
 ) -> Callable[[Diagnosed], bool]:
     """Return whether a trace's distance is above the threshold that separates these best."""
-    best = best_threshold([measured(one) for one in clean], [measured(one) for one in noticeable])
-    return lambda one: measured(one) > best
+    best = best_threshold(
+        [measured(diagnosed) for diagnosed in clean], [measured(diagnosed) for diagnosed in noticeable]
+    )
+    return lambda diagnosed: measured(diagnosed) > best
 
 
-def other_ways(found: Sequence[Diagnosed]) -> list[str]:
+def other_ways(diagnoses: Sequence[Diagnosed]) -> list[str]:
     """Return how well the diagnosis, the paper's rule and plain distances separate clean from noticeable traces."""
-    clean = [one for one in found if one.is_clean]
-    noticeable = [one for one in found if one.noticed]
+    clean = [diagnosed for diagnosed in diagnoses if diagnosed.is_clean]
+    noticeable = [diagnosed for diagnosed in diagnoses if diagnosed.noticed]
     ways: dict[str, tuple[Callable[[Diagnosed], bool], str]] = {
-        "the diagnosis": (lambda one: one.verdict == "anomalous", "yes"),
+        "the diagnosis": (lambda diagnosed: diagnosed.verdict == "anomalous", "yes"),
         f"the paper's rule: any of its occurrence (θ = {THETA}) and dropping distance above 0": (
-            lambda one: sum(one.papers) > 0,
+            lambda diagnosed: sum(diagnosed.papers) > 0,
             "yes",
         ),
     }
     distances: dict[str, Callable[[Diagnosed], float]] = {
-        "the paper's two distances added, above the best threshold": lambda one: sum(one.papers),
-        "LCS distance above the best threshold": lambda one: one.lcs,
-        "DTW of event numbers above the best threshold": lambda one: one.dtw,
+        "the paper's two distances added, above the best threshold": lambda diagnosed: sum(diagnosed.papers),
+        "LCS distance above the best threshold": lambda diagnosed: diagnosed.lcs,
+        "DTW of event numbers above the best threshold": lambda diagnosed: diagnosed.dtw,
     }
     for name, measured in distances.items():
         ways[name] = (_above_best(measured, clean, noticeable), "no")
     rows = []
     for name, (is_anomalous, names_kind) in ways.items():
-        false, missed = sum(map(is_anomalous, clean)), sum(not is_anomalous(one) for one in noticeable)
+        false, missed = sum(map(is_anomalous, clean)), sum(not is_anomalous(diagnosed) for diagnosed in noticeable)
         share = 1 - (false + missed) / (len(clean) + len(noticeable))
         rows.append((name, f"{false} of {len(clean)}", f"{missed} of {len(noticeable)}", f"{share:.1%}", names_kind))
     numbers = right("false alarms", "noticeable anomalies missed", "right")
@@ -198,32 +204,38 @@ def best_threshold(clean: Sequence[float], noticeable: Sequence[float]) -> float
     return float(candidates[int(np.argmin(errors))])
 
 
-def table_2(found: Sequence[Diagnosed]) -> list[str]:
+def table_2(diagnoses: Sequence[Diagnosed]) -> list[str]:
     """Return the plain distances' ranges for clean traces and for the paper's changes, in the paper's pipeline."""
     rows = []
     groups: dict[str, list[Diagnosed]] = {
-        "clean": [one for one in found if one.is_clean and one.row["pipeline"] == "decode"]
+        "clean": [diagnosed for diagnosed in diagnoses if diagnosed.is_clean and diagnosed.row["pipeline"] == "decode"]
     }
-    for one in sorted(found, key=lambda one: float(one.row["strength"])):
-        if one.row["pipeline"] == "decode" and one.row["change"] in ("sleep-time", "error-after"):
-            groups.setdefault(f"{one.row['change']} {one.row['strength']:g} {one.row['unit']}", []).append(one)
+    for diagnosed in sorted(diagnoses, key=lambda diagnosed: float(diagnosed.row["strength"])):
+        if diagnosed.row["pipeline"] == "decode" and diagnosed.row["change"] in ("sleep-time", "error-after"):
+            groups.setdefault(
+                f"{diagnosed.row['change']} {diagnosed.row['strength']:g} {diagnosed.row['unit']}", []
+            ).append(diagnosed)
     for label, group in groups.items():
-        lcs, dtw = ([getattr(one, name) for one in group] for name in ("lcs", "dtw"))
-        kinds = sorted({kind for one in group for kind in one.kinds}) or ["clean"]
+        lcs, dtw = ([getattr(diagnosed, name) for diagnosed in group] for name in ("lcs", "dtw"))
+        kinds = sorted({kind for diagnosed in group for kind in diagnosed.kinds}) or ["clean"]
         ranges = (f"{min(lcs):,} to {max(lcs):,}", f"{min(dtw):,.0f} to {max(dtw):,.0f}")
         rows.append((label, *ranges, ", ".join(kinds)))
     return markdown_table(["traces in `decode`", *right("LCS distance", "DTW distance"), "said"], rows)
 
 
-def missed(found: Iterable[Diagnosed]) -> list[str]:
+def missed(diagnoses: Iterable[Diagnosed]) -> list[str]:
     """Return a line for every trace with a wrong diagnosis."""
     lines = []
-    for one in found:
-        wrong = one.verdict != "clean" if one.is_clean else bool(one.noticed) and not one.named_rightly
+    for diagnosed in diagnoses:
+        wrong = (
+            diagnosed.verdict != "clean"
+            if diagnosed.is_clean
+            else bool(diagnosed.noticed) and not diagnosed.named_rightly
+        )
         if wrong:
-            there = _undisturbed(one.row) if one.is_clean else ", ".join(one.noticed)
-            called = f"{one.verdict}{': ' if one.kinds else ''}{', '.join(one.kinds)}"
-            lines.append(f"- `{one.row['name']}`: {there}; called {called}.")
+            there = _undisturbed(diagnosed.row) if diagnosed.is_clean else ", ".join(diagnosed.noticed)
+            called = f"{diagnosed.verdict}{': ' if diagnosed.kinds else ''}{', '.join(diagnosed.kinds)}"
+            lines.append(f"- `{diagnosed.row['name']}`: {there}; called {called}.")
     return lines or ["None."]
 
 
@@ -243,7 +255,7 @@ def recorded(folder: Path, rows: Sequence[dict[str, Any]]) -> str:
     loads = [row["load"] for row in rows]
     again = sum(row["attempt"] > 1 for row in rows)
     with gzip.open(folder / rows[0]["log"], "rt", errors="replace") as log:
-        version = next((found[1] for line in log if (found := _GSTREAMER.search(line))), "of unknown version")
+        version = next((match[1] for line in log if (match := _GSTREAMER.search(line))), "of unknown version")
     return (
         f"Recorded {when} by GStreamer {version}, at a load average of {np.median(loads):.1f} (at most "
         f"{max(loads):.1f}; the stress of the experiment is part of it); {again} traces took more than one attempt."
@@ -251,29 +263,33 @@ def recorded(folder: Path, rows: Sequence[dict[str, Any]]) -> str:
 
 
 def page(
-    found: Sequence[Diagnosed], references: int, seconds: float, made: str, planted: dict[str, list[str]] | None = None
+    diagnoses: Sequence[Diagnosed],
+    references: int,
+    seconds: float,
+    made: str,
+    planted: dict[str, list[str]] | None = None,
 ) -> str:
     """Return the page of evidence; `planted` has the tables of what is planted in logs, by name."""
-    clean = [one for one in found if one.is_clean]
-    noticeable = [one for one in found if one.noticed]
-    quiet = [one for one in found if not one.is_clean and not one.noticed]
+    clean = [diagnosed for diagnosed in diagnoses if diagnosed.is_clean]
+    noticeable = [diagnosed for diagnosed in diagnoses if diagnosed.noticed]
+    quiet = [diagnosed for diagnosed in diagnoses if not diagnosed.is_clean and not diagnosed.noticed]
     return fill_page(
         HERE / "page.md",
-        traces=len(found),
+        traces=len(diagnoses),
         clean=len(clean),
-        anomalous=len(found) - len(clean),
+        anomalous=len(diagnoses) - len(clean),
         references=references,
-        false_alarms=sum(one.verdict != "clean" for one in clean),
+        false_alarms=sum(diagnosed.verdict != "clean" for diagnosed in clean),
         noticeable=len(noticeable),
-        found=sum(one.verdict == "anomalous" for one in noticeable),
-        named=sum(one.named_rightly for one in noticeable),
+        found=sum(diagnosed.verdict == "anomalous" for diagnosed in noticeable),
+        named=sum(diagnosed.named_rightly for diagnosed in noticeable),
         quiet=len(quiet),
-        quiet_called=sum(one.verdict == "anomalous" for one in quiet),
-        confusion=confusion(found),
-        by_strength=by_strength(found),
-        other_ways=other_ways(found),
-        table_2=table_2(found),
-        missed=missed(found),
+        quiet_called=sum(diagnosed.verdict == "anomalous" for diagnosed in quiet),
+        confusion=confusion(diagnoses),
+        by_strength=by_strength(diagnoses),
+        other_ways=other_ways(diagnoses),
+        table_2=table_2(diagnoses),
+        missed=missed(diagnoses),
         **(planted or {"missing_types": [], "planted_phases": []}),
         seconds=seconds,
         made=made,
@@ -292,7 +308,7 @@ def main() -> None:
         raise SystemExit(f"{folder} holds no trace: record them first, python -m experiments.diagnosis.record {folder}")
     made = f"{recorded(folder, rows)} {made_by()}"
     started = time.process_time()
-    found = diagnose_all(folder, rows, lambda line: print(line, file=sys.stderr))
+    diagnoses = diagnose_all(folder, rows, lambda line: print(line, file=sys.stderr))
     target = EVIDENCE / "diagnosis.md"
     references = sum(row["role"] == "reference" for row in rows)
     planted = {
@@ -300,7 +316,7 @@ def main() -> None:
         "planted_phases": slow_phases.recorded_table(folder),
     }
     seconds = time.process_time() - started
-    target.write_text(page(found, references, seconds, made, planted), encoding="utf-8")
+    target.write_text(page(diagnoses, references, seconds, made, planted), encoding="utf-8")
     print(f"written: {target}")
 
 

@@ -26,7 +26,7 @@ TYPES = 60
 LOGS = 300
 PLANTED = 15, 30, 60, 100
 """Times that a type occurs on average, of which one is taken away."""
-_NAMES = tuple(EventType.from_name(name) for name in ("beat: on", *(f"part{one}: done" for one in range(TYPES))))
+_NAMES = tuple(EventType.from_name(name) for name in ("beat: on", *(f"part{number}: done" for number in range(TYPES))))
 Random = np.random.Generator
 Times = NDArray[np.float64]
 
@@ -73,7 +73,7 @@ def simulated(world: str, references: int, seed: int, planted: float | None = No
     random = np.random.default_rng([seed, 1])
     counts = np.exp(random.uniform(0, np.log(200), TYPES))
     counts[0] = planted or counts[0]
-    good = [run(world, 100 * seed + one, counts.tolist()) for one in range(1, references + 1)]
+    good = [run(world, 100 * seed + number, counts.tolist()) for number in range(1, references + 1)]
     trace = run(world, 100 * seed, counts.tolist())
     return _is_told(good, trace if planted is None else without(trace, _NAMES[1]), _NAMES[1] if planted else None)
 
@@ -86,7 +86,7 @@ def without(trace: EventTrace, event: EventType) -> EventTrace:
 
 def _is_told(good: Sequence[EventTrace], trace: EventTrace, event: EventType | None = None) -> bool:
     finding = MissingType().find(compare(good, trace))
-    return finding is not None and (event is None or event in {one.event for one in finding.carriers})
+    return finding is not None and (event is None or event in {carrier.event for carrier in finding.carriers})
 
 
 def recorded(folder: Path, references: int) -> tuple[int, int, int, int]:
@@ -94,7 +94,7 @@ def recorded(folder: Path, references: int) -> tuple[int, int, int, int]:
 
     Planted is a type of every log's, drawn from those that the log itself states.
     """
-    logs = alarms = planted = found = 0
+    logs = alarms = planted = told = 0
     random = np.random.default_rng(references)
     for runs in good_runs(folder):
         for number, trace in enumerate(runs):
@@ -111,17 +111,17 @@ def recorded(folder: Path, references: int) -> tuple[int, int, int, int]:
             if named:
                 event = named[int(random.integers(len(named)))]
                 planted += 1
-                found += _is_told(others, without(trace, event), event)
-    return logs, alarms, planted, found
+                told += _is_told(others, without(trace, event), event)
+    return logs, alarms, planted, told
 
 
 def _parts(references: Sequence[EventTrace], types: Sequence[EventType]) -> Times:
     """Return in which share of a hundred parts of its time each type occurs in the reference where it has fewest."""
     shares = []
-    for one in references:
-        places = np.array([types.index(event) for event in one.types])
+    for reference in references:
+        places = np.array([types.index(event) for event in reference.types])
         has = np.zeros((len(types), 100), dtype=bool)
-        has[places[one.events], one.since_start * 100 // (one.duration + 1)] = True
+        has[places[reference.events], reference.since_start * 100 // (reference.duration + 1)] = True
         shares.append(has.mean(axis=1))
     return np.asarray(np.min(shares, axis=0), np.float64)
 
@@ -134,18 +134,20 @@ def rows(logs: int, folder: Path) -> Iterator[tuple[str, ...]]:
     """Yield the rows of the table: good runs called anomalous, then missing types found."""
     for planted in (None, *PLANTED):
         for world in list(WORLDS)[: None if planted is None else 3]:
-            shares = [sum(simulated(world, one, seed, planted) for seed in range(logs)) / logs for one in REFERENCES]
+            shares = [
+                sum(simulated(world, count, seed, planted) for seed in range(logs)) / logs for count in REFERENCES
+            ]
             what = "a good run" if planted is None else f"missing, {planted} times"
             yield what, world, *(_shown(share, logs) for share in shares)
     if folder.exists():
-        each = [recorded(folder, one) for one in REFERENCES]
+        each = [recorded(folder, count) for count in REFERENCES]
         yield "a good run", "recorded", *(_shown(alarms / count, count) for count, alarms, _, _ in each)
-        yield "missing, as stated", "recorded", *(_shown(found / max(1, count), count) for *_, count, found in each)
+        yield "missing, as stated", "recorded", *(_shown(told / max(1, count), count) for *_, count, told in each)
 
 
 def table(logs: int, folder: Path) -> list[str]:
     """Return the table in Markdown; its last two rows only where the folder is there."""
-    heads = right(*(f"{one} references" for one in REFERENCES))
+    heads = right(*(f"{count} references" for count in REFERENCES))
     return markdown_table(["log", "types occur", *heads], list(rows(logs, folder)))
 
 

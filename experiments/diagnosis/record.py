@@ -138,9 +138,9 @@ def record_all(planned: Sequence[PlannedTrace], studio: Studio) -> None:
         for number, trace in enumerate(waiting, 1):
             row = record(trace, studio)
             left_min = (time.monotonic() - started) / number * (len(waiting) - number) / 60
-            found = "; ".join(row["noticed"].values()) or "nothing is noticed"
+            said = "; ".join(row["noticed"].values()) or "nothing is noticed"
             print(
-                f"{number}/{len(waiting)} {trace.name}: {found} ({row['lines']} lines; {left_min:.0f} min left)",
+                f"{number}/{len(waiting)} {trace.name}: {said} ({row['lines']} lines; {left_min:.0f} min left)",
                 flush=True,
             )
     finally:

@@ -76,11 +76,11 @@ def read_shown(lines: Iterable[str]) -> tuple[dict[str, list[Shown]], set[str]]:
     shown: dict[str, list[Shown]] = {"screen": [], "speaker": []}
     ended = set()
     for line in lines:
-        if found := _BUFFER.match(line):
-            parts = found.groups()
+        if match := _BUFFER.match(line):
+            parts = match.groups()
             shown[parts[1]].append(Shown(int(parts[0]) / 1e6, _milliseconds(parts[2:6]), _milliseconds(parts[6:])))
-        elif found := _END.match(line):
-            ended.add(found[1])
+        elif match := _END.match(line):
+            ended.add(match[1])
     return shown, ended
 
 
@@ -119,22 +119,22 @@ def measure_run(lines: Iterable[str], exit_code: int, clip: Clip, sinks: Collect
 
 def noticed(measured: Measured) -> dict[str, str]:
     """Return by kind of anomaly the criterion by which a viewer notices it; empty when nothing is noticed."""
-    found = {}
+    faults = {}
     if not measured.end_reached and measured.missing_end_ms > CUT_MS:
-        found[CUT] = f"the end was not reached, {measured.missing_end_ms:.0f} ms are missing"
+        faults[CUT] = f"the end was not reached, {measured.missing_end_ms:.0f} ms are missing"
     if measured.sound_early_ms > SOUND_EARLY_MS:
-        found[DESYNCHRONISED] = f"sound {measured.sound_early_ms:.0f} ms early"
+        faults[DESYNCHRONISED] = f"sound {measured.sound_early_ms:.0f} ms early"
     if measured.sound_late_ms > SOUND_LATE_MS:
-        found[DESYNCHRONISED] = f"sound {measured.sound_late_ms:.0f} ms late"
+        faults[DESYNCHRONISED] = f"sound {measured.sound_late_ms:.0f} ms late"
     if measured.late_ms > LATE_MS:
-        found[SLOW] = f"{measured.late_ms:.0f} ms late"
+        faults[SLOW] = f"{measured.late_ms:.0f} ms late"
     if measured.pictures_lost_share > LOST_PICTURES_SHARE:
-        found[LOST] = f"{measured.pictures_lost_share:.0%} of the pictures lost"
+        faults[LOST] = f"{measured.pictures_lost_share:.0%} of the pictures lost"
     elif measured.lost_in_sequence >= LOST_IN_SEQUENCE:
-        found[LOST] = f"{measured.lost_in_sequence} pictures lost in sequence"
+        faults[LOST] = f"{measured.lost_in_sequence} pictures lost in sequence"
     elif measured.sound_lost_share > LOST_SOUND_SHARE:
-        found[LOST] = f"{measured.sound_lost_share:.0%} of the sound lost"
-    return found
+        faults[LOST] = f"{measured.sound_lost_share:.0%} of the sound lost"
+    return faults
 
 
 def is_clean(measured: Measured) -> bool:

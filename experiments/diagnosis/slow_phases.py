@@ -128,7 +128,7 @@ def found(server: Server, references: int, seed: int, *, as_stated: bool = False
     random = np.random.default_rng([seed, 1])
     length = random.uniform(0.2, 0.8)
     start = random.uniform(0, 1 - length)
-    good = [replace(server, slow=1.0).run(100 * seed + one) for one in range(1, references + 1)]
+    good = [replace(server, slow=1.0).run(100 * seed + number) for number in range(1, references + 1)]
     if as_stated:
         stated = SlowPhase().visible(compare(good, server.run(100 * seed)))
         server = replace(server, slow=1 + (stated[0 if server.everything else 1].size or 0.0))
@@ -147,7 +147,7 @@ def _shown(share: float, logs: int) -> str:
 def alarms(logs: int) -> Iterator[tuple[str, ...]]:
     """Yield the rows of the table of false alarms."""
     for name, server in SERVERS.items():
-        yield name, *(_shown(rate(server, one, logs), logs) for one in REFERENCES)
+        yield name, *(_shown(rate(server, count, logs), logs) for count in REFERENCES)
 
 
 def power(logs: int) -> Iterator[tuple[str, ...]]:
@@ -155,9 +155,9 @@ def power(logs: int) -> Iterator[tuple[str, ...]]:
     for name, slow in PHASES:
         for what, everything in (("all of a request", True), ("the query alone", False)):
             server = replace(SERVERS[name], slow=slow or 1.0, everything=everything)
-            rates = [rate(server, one, logs, as_stated=slow is None) for one in REFERENCES]
+            rates = [rate(server, count, logs, as_stated=slow is None) for count in REFERENCES]
             times = f"{slow:g} times" if slow else "as stated"
-            yield f"{name}: {what}, {times}", *(_shown(one, logs) for one in rates)
+            yield f"{name}: {what}, {times}", *(_shown(share, logs) for share in rates)
 
 
 def slowed(trace: EventTrace, between: tuple[float, float], times: float) -> EventTrace:
@@ -188,7 +188,7 @@ def recorded_table(folder: Path) -> list[str]:
                 counts[0] += 1
                 for place, times in enumerate(PLANTED, 1):
                     counts[place] += SlowPhase().find(compare(others, slowed(trace, between, times))) is not None
-    heads = right("references", "logs", "as recorded", *(f"{one:g} times" for one in PLANTED[1:]))
+    heads = right("references", "logs", "as recorded", *(f"{times:g} times" for times in PLANTED[1:]))
     return markdown_table(["pipeline", *heads], [(*group, *counts) for group, counts in said.items()])
 
 
@@ -202,7 +202,7 @@ def main() -> None:
         print("\n".join(recorded_table(arguments.traces)))
         return
     logs = arguments.logs
-    heads = right(*(f"{one} references" for one in REFERENCES))
+    heads = right(*(f"{count} references" for count in REFERENCES))
     for head, rows in (("runs with a slow phase", power(logs)), ("good runs", alarms(logs))):
         print("\n".join(markdown_table([head, *heads], [])), flush=True)
         for row in rows:

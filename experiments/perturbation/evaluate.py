@@ -32,10 +32,10 @@ from unperturbed.common.table import Column
 HERE = Path(__file__).parent
 
 
-def table_1(found: Sequence[Series], *, processor: bool = False) -> list[str]:
+def table_1(all_series: Sequence[Series], *, processor: bool = False) -> list[str]:
     """Return the paper's table 1, for these programs and the input of their runs."""
     rows = []
-    for series in found:
+    for series in all_series:
         program, traces = series.program, series.baseline.traces
         length = np.median([np.median(trace["PAPI_TOT_INS"]) for trace in traces])
         counts = sorted(len(trace) for trace in traces)
@@ -47,10 +47,10 @@ def table_1(found: Sequence[Series], *, processor: bool = False) -> list[str]:
     return markdown_table([*heads, *right("instructions an interval", "intervals a run")], rows)
 
 
-def step_tables(found: Sequence[Series]) -> list[str]:
+def step_tables(all_series: Sequence[Series]) -> list[str]:
     """Return every step of every series: what it adds, what changed, and the verdicts."""
     lines = []
-    for series in found:
+    for series in all_series:
         baseline_runs = len(series.baseline.traces)
         lines += ["", f"**{series.program.name}** ({baseline_runs} baseline runs, {len(series.pairs)} pairs)", ""]
         columns: list[Column | str] = [
@@ -93,27 +93,29 @@ def _sham_cells(step: Step) -> list[str]:
     return [verdict, *("–" if effect is None else f"{effect:+.3f}" for effect in effects)]
 
 
-def stability_lines(found: Sequence[Series]) -> list[str]:
+def stability_lines(all_series: Sequence[Series]) -> list[str]:
     """Return the reasons to doubt each baseline."""
     lines = []
-    for series in found:
+    for series in all_series:
         doubts = " ".join(series.baseline.stability().sentences())
         lines.append(f"- **{series.program.name}**: {doubts or 'nothing speaks against it.'}")
     return lines
 
 
-def page(found: Sequence[Series], made: str, *, processor: bool = False, campaigns: Path = Path()) -> str:
+def page(all_series: Sequence[Series], made: str, *, processor: bool = False, campaigns: Path = Path()) -> str:
     """Return the page of evidence."""
-    missing = [program.name for program in PROGRAMS if program.name not in {series.program.name for series in found}]
-    settings = found[0].spec
+    missing = [
+        program.name for program in PROGRAMS if program.name not in {series.program.name for series in all_series}
+    ]
+    settings = all_series[0].spec
     return fill_page(
         HERE / ("page_processor.md" if processor else "page.md"),
-        agreement=agreement(found) if processor else "",
-        recorded=recorded(campaigns / series.program.name for series in found),
-        table_1=table_1(found, processor=processor),
-        steps=step_tables(found),
-        stability=stability_lines(found),
-        findings=findings(found),
+        agreement=agreement(all_series) if processor else "",
+        recorded=recorded(campaigns / series.program.name for series in all_series),
+        table_1=table_1(all_series, processor=processor),
+        steps=step_tables(all_series),
+        stability=stability_lines(all_series),
+        findings=findings(all_series),
         missing=f"Not recorded yet: {', '.join(missing)}.\n\n" if missing else "",
         hardware=", ".join(name.removeprefix("PAPI_") for name in settings.measure.hardware),
         baseline_runs=settings.campaign.baseline_runs,
@@ -139,22 +141,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--processor", action="store_true", help="longer runs, counted by this host's processor")
     options, made = parser.parse_args(arguments), made_by()
     campaigns: Path = options.campaigns.resolve() / ("processor" if options.processor else "")
-    found = []
+    all_series = []
     for program in PROGRAMS:
         if program.name in options.programs:
             counters = COUNTERS if options.processor else None
             spec = write_variant(campaigns / "specs", program, counters=counters) if counters else program.spec
             run_campaign(spec, campaigns / program.name)
-            found.append(judge(program, campaigns / program.name, spec))
-            print(f"{program.name}: compared {len(found[-1].steps)} steps with the baseline", file=sys.stderr)
+            all_series.append(judge(program, campaigns / program.name, spec))
+            print(f"{program.name}: compared {len(all_series[-1].steps)} steps with the baseline", file=sys.stderr)
     if options.processor:
-        require_processor(series.baseline.traces[0] for series in found)
+        require_processor(series.baseline.traces[0] for series in all_series)
     name = "perturbation_processor" if options.processor else "perturbation"
     (EVIDENCE / name).mkdir(exist_ok=True)
-    draw_all(EVIDENCE / name, found)
+    draw_all(EVIDENCE / name, all_series)
     if options.programs == names:
-        write_changes(found, processor=options.processor)
-    written = page(found, made, processor=options.processor, campaigns=campaigns)
+        write_changes(all_series, processor=options.processor)
+    written = page(all_series, made, processor=options.processor, campaigns=campaigns)
     (EVIDENCE / f"{name}.md").write_text(written)
     print(f"written: {EVIDENCE / f'{name}.md'}")
 

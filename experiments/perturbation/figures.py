@@ -20,13 +20,13 @@ run with it."""
 SHOWN_PAIRS = 6
 
 
-def draw_all(folder: Path, found: Sequence[Series]) -> None:
+def draw_all(folder: Path, all_series: Sequence[Series]) -> None:
     """Write every figure into a folder."""
     for name, figure in {
-        "figure3": baselines(found),
-        "figures4-6": inner_by_instructions(found),
-        "figure5": explained(max(found, key=lambda series: abs(series.sharpest()[2]))),
-        "figures7-8": outer_by_instructions(found),
+        "figure3": baselines(all_series),
+        "figures4-6": inner_by_instructions(all_series),
+        "figure5": explained(max(all_series, key=lambda series: abs(series.sharpest()[2]))),
+        "figures7-8": outer_by_instructions(all_series),
     }.items():
         save(figure, folder / f"{name}.svg")
 
@@ -38,10 +38,10 @@ def shown_pairs(series: Series, most: int = SHOWN_PAIRS) -> list[Pair]:
     return pairs if papers is None or papers in pairs else [*pairs[:-1], papers]
 
 
-def baselines(found: Sequence[Series]) -> Figure:
+def baselines(all_series: Sequence[Series]) -> Figure:
     """Draw figure 3: inner correlations in each baseline run, of the paper's pair and of the pairs that vary most."""
-    figure, axes = _panels(found, 2.3)
-    for place, series in zip(axes, found, strict=True):
+    figure, axes = _panels(all_series, 2.3)
+    for place, series in zip(axes, all_series, strict=True):
         rho = series.baseline.correlations
         widest = np.argsort(-np.ptp(rho, axis=0))
         chosen = [series.pairs[at] for at in widest[:2]]
@@ -54,10 +54,10 @@ def baselines(found: Sequence[Series]) -> Figure:
     return figure
 
 
-def inner_by_instructions(found: Sequence[Series]) -> Figure:
+def inner_by_instructions(all_series: Sequence[Series]) -> Figure:
     """Draw figures 4 and 6: inner correlations against the instructions executed beyond the baseline's, at 0."""
-    figure, axes = _panels(found, 3.2)
-    for place, series in zip(axes, found, strict=True):
+    figure, axes = _panels(all_series, 3.2)
+    for place, series in zip(axes, all_series, strict=True):
         x = _added(series)
         shown = shown_pairs(series)
         for pair in series.pairs:
@@ -71,10 +71,10 @@ def inner_by_instructions(found: Sequence[Series]) -> Figure:
     return figure
 
 
-def outer_by_instructions(found: Sequence[Series]) -> Figure:
+def outer_by_instructions(all_series: Sequence[Series]) -> Figure:
     """Draw figures 7 and 8: outer correlation of each metric with itself, among baseline runs at 0."""
-    figure, axes = _panels(found, 3.2)
-    for place, series in zip(axes, found, strict=True):
+    figure, axes = _panels(all_series, 3.2)
+    for place, series in zip(axes, all_series, strict=True):
         x = _added(series)
         for change in series.steps[0].outer.changes:
             runs = [series.outer_reference(change.first), *(step.outer_rho(change.first) for step in series.steps)]
@@ -148,5 +148,5 @@ def _short(metric: str) -> str:
     return metric.removeprefix("PAPI_")
 
 
-def _panels(found: Sequence[Series], height: float) -> tuple[Figure, list[Any]]:
-    return panels(len(found), columns=min(2, len(found)), width=9.5, height=height)
+def _panels(all_series: Sequence[Series], height: float) -> tuple[Figure, list[Any]]:
+    return panels(len(all_series), columns=min(2, len(all_series)), width=9.5, height=height)

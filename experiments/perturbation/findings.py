@@ -19,39 +19,39 @@ SMALL_OVERHEAD = 0.03
 """The paper's "minimal instrumentation overhead, which increased instructions executed by less than 3%"."""
 
 
-def findings(found: Sequence[Series]) -> list[str]:
+def findings(all_series: Sequence[Series]) -> list[str]:
     """Return what was found over all programs, then for each."""
     return [
-        _overall(found),
-        *(line for series in found for line in ("", f"**{series.program.name}**", "", *_of(series))),
+        _overall(all_series),
+        *(line for series in all_series for line in ("", f"**{series.program.name}**", "", *_of(series))),
     ]
 
 
-def _overall(found: Sequence[Series]) -> str:
-    large = [series.program.name for series in found if _largest_below(series) >= LARGE]
+def _overall(all_series: Sequence[Series]) -> str:
+    large = [series.program.name for series in all_series if _largest_below(series) >= LARGE]
     large_changes = (
         f"A change of a correlation by {LARGE} or more where less than {SMALL_OVERHEAD:.0%} more instructions were "
         "executed, as in the paper, was "
-        + (f"seen in {', '.join(large)}." if large else f"seen in no program of {len(found)}.")
-    ) + "".join(_alone(series) for series in found if series.program.name in large)
-    tool = Counter(step.verdict.verdict for series in found for step in series.steps)
+        + (f"seen in {', '.join(large)}." if large else f"seen in no program of {len(all_series)}.")
+    ) + "".join(_alone(series) for series in all_series if series.program.name in large)
+    tool = Counter(step.verdict.verdict for series in all_series for step in series.steps)
     steps = sum(tool.values())
-    paper = sum(_perturbed_as_paper(step) for series in found for step in series.steps)
-    alarms = [count > 0 for series in found for count in series.left_out]
+    paper = sum(_perturbed_as_paper(step) for series in all_series for step in series.steps)
+    alarms = [count > 0 for series in all_series for count in series.left_out]
     return (
         f"{large_changes} Of {steps} steps the tool calls {tool['perturbed']} perturbed, {tool['shifted']} shifted, "
         f"{tool['undecided']} undecided and {tool['unperturbed']} unperturbed. The paper's rule (a deviation larger "
         f"than any among the baseline runs, in any pair or metric) calls {paper} of them perturbed; held against the "
         f"other baseline runs, it calls {sum(alarms)} of {len(alarms)} baseline runs perturbed too, and these have "
-        "nothing added." + _of_all_shams(found)
+        "nothing added." + _of_all_shams(all_series)
     )
 
 
-def _of_all_shams(found: Sequence[Series]) -> str:
+def _of_all_shams(all_series: Sequence[Series]) -> str:
     """Describe how many of the perturbed pairs and metrics the shams show too."""
     alone = [
         step.sham is not None and (change.check, change.label) in _perturbed(step.sham)
-        for series in found
+        for series in all_series
         for step in series.steps
         if step.sham is not None
         for change in step.verdict.changes
@@ -153,7 +153,7 @@ def _recovery(changes: Sequence[Sequence[Change]], series: Series, kind: str) ->
     ]
     if not recoveries:
         return ""
-    gain, fallen, later, at, end = max(recoveries, key=lambda one: one[0])
+    gain, fallen, later, at, end = max(recoveries, key=lambda recovery: recovery[0])
     if gain < series.spec.analysis.tolerance:
         return f"No perturbed correlation of {kind.split()[1]} checks recovers by more than the tolerance."
     return (
@@ -215,7 +215,7 @@ def _changes_below(series: Series) -> list[tuple[Step, Change]]:
 
 def _alone(series: Series) -> str:
     """Say what the sham of a program's largest change does; nothing where there is no sham."""
-    step, change = max(_changes_below(series), key=lambda one: abs(one[1].effect))
+    step, change = max(_changes_below(series), key=lambda step_and_change: abs(step_and_change[1].effect))
     alone = step.of_sham(change.check, change.label)
     if alone is None:
         return ""
@@ -244,7 +244,7 @@ SIMULATED, PROCESSOR = TABLES / "simulated.parquet", TABLES / "processor.parquet
 _KEYS = ("program", "step", "check", "first", "second")
 
 
-def changes_of(found: Sequence[Series]) -> pl.DataFrame:
+def changes_of(all_series: Sequence[Series]) -> pl.DataFrame:
     """Return a row for each change of each step.
 
     Result: Columns `program`, `step` (the software metric that came in), `check`, `first`, `second`; `effect`, `low`,
@@ -252,9 +252,9 @@ def changes_of(found: Sequence[Series]) -> pl.DataFrame:
     `chance`, the standard deviation of ρ over the baseline runs.
     """
     rows = []
-    for series in found:
+    for series in all_series:
         for step in series.steps:
-            alone = {} if step.sham is None else {(one.check, one.label): one for one in step.sham.changes}
+            alone = {} if step.sham is None else {(change.check, change.label): change for change in step.sham.changes}
             for change in step.verdict.changes:
                 sham = alone.get((change.check, change.label))
                 rows.append(
@@ -314,15 +314,15 @@ def side_by_side(simulated: pl.DataFrame, processor: pl.DataFrame) -> list[str]:
     return markdown_table(heads, rows)
 
 
-def agreement(found: Sequence[Series]) -> list[str]:
+def agreement(all_series: Sequence[Series]) -> list[str]:
     """Return the pairs that the two agree on and those that they do not, of the changes just evaluated."""
-    processor = changes_of(found)
+    processor = changes_of(all_series)
     if not SIMULATED.exists():
         return ["The simulator's table is not kept yet: run `python -m experiments.perturbation.evaluate`."]
     return side_by_side(pl.read_parquet(SIMULATED), processor)
 
 
-def write_changes(found: Sequence[Series], *, processor: bool) -> None:
+def write_changes(all_series: Sequence[Series], *, processor: bool) -> None:
     """Keep the table of every change beside the experiment."""
     TABLES.mkdir(exist_ok=True)
-    changes_of(found).write_parquet(PROCESSOR if processor else SIMULATED)
+    changes_of(all_series).write_parquet(PROCESSOR if processor else SIMULATED)

@@ -113,22 +113,24 @@ def judge_subsets(campaign: Path, spec_path: Path) -> dict[Subset, Verdict]:
 
 def interactions(verdicts: Mapping[Subset, Verdict]) -> list[Interaction]:
     """Return what every two subsets without a common metric do together, the largest excess first."""
-    found = []
+    rows = []
     for first, second in combinations(verdicts, 2):
         if first & second:
             continue
         together = {(change.check, change.label): change for change in verdicts[first | second].changes}
-        apart = [{(one.check, one.label): one for one in verdicts[part].changes} for part in (first, second)]
-        found.append(
+        apart = [
+            {(change.check, change.label): change for change in verdicts[part].changes} for part in (first, second)
+        ]
+        rows.append(
             max(
                 (
                     Interaction(first, second, change, (apart[0][key], apart[1][key]))
                     for key, change in together.items()
                 ),
-                key=lambda one: abs(one.excess),
+                key=lambda interaction: abs(interaction.excess),
             )
         )
-    return sorted(found, key=lambda one: -abs(one.excess))
+    return sorted(rows, key=lambda interaction: -abs(interaction.excess))
 
 
 def best_plan(valid: Collection[Subset], metrics: Subset) -> tuple[Subset, ...]:
@@ -161,7 +163,9 @@ def interaction_sentences(verdicts: Mapping[Subset, Verdict]) -> list[str]:
         for first, second in combinations(named, 2)
         if not first & second
     }
-    together = [pair for pair, found in of_pairs.items() if found == ({"unperturbed"}, "perturbed")]
+    together = [
+        pair for pair, verdicts_of_pair in of_pairs.items() if verdicts_of_pair == ({"unperturbed"}, "perturbed")
+    ]
     recovered = [pair for pair, (apart, both) in of_pairs.items() if "perturbed" in apart and both == "unperturbed"]
     lines = [
         f"Of {len(of_pairs)} pairs of disjoint subsets {len(together)} are unperturbed apart, perturbed together. In "
@@ -176,17 +180,19 @@ def interaction_sentences(verdicts: Mapping[Subset, Verdict]) -> list[str]:
     return lines
 
 
-def interaction_table(found: Sequence[Interaction], most: int = 8) -> list[str]:
+def interaction_table(interactions: Sequence[Interaction], most: int = 8) -> list[str]:
     """Return the pairs of single metrics whose effects add up least, as rows of a table."""
-    single = [one for one in found if len(one.first) == len(one.second) == 1][:most]
+    single = [interaction for interaction in interactions if len(interaction.first) == len(interaction.second) == 1][
+        :most
+    ]
     rows = [
         (
-            *(f"{_name(part)}" for part in (one.first, one.second)),
-            f"{one.change.check} {one.change.label.replace('PAPI_', '')}",
-            *(_effect(change) for change in (*one.parts, one.change)),
-            f"{one.excess:+.3f} ± {one.standard_error:.3f}",
+            *(f"{_name(part)}" for part in (interaction.first, interaction.second)),
+            f"{interaction.change.check} {interaction.change.label.replace('PAPI_', '')}",
+            *(_effect(change) for change in (*interaction.parts, interaction.change)),
+            f"{interaction.excess:+.3f} ± {interaction.standard_error:.3f}",
         )
-        for one in single
+        for interaction in single
     ]
     return markdown_table(["A", "B", "correlation", *right("A alone", "B alone", "both", "beyond the sum")], rows)
 
@@ -209,7 +215,7 @@ def plan_table(verdicts: Mapping[Subset, Verdict], plans: Mapping[str, Mapping[s
         ("every subset", sum(map(len, best)), len(best), "–", RUNS * len(verdicts) + BASELINE_RUNS)
     ]
     for strategy, plan in plans.items():
-        certified = [frozenset(one["metrics"]) for one in plan["subsets"]]
+        certified = [frozenset(subset["metrics"]) for subset in plan["subsets"]]
         confirmed = sum(subset in valid for subset in certified)
         rows.append(
             (
@@ -228,9 +234,9 @@ def plan_lines(plans: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return the subsets of each plan."""
     return [
         f"- {strategy}: "
-        + ("; ".join(", ".join(one["metrics"]) for one in plan["subsets"]) or "no subset")
-        + "".join(f". Not measurable: {one['metric']}" for one in plan["unmeasurable"])
-        + "".join(f". Undecided: {', '.join(one['metrics'])}" for one in plan["undecided"])
+        + ("; ".join(", ".join(subset["metrics"]) for subset in plan["subsets"]) or "no subset")
+        + "".join(f". Not measurable: {metric['metric']}" for metric in plan["unmeasurable"])
+        + "".join(f". Undecided: {', '.join(subset['metrics'])}" for subset in plan["undecided"])
         + "."
         for strategy, plan in plans.items()
     ]
@@ -264,10 +270,10 @@ def draw_figure_3(campaign: Path, target: Path) -> list[str]:
 
 
 def _by_pass(traces: Sequence[Trace]) -> list[list[Trace]]:
-    found: dict[str, list[Trace]] = {}
+    by_pass: dict[str, list[Trace]] = {}
     for trace in traces:
-        found.setdefault(str(trace.attributes["pass"]), []).append(trace)
-    return list(found.values())
+        by_pass.setdefault(str(trace.attributes["pass"]), []).append(trace)
+    return list(by_pass.values())
 
 
 def _spearman(first: Any, second: Any) -> float:

@@ -84,7 +84,7 @@ def in_layouts(program: Program, spec: Path, campaign: Path, *, draws: int = DRA
     chance = np.random.default_rng(settings["campaign"]["seed"])
     baseline = Baseline(base, metrics=metrics)
     shams = {name: _same_layouts(runs[name], unordered[name]) for name in subsets}
-    found = {name: _judged(baseline, runs[name], shams[name]) for name in subsets}
+    judged = {name: _judged(baseline, runs[name], shams[name]) for name in subsets}
     again: dict[str, list[tuple[Verdict, Verdict]]] = {name: [] for name in subsets}
     for _ in range(draws):
         drawn = Baseline(_drawn(base, chance.integers(len(base), size=len(base))), metrics=metrics)
@@ -98,11 +98,13 @@ def in_layouts(program: Program, spec: Path, campaign: Path, *, draws: int = DRA
             Step(
                 metric=software[-1],
                 added=float(events) / instructions,
-                counting=found[name][0],
-                sham=found[name][1],
+                counting=judged[name][0],
+                sham=judged[name][1],
                 outer=baseline.outer(runs[name], align_on=align_on),
                 outer_sham=baseline.outer(shams[name], align_on=align_on),
-                shared=np.array([[perturbed(one) for one in pair] for pair in again[name]]).reshape(draws, 2, -1),
+                shared=np.array([[perturbed(verdict) for verdict in pair] for pair in again[name]]).reshape(
+                    draws, 2, -1
+                ),
                 parts=np.array([part_of(*pair) for pair in again[name]]),
             )
         )
@@ -117,7 +119,9 @@ def part_of(counting: Verdict, sham: Verdict) -> float:
     alike; 1 says that the sham changes everything as the step does, 0 that it changes nothing.
     """
     changed, alone = (
-        np.array([np.mean(np.arctanh(one.observed)) - np.mean(np.arctanh(one.reference)) for one in verdict.changes])
+        np.array(
+            [np.mean(np.arctanh(change.observed)) - np.mean(np.arctanh(change.reference)) for change in verdict.changes]
+        )
         for verdict in (counting, sham)
     )
     return float(changed @ alone / (changed @ changed))
@@ -141,7 +145,7 @@ def against_mean(verdict: Verdict) -> float:
     return float(np.mean(apart))
 
 
-def table(found: Sequence[Layouts]) -> list[str]:
+def table(all_layouts: Sequence[Layouts]) -> list[str]:
     """Return a row for each step of each program."""
     heads: list[Column | str] = [
         "program",
@@ -159,14 +163,14 @@ def table(found: Sequence[Layouts]) -> list[str]:
         ),
     ]
     rows = []
-    for one in found:
-        for step in one.steps:
+    for layouts in all_layouts:
+        for step in layouts.steps:
             own, alone, outer, outer_alone = (
-                np.array(perturbed(one)) for one in (step.counting, step.sham, step.outer, step.outer_sham)
+                np.array(perturbed(verdict)) for verdict in (step.counting, step.sham, step.outer, step.outer_sham)
             )
             rows.append(
                 (
-                    one.program.name,
+                    layouts.program.name,
                     step.metric,
                     _share(step.added),
                     f"{own.sum()} of {len(own)}",
@@ -182,9 +186,9 @@ def table(found: Sequence[Layouts]) -> list[str]:
     return markdown_table(heads, rows)
 
 
-def headline(found: Sequence[Layouts]) -> str:
+def headline(all_layouts: Sequence[Layouts]) -> str:
     """State the share of perturbed correlations that are perturbed by the shams, with its interval."""
-    steps = [step for one in found for step in one.steps]
+    steps = [step for layouts in all_layouts for step in layouts.steps]
     own = np.concatenate([perturbed(step.counting) for step in steps])
     alone = np.concatenate([perturbed(step.sham) for step in steps])
     if not own.any():
@@ -194,38 +198,41 @@ def headline(found: Sequence[Layouts]) -> str:
     shares = (shared[:, 0] & shared[:, 1]).sum(axis=1)[counts > 0] / counts[counts > 0]
     both, only = int((own & alone).sum()), int((alone & ~own).sum())
     by_program = []
-    for one in found:
-        pairs = [np.array([perturbed(step.counting), perturbed(step.sham)]) for step in one.steps]
+    for layouts in all_layouts:
+        pairs = [np.array([perturbed(step.counting), perturbed(step.sham)]) for step in layouts.steps]
         if (caused := sum(int(pair[0].sum()) for pair in pairs)) > 0:
-            by_program.append(f"{sum(int(pair.all(axis=0).sum()) for pair in pairs)} of {caused} in {one.program.name}")
+            by_program.append(
+                f"{sum(int(pair.all(axis=0).sum()) for pair in pairs)} of {caused} in {layouts.program.name}"
+            )
     alone_too = f"{only or 'No'} correlation{'s' * (only > 1)} {'are' if only > 1 else 'is'} perturbed by a sham alone."
     return (
         f"**Of {own.sum()} correlations that a step perturbs, its sham, which counts nothing, perturbs "
         f"{both} as well: {100 * both / own.sum():.0f} % ({LEVEL} % interval over layouts: "
         f"{_interval(100 * shares, '.0f')} %).** The interval covers layouts, not other programs: by program it is "
         f"{listing(by_program)}. {alone_too} "
-        f"{own.size} correlations were compared: {counted(len(steps), 'step')} of {counted(len(found), 'program')}."
+        f"{own.size} correlations were compared: {counted(len(steps), 'step')} of "
+        f"{counted(len(all_layouts), 'program')}."
     )
 
 
-def missing_sentence(found: Sequence[Layouts]) -> str:
+def missing_sentence(all_layouts: Sequence[Layouts]) -> str:
     """Return which programs of the experiment are not there, as a sentence behind a space; empty without any."""
-    missing = [program.name for program in PROGRAMS if program not in [one.program for one in found]]
+    missing = [program.name for program in PROGRAMS if program not in [layouts.program for layouts in all_layouts]]
     return f" Not recorded yet: {', '.join(missing)}." if missing else ""
 
 
-def spread(found: Sequence[Layouts]) -> list[str]:
+def spread(all_layouts: Sequence[Layouts]) -> list[str]:
     """Return how far layouts alone move correlations of the baseline."""
     rows = []
-    for one in found:
-        deviation = one.baseline.correlations.std(axis=0, ddof=1)
+    for layouts in all_layouts:
+        deviation = layouts.baseline.correlations.std(axis=0, ddof=1)
         at = int(deviation.argmax())
-        pair = " – ".join(name.removeprefix("PAPI_") for name in one.baseline.pairs[at])
-        low, high = one.baseline.correlations[:, at].min(), one.baseline.correlations[:, at].max()
+        pair = " – ".join(name.removeprefix("PAPI_") for name in layouts.baseline.pairs[at])
+        low, high = layouts.baseline.correlations[:, at].min(), layouts.baseline.correlations[:, at].max()
         rows.append(
             (
-                one.program.name,
-                f"{one.intervals[0]:,} to {one.intervals[1]:,}",
+                layouts.program.name,
+                f"{layouts.intervals[0]:,} to {layouts.intervals[1]:,}",
                 f"{np.median(deviation):.3f}",
                 f"{deviation.max():.3f}",
                 f"{pair}: {low:.2f} to {high:.2f}",
@@ -239,12 +246,12 @@ def spread(found: Sequence[Layouts]) -> list[str]:
     return markdown_table(heads, rows)
 
 
-def draw(path: Path, found: Sequence[Layouts]) -> None:
+def draw(path: Path, all_layouts: Sequence[Layouts]) -> None:
     """Draw each pair's change in the step and in its sham, a panel a program."""
-    figure, axes = panels(len(found), columns=2, height=3.8)
-    for place, one in zip(axes, found, strict=True):
+    figure, axes = panels(len(all_layouts), columns=2, height=3.8)
+    for place, layouts in zip(axes, all_layouts, strict=True):
         widest = 0.0
-        for step, colour in zip(one.steps, COLOURS, strict=False):
+        for step, colour in zip(layouts.steps, COLOURS, strict=False):
             x, y = ([change.effect for change in verdict.changes] for verdict in (step.counting, step.sham))
             for verdict, values, others, horizontal in ((step.counting, x, y, True), (step.sham, y, x, False)):
                 error = np.array(
@@ -257,12 +264,12 @@ def draw(path: Path, found: Sequence[Layouts]) -> None:
             place.scatter(x, y, s=9, color=colour, label=f"up to {step.metric}, {_share(step.added)} % added")
             widest = max(widest, *np.abs([*x, *y]))
         widest *= 1.15
-        tolerance = one.steps[0].counting.changes[0].tolerance
+        tolerance = layouts.steps[0].counting.changes[0].tolerance
         place.axvspan(-tolerance, tolerance, color="#eeeeee", zorder=0)
         place.axhspan(-tolerance, tolerance, color="#eeeeee", zorder=0)
         place.plot([-widest, widest], [-widest, widest], color="#999999", linewidth=0.8, zorder=1)
         place.set(
-            title=one.program.name,
+            title=layouts.program.name,
             xlim=(-widest, widest),
             ylim=(-widest, widest),
             xlabel="change of ρ in the step",
@@ -308,31 +315,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--programs", nargs="+", choices=names, default=names, help="the programs to take (all)")
     options, made = parser.parse_args(arguments), made_by()
     campaigns: Path = options.campaigns.resolve() / ("processor" if options.processor else "")
-    found = []
+    all_layouts = []
     for program in PROGRAMS:
         if program.name in options.programs:
             counters = COUNTERS if options.processor else None
             spec = write_variant(campaigns / "specs", program, layouts=True, counters=counters)
             run_campaign(spec, campaigns / program.name)
-            found.append(in_layouts(program, spec, campaigns / program.name, draws=DRAWS))
+            all_layouts.append(in_layouts(program, spec, campaigns / program.name, draws=DRAWS))
             print(f"{program.name}: evaluated", file=sys.stderr)
     if options.processor:
-        require_processor(one.baseline.traces[0] for one in found)
+        require_processor(layouts.baseline.traces[0] for layouts in all_layouts)
     name = "layouts_processor" if options.processor else "layouts"
     (EVIDENCE / "perturbation").mkdir(exist_ok=True)
-    draw(EVIDENCE / "perturbation" / f"{name}.svg", found)
+    draw(EVIDENCE / "perturbation" / f"{name}.svg", all_layouts)
     page = fill_page(
         HERE / "page_layouts.md",
         title="Counting, or the code that comes with it?" + (" On a processor" if options.processor else ""),
         counted=ON_PROCESSOR if options.processor else SIMULATED,
         figure=f"perturbation/{name}.svg",
-        headline=headline(found),
-        programs=", ".join(one.program.name for one in found),
-        missing=missing_sentence(found),
-        table=table(found),
-        spread=spread(found),
+        headline=headline(all_layouts),
+        programs=", ".join(layouts.program.name for layouts in all_layouts),
+        missing=missing_sentence(all_layouts),
+        table=table(all_layouts),
+        spread=spread(all_layouts),
         layouts=LAYOUTS,
-        recorded=recorded(campaigns / one.program.name for one in found),
+        recorded=recorded(campaigns / layouts.program.name for layouts in all_layouts),
         draws=DRAWS,
         level=LEVEL,
         made=made,

@@ -55,7 +55,7 @@ SHOWN = 200
 METRIC = "PAPI_TOT_CYC"
 
 
-def draw(path: Path, found: Found, phase_of: Sequence[int]) -> None:
+def draw(path: Path, structure: Found, phase_of: Sequence[int]) -> None:
     """Draw the first intervals of a run.
 
     Parameters
@@ -69,16 +69,16 @@ def draw(path: Path, found: Found, phase_of: Sequence[int]) -> None:
     """
     figure = Figure(figsize=(9, 3.3), layout="constrained")
     axes: Any = figure.subplots(4, 1, sharex=True, height_ratios=(5, 1, 1, 1))
-    trace, sequence, words = found.runs[0], found.sequence, found.dictionary.decomposition
+    trace, sequence, words = structure.runs[0], structure.sequence, structure.dictionary.decomposition
     axes[0].plot(trace[METRIC] / np.maximum(trace["PAPI_TOT_INS"], 1), linewidth=0.7, color="#333333")
     axes[0].set(
         ylabel="cycles an\ninstruction",
-        title=f"{found.program.name}: the first {SHOWN} intervals of a run",
+        title=f"{structure.program.name}: the first {SHOWN} intervals of a run",
         xlim=(0, SHOWN),
     )
     strips: dict[str, Any] = {
-        "milestones": found.truth.labels,
-        "classes": np.array(_colours_of(phase_of, len(found.program.phases)))[sequence.labels],
+        "milestones": structure.truth.labels,
+        "classes": np.array(_colours_of(phase_of, len(structure.program.phases)))[sequence.labels],
         "words": np.repeat(np.repeat(words.words, np.diff(words.cuts)), sequence.lengths),
     }
     for place, (name, labels) in zip(axes[1:], strips.items(), strict=True):
@@ -98,7 +98,9 @@ def draw(path: Path, found: Found, phase_of: Sequence[int]) -> None:
     for cut in sequence.starts[words.cuts[:-1]]:
         axes[3].axvline(cut, color="white", linewidth=1)
     axes[-1].set(xlabel="interval")
-    patches = [Patch(color=colour, label=phase) for colour, phase in zip(COLOURS, found.program.phases, strict=False)]
+    patches = [
+        Patch(color=colour, label=phase) for colour, phase in zip(COLOURS, structure.program.phases, strict=False)
+    ]
     figure.legend(handles=patches, loc="outside lower center", ncols=len(patches), frameon=False)
     save(figure, path)
 
@@ -183,13 +185,13 @@ def with_noise(trace: Trace, sigma: float, seed: int) -> Trace:
     return replace(trace, columns={**trace.columns, **changed})
 
 
-def ways_table(found: Found) -> list[str]:
+def ways_table(structure: Found) -> list[str]:
     """Return the scores of ways to classify, with noise added."""
     rows = []
     for noise in NOISES:
-        trace = with_noise(found.runs[0], noise, seed=1)
+        trace = with_noise(structure.runs[0], noise, seed=1)
         for way, options in WAYS.items():
-            scores = score(structural_sequence(trace, **options), found.truth)
+            scores = score(structural_sequence(trace, **options), structure.truth)
             rows.append((f"{noise:.0%}", way, *cells(scores)))
     return markdown_table([*right("noise added"), "way", *right(*COLUMNS)], rows)
 
@@ -207,36 +209,36 @@ def cells(scores: Scores) -> tuple[str, ...]:
     )
 
 
-def runs_table(found: Found) -> list[str]:
+def runs_table(structure: Found) -> list[str]:
     """Return the scores of further runs, classified as the first."""
     rows = []
-    for number, trace in enumerate(found.runs):
-        sequence = structural_sequence(trace, classes=found.sequence.classes)
+    for number, trace in enumerate(structure.runs):
+        sequence = structural_sequence(trace, classes=structure.sequence.classes)
         name = f"{number + 1}{', whose classes these are' if number == 0 else ''}"
-        rows.append((name, *cells(score(sequence, truth_of(trace, found.program))), len(sequence.outliers)))
+        rows.append((name, *cells(score(sequence, truth_of(trace, structure.program))), len(sequence.outliers)))
     return markdown_table(["run", *right(*COLUMNS, "unlike all classes")], rows)
 
 
-def words_table(found: Found) -> list[str]:
+def words_table(structure: Found) -> list[str]:
     """Return the words that each method learned, in the program's phases."""
-    phase_of = phase_of_classes(found)
+    phase_of = phase_of_classes(structure)
     rows = []
-    for method, dictionary in found.dictionaries.items():
+    for method, dictionary in structure.dictionaries.items():
         segments = dictionary.decomposition.words
         for number, word in enumerate(dictionary.words):
-            phases = [found.program.phases[phase_of[int(symbol)]] for symbol in word]  # type: ignore[call-overload]
+            phases = [structure.program.phases[phase_of[int(symbol)]] for symbol in word]  # type: ignore[call-overload]
             different = [phase for phase, _ in groupby(phases)]
             rows.append((method, letters_of(word), int((segments == number).sum()), ", ".join(different)))
     return markdown_table(["method", "word", *right("times"), "its phases"], rows)
 
 
-def methods_table(found: Found) -> list[str]:
+def methods_table(structure: Found) -> list[str]:
     """Return how well the words of each method describe the run, and those of the phases' order by milestones."""
-    order = found.truth.order.tolist()
+    order = structure.truth.order.tolist()
     sources = {
-        "the run's symbols": found.dictionaries,
+        "the run's symbols": structure.dictionaries,
         "the milestones' phases": dict(
-            zip(found.dictionaries, (learn_dictionary(order, method=method) for method in METHODS), strict=True)
+            zip(structure.dictionaries, (learn_dictionary(order, method=method) for method in METHODS), strict=True)
         ),
     }
     rows = [
@@ -257,57 +259,57 @@ def methods_table(found: Found) -> list[str]:
     return markdown_table(["learnt of", "method", *heads, "adequate", "why the search ended"], rows)
 
 
-def words_paragraph(found: Found) -> str:
+def words_paragraph(structure: Found) -> str:
     """Return what the words are compared with."""
-    order = found.truth.order.tolist()
-    own = description_length(order, [found.program.numbers(word) for word in found.program.words]).total
+    order = structure.truth.order.tolist()
+    own = description_length(order, [structure.program.numbers(word) for word in structure.program.words]).total
     return (
-        f"Of {len(found.sequence)} symbols, and of {len(order)} phases, which take {own:.0f} bits by the program's own "
-        f"words. The phases of the run's symbols are {indel_distance(_phase_order(found), order)} insertions and "
-        "deletions from those by milestones."
+        f"Of {len(structure.sequence)} symbols, and of {len(order)} phases, which take {own:.0f} bits by the program's "
+        f"own words. The phases of the run's symbols are {indel_distance(_phase_order(structure), order)} insertions "
+        "and deletions from those by milestones."
     )
 
 
-def phase_of_classes(found: Found) -> list[int]:
+def phase_of_classes(structure: Found) -> list[int]:
     """Return the phase of each class of the first run, and last of its outliers."""
-    whole = found.truth.labels >= 0
-    classes = found.sequence.labels.astype(np.int64)
-    return list(map(int, phases_of_classes(classes[whole], found.truth.labels[whole], int(classes.max()) + 1)))
+    whole = structure.truth.labels >= 0
+    classes = structure.sequence.labels.astype(np.int64)
+    return list(map(int, phases_of_classes(classes[whole], structure.truth.labels[whole], int(classes.max()) + 1)))
 
 
-def _phase_order(found: Found) -> list[int]:
+def _phase_order(structure: Found) -> list[int]:
     """Return the phases of the first run's classes, without repetitions."""
-    phase_of = phase_of_classes(found)
-    return [phase for phase, _ in groupby(phase_of[symbol] for symbol in found.sequence.symbols.tolist())]
+    phase_of = phase_of_classes(structure)
+    return [phase for phase, _ in groupby(phase_of[symbol] for symbol in structure.sequence.symbols.tolist())]
 
 
-def section(found: Found) -> str:
+def section(structure: Found) -> str:
     """Return a program's part of the page."""
     return "\n".join(
         [
-            f"## {found.program.name}",
+            f"## {structure.program.name}",
             "",
-            f"{len(found.runs[0])} intervals; phases by milestones: {', '.join(found.program.phases)}.",
+            f"{len(structure.runs[0])} intervals; phases by milestones: {', '.join(structure.program.phases)}.",
             "",
-            *(f"- {line}" for line in found.sequence.classes.describe()),
+            *(f"- {line}" for line in structure.sequence.classes.describe()),
             "",
-            f"![{found.program.name}](structure/{found.program.name}.svg)",
+            f"![{structure.program.name}](structure/{structure.program.name}.svg)",
             "",
             "The first run, with random factors on its counters:",
             "",
-            *ways_table(found),
+            *ways_table(structure),
             "",
             "All runs by the classes of the first:",
             "",
-            *runs_table(found),
+            *runs_table(structure),
             "",
             "Words learnt of the first run, by each method:",
             "",
-            *words_table(found),
+            *words_table(structure),
             "",
-            words_paragraph(found),
+            words_paragraph(structure),
             "",
-            *methods_table(found),
+            *methods_table(structure),
             "",
         ]
     )
@@ -322,9 +324,9 @@ def main() -> None:
     sections = []
     (EVIDENCE / "structure").mkdir(exist_ok=True)
     for program in (PHASES, BLOCKSORT):
-        found = analyse(program, runs_of(campaign_of(program, arguments.campaigns), program))
-        draw(EVIDENCE / "structure" / f"{program.name}.svg", found, phase_of_classes(found))
-        sections.append(section(found))
+        structure = analyse(program, runs_of(campaign_of(program, arguments.campaigns), program))
+        draw(EVIDENCE / "structure" / f"{program.name}.svg", structure, phase_of_classes(structure))
+        sections.append(section(structure))
         print(f"{program.name}: evaluated", file=sys.stderr)
     page = fill_page(
         HERE / "page.md",

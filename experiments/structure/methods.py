@@ -69,8 +69,8 @@ def kernel_table(seeds: int) -> list[str]:
     for kind, choose in (("random", motifs_of), ("equally far apart", lambda _: list(APART))):
         for noise in KERNEL_NOISES[1:]:
             for power in POWERS:
-                found = [_kept(choose, noise, power, seed) for seed in range(seeds)]
-                shares, represented, singles, agreement = (np.array(column) for column in zip(*found, strict=True))
+                outcomes = [_kept(choose, noise, power, seed) for seed in range(seeds)]
+                shares, represented, singles, agreement = (np.array(column) for column in zip(*outcomes, strict=True))
                 rows.append(
                     (
                         kind,
@@ -118,23 +118,23 @@ def alternation(sequence: str, power: float, *, literal: bool = False) -> Ended:
     cuts = first_decomposition(sequence, theta=THETA).tolist()
     segments = list(dict.fromkeys(sequence[first:stop] for first, stop in pairwise(cuts)))
     kept = len(kernel(indel_distances(segments), power).members) / len(segments)
-    found: Dictionary = learn_monotone(
+    dictionary: Dictionary = learn_monotone(
         sequence, _unjudged, powers=(power,), thetas=(THETA,), random_starts=0, literal=literal
     )
-    last = found.rounds[-1]
+    last = dictionary.rounds[-1]
     return Ended(
         kept,
-        len(found.rounds),
+        len(dictionary.rounds),
         len(last.words),
         last.cost,
         last.bits,
-        found.bits.total,
-        found.stopped.partition(",")[0],
+        dictionary.bits.total,
+        dictionary.stopped.partition(",")[0],
     )
 
 
-def _unjudged(found: Decomposition) -> Adequacy:
-    return Adequacy(found.cost, 0.0, is_adequate=False)
+def _unjudged(decomposition: Decomposition) -> Adequacy:
+    return Adequacy(decomposition.cost, 0.0, is_adequate=False)
 
 
 def alternation_table(sequences: Sequence[str], units: Sequence[float]) -> list[str]:
@@ -143,21 +143,21 @@ def alternation_table(sequences: Sequence[str], units: Sequence[float]) -> list[
     for power in POWERS:
         ended = [alternation(sequence, power) for sequence in sequences]
         equal = [alternation(sequence, power, literal=True) for sequence in sequences]
-        cycles = sum(one.stopped.startswith("cycle") for one in ended)
+        cycles = sum(outcome.stopped.startswith("cycle") for outcome in ended)
         rows.append(
             (
                 f"{power:g}",
-                f"{np.median([one.kept for one in ended]):.0%}",
-                f"{np.median([one.rounds for one in ended]):g}",
+                f"{np.median([outcome.kept for outcome in ended]):.0%}",
+                f"{np.median([outcome.rounds for outcome in ended]):g}",
                 f"{cycles} of {len(ended)}",
-                f"{np.median([one.words for one in ended]):g}",
-                f"{np.median([one.edits for one in ended]):g}",
+                f"{np.median([outcome.words for outcome in ended]):g}",
+                f"{np.median([outcome.edits for outcome in ended]):g}",
                 *(
                     f"{np.median([value / unit for value, unit in zip(values, units, strict=True)]):.2f}"
                     for values in (
-                        [one.bits for one in ended],
-                        [one.pruned for one in ended],
-                        [one.pruned for one in equal],
+                        [outcome.bits for outcome in ended],
+                        [outcome.pruned for outcome in ended],
+                        [outcome.pruned for outcome in equal],
                     )
                 ),
             )
@@ -184,9 +184,9 @@ def draw_powers(path: Path, seeds: int) -> None:
         own = [description_length(sequence, motifs).total for sequence, motifs in drawn]
         ended = [[alternation(sequence, power) for sequence, _ in drawn] for power in POWERS]
         curves = (
-            [np.median([one.words for one in some]) for some in ended],
-            [np.median([one.edits for one in some]) for some in ended],
-            [np.median([one.bits / unit for one, unit in zip(some, own, strict=True)]) for some in ended],
+            [np.median([outcome.words for outcome in some]) for some in ended],
+            [np.median([outcome.edits for outcome in some]) for some in ended],
+            [np.median([outcome.bits / unit for outcome, unit in zip(some, own, strict=True)]) for some in ended],
         )
         for place, curve in zip(axes, curves, strict=True):
             place.plot(POWERS, curve, marker=".", color=colour, label=f"noise {noise:.0%}")
@@ -215,8 +215,8 @@ POWER_NOISE = 0.05
 def learn(sequence: str | StructuralSequence, method: str, *, bound: float | None = None) -> tuple[Dictionary, float]:
     """Return what a method learns, and the processor time it takes in seconds."""
     start = time.process_time()
-    found = learn_dictionary(sequence, method=METHODS[method], adequate=bound)  # type: ignore[arg-type]
-    return found, time.process_time() - start
+    dictionary = learn_dictionary(sequence, method=METHODS[method], adequate=bound)  # type: ignore[arg-type]
+    return dictionary, time.process_time() - start
 
 
 def planted_table(seeds: int) -> list[str]:
@@ -226,9 +226,12 @@ def planted_table(seeds: int) -> list[str]:
         drawn = [sequence_of(seed, noise) for seed in range(seeds)]
         own = [description_length(sequence, motifs).total for sequence, motifs in drawn]
         for method in METHODS:
-            found = [learn(sequence, method)[0] for sequence, _ in drawn]
-            ratios = [one.bits.total / unit for one, unit in zip(found, own, strict=True)]
-            exact = [len(set(one.words) & set(motifs)) for one, (_, motifs) in zip(found, drawn, strict=True)]
+            dictionaries = [learn(sequence, method)[0] for sequence, _ in drawn]
+            ratios = [dictionary.bits.total / unit for dictionary, unit in zip(dictionaries, own, strict=True)]
+            exact = [
+                len(set(dictionary.words) & set(motifs))
+                for dictionary, (_, motifs) in zip(dictionaries, drawn, strict=True)
+            ]
             rows.append(
                 (
                     f"{noise:.0%}",
@@ -236,9 +239,9 @@ def planted_table(seeds: int) -> list[str]:
                     f"{np.median(ratios):.2f}",
                     f"{max(ratios):.2f}",
                     f"{np.mean(exact):.1f} of 3",
-                    f"{np.median([len(one.words) for one in found]):g}",
-                    f"{np.median([one.adequacy.cost for one in found]):g}",
-                    f"{sum(one.is_adequate for one in found)} of {seeds}",
+                    f"{np.median([len(dictionary.words) for dictionary in dictionaries]):g}",
+                    f"{np.median([dictionary.adequacy.cost for dictionary in dictionaries]):g}",
+                    f"{sum(dictionary.is_adequate for dictionary in dictionaries)} of {seeds}",
                 )
             )
     heads = right("bits: median", "most", "motifs found", "words", "J", "adequate")
@@ -281,11 +284,11 @@ def access_table(path: AccessPath, sequence: StructuralSequence) -> list[str]:
     """Return each method's words of the path, and the stages that their segments begin in."""
     rows = []
     for method in METHODS:
-        found, _ = learn(sequence, method)
-        decomposition, first = found.decomposition, sequence.starts
+        dictionary, _ = learn(sequence, method)
+        decomposition, first = dictionary.decomposition, sequence.starts
         begins = first[decomposition.cuts[:-1]]
         ends = np.append(begins[1:], sequence.elements)
-        for number, word in enumerate((*found.words, None)):
+        for number, word in enumerate((*dictionary.words, None)):
             own = np.flatnonzero(decomposition.words == (-1 if word is None else number))
             if not len(own):
                 continue
@@ -308,15 +311,15 @@ def access_scores(sequence: StructuralSequence) -> list[str]:
     """Return the bits, J and bound of each method on the path."""
     rows = []
     for method in METHODS:
-        found, _ = learn(sequence, method)
+        dictionary, _ = learn(sequence, method)
         rows.append(
             (
                 method,
-                f"{found.bits.total:.0f} of {found.baseline_bits:.0f}",
-                f"{found.adequacy.cost:g}",
-                f"{found.adequacy.bound:g}",
-                "adequate" if found.is_adequate else "not adequate",
-                found.stopped,
+                f"{dictionary.bits.total:.0f} of {dictionary.baseline_bits:.0f}",
+                f"{dictionary.adequacy.cost:g}",
+                f"{dictionary.adequacy.bound:g}",
+                "adequate" if dictionary.is_adequate else "not adequate",
+                dictionary.stopped,
             )
         )
     return markdown_table(["method", *right("bits", "J", "bound a(L)"), "model", "why the search ended"], rows)

@@ -66,12 +66,12 @@ def truth_of(trace: Trace, program: Program) -> Truth:
     begins: list[int] = []
     order: list[int] = []
     for interval, row in enumerate(counts):
-        found = np.flatnonzero(row)
-        if not len(found):
+        phases = np.flatnonzero(row)
+        if not len(phases):
             labels[interval] = order[-1] if order else UNKNOWN
             continue
-        begins += [interval] * len(found)
-        order += found.tolist()
+        begins += [interval] * len(phases)
+        order += phases.tolist()
     return Truth(labels, np.array(begins, np.int64), np.array(order, np.int64))
 
 
@@ -95,9 +95,9 @@ class Scores:
     edits: int
 
 
-def score(found: StructuralSequence, truth: Truth) -> Scores:
+def score(sequence: StructuralSequence, truth: Truth) -> Scores:
     """Compare classes with milestones, from the first milestone on."""
-    classes = found.labels.astype(np.int64)
+    classes = sequence.labels.astype(np.int64)
     whole = truth.labels != UNKNOWN
     phase_of = phases_of_classes(classes[whole], truth.labels[whole], int(classes.max()) + 1)
     first = int(truth.begins[0])
@@ -115,7 +115,7 @@ def score(found: StructuralSequence, truth: Truth) -> Scores:
     ]
     order = [int(phase) for phase, _ in groupby(truth.order.tolist())]
     return Scores(
-        classes=len(found.classes),
+        classes=len(sequence.classes),
         whole=int(whole.sum()),
         right=float(np.mean(labels[whole] == truth.labels[whole])),
         rand=adjusted_rand_index(classes[whole], truth.labels[whole]),
@@ -136,13 +136,13 @@ def phases_of_classes(classes: Labels, phases: Labels, count: int) -> Labels:
     return belongs
 
 
-def adjusted_rand_index(one: Labels, other: Labels) -> float:
+def adjusted_rand_index(partition: Labels, other: Labels) -> float:
     """Return the similarity of two partitions: 1 for the same one, 0 as by chance (Hubert and Arabie, 1985)."""
-    table = np.zeros((int(one.max()) + 1, int(other.max()) + 1))
-    np.add.at(table, (one, other), 1)
+    table = np.zeros((int(partition.max()) + 1, int(other.max()) + 1))
+    np.add.at(table, (partition, other), 1)
     together, rows, columns = (
         float((counts * (counts - 1) / 2).sum()) for counts in (table, table.sum(axis=1), table.sum(axis=0))
     )
-    expected = rows * columns / (len(one) * (len(one) - 1) / 2)
+    expected = rows * columns / (len(partition) * (len(partition) - 1) / 2)
     most = (rows + columns) / 2
     return (together - expected) / (most - expected) if most > expected else 1.0

@@ -76,9 +76,9 @@ def planted_table(seeds: int) -> list[str]:
             rng = np.random.default_rng(seed)
             truth = _phases(rng, classes, dwell)
             values = _centres(rng, classes, metrics, separation)[truth] + _noise(rng, noise, (ELEMENTS, metrics))
-            found = structural_sequence(values * 10.0 ** (3 * np.arange(metrics)), seed=seed)
-            correct += len(found.classes) == classes
-            agreement.append(adjusted_rand_index(found.labels.astype(np.int64), truth))
+            sequence = structural_sequence(values * 10.0 ** (3 * np.arange(metrics)), seed=seed)
+            correct += len(sequence.classes) == classes
+            agreement.append(adjusted_rand_index(sequence.labels.astype(np.int64), truth))
         planted = (classes, metrics, f"{separation:g} σ", f"{dwell:g}", noise)
         rows.append((*planted, f"{correct} of {seeds}", f"{np.median(agreement):.3f}", f"{min(agreement):.3f}"))
     heads = right("classes", "metrics", "apart", "phase")

@@ -82,16 +82,16 @@ def main() -> None:
                 rng = random.Random(f"{arguments.seed} {noise} {size} {pair}")
                 motifs = [motif(rng, LETTERS) for _ in range(3)]
                 first = structural_sequence(list(run_of(rng, motifs, size, noise)), classes=CLASSES)
-                one = compose(first, adequate=0)
-                if not one.dictionary.words:
+                composition = compose(first, adequate=0)
+                if not composition.dictionary.words:
                     continue
                 learned += 1
                 for kind in KINDS:
                     symbols = list(second_of(rng, motifs, size, noise, kind))
                     second = structural_sequence(symbols, classes=first.classes)
                     # The second run's own words do not matter here, so they are not learned.
-                    found = compare_structure(one, Composition(second, one.dictionary), seed=pair)
-                    different[kind] += not found.is_adequate
+                    comparison = compare_structure(composition, Composition(second, composition.dictionary), seed=pair)
+                    different[kind] += not comparison.is_adequate
             shares = (f"{different[kind] / learned:.0%}" if learned else "–" for kind in KINDS)
             rows.append((f"{noise:.0%}", f"{size:,}", learned, *shares))
             print(*rows[-1], flush=True)

@@ -78,7 +78,7 @@ def import_campaign(
 
 
 def _read(chosen: ImportFormat, groups: Sequence[Group], options: Mapping[str, str]) -> dict[str, list[Trace]]:
-    found: dict[str, list[Trace]] = {}
+    runs_of: dict[str, list[Trace]] = {}
     seen: dict[str, tuple[int, str]] = {}  # Number of the group and file, by checksum
     for number, group in enumerate(groups):
         for trace in read_traces(group.files, chosen.name, **options):
@@ -95,8 +95,8 @@ def _read(chosen: ImportFormat, groups: Sequence[Group], options: Mapping[str, s
                 if file == other:
                     raise DataError(f"{file} is given more than once: give each file once")
                 raise DataError(f"{file} and {other} are identical, byte for byte: import each run only once")
-            found.setdefault(name, []).append(trace)
-    return found
+            runs_of.setdefault(name, []).append(trace)
+    return runs_of
 
 
 def _check_name(name: str, place: str) -> None:
@@ -109,22 +109,22 @@ def _check_name(name: str, place: str) -> None:
         raise SpecError(f"{place} {name}: this name is reserved; choose another name with --as")
 
 
-def _with_baseline_first(found: Mapping[str, list[Trace]], baseline: str | None) -> dict[str, list[Trace]]:
+def _with_baseline_first(runs_of: Mapping[str, list[Trace]], baseline: str | None) -> dict[str, list[Trace]]:
     """Return the configurations, with the baseline first and renamed to `baseline`."""
-    first = baseline or (BASELINE if BASELINE in found else next(iter(found)))
-    if first not in found:
-        known = did_you_mean(first, found, limit=1) or f"use {listing(found, 'or')}"
+    first = baseline or (BASELINE if BASELINE in runs_of else next(iter(runs_of)))
+    if first not in runs_of:
+        known = did_you_mean(first, runs_of, limit=1) or f"use {listing(runs_of, 'or')}"
         raise SpecError(f"--baseline {first}: no such configuration; {known}")
-    if first != BASELINE and BASELINE in found:
+    if first != BASELINE and BASELINE in runs_of:
         raise SpecError(
             f"--baseline {first}: another configuration is named `{BASELINE}`; rename that configuration with --as"
         )
-    return {BASELINE: found[first], **{name: runs for name, runs in found.items() if name != first}}
+    return {BASELINE: runs_of[first], **{name: runs for name, runs in runs_of.items() if name != first}}
 
 
-def _common_metrics(found: Mapping[str, list[Trace]]) -> tuple[dict[str, Kind], list[str]]:
+def _common_metrics(runs_of: Mapping[str, list[Trace]]) -> tuple[dict[str, Kind], list[str]]:
     """Return the metrics that all runs have, and notes on metrics that only some runs have."""
-    traces = [(name, trace) for name, runs in found.items() for trace in runs]
+    traces = [(name, trace) for name, runs in runs_of.items() for trace in runs]
     first = traces[0][1]
     metrics = {
         name: metric.kind
@@ -182,16 +182,16 @@ def _notes_of(traces: Sequence[Trace]) -> list[str]:
     return said[:_MOST_NOTES] + further
 
 
-def _files_of(found: Mapping[str, list[Trace]]) -> list[dict[str, Any]]:
+def _files_of(runs_of: Mapping[str, list[Trace]]) -> list[dict[str, Any]]:
     files: dict[tuple[str, str], dict[str, Any]] = {}
-    for number, (name, trace) in enumerate(((name, trace) for name, runs in found.items() for trace in runs), 1):
+    for number, (name, trace) in enumerate(((name, trace) for name, runs in runs_of.items() for trace in runs), 1):
         file, digest = str(trace.attributes["file"]), str(trace.attributes["sha256"])
         entry = files.setdefault((file, name), {"file": file, "sha256": digest, "configuration": name, "runs": []})
         entry["runs"].append(f"{number:04d}")
     return list(files.values())
 
 
-def _write(folder: Path, imported: Imported, found: Mapping[str, list[Trace]]) -> None:
+def _write(folder: Path, imported: Imported, runs_of: Mapping[str, list[Trace]]) -> None:
     """Write a campaign's folder atomically: first under another name, then renamed."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with scratch_folder("import", folder.parent) as aside:
@@ -200,15 +200,15 @@ def _write(folder: Path, imported: Imported, found: Mapping[str, list[Trace]]) -
         head = f"# The record of an import. `unperturbed check {folder}` judges the runs; there is no program to run.\n"
         text = head + str(yaml.safe_dump(imported.to_dict(), sort_keys=False, allow_unicode=True, width=120))
         (place / RECORD).write_text(text, encoding="utf-8")
-        _write_runs(place, imported, found, text, folder)
+        _write_runs(place, imported, runs_of, text, folder)
         if folder.exists():
             folder.rmdir()  # an empty one
         shutil.move(place, folder)
 
 
-def _write_runs(place: Path, imported: Imported, found: Mapping[str, list[Trace]], text: str, folder: Path) -> None:
-    order = _order([trace for runs in found.values() for trace in runs])
-    listed = ((name, at, trace) for name, runs in found.items() for at, trace in enumerate(runs, 1))
+def _write_runs(place: Path, imported: Imported, runs_of: Mapping[str, list[Trace]], text: str, folder: Path) -> None:
+    order = _order([trace for runs in runs_of.values() for trace in runs])
+    listed = ((name, at, trace) for name, runs in runs_of.items() for at, trace in enumerate(runs, 1))
     planned = [
         (PlannedRun(f"{number:04d}", name, _PASS, repetition, 0, 0), trace)
         for number, (name, repetition, trace) in enumerate(listed, 1)
@@ -271,13 +271,15 @@ def what_to_type(path: Path) -> str:
     except (DataError, OSError):
         return ""
     for file in files:
-        found = recognise(file)
-        if found is not None:
-            what = f"{path} is {found.title}" if path.is_file() else f"the files in {path} are {found.title}"
+        file_format = recognise(file)
+        if file_format is not None:
+            what = (
+                f"{path} is {file_format.title}" if path.is_file() else f"the files in {path} are {file_format.title}"
+            )
             place = path if path.is_dir() else path.parent
             return (
-                f"{what}; to check these runs, use `unperturbed check --from {found.name} --baseline '{place}/…' "
-                f"--checked '…'`; to make a campaign of them, use `unperturbed import {found.name} FILES --as baseline "
-                "FILES --as NAME -o CAMPAIGN`"
+                f"{what}; to check these runs, use `unperturbed check --from {file_format.name} --baseline '{place}/…' "
+                f"--checked '…'`; to make a campaign of them, use `unperturbed import {file_format.name} FILES --as "
+                "baseline FILES --as NAME -o CAMPAIGN`"
             )
     return ""

@@ -81,10 +81,10 @@ def pilots(session: Session, manifest: Manifest, progress: Progress) -> dict[str
                     }
                 }
             )
-        found = manifest.fact(fact)
-        expected = found["intervals"] * found["first_interval_ns"] / found["interval_ns"]
+        pilot = manifest.fact(fact)
+        expected = pilot["intervals"] * pilot["first_interval_ns"] / pilot["interval_ns"]
         capacity = int(4 * expected * session.slowness) + 4096
-        samplings[name] = Sampling(collected, SoftwareMetrics(), found["interval_ns"], clock, capacity, event=event)
+        samplings[name] = Sampling(collected, SoftwareMetrics(), pilot["interval_ns"], clock, capacity, event=event)
     return samplings
 
 
@@ -202,6 +202,6 @@ def with_configuration(
         builds = build_configurations(session.spec, session.folder, [configuration], manifest, progress)
     else:
         builds = shared_builds(Path(home), [configuration], manifest)
-    session = session.holding(configuration, builds[configuration.name])
+    session = session.with_build(configuration, builds[configuration.name])
     rehearse(session, samplings, manifest, progress)
     return session

@@ -85,7 +85,7 @@ def _check_overflow(spec: CampaignSpec, passes: Passes) -> None:
     if not event:
         return
     place = key_position(spec, "measure", "interval")
-    for item in sorted(passes.passes, key=lambda one: not find_source(one.source).simulated):
+    for item in sorted(passes.passes, key=lambda candidate: not find_source(candidate.source).simulated):
         if event not in {metric.name for metric in item.metrics}:
             raise SpecError(
                 f"{place}: `interval` is a number of {event} and not a time, but the runs that count "

@@ -57,8 +57,8 @@ def require_own(attributes: Mapping[str, Any], state: RunState, campaign: str | 
     """Reject a trace if its run, configuration or campaign differs from the manifest's."""
     expected = {"run": state.run.id, "configuration": state.run.configuration, "campaign_id": campaign}
     for name, value in expected.items():
-        found = attributes.get(name)
-        if None not in (found, value) and found != value:
+        actual = attributes.get(name)
+        if None not in (actual, value) and actual != value:
             recorded = " of ".join(
                 f"{what} {attributes.get(key)}"
                 for key, what in (("run", "run"), ("configuration", "configuration"), ("campaign", "a campaign named"))

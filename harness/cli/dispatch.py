@@ -172,9 +172,11 @@ def _require_no_empty_word(words: Sequence[str]) -> None:
 
 def _require_ending_files(arguments: argparse.Namespace) -> None:
     """Refuse named pipes, sockets and devices, because reading them may block or never end."""
-    given = [one for value in vars(arguments).values() for one in (value if isinstance(value, list) else [value])]
-    for one in given:
-        path = Path(one) if isinstance(one, str | Path) else Path()
+    given = [
+        argument for value in vars(arguments).values() for argument in (value if isinstance(value, list) else [value])
+    ]
+    for argument in given:
+        path = Path(argument) if isinstance(argument, str | Path) else Path()
         if str(path) in _OUTPUTS or path.is_relative_to("/dev/fd"):
             continue
         try:

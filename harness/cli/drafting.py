@@ -16,7 +16,7 @@ from unperturbed.harness.campaign.summary import HOME
 
 if TYPE_CHECKING:
     from unperturbed.harness.cli.terminal import TerminalProgress
-    from unperturbed.harness.drafts.command import Choices, CommandSpec, Comparison
+    from unperturbed.harness.drafts.command import Choices, CommandSpec, ComparisonSpec
     from unperturbed.harness.spec.campaign_spec import CampaignSpec
 
 _DEFAULTS: dict[str, object] = {
@@ -79,7 +79,7 @@ def _faults_of_options(text: str) -> Iterator[None]:
         yield
     except InvalidSpec as error:
         options = _OPTIONS | ({"baseline_runs": "--runs"} if "\nprograms:" in text else {})
-        messages = [one.message for one in error.diagnostics]
+        messages = [diagnostic.message for diagnostic in error.diagnostics]
         for key, option in options.items():
             messages = [message.replace(f"`{key}`", option) for message in messages]
         raise SpecError("\n".join(f"in the options before --: {message}" for message in messages)) from None
@@ -138,7 +138,7 @@ def _choices(arguments: argparse.Namespace) -> Choices:
 
 
 def draft(
-    describe: Callable[[Choices], CommandSpec | Comparison],
+    describe: Callable[[Choices], CommandSpec | ComparisonSpec],
     command: str,
     arguments: argparse.Namespace,
     progress: TerminalProgress,
@@ -179,14 +179,14 @@ def draft(
         Drafted(place.spec, place.campaign, text).load()  # before anything runs
         progress.step("running the program without measuring")
         with _faults_of_options(text):
-            tried = spec.tried(progress.note)
+            completed = spec.after_trial(progress.note)
     except BaseException:
         if piped is not None:
             place.stdin.unlink()
         raise
-    for remark in tried.remarks():
+    for remark in completed.remarks():
         progress.note(remark)
-    save(place, tried.text(head_of(command, place.spec)))
+    save(place, completed.text(head_of(command, place.spec)))
     progress.step(f"the spec of this command is {place.spec}")
     return Drafted(place.spec, place.campaign, new=True)
 
@@ -197,6 +197,6 @@ def typed(name_of_command: str, arguments: argparse.Namespace) -> str:
     for name, unset in _DEFAULTS.items():
         value = getattr(arguments, name)
         if value != unset and name not in _RUNS:
-            for one in value if isinstance(value, list) else [value]:
-                words += [f"--{name.replace('_', '-')}", str(one)]
+            for choice in value if isinstance(value, list) else [value]:
+                words += [f"--{name.replace('_', '-')}", str(choice)]
     return shlex.join([*words, "--", *arguments.program])

@@ -63,13 +63,13 @@ def judging(arguments: argparse.Namespace) -> Iterator[Watch]:
 
 def format_options(texts: Iterable[str]) -> dict[str, str]:
     """Return the options of an import format, each given as `KEY=VALUE`."""
-    found = {}
+    options = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
             raise SpecError(f"--option {text}: give the option as KEY=VALUE, such as time=seconds")
-        found[key.strip()] = value.strip()
-    return found
+        options[key.strip()] = value.strip()
+    return options
 
 
 def add_program_options(parser: argparse.ArgumentParser, *, comparing: bool = False, until: bool = True) -> None:

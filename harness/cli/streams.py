@@ -100,8 +100,8 @@ def prepare_streams() -> None:
 
 def drawing(stream: TextIO) -> TextIO:
     """Return a standard stream for text that may control the terminal; never write untrusted text to it."""
-    found: TextIO = getattr(stream, "drawing", stream)
-    return found
+    raw: TextIO = getattr(stream, "drawing", stream)
+    return raw
 
 
 def print_event(event: str, **facts: object) -> None:

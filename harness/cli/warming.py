@@ -27,9 +27,9 @@ def warm_alignment() -> None:
 
     series = np.random.default_rng(_SEED).normal(size=(2, 64))
     whole = np.random.default_rng(_SEED).integers(0, 9, (2, _WHOLE_CELLS)).astype(np.float64)
-    for one, other in (series, whole):
-        dtw(one, other)
-        pairwise([one, other])
+    for row, other in (series, whole):
+        dtw(row, other)
+        pairwise([row, other])
     runs = [next(recurring_phases(seed)) for seed in range(_RUNS)]
     Baseline(runs[: _RUNS - 3], metrics=("one", "two")).outer(runs[-3:], align_on=("one", "two"))
 

@@ -127,7 +127,7 @@ class CommandSpec:
         """Return the spec with a different name."""
         return replace(self, name=name)
 
-    def tried(self, say: Callable[[str], None] = lambda _: None) -> CommandSpec:
+    def after_trial(self, say: Callable[[str], None] = lambda _: None) -> CommandSpec:
         """Return the spec with the observations from unmeasured runs; see `try_command`."""
         from unperturbed.harness.drafts.trial import try_command  # noqa: PLC0415  it imports this module
 
@@ -257,12 +257,12 @@ def how_counted(command: Sequence[str], folder: Path, environment: Mapping[str, 
 
 def _resolved(words: Sequence[str], search: str) -> list[str]:
     """Return a command with the absolute path of its program; for a script, put its interpreter first."""
-    found = shutil.which(words[0], path=search)
-    if found is None:
+    executable = shutil.which(words[0], path=search)
+    if executable is None:
         there = Path(words[0]).exists()
         what = "is not executable (chmod +x)" if there and "/" in words[0] else "is not a program here or on the PATH"
         raise SpecError(f"{words[0]} {what}; after --, give the program to measure, as you would type it")
-    command = [os.path.abspath(found), *words[1:]]  # noqa: PTH100  keeps links, such as a virtual environment's Python
+    command = [os.path.abspath(executable), *words[1:]]  # noqa: PTH100  keeps links, such as a virtual environment's Python
     for _ in range(_MOST_SCRIPTS):
         with Path(command[0]).open("rb") as file:
             begin = file.read(256)
@@ -282,15 +282,15 @@ def _resolved(words: Sequence[str], search: str) -> list[str]:
 
 
 def _environment(asked: Sequence[str]) -> dict[str, str]:
-    found = {name: os.environ[name] for name in _PASSED_ON if os.environ.get(name)}
+    environment = {name: os.environ[name] for name in _PASSED_ON if os.environ.get(name)}
     if os.environ.get("PATH", PROGRAM_PATH) != PROGRAM_PATH:
-        found["PATH"] = os.environ["PATH"]
+        environment["PATH"] = os.environ["PATH"]
     for text in asked:
         name, given, value = text.partition("=")
         if not given and name not in os.environ:
             raise SpecError(f"--env {name}: the variable is not set in the environment; use --env {name}=VALUE")
-        found[name] = value if given else os.environ[name]
-    return found
+        environment[name] = value if given else os.environ[name]
+    return environment
 
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
@@ -299,7 +299,7 @@ _GDB_PASSES_ON = signal.SIGURG  # Ignored unless handled; gdb passes it on, but 
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ComparisonSpec:
     """Drafted spec that compares two set-ups."""
 
     # first, second: The baseline's command, and the command to compare with it.
@@ -314,11 +314,11 @@ class Comparison:
         """Return the campaign's name."""
         return self.first.name
 
-    def renamed(self, name: str) -> Comparison:
+    def renamed(self, name: str) -> ComparisonSpec:
         """Return the spec with a different name."""
         return replace(self, first=replace(self.first, name=name))
 
-    def tried(self, say: Callable[[str], None] = lambda _: None) -> Comparison:
+    def after_trial(self, say: Callable[[str], None] = lambda _: None) -> ComparisonSpec:
         """Return the spec with the observations from unmeasured runs of both commands; see `try_command`."""
         from unperturbed.harness.drafts.trial import try_command  # noqa: PLC0415  it imports this module
 
@@ -334,7 +334,7 @@ class Comparison:
         """Return the redirection of standard input in the typed command (` < FILE`); '' if there is none."""
         return self.first.reads
 
-    def reading(self, stdin: Path) -> Comparison:
+    def reading(self, stdin: Path) -> ComparisonSpec:
         """Return the spec with a different standard input for both commands."""
         return replace(self, first=self.first.reading(stdin), second=self.second.reading(stdin))
 
@@ -380,7 +380,7 @@ class Comparison:
         ]
 
 
-def describe_comparison(first: Sequence[str], second: Sequence[str], choices: Choices) -> Comparison:
+def describe_comparison(first: Sequence[str], second: Sequence[str], choices: Choices) -> ComparisonSpec:
     """Return the spec of two commands; each may begin with `env NAME=VALUE …`, and one may start the other.
 
     Both may be the same: comparing A with A shows what differs between runs.
@@ -392,7 +392,7 @@ def describe_comparison(first: Sequence[str], second: Sequence[str], choices: Ch
         )
         for given, env in ((words, own), (other_words, others_own))
     ]
-    names = [Path(one.words[0]).name for one in drafted]
+    names = [Path(draft.words[0]).name for draft in drafted]
     wrapped = ["", ""]
     for at, (outer, inner) in enumerate(((words, other_words), (other_words, words))):
         if len(outer) > len(inner) and list(outer[-len(inner) :]) == list(inner):
@@ -408,10 +408,10 @@ def describe_comparison(first: Sequence[str], second: Sequence[str], choices: Ch
     typed = [campaign_name(called(given)) for given in (words, other_words)]  # a script is named after its file
     other = typed[1] if typed[1] != typed[0] else "second"
     both = choices.name or campaign_name(f"{typed[0]}-and-{other}")
-    return Comparison(replace(drafted[0], name=both), drafted[1], _SECOND, (wrapped[0], wrapped[1]))
+    return ComparisonSpec(replace(drafted[0], name=both), drafted[1], _SECOND, (wrapped[0], wrapped[1]))
 
 
-def describe_floor(words: Sequence[str], choices: Choices) -> Comparison:
+def describe_floor(words: Sequence[str], choices: Choices) -> ComparisonSpec:
     """Return the spec that measures a program against itself."""
     name = choices.name or campaign_name(f"{called(words)}-floor")
     return describe_comparison(words, words, replace(choices, name=name))
@@ -419,13 +419,13 @@ def describe_floor(words: Sequence[str], choices: Choices) -> Comparison:
 
 def _environment_of(words: Sequence[str]) -> tuple[Mapping[str, str], Sequence[str]]:
     """Return the variables that `env NAME=VALUE` sets at the start of a command, and the rest of the command."""
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     rest = list(words)
     if Path(rest[0]).name == "env":
         rest = rest[1:]
         while rest and (match := _ASSIGNMENT.fullmatch(rest[0])):
-            found[match[1]] = match[2]
+            variables[match[1]] = match[2]
             rest = rest[1:]
-    if not found or not rest or rest[0].startswith("-"):
+    if not variables or not rest or rest[0].startswith("-"):
         return {}, words
-    return found, rest
+    return variables, rest

@@ -76,7 +76,7 @@ def choose_hardware(wanted: Sequence[str] = (), source: str = "", *, compiler: s
 
 def _choose_of(source: str, listed: Sequence[CatalogueEntry]) -> HardwareChoice:
     """Return hardware metrics of one source: the usual metrics, or all metrics if the source has few."""
-    ways = {one.name: way for one in listed for way in one.ways if way.source == source and way.available}
+    ways = {entry.name: way for entry in listed for way in entry.ways if way.source == source and way.available}
     simulated = any(way.kind == "simulated" for way in ways.values())
     usual = [
         [name for name in names if name in ways and (ways[name].kind == "simulated") == simulated]
@@ -104,13 +104,13 @@ def choose_calls(program: Path, library_path: Sequence[Path] = ()) -> Mapping[st
                 imported |= set(read_binary(library).imported)
     except SpecError:
         return {}
-    found: dict[str, str] = {}
+    calls: dict[str, str] = {}
     for name in _CALLS.split():
         with suppress(SpecError):  # the calls cannot be intercepted
             if name in imported:
                 find_function(parse_event({"preload": name}), program=program, library_path=library_path)
-                found[f"calls_{name.strip('_')}"] = name
-    return found
+                calls[f"calls_{name.strip('_')}"] = name
+    return calls
 
 
 def functions_of_script(words: Sequence[str], folder: Path) -> tuple[str, ...]:
@@ -121,14 +121,14 @@ def functions_of_script(words: Sequence[str], folder: Path) -> tuple[str, ...]:
         tree = ast.parse((folder / words[1]).read_bytes())
     except (OSError, SyntaxError, ValueError):  # the interpreter will report the error
         return ()
-    found = []
+    names = []
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            found.append(node.name)
+            names.append(node.name)
         elif isinstance(node, ast.ClassDef):
-            found += [
-                f"{node.name}.{one.name}"
-                for one in node.body
-                if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
+            names += [
+                f"{node.name}.{method.name}"
+                for method in node.body
+                if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef)
             ]
-    return tuple(f"__main__.{name}" for name in found[:_MOST_FUNCTIONS])
+    return tuple(f"__main__.{name}" for name in names[:_MOST_FUNCTIONS])

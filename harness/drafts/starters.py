@@ -113,8 +113,8 @@ def _find_build(folder: Path) -> _Build:
 
 
 def _first(pattern: str, file: Path) -> str:
-    found = re.search(pattern, file.read_text(errors="replace"))
-    return found[1] if found else "program"
+    match = re.search(pattern, file.read_text(errors="replace"))
+    return match[1] if match else "program"
 
 
 def _program_of(makefile: Path, folder: Path) -> str:
@@ -131,14 +131,14 @@ def _functions(folder: Path) -> Iterator[str]:
     """Yield the names of functions that the largest source files define, without duplicates."""
     sources = [path for path in sorted(folder.rglob("*"))[: 50 * _MOST_FILES] if path.suffix in _SOURCES]
     largest = sorted((path for path in sources if path.is_file()), key=lambda path: -path.stat().st_size)
-    found: dict[str, None] = {}
+    functions: dict[str, None] = {}
     for path in largest[:_MOST_FILES]:
         with path.open(errors="replace") as file:
             names = _DEFINITION.findall(file.read(_MOST_BYTES))
-        found |= {name: None for name in names if name not in _KEYWORDS and not name.isupper()}
-        if len(found) >= _MOST_FUNCTIONS:
+        functions |= {name: None for name in names if name not in _KEYWORDS and not name.isupper()}
+        if len(functions) >= _MOST_FUNCTIONS:
             break
-    yield from list(found)[:_MOST_FUNCTIONS]
+    yield from list(functions)[:_MOST_FUNCTIONS]
 
 
 _EXAMPLES_FOLDER = Path(__file__).parent / "examples"

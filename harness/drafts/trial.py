@@ -50,8 +50,8 @@ class Image:
     def path(self) -> Path:
         """Return the executable's path as named, with links kept: Python finds its environment through the link."""
         named = self.words[0] if self.words else ""
-        found = shutil.which(named, path=self.environment.get("PATH", os.defpath)) if named else None
-        here = Path(os.path.abspath(self.folder / found)) if found else self.file  # noqa: PTH100  keeps links
+        executable = shutil.which(named, path=self.environment.get("PATH", os.defpath)) if named else None
+        here = Path(os.path.abspath(self.folder / executable)) if executable else self.file  # noqa: PTH100  keeps links
         return here if here.resolve() == self.file else self.file
 
     def changed_environment(self, before: Mapping[str, str]) -> dict[str, str]:

@@ -83,8 +83,8 @@ def unique_word(name: str, taken: set[str], suffixes: Sequence[str] = ("",)) -> 
 
 def formats(kind: Kind) -> dict[str, Format]:
     """Return the formats that can contain a kind of content, by name."""
-    found = records_in(__name__, Format, group=GROUP)
-    return {name: one for name, one in found.items() if kind in one.writers}
+    registered = records_in(__name__, Format, group=GROUP)
+    return {name: export_format for name, export_format in registered.items() if kind in export_format.writers}
 
 
 def choose_format(kind: Kind, path: Path, name: str | None = None) -> Format:
@@ -119,10 +119,12 @@ def choose_format(kind: Kind, path: Path, name: str | None = None) -> Format:
             meant = did_you_mean(name, known) or f"use {listing(known, 'or')}"
             raise SpecError(f"cannot export a {kind} in format {name!r}; {meant}")
         return known[name]
-    for one in known.values():
-        if path.name.endswith(one.suffixes):
-            return one
-    suffixes = listing(dict.fromkeys(suffix for one in known.values() for suffix in one.suffixes), "or")
+    for export_format in known.values():
+        if path.name.endswith(export_format.suffixes):
+            return export_format
+    suffixes = listing(
+        dict.fromkeys(suffix for export_format in known.values() for suffix in export_format.suffixes), "or"
+    )
     advice = f"use a name that ends in {suffixes}, or set --format to {listing(known, 'or')}"
     raise SpecError(f"{path}: no format matches the file's name; {advice}")
 

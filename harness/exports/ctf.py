@@ -85,9 +85,9 @@ def _write_intervals(run: ExportedRun, words: Mapping[str, str], stream: int, pa
 
 
 def _write_phases(run: ExportedRun, stream: int, path: Path) -> str:
-    numbers = {name: at for at, name in enumerate(dict.fromkeys(one.name for one in run.slices))}
-    bounds = np.array([run.bounds(one) for one in run.slices], np.int64)
-    held = {"duration_ns": bounds[:, 1] - bounds[:, 0], "phase": np.array([numbers[one.name] for one in run.slices])}
+    numbers = {name: at for at, name in enumerate(dict.fromkeys(span.name for span in run.slices))}
+    bounds = np.array([run.bounds(span) for span in run.slices], np.int64)
+    held = {"duration_ns": bounds[:, 1] - bounds[:, 0], "phase": np.array([numbers[span.name] for span in run.slices])}
     labels = ", ".join(f"{_quoted(name)} = {number}" for name, number in numbers.items())
     fields = f"int64_t _duration_ns; enum : int64_t {{ {labels} }} _phase;"
     _write_stream(path / f"phases_{stream}", stream, bounds[:, 0], held)

@@ -38,17 +38,17 @@ def _lines(runs: ExportedRuns) -> Iterator[str]:
         yield from (f"{_WALL}{_labels(runs, run)} {run.seconds!r}" for run in timed)
     taken = {_WALL}
     for name, metric in runs.metrics.items():
-        found = {run: total[name] for run, total in totals.items() if name in total and math.isfinite(total[name])}
-        if not found:
+        values = {run: total[name] for run, total in totals.items() if name in total and math.isfinite(total[name])}
+        if not values:
             continue
         # Colons are reserved for recording rules, and a counter's samples have the suffix `_total`.
         allowed = re.sub(r"[^a-zA-Z0-9_]", "_", name).removesuffix("_total")
         written = unique_word(f"unperturbed_{allowed}", taken, _SUFFIXES)
         # OpenMetrics does not allow negative counters.
-        counts = min(found.values()) >= 0
+        counts = min(values.values()) >= 0
         yield f"# TYPE {written} {'counter' if counts else 'gauge'}"
         yield f"# HELP {written} {_escaped(_help(metric))}"
-        for run, total in found.items():
+        for run, total in values.items():
             kind = run.trace.metrics[name].kind
             yield f"{written}{'_total' if counts else ''}{_labels(runs, run, kind=kind)} {total!r}"
     yield "# EOF"

@@ -57,7 +57,7 @@ STATES
 
 def _write_runs(runs: ExportedRuns, path: Path) -> None:
     types = _event_types(runs)
-    words = {name: at for at, name in enumerate(dict.fromkeys(one.name for run in runs for one in run.slices), 1)}
+    words = {name: at for at, name in enumerate(dict.fromkeys(span.name for run in runs for span in run.slices), 1)}
     with path.open("w", encoding="utf-8", newline="\n") as file:
         file.write(_header(runs))
         file.writelines(f"{line}\n" for line in _records(runs, types, words))
@@ -87,7 +87,7 @@ def _event_types(runs: ExportedRuns) -> dict[str, _EventType]:
             if run.trace[name].dtype.kind == "f":
                 fractions.add(title_of(metric))
     further, taken = count(_FURTHER), set()
-    found = {}
+    event_types = {}
     for title, metric in titles.items():
         preset = _PRESET_NUMBERS.get(metric.name.removeprefix("PAPI_")) if metric.name.startswith("PAPI_") else None
         known = preset is not None and preset not in taken
@@ -96,8 +96,8 @@ def _event_types(runs: ExportedRuns) -> dict[str, _EventType]:
         unit = "" if metric.unit == "events" else metric.unit
         if title in fractions:
             unit = f"thousandths of {unit}" if unit else "thousandths"
-        found[title] = _EventType(number, f" [{unit}]" if unit else "", title in fractions)
-    return found
+        event_types[title] = _EventType(number, f" [{unit}]" if unit else "", title in fractions)
+    return event_types
 
 
 def _header(runs: ExportedRuns) -> str:
@@ -126,8 +126,8 @@ def _records_of(
     state = pl.format(f"1:{where}:{{}}:{{}}:{_RUNNING}", "begin_ns", "end_ns")
     yield frame.select(time="begin_ns", line=state)
     if run.slices:
-        marks = {end: 0 for one in run.slices for end in run.bounds(one)[1:]}
-        marks |= {run.bounds(one)[0]: words[one.name] for one in run.slices}
+        marks = {end: 0 for span in run.slices for end in run.bounds(span)[1:]}
+        marks |= {run.bounds(span)[0]: words[span.name] for span in run.slices}
         lines = [f"2:{where}:{time}:{_PHASES}:{word}" for time, word in marks.items()]
         yield pl.DataFrame({"time": list(marks), "line": lines}, schema={"time": pl.Int64, "line": pl.String})
     counted = []
@@ -139,7 +139,7 @@ def _records_of(
         counted.append(pl.when(known).then(pl.format(f":{kind.number}:{{}}", value)))
     if counted:
         event = pl.concat_str(pl.format(f"2:{where}:{{}}", "end_ns"), *counted, ignore_nulls=True)
-        anything = pl.any_horizontal(one.is_not_null() for one in counted)
+        anything = pl.any_horizontal(expression.is_not_null() for expression in counted)
         yield frame.filter(anything).select(time="end_ns", line=event)
 
 

@@ -37,11 +37,11 @@ _ROWS = 1 << 16  # Events that are encoded at once: few enough for their matrix 
 def varint(value: int) -> bytes:
     """Return an integer encoded as a protobuf varint; a negative integer is encoded as int64."""
     value &= 0xFFFF_FFFF_FFFF_FFFF
-    found = bytearray()
+    encoded = bytearray()
     while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
+        encoded.append(value & 0x7F | 0x80)
         value >>= 7
-    return bytes([*found, value])
+    return bytes([*encoded, value])
 
 
 def number(field: int, value: int) -> bytes:
@@ -177,7 +177,7 @@ def _write_runs(runs: ExportedRuns, path: Path) -> None:
 def _packets(runs: ExportedRuns) -> Iterator[bytes]:
     names: dict[str, int] = {}
     for run in runs:
-        for text in (*_milestones(run.trace), *(one.name for one in run.slices)):
+        for text in (*_milestones(run.trace), *(span.name for span in run.slices)):
             names.setdefault(text, len(names) + 1)
     yield first_packet(names)
     uuid = 0
@@ -185,13 +185,13 @@ def _packets(runs: ExportedRuns) -> Iterator[bytes]:
         uuid += 1
         process = uuid
         yield process_track(process, pid, run.title, _labels(runs, run))
-        for track in dict.fromkeys(one.track for one in run.slices):
+        for track in dict.fromkeys(span.track for span in run.slices):
             uuid += 1
             yield event_track(uuid, process, track)
-            for one in run.slices:
-                if one.track == track:
-                    for kind, time in zip((SLICE_BEGIN, SLICE_END), run.bounds(one), strict=True):
-                        yield slice_event(kind, uuid, names[one.name], time)
+            for span in run.slices:
+                if span.track == track:
+                    for kind, time in zip((SLICE_BEGIN, SLICE_END), run.bounds(span), strict=True):
+                        yield slice_event(kind, uuid, names[span.name], time)
         for name, times in _milestones(run.trace).items():
             uuid += 1
             described = f"each event of {name}, at times evenly spaced within the event's interval"
@@ -228,7 +228,7 @@ def _description(metric: Metric) -> str:
 
 def _milestones(trace: Trace) -> dict[str, NDArray[np.int64]]:
     """Return event times for each software counter with at most one event per interval on average."""
-    found = {}
+    times = {}
     for name, metric in trace.metrics.items():
         counts = trace[name]
         if metric.kind != "software" or metric.semantics != "counter" or counts.dtype.kind != "i" or not len(counts):
@@ -238,8 +238,8 @@ def _milestones(trace: Trace) -> dict[str, NDArray[np.int64]]:
         where = np.repeat(np.arange(len(counts)), counts)
         rank = np.arange(len(where)) - np.repeat(np.cumsum(counts) - counts, counts)
         length = (trace.end_ns - trace.begin_ns)[where]
-        found[name] = trace.begin_ns[where] + (2 * rank + 1) * length // (2 * counts[where])
-    return found
+        times[name] = trace.begin_ns[where] + (2 * rank + 1) * length // (2 * counts[where])
+    return times
 
 
 def _steps(trace: Trace, name: str) -> tuple[NDArray[np.int64], NDArray[Any]]:

@@ -31,12 +31,12 @@ def _write_runs(runs: ExportedRuns, path: Path) -> None:
 
     from unperturbed.errors import DataError  # noqa: PLC0415
 
-    found = list(_benchmarks(runs))
-    if not found:
+    benchmarks = list(_benchmarks(runs))
+    if not benchmarks:
         raise DataError(
             "nothing to export: pyperf requires values above 0, but no run has a wall time or total above 0"
         )
-    pyperf.BenchmarkSuite(found).dump(str(path), compact=False)
+    pyperf.BenchmarkSuite(benchmarks).dump(str(path), compact=False)
 
 
 def _benchmarks(runs: ExportedRuns) -> Iterator[pyperf.Benchmark]:
@@ -67,7 +67,7 @@ def _benchmark(
 ) -> pyperf.Benchmark:
     import pyperf  # noqa: PLC0415
 
-    found = []
+    pyperf_runs = []
     for run, value in zip(members, values, strict=True):
         known: dict[str, Any] = {
             "name": name,
@@ -81,8 +81,8 @@ def _benchmark(
             "duration": run.seconds,
         }
         metadata = {key: held for key, held in known.items() if held}
-        found.append(pyperf.Run([value], metadata=metadata, collect_metadata=False))
-    return pyperf.Benchmark(found)
+        pyperf_runs.append(pyperf.Run([value], metadata=metadata, collect_metadata=False))
+    return pyperf.Benchmark(pyperf_runs)
 
 
 def _wall_facts(members: Sequence[ExportedRun]) -> dict[str, str]:

@@ -51,11 +51,11 @@ def number(file: Path) -> int | None:
 
 def cpu_list(listed: str) -> tuple[int, ...]:
     """Return the CPUs in a kernel's list such as `0-3,8`, in ascending order."""
-    found: set[int] = set()
+    cpus: set[int] = set()
     for part in filter(None, listed.replace("\n", "").split(",")):
         first, _, last = part.partition("-")
-        found |= set(range(int(first), int(last or first) + 1))
-    return tuple(sorted(found))
+        cpus |= set(range(int(first), int(last or first) + 1))
+    return tuple(sorted(cpus))
 
 
 def ranges(cpus: Iterable[int]) -> str:
@@ -71,8 +71,8 @@ def ranges(cpus: Iterable[int]) -> str:
 
 def field(file: Path, name: str) -> str | None:
     """Return a name's first value in a file with lines `name: value`."""
-    found = re.search(rf"^{re.escape(name)}[ \t]*:(.*)$", text(file) or "", re.MULTILINE)
-    return None if found is None else found[1].strip()
+    match = re.search(rf"^{re.escape(name)}[ \t]*:(.*)$", text(file) or "", re.MULTILINE)
+    return None if match is None else match[1].strip()
 
 
 def own_cpus(root: Path) -> tuple[int, ...]:
@@ -237,11 +237,11 @@ def examine(root: Path = REAL) -> Examination:
     On a recorded tree, libpapi's report, busy processes and pyperf's checks are left out.
     """
     host = detect_host(root)
-    found = records_in("unperturbed.harness.host.checks", HostCheck, group="unperturbed.host_checks")
-    checks = sorted(found.values(), key=lambda one: one.rank)
+    registered = records_in("unperturbed.harness.host.checks", HostCheck, group="unperturbed.host_checks")
+    checks = sorted(registered.values(), key=lambda host_check: host_check.rank)
 
     def findings(heading: Heading) -> tuple[Finding, ...]:
-        each = (one.examine(host) for one in checks if one.heading == heading)
+        each = (host_check.examine(host) for host_check in checks if host_check.heading == heading)
         return tuple(finding for finding in each if finding is not None)
 
     noise = findings("noise")  # first, because the programs that other checks start cause load, too

@@ -121,13 +121,13 @@ def _checks(answer: PyperfAnswer) -> dict[str, str]:
     """Return pyperf's advice by subject, and pyperf's failed checks."""
     if answer.problem:
         return {"not made": answer.problem}
-    found: dict[str, list[str]] = {}
+    by_subject: dict[str, list[str]] = {}
     for line in answer.advice:
         subject, _, advice = line.partition(": ")
-        found.setdefault(subject, []).append(advice)
+        by_subject.setdefault(subject, []).append(advice)
     for line in answer.errors:
-        found.setdefault("failed", []).append(line)
-    return {subject: "; ".join(lines) for subject, lines in found.items()} or {"advice": "none"}
+        by_subject.setdefault("failed", []).append(line)
+    return {subject: "; ".join(lines) for subject, lines in by_subject.items()} or {"advice": "none"}
 
 
 def _pretty_system() -> str:
@@ -145,8 +145,8 @@ def _virtualisation() -> str:
 
 
 def _version(tool: str) -> str:
-    found = shutil.which(tool)
-    if found is None:
+    executable = shutil.which(tool)
+    if executable is None:
         return "not installed"
-    result = supervision.run([found, "--version"], capture_output=True, text=True)
+    result = supervision.run([executable, "--version"], capture_output=True, text=True)
     return (result.stdout or result.stderr).strip().split("\n")[0] or "unknown"

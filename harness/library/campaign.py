@@ -153,7 +153,9 @@ class Campaign(Result):
     def configurations(self) -> tuple[str, ...]:
         """The names of the configurations that have runs, the baseline first."""
         recorded = {name for runs in self._traces.values() for name in runs}
-        return tuple(found.name for found in configurations(self.spec) if found.name in recorded)
+        return tuple(
+            configuration.name for configuration in configurations(self.spec) if configuration.name in recorded
+        )
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.configurations)
@@ -238,8 +240,8 @@ class Campaign(Result):
 
     def headline(self) -> str:
         """Return the campaign's name and the number of configurations with each verdict."""
-        found = [verdict.verdict for verdict in self._checked.verdicts]
-        counts = [f"{found.count(name)} {name}" for name in dict.fromkeys(found)]
+        verdicts = [verdict.verdict for verdict in self._checked.verdicts]
+        counts = [f"{verdicts.count(name)} {name}" for name in dict.fromkeys(verdicts)]
         simulated = "; hardware metrics are simulated" if self._checked.simulated else ""
         return f"campaign {self.name}: {listing(counts) or 'no verdict'}{simulated}"
 

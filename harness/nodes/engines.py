@@ -174,12 +174,12 @@ class Here(Engine):
     def jobs(self, parts: Sequence[NodePart]) -> Mapping[int, Job]:
         """Return the parts whose processes are alive, and the parts that another process works on."""
         self._started = [process for process in self._started if process.poll() is None]
-        found = {}
+        jobs = {}
         for part in parts:
             process = _process(part.folder)
             if process is not None or is_locked(part.folder):
-                found[part.number] = Job(str(process.pid) if process else "unknown", "RUNNING")
-        return found
+                jobs[part.number] = Job(str(process.pid) if process else "unknown", "RUNNING")
+        return jobs
 
     def cancel(self, parts: Sequence[NodePart]) -> int:
         """Interrupt the parts' processes, as Ctrl-C would; return their number."""
@@ -263,7 +263,7 @@ class Slurm(Engine):
         if answer is None or answer.returncode != 0:
             return None
         names = {self._job_name(part): part.number for part in parts}
-        found = {}
+        jobs = {}
         for line in answer.stdout.splitlines():
             job, name, state, reason, _ = (line.split("|", 4) + [""] * 5)[:5]
             if name not in names:
@@ -274,8 +274,8 @@ class Slurm(Engine):
             if state not in _OVER:
                 waits = state == "PENDING" and reason not in _NO_REASON
                 lost = waits and any(word in reason for word in _LOST)
-                found[names[name]] = Job(job, state, reason if waits else "", lost)
-        return found
+                jobs[names[name]] = Job(job, state, reason if waits else "", lost)
+        return jobs
 
     @property
     def taken(self) -> frozenset[int]:

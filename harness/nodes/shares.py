@@ -95,13 +95,13 @@ def dealt_points(spec: CampaignSpec, number: int) -> tuple[int, ...]:
     """
     if spec.nodes is None:
         return tuple(range(1, count_points(spec) + 1))
-    count, total, found = spec.nodes.count, count_points(spec), []
+    count, total, points = spec.nodes.count, count_points(spec), []
     for start in range(0, total, count):
         order = list(range(1, count + 1))
         random.Random(f"nodes/{spec.campaign.seed}/{start}").shuffle(order)
         point = start + 1 + order.index(number)
-        found += [point] if point <= total else []
-    return tuple(found)
+        points += [point] if point <= total else []
+    return tuple(points)
 
 
 @contextmanager
@@ -135,12 +135,12 @@ def recorded_share(manifest: Manifest) -> CampaignSpec | None:
 
 def lacks(spec: CampaignSpec, done: Mapping[str, int]) -> tuple[str, ...]:
     """Return the configurations that have too few runs on a node for a comparison, each as `baseline 3 of 5`."""
-    found = []
+    lacking = []
     for item in configurations(spec):
         least = LEAST_BASELINE_RUNS if item.name == BASELINE else LEAST_RUNS
         if done.get(item.name, 0) < least:
-            found.append(f"{item.name} {done.get(item.name, 0)} of {least}")
-    return tuple(found)
+            lacking.append(f"{item.name} {done.get(item.name, 0)} of {least}")
+    return tuple(lacking)
 
 
 def this_node() -> str:
@@ -196,18 +196,18 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 def done_runs(manifest: Manifest) -> dict[str, int]:
     """Return each configuration's number of finished runs, in the pass that has the fewest."""
-    found: dict[str, dict[str, int]] = {}
+    by_configuration: dict[str, dict[str, int]] = {}
     names = [item["name"] for item in manifest.fact("passes") or []]
     for state in manifest.runs("done"):
-        by_pass = found.setdefault(state.run.configuration, dict.fromkeys(names, 0))
+        by_pass = by_configuration.setdefault(state.run.configuration, dict.fromkeys(names, 0))
         by_pass[state.run.pass_name] = by_pass.get(state.run.pass_name, 0) + 1
-    return {name: min(by_pass.values()) for name, by_pass in found.items()}
+    return {name: min(by_pass.values()) for name, by_pass in by_configuration.items()}
 
 
 def differing_facts(part: NodePart) -> list[str]:
     """Return the differences between a part's node and the first node, one clause each."""
     known = read_json(part.folder / "facts.json") or {}
-    return [str(one) for one in known.get("differs", ())]
+    return [str(difference) for difference in known.get("differs", ())]
 
 
 def difference_notes(part: NodePart) -> list[str]:
@@ -233,10 +233,10 @@ class Requests:
     @property
     def totals(self) -> Counter[str]:
         """Return how many runs per pass are requested for each configuration, over all batches."""
-        found: Counter[str] = Counter()
+        totals: Counter[str] = Counter()
         for batch in self.batches:
-            found.update(batch)
-        return found
+            totals.update(batch)
+        return totals
 
     def write(self, part: NodePart) -> None:
         """Write the requests to the part's folder, for the part's node."""
@@ -304,10 +304,10 @@ def _needed_for_rows(spec: CampaignSpec, part: NodePart, manifest: Manifest) -> 
         for state in runs
         if state.state == "failed" and state.run.pass_name == NATIVE and state.run.repetition == 1
     }
-    found: Counter[str] = Counter(
+    counts: Counter[str] = Counter(
         "failed" if state.state == "planned" and state.run.point in first_failed else state.state for state in runs
     )
-    return found, _rows(spec, part.number) * len(steps or [""])
+    return counts, _rows(spec, part.number) * len(steps or [""])
 
 
 def _baselines(spec: CampaignSpec, number: int) -> CampaignSpec:
@@ -317,10 +317,10 @@ def _baselines(spec: CampaignSpec, number: int) -> CampaignSpec:
 def _requested(_campaign: CampaignSpec, part: NodePart, manifest: Manifest) -> tuple[Counter[str], int]:
     """Count the requested runs; a run that failed in an earlier session counts as planned."""
     requests = read_requests(part)
-    found: Counter[str] = Counter(manifest.counts())
+    counts: Counter[str] = Counter(manifest.counts())
     if manifest.fact("session") != requests.session:
-        found["planned"] += found.pop("failed", 0)
-    return found, requests.totals.total() * len(manifest.fact("passes") or [{}])
+        counts["planned"] += counts.pop("failed", 0)
+    return counts, requests.totals.total() * len(manifest.fact("passes") or [{}])
 
 
 VERDICTS = Kind(NODES, CAMPAIGN, share_of, _planned, _needed)

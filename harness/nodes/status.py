@@ -91,7 +91,11 @@ class CampaignStatus:
     def seconds_left(self) -> float | None:
         """Return the seconds until the last part is finished; None while the time of a part is unknown."""
         left = [part.seconds_left for part in self.parts]
-        return None if any(one is None for one in left) else max((one for one in left if one is not None), default=None)
+        return (
+            None
+            if any(seconds is None for seconds in left)
+            else max((seconds for seconds in left if seconds is not None), default=None)
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON types."""
@@ -147,25 +151,25 @@ def _part(campaign: Path, spec: CampaignSpec, kind: Kind, part: NodePart, job: J
         return PartStatus(part.folder, "", "not begun", {"planned": planned}, waits="not submitted yet")
     try:
         with Manifest(path, read_only=True) as manifest:
-            found = read_part(part.folder, manifest, node=part.owner or "")
+            status = read_part(part.folder, manifest, node=part.owner or "")
     except (SpecError, sqlite3.OperationalError):
         if not is_half_written(part.folder):
             raise
         return PartStatus(part.folder, part.owner or "", "stopped", {"planned": planned}, waits=_HALF_WRITTEN)
-    if not found.runs:
-        found = replace(found, runs={"planned": planned})
-    if kind.on_demand and found.phase == "running" and found.runs and not found.runs.get("planned"):
-        found = replace(found, waits="" if found.current else "the search has not requested further runs here yet")
+    if not status.runs:
+        status = replace(status, runs={"planned": planned})
+    if kind.on_demand and status.phase == "running" and status.runs and not status.runs.get("planned"):
+        status = replace(status, waits="" if status.current else "the search has not requested further runs here yet")
     if job is not None:
-        waits = found.waits if found.phase == "running" else f"job {job.id} {job.state}{job.why and f' ({job.why})'}"
-        return replace(found, phase="running" if found.phase == "stopped" else found.phase, waits=waits)
+        waits = status.waits if status.phase == "running" else f"job {job.id} {job.state}{job.why and f' ({job.why})'}"
+        return replace(status, phase="running" if status.phase == "stopped" else status.phase, waits=waits)
     outcome = read_json(part.folder / OUTCOME)
-    if found.phase in ("stopped", "not begun"):
+    if status.phase in ("stopped", "not begun"):
         why = f"the last job ended: {outcome['message']}; " if outcome and outcome.get("message") else ""
         if is_locked(campaign):
-            return replace(found, waits=f"{why}no job works on this part yet; `unperturbed run` is still running")
-        return replace(found, waits=f"{why}no job works on this part; repeat `unperturbed run` to resume it")
-    return found
+            return replace(status, waits=f"{why}no job works on this part yet; `unperturbed run` is still running")
+        return replace(status, waits=f"{why}no job works on this part; repeat `unperturbed run` to resume it")
+    return status
 
 
 def read_part(folder: Path, manifest: Manifest, *, node: str) -> PartStatus:
@@ -200,7 +204,7 @@ def read_part(folder: Path, manifest: Manifest, *, node: str) -> PartStatus:
 
 
 def _current(runs: Sequence[RunState]) -> CurrentRun | None:
-    state = next((one for one in runs if one.state == "running"), None)
+    state = next((run_state for run_state in runs if run_state.state == "running"), None)
     if state is None:
         return None
     started = datetime.fromisoformat(state.started) if state.started else datetime.now(UTC)

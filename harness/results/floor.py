@@ -80,17 +80,17 @@ def causes_of(spec: CampaignSpec, traces: Traces, states: Sequence[RunState]) ->
     by_run = {state.run.id: state for state in states}
     same = {BASELINE, *same_programs(spec)}
     for by_configuration in traces.values():
-        runs = [trace for name, found in by_configuration.items() if name in same for trace in found]
+        runs = [trace for name, group in by_configuration.items() if name in same for trace in group]
         runs = [trace for trace in runs if trace.attributes.get("run") in by_run]
         if not runs:
             continue
-        found = [by_run[trace.attributes["run"]] for trace in runs]
+        run_states = [by_run[trace.attributes["run"]] for trace in runs]
         properties = {
-            "the order of the runs": [float(state.run.id) for state in found],
-            "the load average at the start": [_before(state, "load_1min") for state in found],
-            "time waiting for disks": [_grown(state, "iowait_s") for state in found],
-            "CPU time of other guests": [_grown(state, "steal_s") for state in found],
-            "the size of the environment": [float(state.run.pad_bytes or 0) for state in found],
+            "the order of the runs": [float(state.run.id) for state in run_states],
+            "the load average at the start": [_before(state, "load_1min") for state in run_states],
+            "time waiting for disks": [_grown(state, "iowait_s") for state in run_states],
+            "CPU time of other guests": [_grown(state, "steal_s") for state in run_states],
+            "the size of the environment": [float(state.run.pad_bytes or 0) for state in run_states],
         }
         totals = {
             metric: [float(value) for value in values if value is not None]
@@ -136,14 +136,14 @@ def known_floor(spec: CampaignSpec, folder: Path) -> KnownFloor | None:
         # Unreadable, from a version without floors, or no campaign.
         except (OSError, ValueError, KeyError, TypeError, UnperturbedError):
             continue
-    return max(candidates, key=lambda one: one[0])[1] if candidates else None
+    return max(candidates, key=lambda candidate: candidate[0])[1] if candidates else None
 
 
-def _measures_alike(one: CampaignSpec, other: CampaignSpec) -> bool:
+def _measures_alike(spec: CampaignSpec, other: CampaignSpec) -> bool:
     """Return whether two specs run the same program in the same way, with the same hardware metrics and intervals."""
     # An unmeasured trial decides these; a plan without one lacks them.
     of_trial = {key: getattr(other.program, key) for key in ("timeout", "exit_code", "result")}
     keys = ("hardware", "interval", "clock", "source", "sampler", "threads")
-    return one.program.model_copy(update=of_trial) == other.program and all(
-        getattr(one.measure, key) == getattr(other.measure, key) for key in keys
+    return spec.program.model_copy(update=of_trial) == other.program and all(
+        getattr(spec.measure, key) == getattr(other.measure, key) for key in keys
     )

@@ -110,7 +110,7 @@ class Total:
 
 def software_totals(spec: CampaignSpec, traces: Traces, *, native_seconds: float) -> Sequence[Total]:
     """Return the totals of each software metric that at least one run recorded, in the order of the spec."""
-    every = [trace for by_configuration in traces.values() for found in by_configuration.values() for trace in found]
+    every = [trace for by_configuration in traces.values() for runs in by_configuration.values() for trace in runs]
     totals = []
     for name, event in spec.measure.software.items():
         columns = [trace[name] for trace in every if name in trace.metrics and len(trace)]
@@ -173,9 +173,13 @@ def judge_nodes(
         said.append("The program's results differ between nodes: the nodes did different work.")
     verdicts = NodeVerdicts(
         tuple(
-            combine_nodes(found)
+            combine_nodes(by_node)
             for item in configurations(spec)
-            if (found := {node: verdict for node, one in judged.items() if (verdict := one.verdicts.of(item.name))})
+            if (
+                by_node := {
+                    node: verdict for node, judgement in judged.items() if (verdict := judgement.verdicts.of(item.name))
+                }
+            )
         ),
         apart(_baselines(judged)),
         tuple(said),
@@ -190,22 +194,22 @@ def judge_nodes(
 
 def _totals_over_nodes(spec: CampaignSpec, judged: Mapping[str, Judgement]) -> Mapping[str, tuple[TotalChange, ...]]:
     """Return the changes of totals over the judged nodes, by configuration."""
-    found = {}
+    changes = {}
     for item in configurations(spec):
-        by_node = {node: one.verdicts.totals.get(item.name, ()) for node, one in judged.items()}
+        by_node = {node: judgement.verdicts.totals.get(item.name, ()) for node, judgement in judged.items()}
         if all(by_node.values()):
-            found[item.name] = combine_totals(by_node, alpha=spec.analysis.alpha)
-    return found
+            changes[item.name] = combine_totals(by_node, alpha=spec.analysis.alpha)
+    return changes
 
 
 def _baselines(judged: Mapping[str, Judgement]) -> dict[str, dict[str, float]]:
     """Return the mean logarithm of each hardware metric's total in the baseline, by metric and node."""
-    found: dict[str, dict[str, float]] = {}
-    for node, one in judged.items():
-        for by_configuration in one.verdicts.traces.values():
+    means: dict[str, dict[str, float]] = {}
+    for node, judgement in judged.items():
+        for by_configuration in judgement.verdicts.traces.values():
             runs = by_configuration.get(BASELINE, ())
             for metric in runs[0].names("hardware", "simulated") if runs else ():
                 totals = [float(trace[metric].sum()) for trace in runs]
                 if min(totals) > 0:
-                    found.setdefault(f"total of {metric}", {}).setdefault(node, float(np.log(totals).mean()))
-    return {name: by_node for name, by_node in found.items() if len(by_node) == len(judged)}
+                    means.setdefault(f"total of {metric}", {}).setdefault(node, float(np.log(totals).mean()))
+    return {name: by_node for name, by_node in means.items() if len(by_node) == len(judged)}

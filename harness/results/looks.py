@@ -45,23 +45,25 @@ def look_at(spec: CampaignSpec, traces: Traces, how: CheckOptions, watch: Watch 
     """
     looks = plan_looks(spec.campaign.most_runs)
     levels = look_levels(spec.analysis.alpha, looks)
-    found = _Found()
+    findings = _Decisions()
     for runs, level in zip(looks, levels, strict=True):
-        open_ = found.open_of(spec)
+        open_ = findings.open_of(spec)
         pending = [how.pending[name] for name in (BASELINE, *open_) if name in how.pending]
         last = max((_last_repetition(traces, name) for name in open_), default=0)
         complete = last >= runs and all(repetition > runs for repetition in pending)
-        if not complete and found.looks:
+        if not complete and findings.looks:
             break
         checked = _judged(spec, _first_runs(traces, runs), how, watch, level)
-        found.add(checked, spec, runs if complete else None)
+        findings.add(checked, spec, runs if complete else None)
         if not complete:
             break
-    return Looked(found.joined(spec, replace(checked, traces=traces), looks), found.decided, tuple(found.looks))
+    return Looked(
+        findings.joined(spec, replace(checked, traces=traces), looks), findings.decided, tuple(findings.looks)
+    )
 
 
 @dataclass
-class _Found:
+class _Decisions:
     """Verdict and totals of each configuration, from the look that decided it, or else from the last look."""
 
     verdicts: dict[str, Verdict] = field(default_factory=dict)
@@ -130,7 +132,7 @@ def is_decided(verdict: Verdict | None, totals: Sequence[TotalChange]) -> bool:
 
 def _last_repetition(traces: Traces, name: str) -> int:
     """Return the number of a configuration's last repetition that has a trace."""
-    every = [trace for found in traces.values() for trace in found.get(name, ())]
+    every = [trace for by_configuration in traces.values() for trace in by_configuration.get(name, ())]
     return max((int(trace.attributes["repetition"]) for trace in every), default=0)
 
 
@@ -138,8 +140,8 @@ def _first_runs(traces: Traces, runs: int) -> Traces:
     """Return the traces of the first `runs` repetitions of every configuration."""
     return {
         name: {
-            configuration: tuple(trace for trace in found if int(trace.attributes["repetition"]) <= runs)
-            for configuration, found in by_configuration.items()
+            configuration: tuple(trace for trace in recorded if int(trace.attributes["repetition"]) <= runs)
+            for configuration, recorded in by_configuration.items()
         }
         for name, by_configuration in traces.items()
     }
@@ -161,7 +163,9 @@ def _judged(spec: CampaignSpec, traces: Traces, how: CheckOptions, watch: Watch,
             replace(verdict, alpha=alpha, changes=tuple(_scaled(change, factor) for change in verdict.changes))
             for verdict in checked.verdicts
         ),
-        totals={name: tuple(_scaled_total(one, factor) for one in found) for name, found in checked.totals.items()},
+        totals={
+            name: tuple(_scaled_total(total, factor) for total in totals) for name, totals in checked.totals.items()
+        },
     )
 
 

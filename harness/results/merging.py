@@ -51,11 +51,11 @@ def merge_campaign(
     within: defaultdict[str, list[str]] = defaultdict(list)
     for verdict in checked.verdicts:
         if verdict.configuration not in campaign.programs:
-            changes[verdict.configuration] += [one for one in verdict.changes if one.check == "outer"]
-        within[verdict.configuration] += [one.label for one in verdict.changes if one.verdict == "perturbed"]
+            changes[verdict.configuration] += [change for change in verdict.changes if change.check == "outer"]
+        within[verdict.configuration] += [change.label for change in verdict.changes if change.verdict == "perturbed"]
     traces = [trace for trace in _in_order(campaign, checked) if trace.attributes["configuration"] not in without]
     given = _configurations_of_metrics(traces)
-    rejected = tuple(name for name, found in changes.items() if name in given and any(map(_is_rejected, found)))
+    rejected = tuple(name for name, outer in changes.items() if name in given and any(map(_is_rejected, outer)))
     if rejected and not force:
         leaving = " ".join(f"--without {name}" for name in rejected)
         raise SpecError(
@@ -68,7 +68,7 @@ def merge_campaign(
     merged = merge(traces, on=align_on(campaign, traces[0]), anchor=anchor, budget=budget)
     merged.trace.attributes["merged"]["rejected"] = list(rejected)
     open_ones = sorted(given & {verdict.configuration for verdict in checked.verdicts if verdict.verdict in OPEN})
-    perturbed = [one.configuration for one in checked.verdicts if one.verdict == "perturbed"]
+    perturbed = [verdict.configuration for verdict in checked.verdicts if verdict.verdict == "perturbed"]
     doubtful = [name for name in changes if name in given and any(map(_is_open, changes[name]))]
     notes = (
         [f"Rejected, but merged because of --force: {_largest_changes(rejected, changes, _is_rejected)}."]
@@ -112,11 +112,11 @@ def _largest_changes(
     names: Iterable[str], changes: Mapping[str, Sequence[Change]], concerns: Callable[[Change], bool]
 ) -> str:
     """Return the largest change of each configuration in words, with its interval."""
-    worst = {name: max(filter(concerns, changes[name]), key=lambda one: abs(one.effect)) for name in names}
+    worst = {name: max(filter(concerns, changes[name]), key=lambda change: abs(change.effect)) for name in names}
     return "; ".join(
-        f"{name}: the correlation of {one.first} between runs changes from {_mean(one.reference):.2f} to "
-        f"{_mean(one.observed):.2f} (change {one.effect:+.2f}, {one.low:+.2f} to {one.high:+.2f})"
-        for name, one in worst.items()
+        f"{name}: the correlation of {change.first} between runs changes from {_mean(change.reference):.2f} to "
+        f"{_mean(change.observed):.2f} (change {change.effect:+.2f}, {change.low:+.2f} to {change.high:+.2f})"
+        for name, change in worst.items()
     )
 
 

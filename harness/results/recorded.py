@@ -64,7 +64,7 @@ def recorded_campaign(folder: Path) -> CampaignSpec:
 
 def read_traces(folder: Path, manifest: Manifest, *, without: Sequence[str] = (), watch: Watch = unwatched) -> Traces:
     """Read the traces of all finished runs except those in `without`."""
-    found: dict[str, dict[str, list[Trace]]] = defaultdict(lambda: defaultdict(list))
+    by_pass: dict[str, dict[str, list[Trace]]] = defaultdict(lambda: defaultdict(list))
     faults: dict[str, str] = {}
     identity = manifest.fact("id")
     states = manifest.runs("done")
@@ -77,14 +77,14 @@ def read_traces(folder: Path, manifest: Manifest, *, without: Sequence[str] = ()
         except DataError as error:
             faults[state.run.id] = str(error)
         else:
-            found[state.run.pass_name][state.run.configuration].append(trace)
+            by_pass[state.run.pass_name][state.run.configuration].append(trace)
     if faults:
         raise DamagedRunsError(folder, faults, imported=manifest.fact("imported") is not None)
     order = [item["name"] for item in manifest.fact("passes") or []]
     return {
-        name: {configuration: tuple(traces) for configuration, traces in found[name].items()}
+        name: {configuration: tuple(traces) for configuration, traces in by_pass[name].items()}
         for name in order
-        if name in found
+        if name in by_pass
     }
 
 
@@ -113,7 +113,7 @@ def describe_disturbances(states: Sequence[RunState]) -> dict[str, str]:
         if state.seconds and (switches := _grown(state, "context_switches")) is not None
     }
     usual = median(rates.values()) if rates else 0.0
-    found = {}
+    disturbances = {}
     for state in states:
         reasons = []
         stolen = _stolen_share(state)
@@ -126,8 +126,8 @@ def describe_disturbances(states: Sequence[RunState]) -> dict[str, str]:
         if rate > max(_SWITCHES * usual, _SWITCHES_LEAST):
             reasons.append(f"{rate:,.0f} context switches per second (median of all runs: {usual:,.0f})")
         if reasons:
-            found[state.run.id] = ", ".join(reasons)
-    return found
+            disturbances[state.run.id] = ", ".join(reasons)
+    return disturbances
 
 
 def _stolen_share(state: RunState) -> float | None:

@@ -20,7 +20,7 @@ def check_totals_of(spec: CampaignSpec, traces: Traces) -> Mapping[str, tuple[To
 
     Each metric is taken from the first pass that counts it, as for correlations.
     """
-    found: dict[str, tuple[TotalChange, ...]] = {}
+    decided: dict[str, tuple[TotalChange, ...]] = {}
     for item in configurations(spec):
         if item.name == BASELINE:
             continue
@@ -33,8 +33,8 @@ def check_totals_of(spec: CampaignSpec, traces: Traces) -> Mapping[str, tuple[To
             ):
                 changes[change.metric] = change
         if changes:
-            found[item.name] = decide_totals(tuple(changes.values()), alpha=spec.analysis.alpha)
-    return found
+            decided[item.name] = decide_totals(tuple(changes.values()), alpha=spec.analysis.alpha)
+    return decided
 
 
 def totals_to_check(spec: CampaignSpec, baseline: Sequence[Trace]) -> list[str]:

@@ -49,7 +49,7 @@ class CampaignVerdicts(Framed, Result):
     @property
     def totals_verdicts(self) -> Mapping[str, VerdictName]:
         """Return the joint verdict on the totals of each configuration."""
-        return {name: joint_verdict(found) for name, found in self.totals.items()}
+        return {name: joint_verdict(changes) for name, changes in self.totals.items()}
 
     def _at_least(self, mildest: VerdictName, verdicts: Mapping[str, VerdictName]) -> tuple[str, ...]:
         serious = SEVERITY[: SEVERITY.index(mildest) + 1]
@@ -59,18 +59,18 @@ class CampaignVerdicts(Framed, Result):
     def steadiness(self) -> tuple[str, ...]:
         """Return sentences on the baseline's steadiness; if nothing was checked, also advice on the number of runs."""
         sentences: dict[str, None] = {}
-        for found in self.stability.values():
-            sentences |= dict.fromkeys(found.sentences())
-            if found.steady:
-                sentences[f"The baseline is steady over its {found.runs} runs: no drift, no outlier."] = None
+        for stability in self.stability.values():
+            sentences |= dict.fromkeys(stability.sentences())
+            if stability.steady:
+                sentences[f"The baseline is steady over its {stability.runs} runs: no drift, no outlier."] = None
             if not self.verdicts:  # verdicts include the number of runs that would decide
-                sentences[found.advice()] = None
+                sentences[stability.advice()] = None
         return tuple(sentences)
 
     @property
     def doubts(self) -> tuple[str, ...]:
         """Return doubts about the baseline, one sentence each."""
-        return tuple(dict.fromkeys(said for found in self.stability.values() for said in found.sentences()))
+        return tuple(dict.fromkeys(said for stability in self.stability.values() for said in stability.sentences()))
 
     @property
     def simulated(self) -> bool:
@@ -105,7 +105,7 @@ class CampaignVerdicts(Framed, Result):
         """Return verdicts, totals and notes as JSON types."""
         return {
             "verdicts": [verdict.to_dict() for verdict in self.verdicts],
-            "totals": {name: [change.to_dict() for change in found] for name, found in self.totals.items()},
+            "totals": {name: [change.to_dict() for change in changes] for name, changes in self.totals.items()},
             "steadiness": list(self.steadiness),
             "notes": list(self.notes),
         }

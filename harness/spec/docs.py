@@ -28,7 +28,10 @@ def spec_markdown() -> str:
     """Return the reference of the spec, as Markdown."""
     others = [key for name, key in spec_keys().items() if name not in CampaignSpec.model_fields]
     parameter = (f"`{{{PARAMETER}NAME}}`", OF_PARAMETERS.meaning, _code(sorted(OF_PARAMETERS.fields)))
-    placeholders = [(f"`{{{name}}}`", one.meaning, _code(sorted(one.fields))) for name, one in PLACEHOLDERS.items()]
+    placeholders = [
+        (f"`{{{name}}}`", placeholder.meaning, _code(sorted(placeholder.fields)))
+        for name, placeholder in PLACEHOLDERS.items()
+    ]
     made = {
         "examples of other keys": "".join(key.sample for key in others),
         "a section for each mapping": "\n\n".join(_mapping(path, definition) for path, definition in mappings()),
@@ -47,7 +50,7 @@ def _keys_that_may_change() -> Iterator[str]:
     for section, field in spec_model().model_fields.items():
         for model in (field.annotation, *get_args(field.annotation)):
             if isinstance(model, type) and issubclass(model, Section):
-                keys = [one.alias or name for name, one in model.model_fields.items() if MAY_CHANGE in one.metadata]
+                keys = [key.alias or name for name, key in model.model_fields.items() if MAY_CHANGE in key.metadata]
                 if keys:
                     yield f"- under `{field.alias or section}`: {_code(keys)};"
     yield "- `max_rate` of kernel probes."

@@ -132,18 +132,18 @@ def put_in_perf_metrics(draft: Draft, text: str) -> str:
         return text
     given = _texts_in(draft.value(_PERF_METRICS))
     formulas = dict(given)
-    found: dict[str, str] = {}
+    replacements: dict[str, str] = {}
     for name, metric in asked.items():
         try:
             if metric not in formulas:
                 formulas[metric] = _formula(metric)
         except SpecError as error:
             draft.report(("measure", "derived", name), str(error))
-        found[name] = formulas.get(metric, f"'{_STAND_IN}'")  # one message is enough
+        replacements[name] = formulas.get(metric, f"'{_STAND_IN}'")  # one message is enough
     listed = measure.get("hardware")
     hardware = list(listed) if isinstance(listed, list) else []
-    hardware += [name for name in _events(found.values()) if name not in hardware]
-    draft.document.data["measure"] = {**measure, "hardware": hardware, "derived": {**derived, **found}}
+    hardware += [name for name in _events(replacements.values()) if name not in hardware]
+    draft.document.data["measure"] = {**measure, "hardware": hardware, "derived": {**derived, **replacements}}
     if formulas == given:
         return text
     draft.document.data[_PERF_METRICS] = formulas

@@ -184,15 +184,15 @@ class Draft:
 
     def value(self, *path: str | int) -> Any:
         """Return the value at a path, or None."""
-        found = self.document.data
+        node = self.document.data
         for part in path:
-            if isinstance(found, dict):
-                found = found.get(part)
-            elif isinstance(found, list) and isinstance(part, int) and part < len(found):
-                found = found[part]
+            if isinstance(node, dict):
+                node = node.get(part)
+            elif isinstance(node, list) and isinstance(part, int) and part < len(node):
+                node = node[part]
             else:
                 return None
-        return found
+        return node
 
     def has(self, *path: str | int) -> bool:
         """Return whether the document has a value at a path, valid or not."""
@@ -200,13 +200,13 @@ class Draft:
 
     def text(self, *path: str | int) -> str | None:
         """Return the text at a path, or None."""
-        found = self.value(*path)
-        return found if isinstance(found, str) and found.strip() else None
+        value = self.value(*path)
+        return value if isinstance(value, str) and value.strip() else None
 
     def texts(self, *path: str | int) -> Iterator[tuple[YamlPath, str]]:
         """Yield the path and text of each item of a list."""
-        found = self.value(*path)
-        for index in range(len(found) if isinstance(found, list) else 0):
+        value = self.value(*path)
+        for index in range(len(value) if isinstance(value, list) else 0):
             item = self.text(*path, index)
             if item is not None:
                 yield (*path, index), item
@@ -223,8 +223,8 @@ class Draft:
 
     def keys(self, *path: str | int) -> dict[str, YamlPath]:
         """Return the keys of a mapping, each with the path of its value."""
-        found = self.value(*path)
-        return {key: (*path, key) for key in found} if isinstance(found, dict) else {}
+        value = self.value(*path)
+        return {key: (*path, key) for key in value} if isinstance(value, dict) else {}
 
     def nearest(self, word: str, known: Iterable[str]) -> str | None:
         """Return the most similar known word, or None; after many faults always None, to save time."""

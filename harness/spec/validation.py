@@ -90,11 +90,11 @@ def _texts_below_fields(module: str) -> Mapping[str, str]:
         source = inspect.getsource(sys.modules[module])
     except (OSError, TypeError):  # a distribution without source code
         return {}
-    classes = [one for one in ast.parse(source).body if isinstance(one, ast.ClassDef)]
+    classes = [statement for statement in ast.parse(source).body if isinstance(statement, ast.ClassDef)]
     return {
-        f"{one.name}.{ast.unparse(field.target)}": " ".join(str(text.value.value).split())
-        for one in classes
-        for field, text in pairwise(one.body)
+        f"{class_.name}.{ast.unparse(field.target)}": " ".join(str(text.value.value).split())
+        for class_ in classes
+        for field, text in pairwise(class_.body)
         if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)
     }
 
@@ -114,22 +114,22 @@ def definition_at(path: YamlPath) -> Schema | None:
     nodes: list[Schema] = [_schema(spec_model())]
     for part in path:
         nodes = [inner for node in nodes for key, inner in _children(node) if key in (part, "*")]
-    return next((node for one in nodes for node in _alternatives(one) if "properties" in node), None)
+    return next((node for schema in nodes for node in _alternatives(schema) if "properties" in node), None)
 
 
 def mappings() -> Iterator[tuple[tuple[str, ...], Schema]]:
     """Yield the path and definition of every mapping with fixed keys, each definition once, in key order."""
-    found: dict[int, tuple[Schema, list[tuple[str, ...]]]] = {}
+    definitions: dict[int, tuple[Schema, list[tuple[str, ...]]]] = {}
 
     def walk(node: Schema, path: tuple[str, ...]) -> None:
-        for one in _alternatives(node):
-            if "properties" in one:
-                found.setdefault(id(one), (one, []))[1].append(path)
+        for schema in _alternatives(node):
+            if "properties" in schema:
+                definitions.setdefault(id(schema), (schema, []))[1].append(path)
         for key, inner in _children(node):
             walk(inner, (*path, key))
 
     walk(_schema(spec_model()), ())
-    for definition, paths in found.values():
+    for definition, paths in definitions.values():
         highest = min(map(len, paths))  # a mapping at several depths is described at the least depth
         parts = map(set, zip(*(path for path in paths if len(path) == highest), strict=True))
         yield tuple(part.pop() if len(part) == 1 else "*" for part in parts), definition
@@ -154,10 +154,12 @@ def _alternatives(node: Schema) -> Iterator[Schema]:
 
 def _children(node: Schema) -> Iterator[tuple[str, Schema]]:
     """Yield the key and schema of each value below a value; the key is `*` for free keys and items of lists."""
-    for one in _alternatives(node):
-        yield from one.get("properties", {}).items()
-        yield from (("*", inner) for inner in one.get("patternProperties", {}).values())
-        yield from (("*", one[key]) for key in ("items", "additionalProperties") if isinstance(one.get(key), dict))
+    for schema in _alternatives(node):
+        yield from schema.get("properties", {}).items()
+        yield from (("*", inner) for inner in schema.get("patternProperties", {}).values())
+        yield from (
+            ("*", schema[key]) for key in ("items", "additionalProperties") if isinstance(schema.get(key), dict)
+        )
 
 
 _BOUNDS = {
@@ -266,7 +268,7 @@ def _sentence(draft: Draft, path: YamlPath, detail: ErrorDetails) -> str:
     if kind == "literal_error":
         choices = context["expected"].replace(" or ", ", ").replace("'", "").split(", ")
         hint = draft.did_you_mean(value, choices) if isinstance(value, str) else ""
-        use = listing([f"`{one}`" for one in choices], "or")
+        use = listing([f"`{choice}`" for choice in choices], "or")
         return f"unknown value `{_shown(value)}`: use {use}{f'; {hint}' if hint else ''}"
     return _WANTED[kind](draft, path, value) if kind in _WANTED else detail["msg"]
 

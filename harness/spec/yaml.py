@@ -392,8 +392,8 @@ def _scalar(node: yaml.ScalarNode) -> tuple[str, Any]:
     text: str = node.value
     if node.tag == _REFUSED:
         return _REFUSED, None
-    found = None if node.style else _SCALAR.match(text)
-    kind = (found.lastgroup or "").replace("_", " ") if found else "text"
+    match = None if node.style else _SCALAR.match(text)
+    kind = (match.lastgroup or "").replace("_", " ") if match else "text"
     if kind == "null":
         return kind, None
     if kind == "boolean":

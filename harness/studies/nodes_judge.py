@@ -51,8 +51,8 @@ class NodeRuns(SearchRuns):
     def pilots(self) -> list[float]:
         """Return the duration of each pass's pilot run in seconds; empty until all are known."""
         with reading(self.part) as manifest:
-            found = [manifest.fact(f"{PILOT}:{item['name']}") for item in manifest.fact("passes") or []]
-        return [pilot["seconds"] for pilot in found if pilot] if all(found) else []
+            pilots = [manifest.fact(f"{PILOT}:{item['name']}") for item in manifest.fact("passes") or []]
+        return [pilot["seconds"] for pilot in pilots if pilot] if all(pilots) else []
 
     @property
     def in_vain(self) -> int:
@@ -278,13 +278,13 @@ class NodesJudge:
     def _references(self, number: int) -> dict[str, Reference]:
         """Return a node's baselines from new runs; give up a node that counts differently from the first node."""
         runs, first = self._runs[number], self._runs[next(iter(self._judges), number)]
-        found = runs.references()
+        references = runs.references()
         if runs.counting() != first.counting():
             why = f"its node counts differently from {first.part.owner} (different sources or passes)"
             self._coordination.give_up(number, why)
             runs.against.clear()
             raise PartLostError(why)
-        return found
+        return references
 
     def _home(self, name: str) -> int:
         """Return the part that measures a candidate: assigned in rotation, and the same part in a resumed search."""
@@ -309,11 +309,11 @@ class NodesJudge:
         self._manifest.set_facts(homes=homes)
 
     def _usable(self) -> list[int]:
-        found = [number for number in self._judges if number in self.live]
-        if not found:
+        usable = [number for number in self._judges if number in self.live]
+        if not usable:
             self._none_is_left = True
             raise _NoNodeLeft(str(self._none_left()))
-        return found
+        return usable
 
     def _none_left(self) -> RunError:
         reasons = " ".join(

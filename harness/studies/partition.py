@@ -85,8 +85,8 @@ def wanted_metrics(spec: CampaignSpec) -> tuple[str, ...]:
             "the intervals of runs: write a spec for one point of the sweep, with `measure: interval:` and without "
             "`parameters`"
         )
-    found = tuple(name for name in spec.measure.software if name != spec.analysis.anchor)
-    if not found:
+    wanted = tuple(name for name in spec.measure.software if name != spec.analysis.anchor)
+    if not wanted:
         besides = f" besides the anchor `{spec.analysis.anchor}`" if spec.measure.software else ""
         raise SpecError(
             f"{spec.path}: nothing to partition, because the spec has no software metric{besides}: add metrics under "
@@ -97,7 +97,7 @@ def wanted_metrics(spec: CampaignSpec) -> tuple[str, ...]:
             f"{spec.path}: the spec has no hardware metric, but perturbation shows in these: add some under "
             "`measure: hardware:`"
         )
-    return found
+    return wanted
 
 
 def partition_campaign(
@@ -219,7 +219,7 @@ class SearchRuns(ABC):
         spec, anchor = self.spec, self.spec.analysis.anchor
         self.request(self.reference_batch)  # together, so that drift of the host affects both equally
         by_name = {name: self._further(name, count) for name, count in self.reference_batch.items()}
-        found: dict[str, Reference] = {}
+        references: dict[str, Reference] = {}
         known: list[str] = []
         for pass_name, traces in by_name[BASELINE].items():
             metrics = hardware_metrics(spec, traces)
@@ -240,8 +240,10 @@ class SearchRuns(ABC):
             )
             for sentence in (*uneven_note(traces), *pure.stability().sentences()):
                 self.against[f"{self.owner}: {sentence}" if self.owner else sentence] = None
-            found[pass_name] = Reference(pure, None if anchor is None else anchored, align_on(spec, traces[0]), anchor)
-        return found
+            references[pass_name] = Reference(
+                pure, None if anchor is None else anchored, align_on(spec, traces[0]), anchor
+            )
+        return references
 
     def _further(self, name: str, count: int) -> dict[str, list[Trace]]:
         """Make the next runs of a configuration; return the traces by pass."""
@@ -252,12 +254,12 @@ class SearchRuns(ABC):
             run = f"{self.place}{failed[0].run.id}{self.owner and f' ({self.owner})'}"
             raise RunFailed(f"run {run}, which the search needs, failed: {failed[0].error}")
         self.given[name] += count
-        found: dict[str, list[Trace]] = {pass_name: [] for pass_name in self.passes}
+        by_pass: dict[str, list[Trace]] = {pass_name: [] for pass_name in self.passes}
         for state in states:
             trace = Trace.read(trace_file(self.folder, state.run.id))
             own = {"pass": state.run.pass_name, "run": f"{self.place}{state.run.id}"}
-            found[state.run.pass_name].append(replace(trace, attributes={**trace.attributes, **own}))
-        return found
+            by_pass[state.run.pass_name].append(replace(trace, attributes={**trace.attributes, **own}))
+        return by_pass
 
 
 class _RunsHere(SearchRuns):
@@ -390,10 +392,10 @@ def plan_text(campaign: CampaignSpec, plan: Plan) -> str:
     ]
     head += [f"#   {subset.name}: {_evidence(subset)}" for subset in plan.subsets]
     head += [
-        f"# Left out, not measurable at this interval: {one.metric} ({one.reason}). Suggestion: {one.advice}"
-        for one in plan.unmeasurable
+        f"# Left out, not measurable at this interval: {entry.metric} ({entry.reason}). Suggestion: {entry.advice}"
+        for entry in plan.unmeasurable
     ]
-    head += [f"# Left out, undecided: {', '.join(one.metrics)} ({one.reason})" for one in plan.undecided]
+    head += [f"# Left out, undecided: {', '.join(group.metrics)} ({group.reason})" for group in plan.undecided]
     if not plan.complete:
         head.append(f"# The search was not finished: {plan.stopped}.")
     if not plan.subsets:

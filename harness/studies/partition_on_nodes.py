@@ -42,7 +42,7 @@ _PAUSE_S = 0.1  # Pause between two checks for requests, while nothing is measur
 
 def nodes_content(spec: CampaignSpec, plan: Plan, parts: Sequence[NodePart]) -> ReportContent:
     """Collect the content of a plan's page besides the plan; host, settings and examples are the first node's."""
-    found: list[ReportContent] = []
+    contents: list[ReportContent] = []
     places: list[str] = []
     differs: list[str] = []
     for part in parts:
@@ -52,18 +52,18 @@ def nodes_content(spec: CampaignSpec, plan: Plan, parts: Sequence[NodePart]) -> 
             traces = _named(read_traces(part.folder, manifest), part)
             content = partition_content(spec, plan, traces, manifest)
         rows = tuple(replace(row, run=f"{part.name}/{row.run}") for row in content.runs)
-        found.append(replace(content, runs=rows))
+        contents.append(replace(content, runs=rows))
         places.append(f"{part.name} was measured on {part.owner}")
         differs += difference_notes(part)
-    if not found:
+    if not contents:
         raise RunError("no node has a finished run")
     where = f"Run names consist of part and number. Part {listing(places)}. Each subset was measured on one node."
-    examples = {name: traces for content in reversed(found) for name, traces in content.traces.items() if traces}
+    examples = {name: traces for content in reversed(contents) for name, traces in content.traces.items() if traces}
     return replace(
-        found[0],
-        runs=tuple(row for content in found for row in content.runs),
+        contents[0],
+        runs=tuple(row for content in contents for row in content.runs),
         traces=examples,
-        notes=tuple(dict.fromkeys((where, *differs, *(note for content in found for note in content.notes)))),
+        notes=tuple(dict.fromkeys((where, *differs, *(note for content in contents for note in content.notes)))),
     )
 
 
@@ -74,7 +74,7 @@ def _named(traces: Traces, part: NodePart) -> dict[str, dict[str, tuple[Trace, .
         return replace(trace, attributes={**trace.attributes, "run": f"{part.name}/{trace.attributes['run']}"})
 
     return {
-        pass_name: {name: tuple(map(named, found)) for name, found in by_name.items()}
+        pass_name: {name: tuple(map(named, runs)) for name, runs in by_name.items()}
         for pass_name, by_name in traces.items()
     }
 

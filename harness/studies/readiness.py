@@ -103,34 +103,36 @@ class Readiness:
         measure = self.spec.measure
         if self.spec.parameters:
             return self._metrics_of_sweep()
-        holding = {item.name: {metric.name for metric in item.metrics} for item in self.passes.passes}
+        by_pass = {item.name: {metric.name for metric in item.metrics} for item in self.passes.passes}
         sources = {item.name: item.source for item in self.passes.passes}
-        found = []
+        metric_sources = []
         for name in measure.hardware:
-            passes = tuple(key for key, names in holding.items() if name in names)
-            found.append(MetricSource(name, sources[passes[0]] if passes else "", passes))
-        found += [MetricSource(name, _OS_SOURCES[name], tuple(holding)) for name in measure.os]
-        found += [MetricSource(name, _MEANS[event.means], tuple(holding)) for name, event in measure.software.items()]
+            passes = tuple(key for key, names in by_pass.items() if name in names)
+            metric_sources.append(MetricSource(name, sources[passes[0]] if passes else "", passes))
+        metric_sources += [MetricSource(name, _OS_SOURCES[name], tuple(by_pass)) for name in measure.os]
+        metric_sources += [
+            MetricSource(name, _MEANS[event.means], tuple(by_pass)) for name, event in measure.software.items()
+        ]
         for name, expression in measure.derived.items():
-            given = [set(item.passes) for item in found if item.metric in expression.names]
+            given = [set(item.passes) for item in metric_sources if item.metric in expression.names]
             whole = set.intersection(*given) if len(given) == len(expression.names) else set()
-            found.append(MetricSource(name, "computed", tuple(key for key in holding if key in whole)))
-        return tuple(item for item in found if item.passes)
+            metric_sources.append(MetricSource(name, "computed", tuple(key for key in by_pass if key in whole)))
+        return tuple(item for item in metric_sources if item.passes)
 
     def _metrics_of_sweep(self) -> tuple[MetricSource, ...]:
-        measure, found = self.spec.measure, []
+        measure, metric_sources = self.spec.measure, []
         for step in steps(self.spec, self.passes):
             for name in (*step.metrics, *step.software):
                 software = measure.software.get(name)
                 source = _MEANS[software.means] if software else _OS_SOURCES.get(name, step.collected.source)
-                found.append(MetricSource(name, source, (step.name,)))
-        where = {item.metric: item.passes[0] for item in found}
+                metric_sources.append(MetricSource(name, source, (step.name,)))
+        where = {item.metric: item.passes[0] for item in metric_sources}
         for name, expression in measure.derived.items():
             if set(expression.names) <= set(where):
-                found.append(
+                metric_sources.append(
                     MetricSource(name, "computed", tuple(dict.fromkeys(where[part] for part in expression.names)))
                 )
-        return tuple(found)
+        return tuple(metric_sources)
 
 
 def check_spec(spec: CampaignSpec, host: Examination) -> Readiness:
@@ -180,13 +182,13 @@ def _elsewhere(spec: CampaignSpec, name: str) -> str:
     if spec.measure.source == "auto":
         return ""
     try:
-        found = plan_counting(spec, [name], "auto").passes[0].source
+        source = plan_counting(spec, [name], "auto").passes[0].source
     except HostError:
         return ""
     return (
         "Use `source: auto` to simulate the metric."
-        if found == "simulated"
-        else f"Use `source: auto` to count the metric with {found}."
+        if source == "simulated"
+        else f"Use `source: auto` to count the metric with {source}."
     )
 
 

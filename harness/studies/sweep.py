@@ -76,7 +76,7 @@ def run_sweep(spec: CampaignSpec, folder: Path, progress: Progress, *, part: int
             workspace.program,
         )
         for item in configurations(spec) if is_open else ():
-            session = session.holding(item, workspace.builds[item.name])
+            session = session.with_build(item, workspace.builds[item.name])
         try:
             untouched = workspace.builds.get(REFERENCE)
             _SweepQueue(session, untouched, wanted, every, states, passes, manifest, progress).make_all()

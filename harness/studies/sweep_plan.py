@@ -42,7 +42,7 @@ def steps(spec: CampaignSpec, passes: Passes) -> tuple[Step, ...]:
     counts than the program. If all passes are simulated, they are read in a separate step.
     """
     natives = (NATIVE, *(f"{FURTHER_NATIVE}{number}" for number in range(2, spec.campaign.native_runs + 1)))
-    found = [Step(name, REFERENCE, Pass(name, "none", ())) for name in natives]
+    planned = [Step(name, REFERENCE, Pass(name, "none", ())) for name in natives]
     system, taken = spec.measure.os, set[str]()
     counting = [item for item in passes.passes if item.metrics]
     real = next((item.name for item in counting if item.source != "simulated"), None)
@@ -50,12 +50,12 @@ def steps(spec: CampaignSpec, passes: Passes) -> tuple[Step, ...]:
         names = tuple(metric.name for metric in item.metrics if metric.name not in taken)
         taken |= set(names)
         if names:
-            found.append(Step(item.name, BASELINE, item, (*names, *(system if item.name == real else ()))))
+            planned.append(Step(item.name, BASELINE, item, (*names, *(system if item.name == real else ()))))
     if system and real is None:
-        found.append(Step(_SYSTEM, BASELINE, Pass(_SYSTEM, "none", ()), system))
+        planned.append(Step(_SYSTEM, BASELINE, Pass(_SYSTEM, "none", ()), system))
     counting_too = (item for item in configurations(spec) if item.software)
     return (
-        *found,
+        *planned,
         *(Step(_SOFTWARE, item.name, Pass(_SOFTWARE, "none", ()), (), item.software) for item in counting_too),
     )
 
@@ -90,7 +90,7 @@ def plan_sweep(
     had_result = {run.point for run in before}
     number = max((int(run.id) for run in before), default=0)
     block = max((run.block for run in before), default=-1)
-    found: list[PlannedRun] = []
+    runs: list[PlannedRun] = []
     for repetition in range(1, repetitions + 1):
         slots = [
             (point, step) for point in sorted(points) for step in steps if (point, repetition, step.name) not in planned
@@ -104,10 +104,10 @@ def plan_sweep(
             slots = _results_first(slots, {point for point in pads if point not in had_result})
         for point, step in slots:
             number += 1
-            found.append(
+            runs.append(
                 PlannedRun(f"{number:06d}", step.configuration, step.name, repetition, block, pads[point], point=point)
             )
-    return tuple(found)
+    return tuple(runs)
 
 
 def _results_first(slots: Sequence[tuple[int, Step]], wanted: set[int]) -> list[tuple[int, Step]]:

@@ -84,8 +84,8 @@ def spellings(symbol: str) -> tuple[str, ...]:
 def _split_parameters(full: str) -> tuple[str, str]:
     """Split `ns::f(int) const` before its parameters; a name without parameters (a guard variable) stays whole."""
     end = len(full)
-    while found := _QUALIFIERS.search(full[:end]):
-        end = found.start()
+    while qualifier := _QUALIFIERS.search(full[:end]):
+        end = qualifier.start()
     if not full[:end].endswith(")"):
         return full, ""
     depth = 0
@@ -99,7 +99,7 @@ def _split_parameters(full: str) -> tuple[str, str]:
 def _without_return_type(name: str) -> str:
     """Remove the return type that precedes the name of a template instance."""
     depth = 0
-    head = name[: found.start()] if (found := re.search(r"\boperator\b", name)) else name
+    head = name[: operator.start()] if (operator := re.search(r"\boperator\b", name)) else name
     for position in range(len(head) - 1, -1, -1):
         depth += (head[position] in _CLOSING) - (head[position] in _CLOSING.values())
         if head[position] == " " and depth == 0:
@@ -108,9 +108,9 @@ def _without_return_type(name: str) -> str:
 
 
 def _without_template_arguments(name: str) -> str:
-    found = re.search(r"\boperator\s*(?:<=>|<<=?|>>=?|<=|>=|->\*?|<|>)", name)
-    if found:
-        return f"{_without_template_arguments(name[: found.start()])}{found[0]}"
+    operator = re.search(r"\boperator\s*(?:<=>|<<=?|>>=?|<=|>=|->\*?|<|>)", name)
+    if operator:
+        return f"{_without_template_arguments(name[: operator.start()])}{operator[0]}"
     kept, depth = [], 0
     for sign in name:
         depth += sign == "<"
@@ -200,11 +200,11 @@ class Binary:
             known = ((function, map(_without_spaces, spellings(function.name))) for function in self.functions)
             named = [function for function, names in known if any(map(pattern.match, names))]
         choosers = {function.offset for function in self.functions if function.indirect}
-        found = {function.offset: function for function in reversed(named) if function.offset not in choosers}
+        by_offset = {function.offset: function for function in reversed(named) if function.offset not in choosers}
         # An IFUNC may have a plain twin for programs linked long ago, which would count nothing.
         is_chosen = any(function.indirect for function in named) and not is_glob(target)
-        if found and not is_chosen:
-            return tuple(found[offset] for offset in sorted(found))
+        if by_offset and not is_chosen:
+            return tuple(by_offset[offset] for offset in sorted(by_offset))
         if named and is_glob(target):
             raise SpecError(
                 f"{self.path}: `{target}` matches only IFUNCs, which have no code of their own: at load time, one of "
@@ -220,9 +220,9 @@ class Binary:
     def find_static_probes(self, provider: str, name: str) -> tuple[StaticProbe, ...]:
         """Return all locations of static probes with this provider and name, which may be fnmatch globs."""
         pattern = re.compile(translate(f"{provider}:{name}"))
-        found = tuple(probe for probe in self.static_probes if pattern.match(f"{probe.provider}:{probe.name}"))
-        if found:
-            return found
+        probes = tuple(probe for probe in self.static_probes if pattern.match(f"{probe.provider}:{probe.name}"))
+        if probes:
+            return probes
         message = f"{self.path}: no static probe {provider}:{name}"
         if not self.static_probes:
             none_at_all = "the binary has no static probes (`readelf --notes` would list them)"

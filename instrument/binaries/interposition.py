@@ -42,13 +42,13 @@ def read_version(path: Path, name: str, *, defined: bool, functions: bool = True
     version; None if there is no such symbol.
     """
     kinds = (_FUNCTION, _INDIRECT) if functions else (_OBJECT,)
-    found = [
+    symbols = [
         symbol
         for symbol in _symbols(path, name, path.stat().st_mtime_ns)[0]
         if symbol.defined == defined and (symbol.kind in kinds or not defined)
     ]
-    default = next((symbol.version for symbol in found if symbol.default), found[0].version if found else None)
-    return default, tuple(symbol.version or "" for symbol in found)
+    default = next((symbol.version for symbol in symbols if symbol.default), symbols[0].version if symbols else None)
+    return default, tuple(symbol.version or "" for symbol in symbols)
 
 
 def is_bound_within(path: Path, name: str) -> bool:
@@ -74,13 +74,13 @@ def _symbols(path: Path, name: str, modified_ns: int) -> tuple[tuple[_Symbol, ..
         numbers = elf.get_section_by_name(".gnu.version")
         number_of = [row[0] for row in struct.iter_unpack(f"{order}H", numbers.data())] if numbers else []
         encoded = name.encode() + b"\0"
-        found = []
+        symbols = []
         for index, row in enumerate(struct.iter_unpack(f"{order}IBBHQQ", table.data())):
             if not names.startswith(encoded, row[0]):
                 continue
             number = number_of[index] if index < len(number_of) else 1
             version = versions.get(number & ~_HIDDEN_VERSION, "")
-            found.append(_Symbol(index, row[1] & 15, bool(row[3]), version, not number & _HIDDEN_VERSION))
+            symbols.append(_Symbol(index, row[1] & 15, bool(row[3]), version, not number & _HIDDEN_VERSION))
         kinds = _LINKED_KINDS.get(str(elf.header.e_machine), ())
         linked = frozenset(
             info >> 32
@@ -92,20 +92,20 @@ def _symbols(path: Path, name: str, modified_ns: int) -> tuple[tuple[_Symbol, ..
         dynamic = [tag.entry for segment in elf.iter_segments("PT_DYNAMIC") for tag in segment.iter_tags()]
         tags = {entry.d_tag: entry.d_val for entry in dynamic}
         symbolic = "DT_SYMBOLIC" in tags or bool(tags.get("DT_FLAGS", 0) & _SYMBOLIC)
-        return tuple(found), linked, symbolic
+        return tuple(symbols), linked, symbolic
 
 
 def _versions(elf: Any) -> dict[int, str]:
     """Return the symbol versions that a binary defines and imports, by number."""
-    found: dict[int, str] = {}
+    versions: dict[int, str] = {}
     defined = elf.get_section_by_name(".gnu.version_d")
     for entry, names in defined.iter_versions() if defined else ():
-        found[entry["vd_ndx"]] = next(names).name
+        versions[entry["vd_ndx"]] = next(names).name
     needed = elf.get_section_by_name(".gnu.version_r")
     for _, auxiliaries in needed.iter_versions() if needed else ():
         for auxiliary in auxiliaries:
-            found[auxiliary["vna_other"] & ~_HIDDEN_VERSION] = auxiliary.name
-    return found
+            versions[auxiliary["vna_other"] & ~_HIDDEN_VERSION] = auxiliary.name
+    return versions
 
 
 _FIXED_TEXT = Path(__file__).with_name("interposer.c")

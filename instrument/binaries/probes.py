@@ -50,7 +50,7 @@ def needed_libraries(program: Path, library_path: Sequence[Path] = ()) -> Mappin
         )
     if listed.returncode != 0:
         raise SpecError(f"{program}: the dynamic linker cannot load the program: {listed.stderr.strip()}")
-    return {found["name"] or Path(found["path"]).name: Path(found["path"]) for found in _LOADED.finditer(listed.stdout)}
+    return {entry["name"] or Path(entry["path"]).name: Path(entry["path"]) for entry in _LOADED.finditer(listed.stdout)}
 
 
 def _linker_of_this_host(library: Binary) -> str:
@@ -175,8 +175,8 @@ def _defined_elsewhere(binary: Binary, function: str, library_path: Sequence[Pat
     if function not in binary.imported:
         return ""
     libraries = needed_libraries(binary.path, library_path)
-    found = next((name for name, path in libraries.items() if read_binary(path).exports(function)), None)
-    return f" (`{found}:{function}`)" if found else ""
+    library = next((name for name, path in libraries.items() if read_binary(path).exports(function)), None)
+    return f" (`{library}:{function}`)" if library else ""
 
 
 _PUSH = range(0x50, 0x58)

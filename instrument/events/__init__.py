@@ -38,6 +38,6 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module  # noqa: PLC0415  0.4 ms, which most commands of a build save
 
     for module in _MODULES if name in __all__ else ():
-        if hasattr(found := import_module(f"{__name__}.{module}"), name):
-            return getattr(found, name)
+        if hasattr(imported := import_module(f"{__name__}.{module}"), name):
+            return getattr(imported, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

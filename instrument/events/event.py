@@ -42,8 +42,8 @@ _THREADS = ("plain", "exact")
 @lru_cache(maxsize=1)
 def event_kinds() -> Mapping[str, type[EventKind]]:
     """Return all event kinds by name, sorted by `order`: those of `events.kinds` and of other distributions."""
-    found = classes_in("unperturbed.instrument.events.kinds", EventKind, group="unperturbed.event_kinds")
-    return MappingProxyType(dict(sorted(found.items(), key=lambda item: item[1].order)))
+    kinds = classes_in("unperturbed.instrument.events.kinds", EventKind, group="unperturbed.event_kinds")
+    return MappingProxyType(dict(sorted(kinds.items(), key=lambda item: item[1].order)))
 
 
 @lru_cache(maxsize=1)
@@ -146,9 +146,9 @@ def parse_event(mapping: Mapping[str, object]) -> Event:
     faults = [_unknown_key(str(key)) for key in mapping if key not in keys and key not in _FILTERS]
     chosen = [key for key in mapping if key in keys]
     if len(chosen) != 1:
-        found = f"found {' and '.join(f'`{key}`' for key in chosen)}" if chosen else "found none"
+        given = f"found {' and '.join(f'`{key}`' for key in chosen)}" if chosen else "found none"
         # An unknown key may be a misspelt kind.
-        faults += [f"an event needs exactly one of the keys {_keys(keys)}; {found}"] if chosen or not faults else []
+        faults += [f"an event needs exactly one of the keys {_keys(keys)}; {given}"] if chosen or not faults else []
         raise SpecError("; ".join(faults))
     try:
         event = _read(chosen[0], mapping)

@@ -76,22 +76,22 @@ def file_matches(path: str, pattern: str) -> bool:
 
 def split_line(target: str) -> LineTarget | None:
     """Split `file.c:120` into file and line; return None for other targets."""
-    found = _LINE.fullmatch(target)
-    if found is None or found["file"].endswith(":"):
+    match = _LINE.fullmatch(target)
+    if match is None or match["file"].endswith(":"):
         return None
-    return found["file"], int(found["line"])
+    return match["file"], int(match["line"])
 
 
 def split_gauge(target: str) -> GaugeTarget:
     """Split `file.c::ns::x.field[2]`; a first scope that contains a dot or a slash is a file."""
-    found = _GAUGE.fullmatch(target)
-    if found is None:
+    match = _GAUGE.fullmatch(target)
+    if match is None:
         raise ValueError(f"{target!r} does not name a variable")
-    file, scopes = "", found["scopes"]
+    file, scopes = "", match["scopes"]
     if re.match(r"[^:]*[./]", scopes):
         file, _, scopes = scopes.partition("::")
-    parts = tuple(part["field"] or int(part["index"]) for part in _PART.finditer(found["parts"]))
-    return GaugeTarget(file, scopes + found["variable"], parts)
+    parts = tuple(part["field"] or int(part["index"]) for part in _PART.finditer(match["parts"]))
+    return GaugeTarget(file, scopes + match["variable"], parts)
 
 
 def last_part(target: str) -> str:
@@ -117,7 +117,7 @@ def needed_words(name: str) -> list[str]:
 @lru_cache(maxsize=4096)
 def _glob(pattern: str) -> tuple[str, bool]:
     """Return a target as an `fnmatch` pattern, and whether it has no glob; `*` in a parameter's type is not a glob."""
-    wanted = _VERBATIM.sub(lambda found: re.sub(r"(?<![(,])\*|[?[]", r"[\g<0>]", found[0]), _normalised(pattern))
+    wanted = _VERBATIM.sub(lambda verbatim: re.sub(r"(?<![(,])\*|[?[]", r"[\g<0>]", verbatim[0]), _normalised(pattern))
     return wanted, not any(sign in wanted for sign in "*?[")
 
 

@@ -108,7 +108,7 @@ def _chosen(expression: Any) -> Any | None:
 
 def unevaluated(data: bytes, start: int, end: int) -> list[tuple[int, int]]:
     """Return the byte ranges between start and end that are not evaluated, such as operands of typeof."""
-    return [(found.start(), after_parentheses(data, found.end())) for found in _UNEVALUATED.finditer(data, start, end)]
+    return [(match.start(), after_parentheses(data, match.end())) for match in _UNEVALUATED.finditer(data, start, end)]
 
 
 def _declaration(reference: Any, data: bytes = b"") -> Iterator[Any]:
@@ -118,12 +118,12 @@ def _declaration(reference: Any, data: bytes = b"") -> Iterator[Any]:
         return
     # In a class template libclang does not resolve `this->x`, although x can only be the template's own member.
     start, end = span(reference)
-    found = re.fullmatch(rb"this\s*->\s*(\w+)", data[start:end])
+    match = re.fullmatch(rb"this\s*->\s*(\w+)", data[start:end])
     this = next(iter(children_of(reference)), None)
-    if found is None or this is None:
+    if match is None or this is None:
         return
     record = this.type.get_pointee().get_declaration()
-    name = found[1].decode("utf-8", "replace")
+    name = match[1].decode("utf-8", "replace")
     yield from (
         field for field in children_of(record) if field.kind == CursorKind.FIELD_DECL and field.spelling == name
     )

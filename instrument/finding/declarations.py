@@ -194,14 +194,14 @@ def record_names(record: Any, typedefs: dict[int, set[str]]) -> tuple[str, ...]:
 
 def typedef_names(parsed: ParsedText) -> dict[int, set[str]]:
     """Return typedef names by the byte offset of the struct, union or class that they name."""
-    found: dict[int, set[str]] = {}
+    names: dict[int, set[str]] = {}
     for scope in top_level(parsed):
         for cursor in members(scope):
             if cursor.kind in _TYPEDEFS:
                 record = cursor.underlying_typedef_type.get_declaration()
                 if record.kind in RECORD_KINDS:
-                    found.setdefault(record.location.offset, set()).add(qualified_name(cursor))
-    return found
+                    names.setdefault(record.location.offset, set()).add(qualified_name(cursor))
+    return names
 
 
 def _body(cursor: Any) -> Any | None:

@@ -163,12 +163,12 @@ def _element(place: _Place, index: int, shown: str) -> _Place:
 def _field(place: _Place, name: str, shown: str) -> _Place:
     if place.type.kind != TypeKind.RECORD:
         raise _UngaugeableError(f"`{shown}` has no fields: its type is {place.type.spelling}")
-    found = _find_field(place.type, name)
-    if found is None:
+    member = _find_field(place.type, name)
+    if member is None:
         names = _field_names(place.type)
         listed = [*names[:_SHOWN_FIELDS], *("…" for _ in names[_SHOWN_FIELDS : _SHOWN_FIELDS + 1])]
         raise _UngaugeableError(f"`{shown}` has no field `{name}`" + (f"; it has {', '.join(listed)}" if names else ""))
-    field, offset, closed = found
+    field, offset, closed = member
     if field.is_bitfield():
         raise _UngaugeableError(f"`{shown}.{name}` is a bit field: it has no address")
     if field.type.get_canonical().kind in (TypeKind.LVALUEREFERENCE, TypeKind.RVALUEREFERENCE):

@@ -60,8 +60,8 @@ def _meets(text: PreprocessedText, need: Need, data: bytes) -> bool:
 
 def _may_define(data: bytes, name: bytes) -> bool:
     """Return whether any occurrence of the name looks like a definition, not like a prototype or a call."""
-    for found in words_like(data, name):
-        token, offset = next_token(data, found.end())
+    for word in words_like(data, name):
+        token, offset = next_token(data, word.end())
         if token == b"<" or (token, next_token(data, offset + 1)[0]) in ((b")", b"("), (b"=", b"[")):
             return True  # a template, a name in parentheses, a lambda's variable
         if token != b"(":
@@ -78,20 +78,20 @@ def _may_define(data: bytes, name: bytes) -> bool:
 
 def _may_call(data: bytes, name: bytes) -> bool:
     """Return whether any occurrence of the name looks like a call, not like a declaration `T f` or `extern T *f`."""
-    for found in words_like(data, name):
-        behind, near = next_token(data, found.end())[0], max(0, found.start() - 80)
-        chosen_by_generic = behind == b"," and data[near : found.start()].rstrip().endswith(b":")
+    for word in words_like(data, name):
+        behind, near = next_token(data, word.end())[0], max(0, word.start() - 80)
+        chosen_by_generic = behind == b"," and data[near : word.start()].rstrip().endswith(b":")
         if behind in (b"(", b")", b"<") or chosen_by_generic:
-            before = _WORD_BEFORE.search(data, near, found.start())
-            if (before is None or before[1] in BEFORE_EXPRESSION) and not _is_declared(data, found.start()):
+            before = _WORD_BEFORE.search(data, near, word.start())
+            if (before is None or before[1] in BEFORE_EXPRESSION) and not _is_declared(data, word.start()):
                 return True
     return False
 
 
 def _is_declared(data: bytes, offset: int) -> bool:
     """Return whether the words and * before a name begin a declaration, such as `extern void *f`."""
-    found = _DECLARATION.search(data, max(0, offset - 200), offset)
-    return found is not None and not BEFORE_EXPRESSION & set(re.findall(rb"[\w$]+", found[1]))
+    declaration = _DECLARATION.search(data, max(0, offset - 200), offset)
+    return declaration is not None and not BEFORE_EXPRESSION & set(re.findall(rb"[\w$]+", declaration[1]))
 
 
 def _may_write(data: bytes, name: bytes) -> bool:
@@ -102,12 +102,12 @@ def _may_write(data: bytes, name: bytes) -> bool:
 
 def _may_store(data: bytes, name: bytes) -> bool:
     """Return whether any occurrence of the name looks like a variable's definition: after a type, not `extern`."""
-    for found in words_like(data, name):
-        token, _ = next_token(data, found.end())
+    for word in words_like(data, name):
+        token, _ = next_token(data, word.end())
         if token not in _BEHIND_VARIABLE:
             continue
-        start = max(data.rfind(sign, 0, found.start()) for sign in (b";", b"{", b"}"))
-        before = _DIRECTIVE.sub(b"", data[start + 1 : found.start()]).strip()
+        start = max(data.rfind(sign, 0, word.start()) for sign in (b";", b"{", b"}"))
+        before = _DIRECTIVE.sub(b"", data[start + 1 : word.start()]).strip()
         if re.match(rb"extern\b|__extension__\s+extern\b", before) and token not in (b"=", b"{"):
             continue
         if not before and start >= 0 and data[start : start + 1] == b"}":

@@ -59,7 +59,7 @@ class PreprocessedText:
 
     @cached_property
     def _line_ends(self) -> list[int]:
-        return [found.start() for found in re.finditer(b"\n", self.data)]
+        return [newline.start() for newline in re.finditer(b"\n", self.data)]
 
     def is_system(self, offset: int) -> bool:
         """Return whether the byte at `offset` came from a system header."""
@@ -101,40 +101,40 @@ def words_like(data: bytes, name: bytes) -> Iterator[re.Match[bytes]]:
 
 def words_with(data: bytes, part: bytes) -> Iterator[tuple[int, int]]:
     """Yield the start and end of each word that contains a piece of a name."""
-    for found in re.finditer(re.escape(part) + rb"[\w$]*", data):
-        start = found.start()
+    for word in re.finditer(re.escape(part) + rb"[\w$]*", data):
+        start = word.start()
         while start and data[start - 1] in _WORD_SIGNS:
             start -= 1
-        yield start, found.end()
+        yield start, word.end()
 
 
 def next_token(data: bytes, offset: int) -> tuple[bytes, int]:
     """Return the token at or after `offset` and its start, skipping directives; (b'', len(data)) at the end."""
-    while (found := _TOKEN.match(data, offset)) is not None:
-        if found["token"] is not None:
-            return found["token"], found.start()
-        offset = found.end()
+    while (match := _TOKEN.match(data, offset)) is not None:
+        if match["token"] is not None:
+            return match["token"], match.start()
+        offset = match.end()
     return b"", len(data)
 
 
 def after_parentheses(data: bytes, offset: int) -> int:
     """Return the offset after the bracket that closes the bracket at `offset`; len(data) if none does."""
     depth = 0
-    while (found := _TOKEN.match(data, offset)) is not None:
-        token = found["token"]
+    while (match := _TOKEN.match(data, offset)) is not None:
+        token = match["token"]
         if token in (b"(", b"[", b"{"):
             depth += 1
         elif token in (b")", b"]", b"}"):
             depth -= 1
             if depth == 0:
-                return found.end()
-        offset = found.end()
+                return match.end()
+        offset = match.end()
     return len(data)
 
 
 def _unescaped(name: bytes) -> str:
-    def plain(found: re.Match[bytes]) -> bytes:
-        sign = found[1]
+    def plain(escape: re.Match[bytes]) -> bytes:
+        sign = escape[1]
         return bytes([int(sign, 8) & 0xFF]) if len(sign) == 3 else sign
 
     return _ESCAPE.sub(plain, name).decode("utf-8", "surrogateescape")
@@ -233,22 +233,22 @@ def _offset_reader() -> Callable[[Any], int]:
     read = cindex.conf.lib.clang_getInstantiationLocation
 
     def offset(location: Any) -> int:
-        found = c_uint()
-        read(location, None, None, None, byref(found))
-        return found.value
+        position = c_uint()
+        read(location, None, None, None, byref(position))
+        return position.value
 
     return offset
 
 
 def children_of(cursor: Any) -> list[Any]:
     """Return a cursor's children, faster than the bindings, which create a callback for each call."""
-    found: list[Any] = []
+    children: list[Any] = []
     visit, note = _visitor()
-    visit(cursor, note, found)
+    visit(cursor, note, children)
     unit = cursor._tu  # as the bindings do: the unit must live as long as its cursors
-    for child in found:
+    for child in children:
         child._tu = unit
-    return found
+    return children
 
 
 @cache
@@ -258,8 +258,8 @@ def _visitor() -> tuple[Callable[..., int], Any]:
 
     from clang import cindex  # noqa: PLC0415  as above
 
-    def note(child: Any, _parent: Any, found: list[Any]) -> int:
-        found.append(child)
+    def note(child: Any, _parent: Any, children: list[Any]) -> int:
+        children.append(child)
         return 1  # CXChildVisit_Continue: skip the child's own children
 
     return cindex.conf.lib.clang_visitChildren, CFUNCTYPE(c_int, cindex.Cursor, cindex.Cursor, py_object)(note)
@@ -276,12 +276,12 @@ def cursor_at(parsed: ParsedText, offset: int) -> Any | None:
 def _readable(data: bytes) -> bytes:
     """Replace constructs that libclang cannot parse, without moving other bytes, and return the text."""
 
-    def same_length(found: re.Match[bytes]) -> bytes:
-        made = b"__make_integer_seq<integer_sequence,%b,%b>" % found.groups()
-        return made.ljust(len(found[0])) if len(made) <= len(found[0]) else found[0]
+    def same_length(pack: re.Match[bytes]) -> bytes:
+        made = b"__make_integer_seq<integer_sequence,%b,%b>" % pack.groups()
+        return made.ljust(len(pack[0])) if len(made) <= len(pack[0]) else pack[0]
 
     data = re.sub(_INTEGER_PACK, same_length, data)
-    return re.sub(_DEFINITIONS, lambda found: b" " * len(found[0]), data)
+    return re.sub(_DEFINITIONS, lambda definition: b" " * len(definition[0]), data)
 
 
 def _errors(unit: Any, text: PreprocessedText) -> Iterator[tuple[int, str]]:

@@ -145,10 +145,10 @@ def _is_check(record: SourceRecord) -> bool:
 
 
 def _by_metric(sites: Any) -> dict[str, tuple[LoggedSite, ...]]:
-    found: dict[str, dict[tuple[str, int, str], LoggedSite]] = {}
+    by_metric: dict[str, dict[tuple[str, int, str], LoggedSite]] = {}
     for site in sites:
-        found.setdefault(site.metric, {}).setdefault((site.file, site.line, site.text), site)
-    return {metric: tuple(sorted(places.values(), key=lambda site: site[2:])) for metric, places in found.items()}
+        by_metric.setdefault(site.metric, {}).setdefault((site.file, site.line, site.text), site)
+    return {metric: tuple(sorted(places.values(), key=lambda site: site[2:])) for metric, places in by_metric.items()}
 
 
 def _read(described: dict[str, Any]) -> SourceRecord:

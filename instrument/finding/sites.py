@@ -211,12 +211,12 @@ class _TextSearch:
             self._sites.setdefault((metric, point), site)
 
     def add_gauge(self, metric: int, variable: Variable, target: GaugeTarget) -> None:
-        found = gauge_of(variable, target, self.data, self._standard)
-        if isinstance(found, str):
-            self.note_uncounted(metric, variable.cursor.location.offset, found)
+        entry_or_reason = gauge_of(variable, target, self.data, self._standard)
+        if isinstance(entry_or_reason, str):
+            self.note_uncounted(metric, variable.cursor.location.offset, entry_or_reason)
         else:  # keep the last of several tentative definitions: its type is complete
             key = metric, variable.cursor.canonical.location.offset
-            self._gauges[key] = Site(metric, found[0], "", guarded=False, gauge=found[1])
+            self._gauges[key] = Site(metric, entry_or_reason[0], "", guarded=False, gauge=entry_or_reason[1])
 
     def note_uncounted(self, metric: int, offset: int, reason: str) -> None:
         if self.is_in_file(metric, offset):
@@ -227,11 +227,11 @@ class _TextSearch:
 
     def by_line(self, points: Sequence[InsertionPoint], places: Collection[LineTarget]) -> _PointsByLine:
         files = {file for file, _ in places}
-        found = _PointsByLine(self._text)
+        points_by_line = _PointsByLine(self._text)
         for point in points if files else ():
-            file, line = found.add(point)
+            file, line = points_by_line.add(point)
             self.note_names("line", (f"{name}:{line}" for name in files if file_matches(file, name)))
-        return found
+        return points_by_line
 
     def callees(self, call: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
         return ((function_names(callee), callee) for callee in called(call))
@@ -246,8 +246,8 @@ class _TextSearch:
         if not words or words[-1].encode() not in self.data:
             return
         word = words[-1].encode()
-        found = words_with(self.data, word) if is_glob(target) else (at.span() for at in words_like(self.data, word))
-        for start, end in found:
+        spans = words_with(self.data, word) if is_glob(target) else (at.span() for at in words_like(self.data, word))
+        for start, end in spans:
             if self._text.is_system(start) or self._is_called(end):
                 continue
             reference = cursor_at(self._parsed, start)
@@ -302,18 +302,18 @@ def candidates(parsed: ParsedText, metrics: Iterable[Selected]) -> dict[str, set
     Result: `overload`: functions with the target's name, with their parameters. `lambda`: lambdas, and functions of
     local classes, in the function `f` of a target such as `f::lambda3`.
     """
-    found: dict[str, set[str]] = {"overload": set(), "lambda": set()}
+    names: dict[str, set[str]] = {"overload": set(), "lambda": set()}
     kinds = [(load_kind(metric.loader, metric.folder), metric.target) for metric in metrics]
     targets = [kind.owner(target) for kind, target in kinds if "function" in kind.named]
     overloaded = [target.partition("(")[0] for target in targets if "(" in target and "operator" not in target]
     scopes = [scope for target in targets if (scope := target.partition("(")[0].rpartition("::")[0])]
     for function in _functions(parsed) if overloaded or scopes else ():
         if any(matches(function.names, target) for target in overloaded):
-            found["overload"].add(function.names[0] + _parameters(function))
+            names["overload"].add(function.names[0] + _parameters(function))
         if any(matches(function.names, scope) for scope in scopes):
             nested = read_body(function, parsed.text.data).nested
-            found["lambda"] |= {name for inner in nested for name in inner.names[:-1]}
-    return found
+            names["lambda"] |= {name for inner in nested for name in inner.names[:-1]}
+    return names
 
 
 def _functions(parsed: ParsedText) -> Iterator[ParsedFunction]:

@@ -97,7 +97,7 @@ _SHOWN_NAMES = 3
 _READ_AGAIN = 16
 """Limit on the sources parsed again for names; more would keep the user waiting."""
 
-_TRIED = 40
+_MOST_TARGETS = 40
 """Limit on the names tried as targets in each source."""
 
 _NEAR, _ALIKE, _SURE = 50, 60, 75
@@ -143,8 +143,8 @@ class NamesOfBuild:
 
     def files_of(self, function: str) -> list[str]:
         """Return the files that define a function."""
-        found = occurrences(self._report.origins, last_part(function))
-        return [place.file for place in found if name_matches(place.function, function)]
+        places = occurrences(self._report.origins, last_part(function))
+        return [place.file for place in places if name_matches(place.function, function)]
 
     @property
     def words(self) -> set[str]:
@@ -194,7 +194,7 @@ def _similar(event: Event, report: SiteReport) -> _Similar:
     known_words = sorted(names_of_build(report).words)
     alike = process.extract(last_part(bare.target), known_words, scorer=fuzz.ratio, limit=12, score_cutoff=_ALIKE)
     words = [word for word, _, _ in alike]
-    found: dict[str, float] = {}
+    likenesses: dict[str, float] = {}
     unread: list[str] = []
     for source in islice(_sources(bare, report, words, place[0] if place else ""), _READ_AGAIN):
         names = _with_sites(bare, report, source, words)
@@ -203,12 +203,12 @@ def _similar(event: Event, report: SiteReport) -> _Similar:
             # Targets of some kinds are the functions that a source defines.
             known = functions_of([source]) if kind.named == ("function",) and not kind.written_as else set()
             names = [name for name in known if _likeness(bare, name) >= _NEAR]
-        found |= {name: _likeness(bare, name) for name in names}
-        if sum(likeness >= 100 * _OWN for likeness in found.values()) >= _SHOWN_NAMES or (place and found):
+        likenesses |= {name: _likeness(bare, name) for name in names}
+        if sum(likeness >= 100 * _OWN for likeness in likenesses.values()) >= _SHOWN_NAMES or (place and likenesses):
             break
-    others = sorted(found.keys() - {bare.target}, key=lambda name: (-found[name], name))[:_SHOWN_NAMES]
-    nearest = tuple(name for name in others if found[name] >= found[others[0]] - _BEHIND)
-    return _Similar(nearest, bare.target in found, tuple(unread))
+    others = sorted(likenesses.keys() - {bare.target}, key=lambda name: (-likenesses[name], name))[:_SHOWN_NAMES]
+    nearest = tuple(name for name in others if likenesses[name] >= likenesses[others[0]] - _BEHIND)
+    return _Similar(nearest, bare.target in likenesses, tuple(unread))
 
 
 def _sources(event: Event, report: SiteReport, words: list[str], file: str) -> Iterator[Source]:
@@ -235,12 +235,14 @@ def _with_sites(event: Event, report: SiteReport, source: Source, words: list[st
                 for name in kind.propose(event.target, text.names(event), words)
                 if (likeness := _likeness(event, name)) >= _NEAR
             }
-            tried = dict.fromkeys([event.target, *sorted(likely, key=lambda name: (-likely[name], name))[:_TRIED]])
-            formed = [name for name in tried if name.strip() == name and matches_form(kind, name)]
-            found = text.with_sites([replace(event, target=name) for name in formed])
-            if not found and (further := kind.propose_further(words)):
-                found = text.with_sites([replace(event, target=name) for name in further])
-            return [each.target for each in found]
+            targets = dict.fromkeys(
+                [event.target, *sorted(likely, key=lambda name: (-likely[name], name))[:_MOST_TARGETS]]
+            )
+            formed = [name for name in targets if name.strip() == name and matches_form(kind, name)]
+            events = text.with_sites([replace(event, target=name) for name in formed])
+            if not events and (further := kind.propose_further(words)):
+                events = text.with_sites([replace(event, target=name) for name in further])
+            return [each.target for each in events]
         except UnreadableError:
             continue
     return None
@@ -311,11 +313,11 @@ def _filtered_out(event: Event, report: SiteReport) -> str:
     word = re.split(r"::|\.", name.partition("(")[0])[-1]
     if not is_glob(word):
         word = (needed_words(name) or [""])[-1]
-    found = occurrences(report.origins, word, kind.written_as, outside=kind.happens_outside) if word else []
-    if file and found and not any(file_matches(place.file, file) for place in found):
-        files = first_of(_distinct(place.file for place in found), _SHOWN_NAMES)
+    places = occurrences(report.origins, word, kind.written_as, outside=kind.happens_outside) if word else []
+    if file and places and not any(file_matches(place.file, file) for place in places):
+        files = first_of(_distinct(place.file for place in places), _SHOWN_NAMES)
         return f"; `{word}` {kind.happens} {files}, but not in a file that matches `{file}`"
-    within = [place.function for place in found if not file or file_matches(place.file, file)]
+    within = [place.function for place in places if not file or file_matches(place.file, file)]
     # Without parsing, a function's namespaces may be unknown.
     wanted = (event.within or "*").partition("(")[0].rpartition("::")[2]
     if within and not any(name_matches(function.rpartition("::")[2], wanted) for function in within):

@@ -47,8 +47,8 @@ def written_names(sources: Sources) -> dict[str, set[str]]:
     names: dict[str, set[str]] = {"file": set()}
     for _, files, text in _texts(sources):
         names["file"] |= files
-        for kind, found in lexical_names(text).items():
-            names.setdefault(kind, set()).update(found)
+        for kind, names_of_kind in lexical_names(text).items():
+            names.setdefault(kind, set()).update(names_of_kind)
     return names
 
 
@@ -59,14 +59,14 @@ def occurrences(sources: Sources, word: str, written_as: str = "", *, outside: b
     """
     pattern = _glob_of_words(word) if is_glob(word) else re.escape(word)
     use = re.compile(r"[{};]|" + written_as.format(pattern) if written_as else "[{};]")
-    found: dict[Occurrence, None] = {}
+    places: dict[Occurrence, None] = {}
     for _, files, text in _texts(sources):
         for function, used in _walk(text, use):
             own = function.rpartition("::")[2]
             is_meant = (function or outside) if written_as else own and fnmatchcase(own, word)
             if is_meant and bool(used) == bool(written_as):
-                found |= {Occurrence(file, function): None for file in sorted(files)}
-    return list(found)
+                places |= {Occurrence(file, function): None for file in sorted(files)}
+    return list(places)
 
 
 def labels_of(sources: Sources, function: str) -> set[str]:
@@ -86,11 +86,11 @@ def functions_of(sources: Sources) -> set[str]:
 def sources_with(sources: Sources, words: Collection[str], *, file: str = "") -> Iterator[Source]:
     """Yield each source that contains any of the words, itself or in a header that no earlier source includes."""
     wanted = re.compile(rf"\b(?:{'|'.join(map(re.escape, words))})\b")
-    found: set[tuple[str, str]] = set()
+    seen: set[tuple[str, str]] = set()
     for source, files, text in _texts(sources):
         is_meant = any(file_matches(each, file) for each in files) if file else words and wanted.search(text)
-        if is_meant and source[:2] not in found:
-            found.add(source[:2])
+        if is_meant and source[:2] not in seen:
+            seen.add(source[:2])
             yield source
 
 
@@ -105,18 +105,18 @@ def _walk(text: str, use: re.Pattern[str]) -> Iterator[tuple[str, str]]:
     text = _DIRECTIVES.sub("", _plain(text))
     scopes: list[tuple[str, bool]] = []  # name of each open block ('' if none), whether it is a function's
     behind = 0
-    for found in use.finditer(text):
-        sign = found[0]
+    for match in use.finditer(text):
+        sign = match[0]
         if sign not in "{};":
             yield _joined(scopes), sign
             continue
         if sign == "{":
-            scopes.append(_opened(text[behind : found.start()]))
+            scopes.append(_opened(text[behind : match.start()]))
             if scopes[-1][1]:
                 yield _joined(scopes), ""
         elif sign == "}":
             scopes[-1:] = []
-        behind = found.end()
+        behind = match.end()
 
 
 def _opened(head: str) -> tuple[str, bool]:
@@ -168,9 +168,9 @@ def lexical_names(text: str) -> dict[str, set[str]]:
     for access, name, call in set(re.findall(r"(\.|->)?\s*\b([A-Za-z_]\w*)\b(\s*\()?", user)):
         names["function" if call else "field" if access else "variable"].add(name)
     labels = set(_LABEL.findall(user))
-    return {kind: found - _KEYWORDS for kind, found in {**names, "label": labels}.items()}
+    return {kind: words - _KEYWORDS for kind, words in {**names, "label": labels}.items()}
 
 
 def _plain(text: str) -> str:
     """Return a text without includes, comments, and the contents of string literals."""
-    return _COMMENT_OR_TEXT.sub(lambda found: '""' if found[0].startswith('"') else " ", _INCLUDE.sub("", text))
+    return _COMMENT_OR_TEXT.sub(lambda match: '""' if match[0].startswith('"') else " ", _INCLUDE.sub("", text))

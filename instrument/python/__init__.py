@@ -100,13 +100,13 @@ def find_python_sites(
     interpreter = _Interpreter(command, environment, folder)
     interpreter.check_options()
     answer = interpreter.find([event.target])
-    (found,) = answer["answers"]
-    if not found["sites"]:
-        missing = _missing(event.target, found, answer["version"], interpreter)
+    (lookup,) = answer["answers"]
+    if not lookup["sites"]:
+        missing = _missing(event.target, lookup, answer["version"], interpreter)
         raise SpecError(f"software metric {metric!r}: {missing}")
     return PythonSites(
-        tuple(PythonSite(*site) for site in found["sites"]),
-        tuple(_uncounted_calls(found, interpreter.line)),
+        tuple(PythonSite(*site) for site in lookup["sites"]),
+        tuple(_uncounted_calls(lookup, interpreter.line)),
         interpreter.path,
         answer["version"],
         answer["free_threaded"],
@@ -163,8 +163,8 @@ class _Interpreter:
         """Return the locations of the functions that targets name."""
         answer = self.answer("find", targets)
         if answer["implementation"] != "cpython" or tuple(map(int, answer["version"].split(".")))[:2] < _OLDEST:
-            found = f"{answer['implementation']} {answer['version']}"
-            raise HostError(f"{self.path}: {found} is not supported; use CPython 3.9 or later")
+            interpreter = f"{answer['implementation']} {answer['version']}"
+            raise HostError(f"{self.path}: {interpreter} is not supported; use CPython 3.9 or later")
         if answer["ignores_environment"] or answer["has_no_site"]:
             fault = "this interpreter ignores PYTHON* variables or does not load the site module"
             raise SpecError(f"{self.path}: {fault}, so the counting hook cannot be installed")
@@ -195,22 +195,22 @@ class _Interpreter:
         return answer
 
 
-def _missing(target: str, found: Mapping[str, Any], version: str, interpreter: _Interpreter) -> str:
-    if found["replaced"]:
-        function, _, reason = found["replaced"][0]
+def _missing(target: str, lookup: Mapping[str, Any], version: str, interpreter: _Interpreter) -> str:
+    if lookup["replaced"]:
+        function, _, reason = lookup["replaced"][0]
         return f"{function} is {reason}, so the Python function never runs. {_instead(target)}"
-    if found["reasons"]:
-        module, file, reason = found["reasons"][0]
+    if lookup["reasons"]:
+        module, file, reason = lookup["reasons"][0]
         where = f" ({file})" if file else ""
         hint = "Name a function in the program's own modules, or in a module that these import"
         hint = _instead(target) if reason == "written in C" else hint
         return f"{target}: the module {module}{where} is {reason}. {hint}"
-    if f"{target} (a lambda)" in found["known"]:
+    if f"{target} (a lambda)" in lookup["known"]:
         return f"{target} is a lambda, which has no name to count by: define a function with `def` instead"
     message = f"no function {target} found in modules that {_shown(interpreter.line)} can import in Python {version}"
-    if defined := _defined_elsewhere(target, found["known"], interpreter):
+    if defined := _defined_elsewhere(target, lookup["known"], interpreter):
         return f"{message}; a different module defines the function: did you mean {defined}?"
-    return f"{message}{_nearest(target, found['known'])}"
+    return f"{message}{_nearest(target, lookup['known'])}"
 
 
 def _nearest(target: str, known: Sequence[str]) -> str:
@@ -258,10 +258,10 @@ def _shown(line: CommandLine) -> str:
     return {"script": line.value, "module": f"-m {line.value}", "code": "the code of -c", "stdin": "stdin"}[line.kind]
 
 
-def _uncounted_calls(found: Mapping[str, Any], line: CommandLine) -> list[str]:
+def _uncounted_calls(lookup: Mapping[str, Any], line: CommandLine) -> list[str]:
     uncounted = []
-    for reason in dict.fromkeys(reason for _, _, reason in (*found["replaced"], *found["reasons"])):
-        names = [name for name, _, other in (*found["replaced"], *found["reasons"]) if other == reason]
+    for reason in dict.fromkeys(reason for _, _, reason in (*lookup["replaced"], *lookup["reasons"])):
+        names = [name for name, _, other in (*lookup["replaced"], *lookup["reasons"]) if other == reason]
         more = f" and {len(names) - _SHOWN_NAMES} others" if len(names) > _SHOWN_NAMES else ""
         uncounted.append(f"{', '.join(names[:_SHOWN_NAMES])}{more}: {reason}")
     if line.kind == "module" and line.value.partition(".")[0] == "pytest":

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unperturbed.common.markup import Cell, Html, json_text, table, tag, text
+from unperturbed.common.markup import Html, HtmlCell, json_text, table, tag, text
 
 ANYTHING = st.text(st.characters(codec=None), max_size=60)
 CLEAN = st.text(
@@ -75,7 +75,7 @@ def test_a_table_has_headers_for_columns_and_rows():
     made = table(
         "Some <numbers>",
         ["name", ("value", "what it is")],
-        [["a", Cell("1", 1.0)], ["b", Cell("–", float("nan"))]],
+        [["a", HtmlCell("1", 1.0)], ["b", HtmlCell("–", float("nan"))]],
         sortable=True,
     )
     reader = read(made)

@@ -28,11 +28,11 @@ def main(words: list[str]) -> int:
     """Build into a folder, print every fault, return the exit code."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(words[0] if words else place).absolute()
-        found = list(faults(folder))
-    for fault in found:
+        all_faults = list(faults(folder))
+    for fault in all_faults:
         print(fault)
-    print(f"{len(found)} faults in the distribution" if found else "distribution: no fault")
-    return 1 if found else 0
+    print(f"{len(all_faults)} faults in the distribution" if all_faults else "distribution: no fault")
+    return 1 if all_faults else 0
 
 
 def faults(folder: Path) -> Iterator[str]:

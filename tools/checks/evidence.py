@@ -40,9 +40,9 @@ _LINK = re.compile(r"\]\(([^)#\s]+\.md)(?:#[^)]*)?\)")
 def main() -> int:
     """Print every fault; return the exit code."""
     pages = [page for page in sorted(EVIDENCE.glob("*.md")) if page.name not in WITHOUT_FIGURES]
-    found = [(page, fault) for page in pages for fault in unmade(page.read_text(encoding="utf-8"))]
-    found += [(page, fault) for page in user_pages() for fault in parted(page)]
-    return report((f"{page}:{line}: {what}" for page, (line, what) in found), "evidence")
+    faults = [(page, fault) for page in pages for fault in unmade(page.read_text(encoding="utf-8"))]
+    faults += [(page, fault) for page in user_pages() for fault in parted(page)]
+    return report((f"{page}:{line}: {what}" for page, (line, what) in faults), "evidence")
 
 
 def unmade(text: str) -> Iterator[tuple[int, str]]:

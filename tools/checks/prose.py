@@ -52,13 +52,13 @@ _NO_PROSE = re.compile(r"\s*(?:\||#|:::|<|!\[|===|!!!|\?\?\?)")
 def main(files: list[str]) -> int:
     """Print every fault of the files, or of README, CONTRIBUTING and all user pages; return the exit code."""
     pages = [Path(name) for name in files] or user_pages()
-    found = ((page, fault) for page in pages for fault in faults(page.read_text(encoding="utf-8")))
-    return report((f"{page}:{line}: {what}" for page, (line, what) in found), "prose")
+    all_faults = ((page, fault) for page in pages for fault in faults(page.read_text(encoding="utf-8")))
+    return report((f"{page}:{line}: {what}" for page, (line, what) in all_faults), "prose")
 
 
-def report(found: Iterable[str], subject: str) -> int:
+def report(messages: Iterable[str], subject: str) -> int:
     """Print each fault, and how many there are; return the exit code."""
-    lines = list(found)
+    lines = list(messages)
     print("\n".join([*lines, f"{len(lines)} faults in {subject}" if lines else f"{subject}: no fault"]))
     return 1 if lines else 0
 

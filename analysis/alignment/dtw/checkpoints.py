@@ -339,8 +339,8 @@ def pair_costs(series: Any, starts: Any, pairs: Any, penalty: Any, band: int, un
     """
     costs = np.empty(pairs.shape[0], np.float64)
     for pair in range(pairs.shape[0]):
-        one, other = pairs[pair]
-        x, y = series[starts[one] : starts[one + 1]], series[starts[other] : starts[other + 1]]
+        index, other = pairs[pair]
+        x, y = series[starts[index] : starts[index + 1]], series[starts[other] : starts[other + 1]]
         if x.shape[0] > y.shape[0]:  # the shorter one is cut into strips; the cost is the same to the last bit
             x, y = y, x
         width = min(band, x.shape[0] + y.shape[0])

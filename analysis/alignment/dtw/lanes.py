@@ -124,7 +124,7 @@ class _Vectors:
         """Return a stack slot for a value that a loop changes; LLVM turns the slot into a register."""
         return cgutils.alloca_once(self.builder, kind)
 
-    def holding(self, value: Any) -> Any:
+    def variable_of(self, value: Any) -> Any:
         place = self.variable(value.type)
         self.builder.store(value, place)
         return place
@@ -156,9 +156,9 @@ class _Vectors:
         return self.builder.insert_element(empty, value, ir.Constant(_LANE, lane))
 
     def splat(self, value: Any) -> Any:
-        one = self.placed(value, 0)
+        vector = self.placed(value, 0)
         return self.builder.shuffle_vector(
-            one, one, ir.Constant(ir.VectorType(_LANE, self.cells.lanes), [0] * self.cells.lanes)
+            vector, vector, ir.Constant(ir.VectorType(_LANE, self.cells.lanes), [0] * self.cells.lanes)
         )
 
     def splat_whole(self, number: Any) -> Any:
@@ -187,11 +187,11 @@ class _Loop(_Vectors):
         self.rows = self.pointer(state, _index(2 * self.lanes))
         self.penalty, self.unreached = self.splat(arguments["penalty"]), self.splat(arguments["unreached"])
         self.extent = self.splat_whole(arguments["extent"])
-        self.corner = [self.holding(self.load(state, place)) for place in self.places]
-        self.last = [self.holding(self.load(state, place)) for place in self.last_places]
+        self.corner = [self.variable_of(self.load(state, place)) for place in self.places]
+        self.last = [self.variable_of(self.load(state, place)) for place in self.last_places]
         self.diagonal = [self.variable(cells.vector) for _ in self.groups]
         self.above = [self.variable(cells.vector) for _ in self.groups]
-        self.depth = [self.holding(self._depth_of_lanes(group)) for group in self.groups]
+        self.depth = [self.variable_of(self._depth_of_lanes(group)) for group in self.groups]
         self.inside = [self.variable(cells.wholes) for _ in self.groups]
 
     def write(self) -> None:
@@ -250,7 +250,9 @@ class _Loop(_Vectors):
         """Return |x − y| for one row of every lane, summed over the metrics in order."""
         builder, cells, x = self.builder, self.cells, self.arguments["x_lanes"]
         places = [builder.add(first, place) for place in self.places]
-        costs = [self.holding(cells.distance(builder, self.load(x, at), y[group])) for group, at in enumerate(places)]
+        costs = [
+            self.variable_of(cells.distance(builder, self.load(x, at), y[group])) for group, at in enumerate(places)
+        ]
         further = builder.sub(self.arguments["metrics"], _index(1))
         with cgutils.for_range(builder, further) as metrics:
             metric = builder.add(metrics.index, _index(1))

@@ -129,7 +129,7 @@ def _comparable(
     series: Sequence[ArrayLike], penalty: float, band: int | None, scale: Scale
 ) -> tuple[list[FloatArray], tuple[float, ...] | None]:
     """Name the series `series[0]`, `series[1]`, …, and return them as `comparable_rows` does."""
-    named = {f"series[{number}]": one for number, one in enumerate(series)}
+    named = {f"series[{number}]": array for number, array in enumerate(series)}
     if not named:
         raise DataError("no series given: give at least one")
     return comparable_rows(named, penalty, band, scale)
@@ -138,7 +138,7 @@ def _comparable(
 def _pairs(rows: Sequence[FloatArray]) -> tuple[IntArray, IntArray]:
     """Return all pairs, shape (pairs, 2), and the number of matrix cells of each pair."""
     pairs = np.array(list(combinations(range(len(rows)), 2)), np.int64).reshape(-1, 2)
-    lengths = np.array([len(one) for one in rows], np.int64)
+    lengths = np.array([len(array) for array in rows], np.int64)
     return pairs, lengths[pairs].prod(axis=1)
 
 

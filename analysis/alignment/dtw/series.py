@@ -47,12 +47,12 @@ def comparable_rows(
     series: Mapping[str, ArrayLike], penalty: float, band: int | None, scale: Scale
 ) -> tuple[list[FloatArray], tuple[float, ...] | None]:
     """Check all arguments; return the series as rows of metrics, divided by the scale, and the divisors."""
-    rows = [rows_of(name, one) for name, one in series.items()]
+    rows = [rows_of(name, array) for name, array in series.items()]
     (first, *_), metrics = series, rows[0].shape[1]
-    for name, one in zip(series, rows, strict=True):
-        if one.shape[1] != metrics:
+    for name, array in zip(series, rows, strict=True):
+        if array.shape[1] != metrics:
             raise DataError(
-                f"{first} has {metrics} metrics and {name} has {one.shape[1]}: give every series the same metrics"
+                f"{first} has {metrics} metrics and {name} has {array.shape[1]}: give every series the same metrics"
             )
     if not (math.isfinite(penalty) and penalty >= 0):
         raise ValueError(f"`penalty` is {penalty}: give a finite number, 0 or more")
@@ -61,7 +61,7 @@ def comparable_rows(
     if scale is None:
         return rows, None
     if isinstance(scale, str):
-        divisors = np.array([_spread(scale, metric, [one[:, metric] for one in rows]) for metric in range(metrics)])
+        divisors = np.array([_spread(scale, metric, [array[:, metric] for array in rows]) for metric in range(metrics)])
     else:
         divisors = np.asarray(scale, dtype=np.float64)
         if divisors.shape != (metrics,):
@@ -69,7 +69,7 @@ def comparable_rows(
         wrong = np.flatnonzero(~(np.isfinite(divisors) & (divisors > 0)))
         if len(wrong):
             raise ValueError(f"`scale[{wrong[0]}]` is {divisors[wrong[0]]}: give a positive, finite number")
-    return [one / divisors for one in rows], tuple(divisors.tolist())
+    return [array / divisors for array in rows], tuple(divisors.tolist())
 
 
 def _spread(scale: str, metric: int, values: Sequence[FloatArray]) -> float:

@@ -163,7 +163,7 @@ def curve_parameters(
     intervals = which.with_columns(
         pl.Series("parameter", [name for _, name, _ in determined], pl.String),
         *(
-            pl.Series(part, [getattr(one, part) for _, _, one in determined], pl.Float64)
+            pl.Series(part, [getattr(parameter, part) for _, _, parameter in determined], pl.Float64)
             for part in ("value", "low", "high")
         ),
     )
@@ -191,42 +191,46 @@ def _cells(
         pl.Series(f"text {name}", [str(data.categories(name)[code]) for code in data.codes(name)]) for name in cells
     )
     others = [name for name in data.names if name not in {*over, *cells}]
-    found = named.group_by(cells, maintain_order=True).agg(
+    table = named.group_by(cells, maintain_order=True).agg(
         pl.len().alias("number of runs"),
         pl.struct(over).n_unique().alias("number of places"),
         pl.col(others).first(),
         *(pl.col(f"text {name}").first() for name in cells),
         *(pl.col(name).n_unique().alias(f"distinct {name}") for name in others),
     )
-    if found.height < 2:
+    if table.height < 2:
         raise DataError(
             f"all runs have the same {' and '.join(cells)}, so there is only one curve, and no variable can "
             "explain its parameters: choose discrete variables that differ between runs"
         )
-    kept = [*cells, *(name for name in others if (found[f"distinct {name}"] == 1).all())]
-    texts = [dict(zip(cells, row, strict=True)) for row in found.select(f"text {name}" for name in cells).iter_rows()]
-    places = list(zip(texts, found["number of places"].to_list(), strict=True))
-    return found.select(kept), found["number of runs"].to_list(), places
+    kept = [*cells, *(name for name in others if (table[f"distinct {name}"] == 1).all())]
+    texts = [dict(zip(cells, row, strict=True)) for row in table.select(f"text {name}" for name in cells).iter_rows()]
+    places = list(zip(texts, table["number of places"].to_list(), strict=True))
+    return table.select(kept), table["number of runs"].to_list(), places
 
 
 def _in_cell(
     parameters: Sequence[Parameter], cell: Mapping[str, str], places: int, level: float
 ) -> list[tuple[Parameter, bool]]:
     """Return the parameters that apply to a cell, and whether the cell's runs determine each of them."""
-    here = [one for one in parameters if not one.where or any(where.items() <= cell.items() for where in one.where)]
+    here = [
+        parameter
+        for parameter in parameters
+        if not parameter.where or any(where.items() <= cell.items() for where in parameter.where)
+    ]
     unlocated: set[int] = set()
     for jump, scale in _JUMPS.items():
-        for about in {one.name.removeprefix(jump) for one in here if one.name.startswith(jump)}:
-            jumps = [one for one in here if one.name == jump + about]
-            thresholds = [one for one in here if one.name == "threshold of" + about]
+        for about in {parameter.name.removeprefix(jump) for parameter in here if parameter.name.startswith(jump)}:
+            jumps = [parameter for parameter in here if parameter.name == jump + about]
+            thresholds = [parameter for parameter in here if parameter.name == "threshold of" + about]
             # Both are in the order of the curve's steps; if a step has several terms, the pairs are unknown.
             if len(jumps) == len(thresholds):
                 unlocated |= {
                     id(threshold)
-                    for one, threshold in zip(jumps, thresholds, strict=True)
-                    if not _is_significant(one, scale, places, level)
+                    for parameter, threshold in zip(jumps, thresholds, strict=True)
+                    if not _is_significant(parameter, scale, places, level)
                 }
-    return [(one, id(one) not in unlocated) for one in here]
+    return [(parameter, id(parameter) not in unlocated) for parameter in here]
 
 
 def _is_significant(jump: Parameter, scale: Callable[[float], float], places: int, level: float) -> bool:

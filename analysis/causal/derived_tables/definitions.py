@@ -84,7 +84,9 @@ def _evaluated(
         try:
             expression = parse_column_expression(text, frame.schema)
         except DataError as error:
-            later = [one for one in list(expressions)[position + 1 :] if f"no column {one!r}" in str(error)]
+            later = [
+                variable for variable in list(expressions)[position + 1 :] if f"no column {variable!r}" in str(error)
+            ]
             hint = f"; {later[0]} is defined after {name}: move it before {name}" if later else ""
             raise DataError(f"{name}: {error}{hint}") from None
         evaluation = expression.evaluate(frame)
@@ -98,17 +100,17 @@ def read_definitions(texts: Iterable[str]) -> dict[str, str]:
     A name with characters other than letters, digits and _ must be in backquotes. Raises DataError if a text is not a
     definition, or if a name is defined twice.
     """
-    found: dict[str, str] = {}
+    definitions: dict[str, str] = {}
     for text in texts:
         definition = _DEFINITION.fullmatch(text)
         if definition is None:
             raise DataError(f"{text!r} is not a definition: write NAME = EXPRESSION, as in C_op = PAPI_TOT_CYC / ops")
         name = definition["quoted"] or definition["name"]
-        if name in found:
-            twice = f"as {found[name]} and as {definition['expression'].strip()}"
+        if name in definitions:
+            twice = f"as {definitions[name]} and as {definition['expression'].strip()}"
             raise DataError(f"{name} is defined twice: {twice}; keep only one definition")
-        found[name] = definition["expression"].strip()
-    return found
+        definitions[name] = definition["expression"].strip()
+    return definitions
 
 
 def logarithms(names: Iterable[str], *, function: Literal["log", "log2", "log10"] = "log") -> dict[str, str]:

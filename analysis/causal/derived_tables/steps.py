@@ -125,14 +125,14 @@ def partial_derivative(
         Unknown columns; a quantity that is not numeric; text with more than two values and no `between`; values that do
         not occur; no two matching rows.
     """
-    others = [one for one in parameters if one != over]
+    others = [parameter for parameter in parameters if parameter != over]
     name = name or f"d{of}_d{over}"
     _check(frame, of, over, others, name)
     position, labels = _positions(frame[over], between)
-    missing = np.logical_or.reduce([gaps(frame[one]) for one in (of, over, *others)])
+    missing = np.logical_or.reduce([gaps(frame[column]) for column in (of, over, *others)])
     # Without other parameters, all rows form one group.
-    key = [pl.lit(0).alias("group"), *(frame[one].alias(f"key {one}") for one in others)]
-    keys = ["group", *(f"key {one}" for one in others)]
+    key = [pl.lit(0).alias("group"), *(frame[parameter].alias(f"key {parameter}") for parameter in others)]
+    keys = ["group", *(f"key {parameter}" for parameter in others)]
     rows = pl.DataFrame(
         {"row": np.arange(frame.height), _OVER: position, _MEAN: frame[of].cast(pl.Float64)}
     ).with_columns(key)
@@ -146,9 +146,9 @@ def partial_derivative(
             f"no two complete rows differ in {over}{ends}{held}, so {name} has no value: measure runs that differ in "
             f"{over} alone"
         )
-    found = usable.select("row", *keys, _OVER).join(cells, on=[*keys, _OVER], how="left", nulls_equal=True)
+    joined = usable.select("row", *keys, _OVER).join(cells, on=[*keys, _OVER], how="left", nulls_equal=True)
     values = pl.DataFrame({"row": np.arange(frame.height)}).join(
-        found.select("row", "derivative"), on="row", how="left", maintain_order="left"
+        joined.select("row", "derivative"), on="row", how="left", maintain_order="left"
     )
     derivative = values["derivative"].alias(name)
     return PartialDerivative(
@@ -164,9 +164,9 @@ def partial_derivative(
 
 def _check(frame: pl.DataFrame, of: str, over: str, others: Sequence[str], name: str) -> None:
     """Reject columns that have no derivative, and names that are already taken."""
-    for one in (of, over, *others):
-        if one not in frame.columns:
-            raise DataError(no_such_column(one, frame.columns))
+    for column in (of, over, *others):
+        if column not in frame.columns:
+            raise DataError(no_such_column(column, frame.columns))
     if of in {over, *others}:
         raise DataError(f"{of} is itself a parameter: choose a measured quantity to differentiate")
     if not (frame[of].dtype.is_numeric() or frame[of].dtype == pl.Boolean):
@@ -223,11 +223,11 @@ def _cells(usable: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
         .with_columns(first=pl.col("cell").first().over(keys))
         .sort("first", _OVER, maintain_order=True)
     )
-    following = {one: pl.col(one).shift(-1).over(keys) for one in (_OVER, _MEAN, "variance", "runs")}
-    cells = cells.with_columns(**{f"{one} next": value for one, value in following.items()})
+    following = {column: pl.col(column).shift(-1).over(keys) for column in (_OVER, _MEAN, "variance", "runs")}
+    cells = cells.with_columns(**{f"{column} next": value for column, value in following.items()})
     length = pl.col(f"{_OVER} next") - pl.col(_OVER)
     cells = cells.with_columns(length=length, slope=(pl.col(f"{_MEAN} next") - pl.col(_MEAN)) / length)
-    before, length_before = (pl.col(one).shift(1).over(keys) for one in ("slope", "length"))
+    before, length_before = (pl.col(column).shift(1).over(keys) for column in ("slope", "length"))
     # Second order on uneven steps: the nearer neighbour counts more.
     inner = (pl.col("length") * before + length_before * pl.col("slope")) / (pl.col("length") + length_before)
     return cells.with_columns(derivative=pl.coalesce(inner, "slope", before))
@@ -241,11 +241,11 @@ def _labelled_steps(
         "length"
     )
     ends = [
-        pl.Series(f"{over}_{end}", [labels[at] for at in steps[one]])
-        for end, one in (("from", _OVER), ("to", f"{_OVER} next"))
+        pl.Series(f"{over}_{end}", [labels[at] for at in steps[column]])
+        for end, column in (("from", _OVER), ("to", f"{_OVER} next"))
     ]
     return steps.select(
-        *(pl.col(f"key {one}").alias(one) for one in others),
+        *(pl.col(f"key {parameter}").alias(parameter) for parameter in others),
         *ends,
         pl.col("slope").alias(name),
         error.alias("standard_error"),
@@ -289,7 +289,7 @@ class StepTable(Result):
 
     def headline(self) -> str:
         """Return the number of steps and the names of the derivatives."""
-        names = listing(one.name for one in self.derivatives)
+        names = listing(derivative.name for derivative in self.derivatives)
         return f"{counted(self.frame.height, 'step')} of {self.over}: {names}"
 
     def tables(self) -> Sequence[Table]:
@@ -305,16 +305,16 @@ class StepTable(Result):
         return {
             "over": self.over,
             "held": list(self.held),
-            "derivatives": [one.name for one in self.derivatives],
+            "derivatives": [derivative.name for derivative in self.derivatives],
             "steps": self.frame.to_dicts(),
-            "exclusions": {one.name: one.why for one in self.exclusions},
+            "exclusions": {exclusion.name: exclusion.why for exclusion in self.exclusions},
             "unmatched_rows": self.unmatched_rows.tolist(),
             "missing_rows": self.missing_rows.tolist(),
         }
 
     def __str__(self) -> str:
         """Describe the steps, and list the rows that were left out of the table of runs."""
-        names = first_of([one.name for one in self.derivatives])
+        names = first_of([derivative.name for derivative in self.derivatives])
         held = f", {first_of(self.held)} held fixed" if self.held else ""
         text = (
             f"Each row is a step of {self.over}{held}: {self.frame.height:,} steps give {names}; values are averaged "
@@ -375,19 +375,19 @@ def step_table(
     missing = np.logical_or.reduce([gaps(frame[name]) for name in {*derivatives.values(), over, *held}])
     whole = np.flatnonzero(~missing)
     runs = frame[whole]
-    found = tuple(
+    partial_derivatives = tuple(
         partial_derivative(runs, of, over, parameters=parameters, between=between, name=name)
         for name, of in derivatives.items()
     )
-    steps, gone = _with_means(runs, found[0].steps, over, held)
+    steps, gone = _with_means(runs, partial_derivatives[0].steps, over, held)
     steps, also_gone = _with_place(steps, over)
     return StepTable(
-        frame=steps.with_columns(one.steps[one.name] for one in found),
+        frame=steps.with_columns(derivative.steps[derivative.name] for derivative in partial_derivatives),
         over=over,
         held=held,
-        derivatives=found,
+        derivatives=partial_derivatives,
         exclusions=(*gone, *also_gone),
-        unmatched_rows=whole[found[0].unmatched_rows],
+        unmatched_rows=whole[partial_derivatives[0].unmatched_rows],
         missing_rows=np.flatnonzero(missing).astype(np.int64),
     )
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TypeVar
 
-from unperturbed.analysis.causal.independence.methods import IndependenceTest, Outcome
+from unperturbed.analysis.causal.independence.methods import IndependenceOutcome, IndependenceTest
 from unperturbed.analysis.causal.table.knowledge import Arrow, Knowledge
 
 Pair = frozenset[str]
@@ -85,37 +85,37 @@ class WorkingGraph:
         """Return a copy of the current neighbours."""
         return {name: frozenset(near) for name, near in self.neighbours.items()}
 
-    def connect(self, one: str, other: str, outcome: Outcome | None = None) -> None:
+    def connect(self, name: str, other: str, outcome: IndependenceOutcome | None = None) -> None:
         """Make two variables neighbours; `outcome` is the test that found them dependent."""
-        self.neighbours[one].add(other)
-        self.neighbours[other].add(one)
-        self.separations.pop(pair_of(one, other), None)
+        self.neighbours[name].add(other)
+        self.neighbours[other].add(name)
+        self.separations.pop(pair_of(name, other), None)
         if outcome is not None:
-            self.p_values[pair_of(one, other)] = outcome.p_value
+            self.p_values[pair_of(name, other)] = outcome.p_value
 
-    def separate(self, found: Separation) -> None:
+    def separate(self, separation: Separation) -> None:
         """Remove an edge, and record the reason."""
-        self.neighbours[found.one].discard(found.other)
-        self.neighbours[found.other].discard(found.one)
-        self.separations[pair_of(found.one, found.other)] = found
+        self.neighbours[separation.one].discard(separation.other)
+        self.neighbours[separation.other].discard(separation.one)
+        self.separations[pair_of(separation.one, separation.other)] = separation
 
 
-def pair_of(one: str, other: str) -> Pair:
+def pair_of(name: str, other: str) -> Pair:
     """Return two names as an unordered pair."""
-    return frozenset((one, other))
+    return frozenset((name, other))
 
 
 def reached(start: Iterable[_Node], steps: Callable[[_Node], Iterable[_Node]]) -> set[_Node]:
     """Return the start nodes, and all nodes that `steps` reaches from them directly or through other nodes."""
-    found, waiting = set(start), list(start)
+    nodes, waiting = set(start), list(start)
     while waiting:
-        further = set(steps(waiting.pop())) - found
-        found |= further
+        further = set(steps(waiting.pop())) - nodes
+        nodes |= further
         waiting += further
-    return found
+    return nodes
 
 
-def separates(arrows: Iterable[Arrow], one: str, other: str, given: Collection[str]) -> bool:
+def separates(arrows: Iterable[Arrow], variable: str, other: str, given: Collection[str]) -> bool:
     """Return whether some variables block every path between two others in an acyclic graph.
 
     They do if they cut all paths in the moral graph of the ancestors of all these variables (Lauritzen et al.,
@@ -124,13 +124,13 @@ def separates(arrows: Iterable[Arrow], one: str, other: str, given: Collection[s
     parents: dict[str, set[str]] = defaultdict(set)
     for source, target in arrows:
         parents[target].add(source)
-    ancestors = reached({one, other, *given}, parents.__getitem__)
+    ancestors = reached({variable, other, *given}, parents.__getitem__)
     near: dict[str, set[str]] = defaultdict(set)
     for target in ancestors:
         family = {target, *parents[target]}
         for member in family:
             near[member] |= family - {member}
-    return other not in reached([one], lambda name: near[name].difference(given))
+    return other not in reached([variable], lambda name: near[name].difference(given))
 
 
 def find_adjacencies(
@@ -182,13 +182,13 @@ class _AdjacencySearch:
                 continue
             for given in self._sets(a, b, size, before):
                 any_tested = True
-                found = self._separation(a, b, given, before)
-                if found is not None:
-                    removed.append(found)
+                separation = self._separation(a, b, given, before)
+                if separation is not None:
+                    removed.append(separation)
                     break
-        for found in removed:
-            self._graph.separate(found)
-            self._graph.p_values[pair_of(found.one, found.other)] = found.p_value
+        for separation in removed:
+            self._graph.separate(separation)
+            self._graph.p_values[pair_of(separation.one, separation.other)] = separation.p_value
         return any_tested
 
     def _separation(
@@ -217,12 +217,14 @@ class _AdjacencySearch:
     def _is_inverted(self, name: str, given: Sequence[str]) -> bool:
         """Return whether a variable is determined by values computed from it, as #op is by instr and instr / #op."""
         definitions = self._knowledge.definitions
-        return any(name in definitions.get(one, ()) and len(definitions[one]) > 1 for one in given)
+        return any(name in definitions.get(variable, ()) and len(definitions[variable]) > 1 for variable in given)
 
     def skeleton(self) -> Skeleton:
         """Return the result of the search."""
         graph = self._graph
-        kept = tuple(one for one in self._dispensable if one.name in graph.neighbours[one.target])
+        kept = tuple(
+            neighbour for neighbour in self._dispensable if neighbour.name in graph.neighbours[neighbour.target]
+        )
         return Skeleton(self._names, graph.adjacent(), graph.separations, kept, graph.p_values)
 
     def _sets(self, a: str, b: str, size: int, before: Mapping[str, frozenset[str]]) -> Iterator[tuple[str, ...]]:
@@ -246,17 +248,17 @@ class _AdjacencySearch:
         of the other end is examined too if the first end separated them.
         """
         found_any = False
-        for one, target in ((a, b), (b, a)):
+        for end, target in ((a, b), (b, a)):
             for other in given:
                 past = self._graph.separations.get(pair_of(other, target))
-                if other not in before[target] | self._graph.neighbours[target] and not (past and one in past.given):
+                if other not in before[target] | self._graph.neighbours[target] and not (past and end in past.given):
                     continue
-                held = self._separating_rest(other, target, one, [name for name in given if name != other])
+                held = self._separating_rest(other, target, end, [name for name in given if name != other])
                 if held is None:
                     continue
                 found_any = True
-                self._dispensable[Dispensable(one, target, frozenset(given))] = None
-                self._dispensable[Dispensable(other, target, frozenset((one, *held)))] = None
+                self._dispensable[Dispensable(end, target, frozenset(given))] = None
+                self._dispensable[Dispensable(other, target, frozenset((end, *held)))] = None
                 if past:
                     self._dispensable[Dispensable(other, target, frozenset(past.given))] = None
                     self._graph.connect(other, target)

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from unperturbed.analysis.causal.discovery.adjacency import Separation, WorkingGraph, pair_of, reached, separates
 from unperturbed.analysis.causal.discovery.orientation import Orientation, extend, orient
 from unperturbed.analysis.causal.discovery.refinement import TIE_BITS, WORTH_A_PARENT, Bits, Refined
-from unperturbed.analysis.causal.independence.methods import IndependenceTest, Outcome
+from unperturbed.analysis.causal.independence.methods import IndependenceOutcome, IndependenceTest
 from unperturbed.analysis.causal.table.knowledge import Arrow, Knowledge
 from unperturbed.analysis.multiple_testing import benjamini_hochberg
 from unperturbed.common.wording import listing
@@ -156,9 +156,10 @@ class _Agreement:
         contradictions = self._contradictions()
         adjacent = self._graph.adjacent()
         equivalences = tuple(
-            one
-            for one in self.start.equivalences
-            if adjacent[one.target].issuperset(one.kept) and adjacent[one.target].isdisjoint(one.left_out)
+            equivalence
+            for equivalence in self.start.equivalences
+            if adjacent[equivalence.target].issuperset(equivalence.kept)
+            and adjacent[equivalence.target].isdisjoint(equivalence.left_out)
         )
         graph = Refined(adjacent, self._graph.separations, equivalences, self._graph.p_values)
         return Agreed(graph, self._oriented, self._assumed, frozenset(self._again), contradictions)
@@ -184,12 +185,12 @@ class _Agreement:
         kept = frozenset(name for name in before if self.knowledge.always_adjacent(name, target))
         other = dependent | refuted
         starts = [before | lost | dependent, before | acting | dependent, before | other, acting | kept, before]
-        found = min(dict.fromkeys(starts), key=lambda one: self._bits(target, one))
-        found = self._shortest(target, found, before | acting | other, kept, instead=other)
-        found |= self._lost(target, found)
-        if found == before:
+        parents = min(dict.fromkeys(starts), key=lambda start: self._bits(target, start))
+        parents = self._shortest(target, parents, before | acting | other, kept, instead=other)
+        parents |= self._lost(target, parents)
+        if parents == before:
             return turned
-        self._become_parents(target, found)
+        self._become_parents(target, parents)
         self._again.add(target)
         return True
 
@@ -204,13 +205,15 @@ class _Agreement:
             if not self.knowledge.allows(name, target) or self.knowledge.requires(target, name):
                 continue
             parents = self._parents[name] - {target}
-            if any(target in self._ancestors(one) for one in parents):
+            if any(target in self._ancestors(parent) for parent in parents):
                 continue
             own, of_effect = self._parents[target], parents | self._acting_on(name)
             saved = self._bits(target, own) - self._bits(target, own | {name})
             if saved <= WORTH_A_PARENT:
                 continue
-            more = min(self._bits(name, one) for one in (parents, of_effect)) - self._bits(name, self._parents[name])
+            more = min(self._bits(name, causes) for causes in (parents, of_effect)) - self._bits(
+                name, self._parents[name]
+            )
             if more < saved - WORTH_A_PARENT:
                 self._parents[name], self._parents[target] = parents, own | {name}
                 self._turned.discard((name, target))
@@ -221,7 +224,7 @@ class _Agreement:
     def _shortest(
         self,
         target: str,
-        found: frozenset[str],
+        parents: frozenset[str],
         candidates: Collection[str],
         kept: frozenset[str],
         instead: Collection[str] = (),
@@ -229,45 +232,48 @@ class _Agreement:
         """Return the parents after dropping superfluous ones, adding candidates, and exchanging some for `instead`."""
 
         def shortest(sets: list[frozenset[str]]) -> frozenset[str]:
-            return min(sets, key=lambda one: self._bits(target, one), default=found)
+            return min(sets, key=lambda option: self._bits(target, option), default=parents)
 
         while True:
-            now = self._bits(target, found)
-            needed = found & (kept | set(self.descriptions.used(target, self._sorted(found))))
-            if needed != found and self._bits(target, needed) < now + TIE_BITS:
-                found = needed
+            now = self._bits(target, parents)
+            needed = parents & (kept | set(self.descriptions.used(target, self._sorted(parents))))
+            if needed != parents and self._bits(target, needed) < now + TIE_BITS:
+                parents = needed
                 continue
-            less = self._sorted(found - kept)
-            fewer = shortest([found - {name} for name in less])
-            if fewer != found and self._bits(target, fewer) < now + TIE_BITS:
-                found = fewer
+            less = self._sorted(parents - kept)
+            fewer = shortest([parents - {name} for name in less])
+            if fewer != parents and self._bits(target, fewer) < now + TIE_BITS:
+                parents = fewer
                 continue
-            longer = shortest([found | {name} for name in self._sorted(candidates) if name not in found])
+            longer = shortest([parents | {name} for name in self._sorted(candidates) if name not in parents])
             if self._bits(target, longer) <= now - WORTH_A_PARENT:
-                found = longer
+                parents = longer
                 continue
-            more = self._sorted(set(instead) - found)
-            other = shortest([found - {name} | {one} for name in less for one in more])
+            more = self._sorted(set(instead) - parents)
+            other = shortest([parents - {name} | {added} for name in less for added in more])
             if self._bits(target, other) > now - TIE_BITS:
-                return found
-            found = other
+                return parents
+            parents = other
 
     def _inputs_that_change(self) -> dict[str, frozenset[str]]:
         """Return, for each variable, the inputs that it depends on given the other inputs."""
-        pairs = [(name, one) for name in self.names if name not in self._inputs for one in self._inputs]
-        outcomes = [self.test.test(one, name, [each for each in self._inputs if each != one]) for name, one in pairs]
-        p_values = benjamini_hochberg([math.nan if one.determined else one.p_value for one in outcomes])
-        found: dict[str, set[str]] = {name: set() for name in self.names}
-        for (name, one), p_value in zip(pairs, p_values.tolist(), strict=True):
-            if p_value <= self.alpha and self.knowledge.allows(one, name):
-                found[name].add(one)
-        return {name: frozenset(some) for name, some in found.items()}
+        pairs = [(name, parameter) for name in self.names if name not in self._inputs for parameter in self._inputs]
+        outcomes = [
+            self.test.test(parameter, name, [each for each in self._inputs if each != parameter])
+            for name, parameter in pairs
+        ]
+        p_values = benjamini_hochberg([math.nan if outcome.determined else outcome.p_value for outcome in outcomes])
+        inputs: dict[str, set[str]] = {name: set() for name in self.names}
+        for (name, parameter), p_value in zip(pairs, p_values.tolist(), strict=True):
+            if p_value <= self.alpha and self.knowledge.allows(parameter, name):
+                inputs[name].add(parameter)
+        return {name: frozenset(some) for name, some in inputs.items()}
 
     def _acting_on(self, target: str) -> frozenset[str]:
         """Return the inputs that shorten a variable's description if only inputs may be parents."""
         if target not in self._acting:
-            found = frozenset(name for name in self._inputs if self.knowledge.allows(name, target))
-            self._acting[target] = self._shortest(target, found, (), frozenset())
+            allowed = frozenset(name for name in self._inputs if self.knowledge.allows(name, target))
+            self._acting[target] = self._shortest(target, allowed, (), frozenset())
         return self._acting[target]
 
     def _lost(self, target: str, parents: Collection[str]) -> frozenset[str]:
@@ -282,7 +288,7 @@ class _Agreement:
         """Return the non-effects that a variable depends on given its parents and that shorten its description."""
         given = self._sorted(parents)
         now = self._bits(target, parents)
-        found = []
+        dependent = []
         for name in self.names:
             if name in {target, *parents} or not self.knowledge.allows(name, target) or target in self._ancestors(name):
                 continue
@@ -298,8 +304,8 @@ class _Agreement:
                     continue
                 worth = _UNTESTED_WORTH
             if self._bits(target, {*parents, name}) < now - worth:
-                found.append(name)
-        return found
+                dependent.append(name)
+        return dependent
 
     def _is_known(self, name: str, target: str) -> bool:
         """Return whether a variable may become a cause of another: if it comes first, or if inputs are declared."""
@@ -310,7 +316,7 @@ class _Agreement:
 
         A table of the variable's values may be shorter than a formula of the parent, although only the parent acts.
         """
-        return any(name in self.knowledge.definitions.get(one, ()) for one in parents)
+        return any(name in self.knowledge.definitions.get(parent, ()) for parent in parents)
 
     def _refuted(self, target: str, parents: Collection[str]) -> list[str]:
         """Return the variables, neither parents nor effects, that a variable clearly depends on given its parents."""
@@ -322,13 +328,13 @@ class _Agreement:
             if outcome.p_value <= level and not outcome.determined and self.knowledge.allows(name, target)
         ]
 
-    def _outcomes(self, target: str, parents: Collection[str]) -> dict[str, Outcome]:
+    def _outcomes(self, target: str, parents: Collection[str]) -> dict[str, IndependenceOutcome]:
         """Test whether a variable is independent, given its parents, of each variable that is not its parent or effect.
 
         The formula may miss less of the parents' influence than the test: the larger p-value is valid if either is.
         """
         given = self._sorted(parents)
-        found = {}
+        outcomes = {}
         for name in self.names:
             if name in {target, *parents} or target in self._ancestors(name):
                 continue
@@ -336,31 +342,33 @@ class _Agreement:
             if not outcome.independent:
                 left = self.descriptions.p_value(target, given, name)
                 outcome = replace(outcome, p_value=left) if left > outcome.p_value else outcome
-            found[name] = outcome
-        return found
+            outcomes[name] = outcome
+        return outcomes
 
     def _contradictions(self) -> tuple[Contradiction, ...]:
         """Return the remaining contradictions, found by description length or by a test."""
-        targets = [one for one in self._causes_first() if one not in {*self._inputs, *self.knowledge.definitions}]
+        targets = [name for name in self._causes_first() if name not in {*self._inputs, *self.knowledge.definitions}]
         claims = {
             (target, name): outcome
             for target in targets
             for name, outcome in self._outcomes(target, self._parents[target]).items()
         }
-        adjusted = benjamini_hochberg([math.nan if one.determined else one.p_value for one in claims.values()])
+        adjusted = benjamini_hochberg(
+            [math.nan if outcome.determined else outcome.p_value for outcome in claims.values()]
+        )
         refuted = {
             pair for pair, p_value in zip(claims, adjusted.tolist(), strict=True) if p_value <= _FALSE_REFUTATIONS
         }
-        found = []
+        contradictions = []
         for target in targets:
             parents = self._parents[target]
             dependent = {(target, name) for name in self._dependent(target, parents)}
-            for pair in (one for one in claims if one[0] == target and one in refuted | dependent):
+            for pair in (claim for claim in claims if claim[0] == target and claim in refuted | dependent):
                 saved = math.nan
                 if self.knowledge.allows(pair[1], target):
                     saved = self._bits(target, parents) - self._bits(target, {*parents, pair[1]})
-                found.append(Contradiction(*pair, self._sorted(parents), saved, claims[pair].p_value))
-        return tuple(found)
+                contradictions.append(Contradiction(*pair, self._sorted(parents), saved, claims[pair].p_value))
+        return tuple(contradictions)
 
     def _become_parents(self, target: str, parents: frozenset[str]) -> None:
         """Replace a variable's parents."""
@@ -368,7 +376,7 @@ class _Agreement:
         for name in self._sorted(self._parents[target] - parents):
             self._separate(name, target, given)
         for name in self._sorted(parents - self._parents[target]):
-            rest = [one for one in given if one != name]
+            rest = [parent for parent in given if parent != name]
             self._graph.connect(name, target, self.test.test(name, target, rest))
         self._parents[target] = parents
 
@@ -381,9 +389,9 @@ class _Agreement:
         """Replace sets that do not separate their variables in the graph by the parents of the later variable."""
         order = self._causes_first()
         arrows = [(source, target) for target in self.names for source in self._parents[target]]
-        for found in list(self._graph.separations.values()):
-            name, target = sorted((found.one, found.other), key=order.index)
-            if not separates(arrows, name, target, found.given):
+        for separation in list(self._graph.separations.values()):
+            name, target = sorted((separation.one, separation.other), key=order.index)
+            if not separates(arrows, name, target, separation.given):
                 self._separate(name, target, self._sorted(self._parents[target]))
 
     def _bits(self, target: str, parents: Collection[str]) -> float:

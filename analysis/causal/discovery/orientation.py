@@ -57,7 +57,7 @@ def extend(
     undirected edges of a variable that can be the last effect are directed to it, and it is removed. If there is none,
     the variable with the fewest new v-structures is taken.
     """
-    left, found = list(names), []
+    left, new_arrows = list(names), []
     arrows, lines = set(directed), set(undirected)
 
     def near(name: str) -> set[str]:
@@ -65,18 +65,20 @@ def extend(
         return ends - {name}
 
     def new_colliders(name: str) -> tuple[int, int]:
-        loose = [one for one in near(name) if pair_of(one, name) in lines]
-        against = sum(not knowledge.allows(one, name) for one in loose)
-        return against, sum(other not in near(one) for one in loose for other in near(name) - {one})
+        loose = [neighbour for neighbour in near(name) if pair_of(neighbour, name) in lines]
+        against = sum(not knowledge.allows(neighbour, name) for neighbour in loose)
+        return against, sum(other not in near(neighbour) for neighbour in loose for other in near(name) - {neighbour})
 
     while lines:
         last = [name for name in left if not any(source == name for source, _ in arrows)]
         sink = min(reversed(last), key=new_colliders)
-        found += [(one, sink) for one in sorted(near(sink), key=names.index) if pair_of(one, sink) in lines]
+        new_arrows += [
+            (neighbour, sink) for neighbour in sorted(near(sink), key=names.index) if pair_of(neighbour, sink) in lines
+        ]
         arrows = {edge for edge in arrows if sink not in edge}
         lines = {pair for pair in lines if sink not in pair}
         left.remove(sink)
-    return tuple(found)
+    return tuple(new_arrows)
 
 
 class _Graph:
@@ -87,15 +89,15 @@ class _Graph:
         self._separations = separations
         self._knowledge = knowledge
         self.directed: set[Arrow] = set()
-        self.pairs = sorted({pair_of(one, other) for one, near in adjacent.items() for other in near}, key=sorted)
+        self.pairs = sorted({pair_of(name, other) for name, near in adjacent.items() for other in near}, key=sorted)
 
-    def is_directed(self, one: str, other: str) -> bool:
-        return (one, other) in self.directed or (other, one) in self.directed
+    def is_directed(self, name: str, other: str) -> bool:
+        return (name, other) in self.directed or (other, name) in self.directed
 
     def follow_knowledge(self) -> None:
         """Direct each edge that has a required direction, or that has only one possible direction."""
-        for one, other in map(sorted, self.pairs):
-            for source, target in ((one, other), (other, one)):
+        for name, other in map(sorted, self.pairs):
+            for source, target in ((name, other), (other, name)):
                 if self._knowledge.requires(source, target) or not self._knowledge.allows(target, source):
                     self._point(source, target)
 
@@ -103,18 +105,20 @@ class _Graph:
         """Direct v-structures, the surest separations first; return the edges that v-structures direct both ways."""
         claims: dict[Arrow, float] = {}
         for middle in sorted(self._adjacent):
-            for one, other in combinations(sorted(self._adjacent[middle]), 2):
-                found = self._separations.get(pair_of(one, other))
-                if other in self._adjacent[one] or found is None or middle in found.given:
+            for name, other in combinations(sorted(self._adjacent[middle]), 2):
+                separation = self._separations.get(pair_of(name, other))
+                if other in self._adjacent[name] or separation is None or middle in separation.given:
                     continue
                 # If one of the two edges cannot point to the middle, there is no v-structure: the separation has a
                 # different reason.
-                if not all(self._may_point(end, middle) for end in (one, other)) or determined(middle, found.given):
+                if not all(self._may_point(end, middle) for end in (name, other)) or determined(
+                    middle, separation.given
+                ):
                     continue
-                for end in (one, other):
-                    claims[end, middle] = max(claims.get((end, middle), 0.0), found.p_value)
+                for end in (name, other):
+                    claims[end, middle] = max(claims.get((end, middle), 0.0), separation.p_value)
         conflicts = frozenset(pair_of(*edge) for edge in claims if edge[::-1] in claims)
-        for edge in sorted(claims, key=lambda one: (-claims[one], one)):
+        for edge in sorted(claims, key=lambda arrow: (-claims[arrow], arrow)):
             if pair_of(*edge) not in conflicts:
                 self._point(*edge)
         return conflicts
@@ -155,10 +159,10 @@ class _Graph:
             for a in open_ends
         )
 
-    def _is_no_collider(self, one: str, middle: str, other: str) -> bool:
+    def _is_no_collider(self, name: str, middle: str, other: str) -> bool:
         """Return whether the middle variable is in the set that separates two nonadjacent variables."""
-        found = self._separations.get(pair_of(one, other))
-        return other not in self._adjacent[one] and found is not None and middle in found.given
+        separation = self._separations.get(pair_of(name, other))
+        return other not in self._adjacent[name] and separation is not None and middle in separation.given
 
     def _may_point(self, source: str, target: str) -> bool:
         return self._knowledge.allows(source, target) and (target, source) not in self.directed

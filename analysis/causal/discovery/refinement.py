@@ -136,13 +136,21 @@ class Relations:
 
 
 def choose(
-    target: str, candidates: Sequence[str], found: Iterable[Dispensable], relations: Relations, knowledge: Knowledge
+    target: str,
+    candidates: Sequence[str],
+    dispensable: Iterable[Dispensable],
+    relations: Relations,
+    knowledge: Knowledge,
 ) -> ParentChoice:
     """Choose between the candidates that make each other dispensable."""
     evidence: dict[str, list[frozenset[str]]] = {}
-    for one in found:
-        if one.target == target and one.name in candidates and not knowledge.always_adjacent(one.name, target):
-            evidence.setdefault(one.name, []).append(one.given)
+    for neighbour in dispensable:
+        if (
+            neighbour.target == target
+            and neighbour.name in candidates
+            and not knowledge.always_adjacent(neighbour.name, target)
+        ):
+            evidence.setdefault(neighbour.name, []).append(neighbour.given)
     if not evidence:
         return ParentChoice(frozenset(candidates), ())
     return _Chooser(target, candidates, evidence, relations, knowledge).choice()
@@ -177,7 +185,7 @@ class _Chooser:
             ways = [kept - {name} | {twin} for twin in (name, *self._twins[name])]
             kept = self._shortest(ways)
             compared += [(kept, way) for way in ways if way != kept]
-        equivalences = tuple(self._equivalence(one, other) for one, other in compared)
+        equivalences = tuple(self._equivalence(chosen, other) for chosen, other in compared)
         return ParentChoice(kept | frozenset(self._settled), tuple(dict.fromkeys(equivalences)))
 
     def _length(self, chosen: Collection[str]) -> float:
@@ -191,15 +199,17 @@ class _Chooser:
 
     def _find_twins(self, contested: Sequence[str]) -> dict[str, list[str]]:
         """Return, for each variable, the later variables with exactly the same information, such as n³ for n."""
-        found: dict[str, list[str]] = {}
+        twins: dict[str, list[str]] = {}
         determined = self.relations.is_determined
         for name in contested:
-            first = next((one for one in found if determined(name, [one]) and determined(one, [name])), None)
+            first = next(
+                (earlier for earlier in twins if determined(name, [earlier]) and determined(earlier, [name])), None
+            )
             if first is None:
-                found[name] = []
+                twins[name] = []
             else:
-                found[first].append(name)
-        return found
+                twins[first].append(name)
+        return twins
 
     def _suffices(self, chosen: frozenset[str]) -> bool:
         """Return whether the chosen candidates make all others dispensable."""
@@ -213,21 +223,21 @@ class _Chooser:
 
     def _sufficient(self) -> list[frozenset[str]]:
         """Return the minimal sufficient sets, smallest first; for many candidates, those that greedy removal finds."""
-        found: list[frozenset[str]] = []
+        sufficient: list[frozenset[str]] = []
         if len(self._contested) > _MOST_ENUMERATED:
             for last in self._contested:
                 chosen = frozenset(self._contested)
-                for name in [*(one for one in reversed(self._contested) if one != last), last]:
+                for name in [*(candidate for candidate in reversed(self._contested) if candidate != last), last]:
                     if self._suffices(chosen - {name}):
                         chosen -= {name}
-                if chosen not in found:
-                    found.append(chosen)
-            return found
+                if chosen not in sufficient:
+                    sufficient.append(chosen)
+            return sufficient
         for size in range(len(self._contested) + 1):
             for chosen in map(frozenset, combinations(self._contested, size)):
-                if not any(less <= chosen for less in found) and self._suffices(chosen):
-                    found.append(chosen)
-        return found
+                if not any(less <= chosen for less in sufficient) and self._suffices(chosen):
+                    sufficient.append(chosen)
+        return sufficient
 
     def _shortest(self, options: Sequence[frozenset[str]]) -> frozenset[str]:
         """Return the set with the shortest description; a tie goes to the smallest set, then to the first."""
@@ -257,15 +267,15 @@ class _Chooser:
                 return kept
             kept = longer
 
-    def _equivalence(self, one: frozenset[str], other: frozenset[str]) -> Equivalence:
+    def _equivalence(self, chosen: frozenset[str], other: frozenset[str]) -> Equivalence:
         """Return the comparison of two sets."""
-        given = [name for name in self.candidates if name in self._settled or (name in one and name in other)]
+        given = [name for name in self.candidates if name in self._settled or (name in chosen and name in other)]
         return Equivalence(
             self.target,
-            tuple(sorted(one - other, key=self._place.__getitem__)),
-            tuple(sorted(other - one, key=self._place.__getitem__)),
+            tuple(sorted(chosen - other, key=self._place.__getitem__)),
+            tuple(sorted(other - chosen, key=self._place.__getitem__)),
             tuple(given),
-            self._compared_length(one),
+            self._compared_length(chosen),
             self._compared_length(other),
         )
 
@@ -325,7 +335,7 @@ class _Refinement:
             self._equivalences[target] = choice.equivalences
         kept = self._without_unused(target, self._with_shorter(target, choice.kept))
         for name in kept - set(candidates):
-            self._graph.connect(name, target, self._test.test(name, target, [one for one in kept if one != name]))
+            self._graph.connect(name, target, self._test.test(name, target, [cause for cause in kept if cause != name]))
         for name in candidates:
             if name not in kept:
                 self._separate(name, target, kept)
@@ -338,18 +348,18 @@ class _Refinement:
         """
         for name in sorted(kept, key=self._names.index):
             for other in self._names:
-                found = self._graph.separations.get(pair_of(other, target))
-                if found is None or name not in found.given or other in kept or name not in kept:
+                separation = self._graph.separations.get(pair_of(other, target))
+                if separation is None or name not in separation.given or other in kept or name not in kept:
                     continue
                 if self._knowledge.always_adjacent(name, target) or not self._knowledge.allows(other, target):
                     continue
-                if any(self._knowledge.allows(target, one) for one in (*kept, other)):
+                if any(self._knowledge.allows(target, cause) for cause in (*kept, other)):
                     continue
                 if self._relations.unexplained(other, [name]) >= NEARLY_DETERMINED:
                     continue
                 instead = kept - {name} | {other}
                 before, after = (
-                    self._relations.bits(target, tuple(one for one in self._names if one in parents))
+                    self._relations.bits(target, tuple(parent for parent in self._names if parent in parents))
                     for parents in (kept, instead)
                 )
                 if after < before - WORTH_A_PARENT:
@@ -364,7 +374,7 @@ class _Refinement:
         kept = tuple(name for name in self._names if name in causes)
         for name in kept:
             if not self._knowledge.always_adjacent(name, target) and unused(target, kept, name):
-                kept = tuple(one for one in kept if one != name)
+                kept = tuple(cause for cause in kept if cause != name)
         return frozenset(kept)
 
     def _choose_effects(self, target: str) -> None:
@@ -377,7 +387,9 @@ class _Refinement:
         alike = replace(self._relations, bits=lambda _target, _parents: 0.0, bits_between=None)
         choice = choose(target, effects, self._dispensable, alike, self._knowledge)
         if choice.equivalences:
-            alike_effects = (replace(one, kept_bits=math.nan, left_out_bits=math.nan) for one in choice.equivalences)
+            alike_effects = (
+                replace(equivalence, kept_bits=math.nan, left_out_bits=math.nan) for equivalence in choice.equivalences
+            )
             self._effects_alike[target] = tuple(alike_effects)
         for name in effects:
             if name not in choice.kept:
@@ -386,10 +398,11 @@ class _Refinement:
     def refined(self) -> Refined:
         """Return the graph without equivalent neighbours."""
         equivalences = tuple(
-            one
+            equivalence
             for target in self._names
-            for one in (*self._equivalences.get(target, ()), *self._effects_alike.get(target, ()))
-            if self._neighbours[target].issuperset(one.kept) and self._neighbours[target].isdisjoint(one.left_out)
+            for equivalence in (*self._equivalences.get(target, ()), *self._effects_alike.get(target, ()))
+            if self._neighbours[target].issuperset(equivalence.kept)
+            and self._neighbours[target].isdisjoint(equivalence.left_out)
         )
         return Refined(self._graph.adjacent(), self._graph.separations, equivalences, self._graph.p_values)
 
@@ -405,10 +418,10 @@ class _Refinement:
             causes = [name for name in causes if self._knowledge.precedes(name, target)]
         missing = [name for name in causes if name not in candidates]
         outcomes = {name: self._test.test(name, target, parents) for name in missing}
-        for name in sorted(missing, key=lambda one: -outcomes[one].bits):
+        for name in sorted(missing, key=lambda cause: -outcomes[cause].bits):
             if outcomes[name].independent:
                 continue
-            more = tuple(one for one in self._names if one in parents or one == name)
+            more = tuple(parent for parent in self._names if parent in parents or parent == name)
             if self._relations.bits(target, more) < self._relations.bits(target, parents) - WORTH_A_PARENT:
                 self._graph.connect(name, target, outcomes[name])
                 self._note_dispensable(target, more, name)
@@ -418,7 +431,7 @@ class _Refinement:
     def _note_dispensable(self, target: str, parents: Sequence[str], new: str) -> None:
         """Record the parents that a new parent makes dispensable."""
         for name in parents:
-            rest = [one for one in parents if one != name]
+            rest = [parent for parent in parents if parent != name]
             if name != new and self._test.test(name, target, rest).independent:
                 self._dispensable.append(Dispensable(name, target, frozenset(rest)))
 
@@ -428,7 +441,7 @@ class _Refinement:
         n, which determines #op, separates #op from the instructions only while the instructions are neighbours of n: if
         #op separated them from n, #op is their only explanation.
         """
-        given = tuple(one for one in self._names if one in kept)
+        given = tuple(neighbour for neighbour in self._names if neighbour in kept)
         outcome = self._test.test(name, target, given)
         if (
             outcome.determined == target

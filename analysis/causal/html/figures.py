@@ -56,7 +56,7 @@ class _Drawing:
         rows = model.data.rows
         self._rows = np.unique(np.linspace(0, rows - 1, min(rows, _POINTS)).round().astype(np.int64))
         self._columns: Columns = {
-            one: model.data.frame[one].gather(self._rows).to_list() for one in (*mechanism.parents, name)
+            variable: model.data.frame[variable].gather(self._rows).to_list() for variable in (*mechanism.parents, name)
         }
         self._traces: list[dict[str, Any]] = []
         self._choices: dict[str, dict[str, Any]] = {}
@@ -72,7 +72,7 @@ class _Drawing:
             self._distribution()
         elif isinstance(mechanism, CurveMechanism):
             # The view that is shown initially has a curve.
-            for cause in sorted(mechanism.parents, key=lambda one: one not in mechanism.used):
+            for cause in sorted(mechanism.parents, key=lambda parent: parent not in mechanism.used):
                 self._over(cause, mechanism)
             self._against(mechanism)
         elif isinstance(mechanism, TableMechanism):
@@ -112,7 +112,7 @@ class _Drawing:
 
     def _ticks(self, name: str) -> dict[str, Any]:
         """Return the axis ticks of a discrete variable."""
-        texts = [plot_text(str(one), 24) for one in self._data.categories(name)]
+        texts = [plot_text(str(category), 24) for category in self._data.categories(name)]
         return {"xaxis.tickvals": list(range(len(texts))), "xaxis.ticktext": texts}
 
     # Variables without causes
@@ -168,20 +168,22 @@ class _Drawing:
 
     def _groups(self, cause: str, mechanism: CurveMechanism) -> list[tuple[str, NDArray[np.int64]]]:
         """Return the rows grouped by values of the other discrete causes, in order; if many, largest groups first."""
-        discrete = [one for one in mechanism.used if one != cause and self._is_discrete(one)]
-        found: dict[tuple[Category, ...], list[int]] = {}
+        discrete = [variable for variable in mechanism.used if variable != cause and self._is_discrete(variable)]
+        groups: dict[tuple[Category, ...], list[int]] = {}
         for row in range(len(self._rows)):
-            found.setdefault(tuple(self._columns[one][row] for one in discrete), []).append(row)
-        if len(found) <= _LEGENDS:
-            places = [{value: at for at, value in enumerate(self._data.categories(one))} for one in discrete]
+            groups.setdefault(tuple(self._columns[variable][row] for variable in discrete), []).append(row)
+        if len(groups) <= _LEGENDS:
+            places = [{value: at for at, value in enumerate(self._data.categories(variable))} for variable in discrete]
             ordered = sorted(
-                found.items(), key=lambda item: [at[value] for at, value in zip(places, item[0], strict=True)]
+                groups.items(), key=lambda item: [at[value] for at, value in zip(places, item[0], strict=True)]
             )
         else:
-            ordered = sorted(found.items(), key=lambda item: (-len(item[1]), str(item[0])))
+            ordered = sorted(groups.items(), key=lambda item: (-len(item[1]), str(item[0])))
         return [
             (
-                plot_text(", ".join(f"{one}={value}" for one, value in zip(discrete, values, strict=True)), 48),
+                plot_text(
+                    ", ".join(f"{variable}={value}" for variable, value in zip(discrete, values, strict=True)), 48
+                ),
                 np.array(rows),
             )
             for values, rows in ordered
@@ -189,17 +191,17 @@ class _Drawing:
 
     def _held(self, cause: str, mechanism: CurveMechanism) -> dict[str, float]:
         """Return the medians of the other continuous causes."""
-        others = [one for one in mechanism.used if one != cause and not self._is_discrete(one)]
-        return {one: float(np.median(self._data.values(one))) for one in others}
+        others = [variable for variable in mechanism.used if variable != cause and not self._is_discrete(variable)]
+        return {variable: float(np.median(self._data.values(variable))) for variable in others}
 
     def _moved(self, cause: str, mechanism: CurveMechanism) -> tuple[Floats, Floats | None]:
         """Return the data, moved along the formula to the medians of other continuous causes, and the formula there."""
         observed = self._data.values(self._name)[self._rows]
         held = self._held(cause, mechanism)
-        used: dict[str, Any] = {one: self._columns[one] for one in mechanism.used}
+        used: dict[str, Any] = {variable: self._columns[variable] for variable in mechanism.used}
         try:
             there, _ = (
-                mechanism.predict({**used, **{one: [value] for one, value in held.items()}})
+                mechanism.predict({**used, **{variable: [value] for variable, value in held.items()}})
                 if used
                 else (observed, observed)
             )
@@ -209,7 +211,7 @@ class _Drawing:
         except DataError as error:
             self._notes.append(f"No curve is drawn over {cause}: {error}.")
             return observed, None
-        style = ", ".join(f"{one} = {value:.4g}" for one, value in held.items())
+        style = ", ".join(f"{variable} = {value:.4g}" for variable, value in held.items())
         self._notes.append(f"Over {cause}, points and curve are moved along the formula to the medians {style}.")
         return (observed - here + there if mechanism.errors == "even" else observed * there / here), there
 
@@ -228,7 +230,7 @@ class _Drawing:
         if made is None:
             return None
         x = [place for code in codes.tolist() for place in (code - 1.6 * _JITTER, code + 1.6 * _JITTER, None)]
-        return {"x": x, "y": [level for one in made["y"] for level in (one, one, None)]}
+        return {"x": x, "y": [level for y in made["y"] for level in (y, y, None)]}
 
     def _line(
         self,
@@ -240,9 +242,11 @@ class _Drawing:
     ) -> dict[str, Any] | None:
         first = int(here[0])
         discrete = {
-            one: [self._columns[one][first]] for one in mechanism.used if one != cause and self._is_discrete(one)
+            variable: [self._columns[variable][first]]
+            for variable in mechanism.used
+            if variable != cause and self._is_discrete(variable)
         }
-        held = {one: [value] for one, value in self._held(cause, mechanism).items()}
+        held = {variable: [value] for variable, value in self._held(cause, mechanism).items()}
         try:
             y, _ = mechanism.predict({**discrete, **held, **over})
         except DataError as error:
@@ -254,7 +258,7 @@ class _Drawing:
         """Add two views: observed values over predicted values, and residuals."""
         if not mechanism.used:
             return
-        predicted, _ = mechanism.predict({one: self._columns[one] for one in mechanism.used})
+        predicted, _ = mechanism.predict({variable: self._columns[variable] for variable in mechanism.used})
         observed = self._data.values(self._name)[self._rows]
         points = {"mode": "markers", "marker": {"color": SERIES[0], "size": 6, "opacity": 0.6}, "showlegend": False}
         self._view("predicted", "observed over predicted", f"{self._name} by the formula", self._name)
@@ -277,7 +281,7 @@ class _Drawing:
         choice = self._number_of(cause)
         if self._is_discrete(cause):
             bins = self._data.codes(cause)[self._rows]
-            texts = [str(one) for one in self._data.categories(cause)]
+            texts = [str(value) for value in self._data.categories(cause)]
         else:
             values = self._data.values(cause)
             cuts = np.unique(np.quantile(values, np.linspace(0, 1, _BINS + 1)))
@@ -285,21 +289,21 @@ class _Drawing:
             texts = [f"{low:.3g} … {high:.3g}" for low, high in itertools.pairwise(cuts)]
         codes = self._data.codes(self._name)[self._rows]
         categories = self._data.categories(self._name)
-        used = {one: self._columns[one] for one in mechanism.used}
+        used = {variable: self._columns[variable] for variable in mechanism.used}
         predicted = mechanism.predict(used) if used else np.tile(mechanism.predict({})[:1], (len(codes), 1))
         here = np.unique(bins)
         ticks = {
             "xaxis.tickvals": here.tolist(),
-            "xaxis.ticktext": [plot_text(texts[one], 24) for one in here],
+            "xaxis.ticktext": [plot_text(texts[place], 24) for place in here],
             "yaxis.range": [0, 1.001],
         }
         self._view(choice, f"over {cause}", cause, f"share of {self._name}", **ticks)
         borders = np.zeros(len(here))
         for number, category in enumerate(categories):
-            shares = [float(np.mean(codes[bins == one] == number)) for one in here]
+            shares = [float(np.mean(codes[bins == place] == number)) for place in here]
             style = {"name": plot_text(str(category), 24), "marker": {"color": _colour(number), "opacity": 0.75}}
             self._add(choice, type="bar", x=here.tolist(), y=short(shares), **style)
-            borders += [float(np.mean(predicted[bins == one, number])) for one in here]
+            borders += [float(np.mean(predicted[bins == place, number])) for place in here]
             if number < len(categories) - 1:
                 marks = {"symbol": "line-ew", "size": 26, "line": {"width": 2.5, "color": "@ink"}}
                 what = {"name": "predicted by the table", "showlegend": not number, "legendgroup": "table"}

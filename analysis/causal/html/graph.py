@@ -51,7 +51,7 @@ def layered(widths: Sequence[float], arrows: Sequence[Arrow], tiers: Sequence[Se
     order = _acyclic(count, arrows)
     following = [tier for tier in tiers if tier]
     ranked = _acyclic(
-        count, (*order, *((one, other) for tier, later in pairwise(following) for one in tier for other in later))
+        count, (*order, *((node, other) for tier, later in pairwise(following) for node in tier for other in later))
     )
     layers = _longest_paths(count, ranked)
     grid = _Grid(layers, arrows)
@@ -140,12 +140,12 @@ class _Grid:
 
     def crossings(self) -> int:
         """Count the crossings of edges between layers."""
-        found = 0
+        count = 0
         for row, later in pairwise(self.rows):
             place = {node: at for at, node in enumerate(later)}
             ends = [place[other] for node in row for other in sorted(self._right[node], key=place.__getitem__)]
-            found += sum(one > other for at, one in enumerate(ends) for other in ends[at + 1 :])
-        return found
+            count += sum(end > other for at, end in enumerate(ends) for other in ends[at + 1 :])
+        return count
 
     def coordinates(self) -> list[float]:
         """Return the distances of nodes and crossing points from the top, near their neighbours and in layer order."""
@@ -165,7 +165,7 @@ class _Grid:
                 for node, base, offset in zip(row, free, offsets, strict=True):
                     y[node] = base + offset
         top = min(y, default=0.0) - _MARGIN - _DISTANCE / 2
-        return [one - top for one in y]
+        return [distance - top for distance in y]
 
     def _sort(self, number: int, beside: Sequence[int], near: dict[int, list[int]]) -> None:
         place = {node: float(at) for at, node in enumerate(beside)}
@@ -183,21 +183,21 @@ class _Grid:
             beside = [self.rows[other] for other in (number - 1, number + 1) if 0 <= other < len(self.rows)]
             place = {node: at for layer in beside for at, node in enumerate(layer)}
             for at in range(len(row) - 1):
-                one, other = row[at], row[at + 1]
+                upper, other = row[at], row[at + 1]
                 now = then = 0
                 for near in (self._left, self._right):
-                    for a in near[one]:
+                    for a in near[upper]:
                         for b in near[other]:
                             now += place[a] > place[b]
                             then += place[a] < place[b]
                 if then < now:
-                    row[at], row[at + 1] = other, one
+                    row[at], row[at + 1] = other, upper
 
     def _offsets(self, row: Sequence[int]) -> list[float]:
         """Return each node's minimum distance from the first node of its layer."""
         offsets = [0.0] if row else []
-        for one, other in pairwise(row):
-            passing = (one >= self._nodes) + (other >= self._nodes)
+        for node, other in pairwise(row):
+            passing = (node >= self._nodes) + (other >= self._nodes)
             offsets.append(offsets[-1] + (_DISTANCE, (_DISTANCE + _EDGE_DISTANCE) / 2, _EDGE_DISTANCE)[passing])
         return offsets
 
@@ -208,8 +208,8 @@ def _rising(wished: Sequence[float]) -> list[float]:
     for wish in wished:
         pools.append((wish, 1))
         while len(pools) > 1 and pools[-2][0] > pools[-1][0]:
-            (one, few), (other, more) = pools[-2:]
-            pools[-2:] = [((one * few + other * more) / (few + more), few + more)]
+            (previous, few), (other, more) = pools[-2:]
+            pools[-2:] = [((previous * few + other * more) / (few + more), few + more)]
     return [mean for mean, size in pools for _ in range(size)]
 
 
@@ -256,7 +256,7 @@ def _shown(name: str) -> str:
 
 def _ports(layout: GraphLayout, arrows: Sequence[tuple[int, int]]) -> list[tuple[float, float]]:
     """Return vertical offsets of each edge's ends from its nodes' centres, so edges do not overlap."""
-    found = [[0.0, 0.0] for _ in arrows]
+    offsets = [[0.0, 0.0] for _ in arrows]
     for end in (0, 1):
         by_node: dict[tuple[int, bool], list[int]] = {}
         for place, arrow in enumerate(arrows):
@@ -266,8 +266,8 @@ def _ports(layout: GraphLayout, arrows: Sequence[tuple[int, int]]) -> list[tuple
             beside = [layout.routes[place][1 if end == 0 else -2][1] for place in places]
             ordered = [place for _, place in sorted(zip(beside, places, strict=True))]
             for rank, place in enumerate(ordered):
-                found[place][end] = _PORTS * (2 * (rank + 0.5) / len(ordered) - 1) if len(ordered) > 1 else 0.0
-    return [(one, other) for one, other in found]
+                offsets[place][end] = _PORTS * (2 * (rank + 0.5) / len(ordered) - 1) if len(ordered) > 1 else 0.0
+    return [(start, other) for start, other in offsets]
 
 
 def _route(

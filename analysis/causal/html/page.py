@@ -22,7 +22,7 @@ from unperturbed.analysis.causal.describe import (
 from unperturbed.analysis.causal.html.figures import variable_figure
 from unperturbed.analysis.causal.html.graph import graph_svg, regression_id
 from unperturbed.analysis.pages.document import choice, definitions, document, frame, navigation, page_header
-from unperturbed.common.markup import Cell, Html, table, tag
+from unperturbed.common.markup import Html, HtmlCell, table, tag
 from unperturbed.common.wording import counted, listing, number
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def render_model(
         _section("formulas", "Formulas", _formulas(model)),
     ]
     if curves:
-        sections.append(_section("curves", "The curves behind these parameters", [_curve(one) for one in curves]))
+        sections.append(_section("curves", "The curves behind these parameters", [_curve(curve) for curve in curves]))
     if model.equivalences:
         sections.append(
             _section("equivalences", "Variables with the same information", [_sentences(map(str, model.equivalences))])
@@ -181,8 +181,8 @@ def _formulas(model: CausalModel) -> list[Html]:
     return [tag("div", table(caption, ("variable", "formula", "bits", "fitted numbers"), rows), class_="wordy")]
 
 
-def _curve(found: CurveParameters) -> Html:
-    return tag("div", tag("pre", found.mechanism.formula), curve_table(found).to_html(), class_="tall wordy")
+def _curve(curve: CurveParameters) -> Html:
+    return tag("div", tag("pre", curve.mechanism.formula), curve_table(curve).to_html(), class_="tall wordy")
 
 
 def _checks(markov: MarkovCheck | None, screenings: Sequence[ScreeningOff]) -> list[Html]:
@@ -199,12 +199,12 @@ def _checks(markov: MarkovCheck | None, screenings: Sequence[ScreeningOff]) -> l
 def _separations(model: CausalModel) -> list[Html]:
     rows = [
         (
-            f"{found.one}, {found.other}",
-            ", ".join(found.given) or "nothing",
-            Cell(p_text(found.p_value), found.p_value),
-            separation_sentence(found, model.settings.alpha),
+            f"{separation.one}, {separation.other}",
+            ", ".join(separation.given) or "nothing",
+            HtmlCell(p_text(separation.p_value), separation.p_value),
+            separation_sentence(separation, model.settings.alpha),
         )
-        for found in model.separations
+        for separation in model.separations
     ]
     shown = []
     if rows:
@@ -220,7 +220,7 @@ def _separations(model: CausalModel) -> list[Html]:
 
 def _variables(model: CausalModel, left_out: Sequence[Exclusion], derived: Mapping[str, str]) -> list[Html]:
     shown = [variables_table(model, derived).to_html()]
-    excluded = [(one.name, one.why) for one in (*model.exclusions, *left_out)]
+    excluded = [(exclusion.name, exclusion.why) for exclusion in (*model.exclusions, *left_out)]
     if excluded:
         shown.append(tag("div", table("Excluded columns", ("column", "reason"), excluded), class_="wordy"))
     dropped = len(model.data.dropped_rows)
@@ -234,8 +234,8 @@ def _settings(model: CausalModel) -> Html:
     known, settings = model.knowledge, model.settings
     facts = {
         "tiers": " / ".join(", ".join(tier) for tier in known.tiers),
-        "required edges": ", ".join(f"{one} → {other}" for one, other in known.required),
-        "forbidden edges": ", ".join(f"{one} → {other}" for one, other in known.forbidden),
+        "required edges": ", ".join(f"{source} → {other}" for source, other in known.required),
+        "forbidden edges": ", ".join(f"{source} → {other}" for source, other in known.forbidden),
         "inputs": ", ".join(known.inputs),
         "outputs": ", ".join(known.outputs),
         "definitions": "; ".join(f"{name} from {', '.join(parts)}" for name, parts in known.definitions.items()),

@@ -121,9 +121,9 @@ def orthonormal(columns: Any, least: float, independent: float) -> Any:
     kept = np.flatnonzero(np.diag(products) > least * rows)
     lengths = np.sqrt(np.diag(products)[kept])
     small = np.empty((len(kept), len(kept)))
-    for one in range(len(kept)):
+    for column in range(len(kept)):
         for other in range(len(kept)):
-            small[one, other] = products[kept[one], kept[other]] / (lengths[one] * lengths[other])
+            small[column, other] = products[kept[column], kept[other]] / (lengths[column] * lengths[other])
     if len(kept) == 0:
         return np.empty((rows, 0))
     values, vectors = np.linalg.eigh(small)
@@ -131,20 +131,20 @@ def orthonormal(columns: Any, least: float, independent: float) -> Any:
     turned = np.zeros((columns.shape[1], len(inside)))
     for place in range(len(inside)):
         scale = np.sqrt(values[inside[place]])
-        for one in range(len(kept)):
-            turned[kept[one], place] = vectors[one, inside[place]] / (scale * lengths[one])
+        for column in range(len(kept)):
+            turned[kept[column], place] = vectors[column, inside[place]] / (scale * lengths[column])
     return np.dot(columns, turned)
 
 
-def canonical(one: Any, other: Any) -> Any:
+def canonical(basis: Any, other: Any) -> Any:
     """Return the squared canonical correlations of two orthonormal bases, and the inflation of their scatter.
 
     The bases have shapes (rows, p) and (rows, q); the inflation is 1 under independence.
     """
-    rows = len(one)
+    rows = len(basis)
     # The singular values of QᵀR are the cosines between both spaces: the canonical correlations.
-    left, correlations, right = np.linalg.svd(np.dot(one.T, other), full_matrices=False)
-    along, across = np.dot(one, left), np.dot(other, np.ascontiguousarray(right.T))
+    left, correlations, right = np.linalg.svd(np.dot(basis.T, other), full_matrices=False)
+    along, across = np.dot(basis, left), np.dot(other, np.ascontiguousarray(right.T))
     squares = np.minimum(correlations**2, 1.0 - 1e-12)
     # `both` over `alone` estimates the variance of products of the canonical variates, 1 / rows under independence.
     weights, inflation = 0.0, 0.0
@@ -210,10 +210,10 @@ def information_at(points: Any, codes_at: Any, rows: Any, codes: Any, sides: Any
                 if codes_at[point, at] != codes[row, at]:
                     exponent[discrete_sides[at]] = np.inf
             weight = np.exp(-0.5 * exponent[2])
-            one, other = np.exp(-0.5 * exponent[0]), np.exp(-0.5 * exponent[1])
+            own, other = np.exp(-0.5 * exponent[0]), np.exp(-0.5 * exponent[1])
             held += weight
-            first += weight * one
+            first += weight * own
             second += weight * other
-            joint += weight * one * other
+            joint += weight * own * other
         total += np.log2(joint * held / (first * second))
     return total / len(points)

@@ -112,7 +112,7 @@ def _continuous(values: Floats) -> Features:
     return Features(
         scales=columns,
         curve=np.hstack([columns, bends]),
-        other_curve=np.hstack([columns[:, 1:], *(_bends(one, _BENDS) for one in scales[1:])]),
+        other_curve=np.hstack([columns[:, 1:], *(_bends(scale, _BENDS) for scale in scales[1:])]),
         rest=np.hstack([square, bends, cube, _bends(first, _finer(len(own)))]),
         codes=None,
         categories=0,
@@ -185,8 +185,8 @@ class ConditioningSet:
         rows_a_parameter: int = ROWS_A_PARAMETER,
     ) -> None:
         held = [features[name] for name in given]
-        self.cell_of, self.cells = _cells_of([one for one in held if one.codes is not None], rows)
-        curves = _interleaved([one for one in held if one.codes is None])
+        self.cell_of, self.cells = _cells_of([feature for feature in held if feature.codes is not None], rows)
+        curves = _interleaved([feature for feature in held if feature.codes is None])
         self._curved = bool(curves)
         self.parameters = self.cells
         # Cells with their own curves come first, each as a block; all other cells share the last block.
@@ -238,11 +238,11 @@ class ConditioningSet:
             scales, ways = 1, [np.delete(own.curve, range(1, scales), axis=1)]
             if own.other_curve.shape[1]:
                 ways.append(own.other_curve)
-        tried = []
+        candidates = []
         for columns in ways:
             left = self.residuals(columns)
-            tried.append((*self._expected_sizes(left[:, :scales]), columns, left))
-        uneven, expected, columns, left = min(tried, key=lambda one: one[0])
+            candidates.append((*self._expected_sizes(left[:, :scales]), columns, left))
+        uneven, expected, columns, left = min(candidates, key=lambda candidate: candidate[0])
         freedom = self.parameters - 1, len(left) - self.parameters
         if uneven > 0 and special.fdtrc(*freedom, uneven) < _UNEVEN:
             left = self._weighted_residuals(columns, 1 / np.maximum(expected, _LEAST_SIZE))
@@ -301,9 +301,9 @@ class ConditioningSet:
 def _cells_of(discrete: Sequence[Features], rows: int) -> tuple[Codes, int]:
     """Return the combination of categories of each row, and the number of combinations that occur."""
     cell, count = np.zeros(rows, np.int64), 1
-    for one in discrete:
-        assert one.codes is not None
-        cell = cell * one.categories + one.codes
+    for feature in discrete:
+        assert feature.codes is not None
+        cell = cell * feature.categories + feature.codes
         present, cell = np.unique(cell, return_inverse=True)
         count = len(present)
     return cell, count
@@ -311,14 +311,14 @@ def _cells_of(discrete: Sequence[Features], rows: int) -> tuple[Codes, int]:
 
 def _interleaved(held: Sequence[Features]) -> list[Floats]:
     """Return the columns of continuous variables, the most useful ones first: scales, products, bends."""
-    found = []
-    scales = max((one.scales.shape[1] for one in held), default=0)
+    columns = []
+    scales = max((feature.scales.shape[1] for feature in held), default=0)
     for place in range(scales):
-        found += [one.scales[:, place] for one in held if place < one.scales.shape[1]]
-    found += [one.scales[:, 0] * other.scales[:, 0] for one, other in combinations(held, 2)]
-    for place in range(max((one.rest.shape[1] for one in held), default=0)):
-        found += [one.rest[:, place] for one in held if place < one.rest.shape[1]]
-    return found
+        columns += [feature.scales[:, place] for feature in held if place < feature.scales.shape[1]]
+    columns += [feature.scales[:, 0] * other.scales[:, 0] for feature, other in combinations(held, 2)]
+    for place in range(max((feature.rest.shape[1] for feature in held), default=0)):
+        columns += [feature.rest[:, place] for feature in held if place < feature.rest.shape[1]]
+    return columns
 
 
 MOST_ROWS = 400
@@ -337,11 +337,11 @@ class Smoother:
 
     def __init__(self, held: Sequence[Features], rows: Codes) -> None:
         alike = np.full((len(rows), len(rows)), 1.0)
-        for one in held:
-            if one.codes is not None:
-                own = one.codes[rows]
+        for feature in held:
+            if feature.codes is not None:
+                own = feature.codes[rows]
                 alike *= own[:, None] == own[None, :]
-        coordinates = [one.scales[rows] for one in held if one.codes is None]
+        coordinates = [feature.scales[rows] for feature in held if feature.codes is None]
         apart = np.zeros((len(rows), len(rows)))
         for column in np.hstack([np.zeros((len(rows), 0)), *coordinates]).T:
             apart += (column[:, None] - column[None, :]) ** 2
@@ -355,11 +355,11 @@ class Smoother:
         Also return each column's mean squared error on left-out rows as a share of its variance, and the number of rows
         less the effective number of fitted parameters, for the column with the most parameters.
         """
-        found = [self._residual(column - column.mean()) for column in columns.T]
+        fits = [self._residual(column - column.mean()) for column in columns.T]
         return (
-            np.array([one for one, _, _ in found]).T,
-            np.array([share for _, share, _ in found]),
-            min(freedom for _, _, freedom in found),
+            np.array([residual for residual, _, _ in fits]).T,
+            np.array([share for _, share, _ in fits]),
+            min(freedom for _, _, freedom in fits),
         )
 
     def _residual(self, column: Floats) -> tuple[Floats, float, float]:

@@ -16,7 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from unperturbed.analysis.causal.describe import claims_table, markov_sentences
-from unperturbed.analysis.causal.independence.methods import IndependenceTest, Outcome
+from unperturbed.analysis.causal.independence.methods import IndependenceOutcome, IndependenceTest
 from unperturbed.analysis.causal.independence.methods.regression import RegressionTest
 from unperturbed.analysis.causal.model.prediction import causal_order
 from unperturbed.analysis.causal.regression.curve_mechanism import CurveMechanism
@@ -82,12 +82,14 @@ class CheckedClaims(Result):
 
     def to_frame(self) -> pl.DataFrame:
         """Return one row per claim."""
-        return pl.DataFrame([claim_dict(one) for one in self.claims], schema_overrides={"given": pl.List(pl.String)})
+        return pl.DataFrame(
+            [claim_dict(claim) for claim in self.claims], schema_overrides={"given": pl.List(pl.String)}
+        )
 
     @property
     def refuted(self) -> tuple[Claim, ...]:
         """Claims that the data refute, strongest dependence first."""
-        return tuple(sorted((one for one in self.claims if one.refuted), key=lambda one: -one.bits))
+        return tuple(sorted((claim for claim in self.claims if claim.refuted), key=lambda claim: -claim.bits))
 
 
 @dataclass(frozen=True, repr=False)
@@ -123,7 +125,7 @@ class MarkovCheck(CheckedClaims):
         """Return claims, refuted shares and p-value as plain data; NaN becomes None."""
         return {
             "alpha": self.alpha,
-            "claims": [claim_dict(one) for one in self.claims],
+            "claims": [claim_dict(claim) for claim in self.claims],
             "refuted": len(self.refuted),
             "refuted_share": self.refuted_share,
             "permuted_shares": self.permuted_shares,
@@ -150,7 +152,7 @@ class ScreeningOff(CheckedClaims):
         The three parts of eq. (1): variables of the application, of its performance, and the characteristics.
     claims : tuple of Claim
         One claim for each pair of an application variable and a performance variable.
-    without : tuple of Outcome
+    without : tuple of IndependenceOutcome
         Test results of the same pairs with nothing held fixed: if a pair is independent anyway, there is nothing to
         screen off.
     alpha : float
@@ -161,7 +163,7 @@ class ScreeningOff(CheckedClaims):
     performance: tuple[str, ...]
     by: tuple[str, ...]
     claims: tuple[Claim, ...]
-    without: tuple[Outcome, ...]
+    without: tuple[IndependenceOutcome, ...]
     alpha: float
 
     def headline(self) -> str:
@@ -191,7 +193,7 @@ class ScreeningOff(CheckedClaims):
     @property
     def holds(self) -> bool:
         """Whether no pair refutes eq. (1), but some pair could, because it is dependent without the characteristics."""
-        return not self.refuted and any(not one.independent for one in self.without)
+        return not self.refuted and any(not outcome.independent for outcome in self.without)
 
     def __str__(self) -> str:
         by, off, effect = (", ".join(names) for names in (self.by, self.application, self.performance))
@@ -248,15 +250,17 @@ def check_markov(
     shares = []
     for _ in range(permutations):
         renamed = dict(zip(names, (names[at] for at in random.permutation(len(names)).tolist()), strict=True))
-        permuted = {renamed[name]: [renamed[one] for one in of] for name, of in parents.items()}
+        permuted = {renamed[name]: [renamed[parent] for parent in of] for name, of in parents.items()}
         shares.append(
-            _refuted_share([test.test(*claim) for claim in _claims(permuted, [renamed[one] for one in inputs])], alpha)
+            _refuted_share(
+                [test.test(*claim) for claim in _claims(permuted, [renamed[name] for name in inputs])], alpha
+            )
         )
     share = _refuted_share(outcomes, alpha)
     if confirm is not None:
         # The test uses features of the parents and mistakes what they miss for a dependence; a formula may miss less.
-        for at, (outcome, (one, other, _)) in enumerate(zip(outcomes, claimed, strict=True)):
-            p_value = math.nan if outcome.p_value > alpha else confirm(one, other)
+        for at, (outcome, (variable, other, _)) in enumerate(zip(outcomes, claimed, strict=True)):
+            p_value = math.nan if outcome.p_value > alpha else confirm(variable, other)
             if p_value > outcome.p_value:
                 outcomes[at] = replace(outcome, p_value=p_value)
     made = _checked(claimed, outcomes, benjamini_hochberg, alpha)
@@ -283,9 +287,9 @@ def screens_off(
             "characteristics"
         )
     given = tuple(by)
-    claimed = [(one, other, given) for one in application for other in performance]
+    claimed = [(variable, other, given) for variable in application for other in performance]
     made = _checked(claimed, [test.test(*claim) for claim in claimed], holm, alpha)
-    without = tuple(test.test(one, other) for one, other, _ in claimed)
+    without = tuple(test.test(variable, other) for variable, other, _ in claimed)
     return ScreeningOff(tuple(application), tuple(performance), given, made, without, alpha)
 
 
@@ -299,7 +303,7 @@ def _claims(parents: Mapping[str, Sequence[str]], inputs: Collection[str]) -> li
     order = causal_order(parents)
     ancestors: dict[str, set[str]] = {}
     for name in order:
-        ancestors[name] = set(parents[name]).union(*(ancestors[one] for one in parents[name]))
+        ancestors[name] = set(parents[name]).union(*(ancestors[parent] for parent in parents[name]))
     claimed = [
         (name, other, tuple(of))
         for name, of in parents.items()
@@ -308,26 +312,30 @@ def _claims(parents: Mapping[str, Sequence[str]], inputs: Collection[str]) -> li
         if other != name and other not in of and name not in ancestors[other]
     ]
     # For two nodes without parents, both directions are the same claim.
-    return [one for one in claimed if one[2] or parents[one[1]] or one[1] in inputs or one[0] < one[1]]
+    return [claim for claim in claimed if claim[2] or parents[claim[1]] or claim[1] in inputs or claim[0] < claim[1]]
 
 
-def _is_refuted(outcome: Outcome, p_value: float, alpha: float) -> bool:
+def _is_refuted(outcome: IndependenceOutcome, p_value: float, alpha: float) -> bool:
     """Return whether a claim is refuted: by its p-value or, for tests without p-values, by the test's own verdict."""
     return not outcome.independent if math.isnan(outcome.p_value) else p_value <= alpha
 
 
-def _refuted_share(outcomes: Sequence[Outcome], alpha: float) -> float:
-    nontrivial = [one for one in outcomes if not one.determined]
-    return sum(_is_refuted(one, one.p_value, alpha) for one in nontrivial) / len(nontrivial) if nontrivial else 0.0
+def _refuted_share(outcomes: Sequence[IndependenceOutcome], alpha: float) -> float:
+    nontrivial = [outcome for outcome in outcomes if not outcome.determined]
+    return (
+        sum(_is_refuted(outcome, outcome.p_value, alpha) for outcome in nontrivial) / len(nontrivial)
+        if nontrivial
+        else 0.0
+    )
 
 
 def _checked(
     claimed: Sequence[tuple[str, str, tuple[str, ...]]],
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[IndependenceOutcome],
     correct: Callable[[Sequence[float]], NDArray[np.float64]],
     alpha: float,
 ) -> tuple[Claim, ...]:
-    adjusted = correct([math.nan if one.determined else one.p_value for one in outcomes]).tolist()
+    adjusted = correct([math.nan if outcome.determined else outcome.p_value for outcome in outcomes]).tolist()
     claims = []
     for claim, outcome, p_value in zip(claimed, outcomes, adjusted, strict=True):
         refuted = not outcome.determined and _is_refuted(outcome, p_value, alpha)

@@ -112,7 +112,7 @@ class Forecast(Result):
     def to_frame(self) -> pl.DataFrame:
         """Return one row per variable."""
         names = ("name", "mean", "standard_deviation", "low", "high", "given")
-        return pl.DataFrame({name: [getattr(one, name) for one in self.variables.values()] for name in names})
+        return pl.DataFrame({name: [getattr(variable, name) for variable in self.variables.values()] for name in names})
 
     def to_dict(self) -> dict[str, Any]:
         """Return the forecast of every variable as plain data; NaN becomes None."""
@@ -121,7 +121,7 @@ class Forecast(Result):
             "runs": self.runs,
             "seed": self.seed,
             "level": self.level,
-            "variables": [one.to_dict() for one in self.variables.values()],
+            "variables": [variable.to_dict() for variable in self.variables.values()],
         }
 
     def __getitem__(self, name: str) -> ForecastVariable:
@@ -241,7 +241,7 @@ def _drawn(
     rows = random.integers(0, mechanisms[order[0]].rows, runs)
     for name in order:
         mechanism = mechanisms[name]
-        causes = {one: drawn[one] for one in mechanism.used}
+        causes = {cause: drawn[cause] for cause in mechanism.used}
         if name in given:
             value = given[name]
             drawn[name] = [value] * runs if isinstance(mechanism, TableMechanism) else np.full(runs, float(value))
@@ -261,7 +261,7 @@ def _check(mechanisms: Mapping[str, Mechanism], given: Mapping[str, Category]) -
         mechanism = mechanisms[name]
         if isinstance(mechanism, TableMechanism):
             # A formula also accepts numbers that were not measured.
-            if isinstance(value, str) or any(isinstance(one, str) for one in mechanism.categories):
+            if isinstance(value, str) or any(isinstance(category, str) for category in mechanism.categories):
                 mechanism.code_of(value)
             continue
         if isinstance(value, str) or not math.isfinite(value):
@@ -285,7 +285,7 @@ def _variable_forecast(name: str, drawn: Drawn, weights: Floats, level: float, g
         for value, weight in zip(drawn, weights.tolist(), strict=True):
             by_value.setdefault(value, []).append(weight)
         sums = {value: min(math.fsum(some), 1.0) for value, some in by_value.items()}
-        probabilities = dict(sorted(sums.items(), key=lambda one: (isinstance(one[0], str), one[0])))
+        probabilities = dict(sorted(sums.items(), key=lambda pair: (isinstance(pair[0], str), pair[0])))
         if any(isinstance(value, str) for value in probabilities):
             return ForecastVariable(name, math.nan, math.nan, math.nan, math.nan, probabilities, given)
     x = np.asarray(drawn, np.float64)

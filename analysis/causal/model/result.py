@@ -161,13 +161,15 @@ class CausalModel(Result):
     def separation(self, one: str, other: str) -> Separation | None:
         """Return the reason for a missing edge; None if the edge exists or knowledge forbids it."""
         self._check(one, other)
-        return next((found for found in self.separations if {found.one, found.other} == {one, other}), None)
+        return next(
+            (separation for separation in self.separations if {separation.one, separation.other} == {one, other}), None
+        )
 
     def parents(self, name: str) -> tuple[str, ...]:
         """Return the causes of a variable, in the table's order: sources of directed edges to it."""
         self._check(name)
         causes = {edge.source for edge in self.edges if edge.directed and edge.target == name}
-        return tuple(one for one in self.data.names if one in causes)
+        return tuple(variable for variable in self.data.names if variable in causes)
 
     def predict(
         self,
@@ -277,7 +279,8 @@ class CausalModel(Result):
         from; the residuals of the variable's formula must then confirm each refutation.
         """
         parents = {
-            name: [*self.parents(name), *(one for one, end in self.assumed if end == name)] for name in self.data.names
+            name: [*self.parents(name), *(source for source, end in self.assumed if end == name)]
+            for name in self.data.names
         }
         inputs = [name for name in self.knowledge.inputs if name in parents]
 
@@ -341,14 +344,16 @@ class CausalModel(Result):
         return {
             "settings": _fields(self.settings),
             "rows": self.data.rows,
-            "variables": [_fields(one) for one in self.variables],
-            "exclusions": [_fields(one) for one in self.exclusions],
+            "variables": [_fields(variable) for variable in self.variables],
+            "exclusions": [_fields(exclusion) for exclusion in self.exclusions],
             "knowledge": _fields(self.knowledge),
-            "edges": [_fields(one) for one in self.edges],
+            "edges": [_fields(edge) for edge in self.edges],
             "assumed": self.assumed,
-            "separations": [_fields(one) for one in self.separations],
-            "equivalences": [{**_fields(one), "words": str(one)} for one in self.equivalences],
-            "contradictions": [{**_fields(one), "words": str(one)} for one in self.contradictions],
+            "separations": [_fields(separation) for separation in self.separations],
+            "equivalences": [{**_fields(equivalence), "words": str(equivalence)} for equivalence in self.equivalences],
+            "contradictions": [
+                {**_fields(contradiction), "words": str(contradiction)} for contradiction in self.contradictions
+            ],
             "mechanisms": [self._mechanism_dict(name) for name in self.data.names if name in self.mechanisms],
         }
 
@@ -364,7 +369,7 @@ class CausalModel(Result):
             "used": mechanism.used,
             "formula": mechanism.formula,
             "bits": plain(mechanism.bits),
-            "parameters": [_fields(one) for one in mechanism.parameters],
+            "parameters": [_fields(parameter) for parameter in mechanism.parameters],
         }
 
     def _quantified(self) -> Mapping[str, Mechanism]:
@@ -380,5 +385,5 @@ class CausalModel(Result):
                 raise DataError(no_such_column(name, self.data.names))
 
 
-def _fields(one: object) -> dict[str, Any]:
-    return {name: plain(value) for name, value in vars(one).items() if not name.startswith("_")}
+def _fields(record: object) -> dict[str, Any]:
+    return {name: plain(value) for name, value in vars(record).items() if not name.startswith("_")}

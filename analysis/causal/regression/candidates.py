@@ -70,13 +70,13 @@ class CandidateFunctions:
             functions = [function for function, good in zip(functions, usable.tolist(), strict=True) if good]
             values, lengths = values[usable], lengths[usable]
         values /= lengths[:, None]
-        own = np.array([problem.function_bits(one) for one in functions])
+        own = np.array([problem.function_bits(function) for function in functions])
         return cls(functions, values, own)
 
     @cached_property
     def exponents(self) -> Floats:
         """Exponents of functions that are a power of one parent; 0 for others: shape (functions,)."""
-        return np.array([_exponent(one) for one in self.functions])
+        return np.array([_exponent(function) for function in self.functions])
 
     @cached_property
     def between(self) -> Codes:
@@ -117,21 +117,23 @@ class Candidates:
 
     def further(self, state: State, instead_of: Term | None) -> CandidateFunctions | None:
         """Return candidates: products and steps made from a state's terms, and the function of the term to replace."""
-        found: dict[CurveFunction, None] = {}
+        candidates: dict[CurveFunction, None] = {}
         if self.problem.errors != "factor":
             for term in state.terms:
-                found |= dict.fromkeys(self._products_of(term.function))
+                candidates |= dict.fromkeys(self._products_of(term.function))
         if instead_of is not None and instead_of.function not in self.options.numbers:
-            found[instead_of.function] = None
+            candidates[instead_of.function] = None
         if len(steps_of(state.terms)) < _MOST_STEPS and (instead_of is None or steps_of([instead_of])):
-            found |= dict.fromkeys(self._steps.best(state))
-        return CandidateFunctions.of(self.problem, list(found)) if found else None
+            candidates |= dict.fromkeys(self._steps.best(state))
+        return CandidateFunctions.of(self.problem, list(candidates)) if candidates else None
 
     def _products_of(self, function: CurveFunction) -> list[CurveFunction]:
         """Return a function and its products and quotients with each parent, without functions that `options` has."""
         if function not in self._products:
             every = [function, *(multiply(function, factor) for factor in self._factors)]
-            self._products[function] = [one for one in every if one not in self.options.numbers and is_moderate(one)]
+            self._products[function] = [
+                candidate for candidate in every if candidate not in self.options.numbers and is_moderate(candidate)
+            ]
         return self._products[function]
 
     def best(self, state: State, options: CandidateFunctions) -> tuple[Candidate | None, Candidate | None]:
@@ -170,17 +172,17 @@ class Candidates:
         The estimate is the minimum of the parabola through the residual sums of squares of three exponents.
         """
         below, at, above = options.between.T
-        c, one, two = (
+        c, lower, upper = (
             options.exponents[at],
             *(options.exponents[each] - options.exponents[at] for each in (below, above)),
         )
-        # The parabola through (one, left[below]), (0, left[at]) and (two, left[above]).
-        first, second = ((left[each] - left[at]) / width[:, None] for each, width in ((below, one), (above, two)))
-        bend = (second - first) / (two - one)[:, None]
-        slope = first - bend * one[:, None]
+        # The parabola through (lower, left[below]), (0, left[at]) and (upper, left[above]).
+        first, second = ((left[each] - left[at]) / width[:, None] for each, width in ((below, lower), (above, upper)))
+        bend = (second - first) / (upper - lower)[:, None]
+        slope = first - bend * lower[:, None]
         with np.errstate(divide="ignore", invalid="ignore"):
             moved = np.where(bend > 0, -slope / (2 * bend), np.nan)
-            inside = (moved > one[:, None]) & (moved < two[:, None]) & (rank[at] > 0)
+            inside = (moved > lower[:, None]) & (moved < upper[:, None]) & (rank[at] > 0)
             least = np.where(inside, np.maximum(left[at] - slope**2 / (4 * bend), 0), np.inf)
         own = self.problem.parameter_bits + 2 * OPERATION_BITS
         bits = np.where(
@@ -209,7 +211,7 @@ def _least(bits: Floats) -> tuple[int, int, float]:
 def _values_of(cells: Cells, scope: Scope) -> Codes:
     """Return the index of each cell's value in a scope; cells are those of all discrete parents."""
     full = cells.combinations(cells.full)
-    codes = {name: cells.coded(name, [one[name] for one in full]) for name in cells.full.names}
+    codes = {name: cells.coded(name, [combination[name] for combination in full]) for name in cells.full.names}
     return cells.ids(scope, codes, len(full))
 
 
@@ -231,12 +233,12 @@ def _neighbours(functions: Sequence[CurveFunction], exponents: Floats) -> Codes:
     by_name: dict[str, list[int]] = {}
     for number in np.flatnonzero(exponents).tolist():
         by_name.setdefault(next(iter(functions[number].names)), []).append(number)
-    found = []
+    triples = []
     for numbers in by_name.values():
         rising = sorted(numbers, key=lambda number: float(exponents[number]))
         if any(functions[number].has_exponent for number in rising):
-            found += list(zip(rising, rising[1:], rising[2:], strict=False))
-    return np.array(found, np.int64).reshape(-1, 3)
+            triples += list(zip(rising, rising[1:], rising[2:], strict=False))
+    return np.array(triples, np.int64).reshape(-1, 3)
 
 
 class Steps:
@@ -279,17 +281,17 @@ class Steps:
         return list(dict.fromkeys(functions))
 
     def _steps(
-        self, state: State, tried: Sequence[tuple[int, CurveFunction]]
+        self, state: State, weighted: Sequence[tuple[int, CurveFunction]]
     ) -> Iterator[tuple[float, CurveFunction, int]]:
         """Yield how much each step explains, the step, and the index of the product that it compares."""
-        if not tried:
+        if not weighted:
             return
-        numbers = [number for number, _ in tried]
-        weights = np.array([self._problem.values(weight) for _, weight in tried])
+        numbers = [number for number, _ in weighted]
+        weights = np.array([self._problem.values(weight) for _, weight in weighted])
         for thresholds_by, jumps_by in self._pairs:
             arrays = self._values[numbers], self._falling[numbers], weights
             thresholds = best_thresholds(state, *arrays, thresholds_by, jumps_by)
-            for (number, weight), best in zip(tried, thresholds, strict=True):
+            for (number, weight), best in zip(weighted, thresholds, strict=True):
                 if not np.isnan(best[:, 1]).any():
                     step = Step(self._compared[number], thresholds_by, tuple(best[:, 1].tolist()))
                     yield float(best[:, 0].sum()), multiply(weight, step), number

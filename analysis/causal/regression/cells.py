@@ -82,7 +82,7 @@ class Cells:
 
     def scope(self, names: Sequence[str]) -> Scope:
         """Return the smallest scope of `scopes` that has a value for each combination of some parents."""
-        return next(one for one in self.scopes if set(names) <= set(one.names))
+        return next(scope for scope in self.scopes if set(names) <= set(scope.names))
 
     def size(self, scope: Scope) -> int:
         """Return the number of values of a scope."""
@@ -92,8 +92,8 @@ class Cells:
         """Return the index of each row's value in a scope: int64, shape (rows,); −1 for an unknown combination."""
         keys = self._keys[scope.names]
         wanted = _keys_of(scope.names, codes, self.categories, rows)
-        found = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-        ids = np.where(keys[found] == wanted, found, -1)
+        positions = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        ids = np.where(keys[positions] == wanted, positions, -1)
         if scope.groups:
             ids = np.where(ids >= 0, np.array(scope.groups, np.int64)[ids], -1)
         return ids.astype(np.int64)
@@ -101,11 +101,11 @@ class Cells:
     def combinations(self, scope: Scope) -> tuple[Mapping[str, Category], ...]:
         """Return the combinations of a scope's parents' values, ordered like the `ids` of the ungrouped scope."""
         left = self._keys[scope.names]
-        found: dict[str, Codes] = {}
+        codes: dict[str, Codes] = {}
         for name in reversed(scope.names):
-            left, found[name] = np.divmod(left, len(self.categories[name]))
+            left, codes[name] = np.divmod(left, len(self.categories[name]))
         return tuple(
-            {name: self.categories[name][int(found[name][at])] for name in scope.names}
+            {name: self.categories[name][int(codes[name][at])] for name in scope.names}
             for at in range(len(self._keys[scope.names]))
         )
 
@@ -114,8 +114,8 @@ class Cells:
         known: dict[object, int] = {value: code for code, value in enumerate(self.categories[name])}
         for value in values:
             if value not in known:
-                shown = first_of([str(one) for one in self.categories[name]], 12)
-                numbers = not any(isinstance(one, str | bool) for one in self.categories[name])
+                shown = first_of([str(category) for category in self.categories[name]], 12)
+                numbers = not any(isinstance(category, str | bool) for category in self.categories[name])
                 kind = f'`kinds={{"{name}": "continuous"}}`'
                 between = f"; for other values, make {name} continuous: {kind}" if numbers else ""
                 raise DataError(

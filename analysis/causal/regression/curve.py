@@ -54,15 +54,15 @@ def coefficients_of(state: State) -> tuple[Floats, ...]:
     scale[scale == 0] = 1
     within /= scale[:, None]
     kept = independent_columns(within)
-    found = np.zeros(len(every))
+    coefficients = np.zeros(len(every))
     square = np.count_nonzero(kept) == len(state.basis)
     for _ in range(2):  # the second pass solves for what rounding left
-        left = state.basis @ (state.problem.target - found @ every)
+        left = state.basis @ (state.problem.target - coefficients @ every)
         solved = (
             np.linalg.solve(within[kept].T, left) if square else np.linalg.lstsq(within[kept].T, left, rcond=None)[0]
         )
-        found[kept] += solved / scale[kept]
-    return tuple(np.split(found, np.cumsum([len(one) for one in columns])[:-1]))
+        coefficients[kept] += solved / scale[kept]
+    return tuple(np.split(coefficients, np.cumsum([len(term_columns) for term_columns in columns])[:-1]))
 
 
 def independent_columns(columns: Floats) -> NDArray[np.bool_]:
@@ -89,13 +89,13 @@ def _slopes(
     terms: Sequence[Term], coefficients: Sequence[Floats], numbers: Mapping[str, Floats], ids: Ids, rows: int
 ) -> Floats:
     """Return the curve's derivatives by exponent, function by function: shape (exponents, rows)."""
-    found: dict[tuple[CurveFunction, int], Floats] = {}
+    slopes: dict[tuple[CurveFunction, int], Floats] = {}
     for term, by in zip(terms, coefficients, strict=True):
         for at, factor in enumerate(term.function.factors):
             if isinstance(factor, Power) and factor.fitted:
                 slope = by[ids(term.scope)] * term.function.values(numbers, ids, rows) * np.log(numbers[factor.name])
-                found[term.function, at] = found.get((term.function, at), 0) + slope
-    return np.array(list(found.values())).reshape(-1, rows)
+                slopes[term.function, at] = slopes.get((term.function, at), 0) + slope
+    return np.array(list(slopes.values())).reshape(-1, rows)
 
 
 def refine_exponents(state: State, *, closest: bool = False) -> State:
@@ -129,15 +129,15 @@ def _moved(state: State, steps: Floats) -> State | None:
     for part in (1.0, 0.5, 0.25):
         left = iter((steps * part).tolist())
         moved = {
-            one: CurveFunction(
+            function: CurveFunction(
                 tuple(
                     replace(factor, exponent=factor.exponent + next(left))
                     if isinstance(factor, Power) and factor.fitted
                     else factor
-                    for factor in one.factors
+                    for factor in function.factors
                 )
             )
-            for one in functions
+            for function in functions
         }
         made = state.problem.state([Term(moved[term.function], term.scope) for term in state.terms])
         if made.rss < state.rss:
@@ -176,16 +176,16 @@ class Curve:
         if not len(self.covariance):
             return np.zeros(rows)
         gradient = gradient_of(self.terms, self.coefficients, numbers, ids, rows)[self.kept]
-        variances = [((one @ gradient) * gradient).sum(axis=0) for one in (self.covariance, *covariances)]
+        variances = [((covariance @ gradient) * gradient).sum(axis=0) for covariance in (self.covariance, *covariances)]
         return np.asarray(np.sqrt(np.maximum(np.max(variances, axis=0), 0)))
 
     def at_thresholds(self, place: Callable[[Step, int], float]) -> Curve:
         """Return the curve with other thresholds: `place` returns the threshold of a step at an index of its scope."""
 
-        def moved(one: Factor) -> Factor:
-            if not isinstance(one, Step):
-                return one
-            return replace(one, thresholds=tuple(place(one, value) for value in range(len(one.thresholds))))
+        def moved(factor: Factor) -> Factor:
+            if not isinstance(factor, Step):
+                return factor
+            return replace(factor, thresholds=tuple(place(factor, value) for value in range(len(factor.thresholds))))
 
         return replace(
             self,
@@ -203,7 +203,7 @@ def curve_of(state: State) -> Curve:
     scale = np.sqrt((gradient * gradient).sum(axis=1))
     scale[scale == 0] = 1
     kept = independent_columns(gradient / scale[:, None])
-    thresholds = sum(len(one.thresholds) for one in steps_of(state.terms))
+    thresholds = sum(len(step.thresholds) for step in steps_of(state.terms))
     free = max(problem.rows - int(kept.sum()) - thresholds, 1)
     spread = math.sqrt(state.rss / free)
     triangle = np.linalg.qr((gradient[kept] / scale[kept][:, None]).T, mode="r")
@@ -237,12 +237,12 @@ def _errors_by_shared(state: State, curve: Curve, columns: Floats) -> Floats:
     """Return each row's leave-one-out error, with coefficients pulled to the value that their cells share."""
     problem = state.problem
     by_term = [problem.columns(term) for term in curve.terms]
-    shared = [one.sum(axis=0) for one in by_term if len(one) > 1]
+    shared = [term_columns.sum(axis=0) for term_columns in by_term if len(term_columns) > 1]
     design = np.concatenate([columns, np.array(shared).reshape(-1, problem.rows)])
     design /= np.maximum(np.sqrt((design * design).sum(axis=1)), np.finfo(float).tiny)[:, None]
     # Cells' own coefficients are pulled; exponents, which come after them, are not.
     own = np.zeros(len(curve.kept), np.bool_)
-    of_cells = np.concatenate([np.full(len(one), len(one) > 1) for one in by_term])
+    of_cells = np.concatenate([np.full(len(term_columns), len(term_columns) > 1) for term_columns in by_term])
     own[: len(of_cells)] = of_cells
     pull = np.where(np.append(own[curve.kept], np.zeros(len(shared), np.bool_)), _OWN_PULL, _SHARED_PULL)
     # Extra rows below the design turn least squares into ridge regression.
@@ -262,14 +262,14 @@ def parameters_of(state: State, curve: Curve, level: float) -> tuple[Parameter, 
     deviation = np.zeros(len(curve.kept))
     deviation[curve.kept] = np.sqrt(np.maximum(np.diag(curve.covariance), 0))
     cells = state.problem.cells
-    found: list[Parameter] = []
+    parameters: list[Parameter] = []
     at = 0
     for term, coefficients in zip(curve.terms, curve.coefficients, strict=True):
         name, made = _name(term.function, curve.errors)
         for value, where in enumerate(_where(cells, term.scope)):
             about, margin = coefficients[value], reach * deviation[at]
             if curve.kept[at]:
-                found.append(Parameter(name, made(about), made(about - margin), made(about + margin), where))
+                parameters.append(Parameter(name, made(about), made(about - margin), made(about + margin), where))
             at += 1
     for function in dict.fromkeys(term.function for term in curve.terms):
         for factor in function.factors:
@@ -277,10 +277,10 @@ def parameters_of(state: State, curve: Curve, level: float) -> tuple[Parameter, 
                 margin = reach * deviation[at]
                 at += 1
                 low, high = factor.exponent - margin, factor.exponent + margin
-                found.append(Parameter(f"exponent of {factor.name}", factor.exponent, low, high))
+                parameters.append(Parameter(f"exponent of {factor.name}", factor.exponent, low, high))
     for step in steps_of(curve.terms):
-        found += thresholds_of(state, curve, step, level)
-    return tuple(found)
+        parameters += thresholds_of(state, curve, step, level)
+    return tuple(parameters)
 
 
 def thresholds_of(state: State, curve: Curve, step: Step, level: float) -> list[Parameter]:
@@ -290,12 +290,12 @@ def thresholds_of(state: State, curve: Curve, step: Step, level: float) -> list[
     jumps = np.zeros(problem.rows)
     for term, coefficients in zip(curve.terms, curve.coefficients, strict=True):
         if step in term.function.factors:
-            others = CurveFunction(tuple(one for one in term.function.factors if one != step))
+            others = CurveFunction(tuple(factor for factor in term.function.factors if factor != step))
             jumps += coefficients[problem.ids(term.scope)] * problem.values(others)
     compared = product_of(step.compared, problem.numbers, problem.ids)
     which = problem.ids(step.scope)
     below = state.residual + jumps * (compared > np.array(step.thresholds)[which])
-    found = []
+    parameters = []
     for value, (threshold, where) in enumerate(zip(step.thresholds, _where(problem.cells, step.scope), strict=True)):
         rows = np.flatnonzero(which == value)
         rows = rows[np.argsort(compared[rows], kind="stable")]
@@ -306,8 +306,8 @@ def thresholds_of(state: State, curve: Curve, step: Step, level: float) -> list[
         here = ends[np.searchsorted(x[ends], threshold, side="right") - 1]
         good = ends[worse[ends] - worse[here] <= reach * curve.spread**2]
         low, high = float(x[min(good[0], here)]), float(x[max(good[-1], here) + 1])
-        found.append(Parameter(f"threshold of {step.compared_text()}", threshold, low, high, where))
-    return found
+        parameters.append(Parameter(f"threshold of {step.compared_text()}", threshold, low, high, where))
+    return parameters
 
 
 def _where(cells: Cells, scope: Scope) -> list[tuple[Mapping[str, Category], ...]]:
@@ -317,7 +317,7 @@ def _where(cells: Cells, scope: Scope) -> list[tuple[Mapping[str, Category], ...
     combinations = cells.combinations(scope)
     groups = scope.groups or range(len(combinations))
     return [
-        tuple(one for one, group in zip(combinations, groups, strict=True) if group == number)
+        tuple(combination for combination, group in zip(combinations, groups, strict=True) if group == number)
         for number in range(cells.size(scope))
     ]
 
@@ -334,6 +334,7 @@ def _name(function: CurveFunction, errors: Errors) -> tuple[str, Callable[[float
             about = step.compared_text()
             return (f"factor of {about}", math.exp) if products else (f"jump of {about}", float)
     texts = [
-        f"[{one.compared_text()} > threshold]" if isinstance(one, Step) else one.text() for one in function.factors
+        f"[{factor.compared_text()} > threshold]" if isinstance(factor, Step) else factor.text()
+        for factor in function.factors
     ]
     return f"{'rate' if products else 'coefficient'} of {'·'.join(texts)}", float

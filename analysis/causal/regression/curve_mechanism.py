@@ -18,7 +18,7 @@ from unperturbed.analysis.causal.regression.curve import (
     thresholds_of,
 )
 from unperturbed.analysis.causal.regression.forms import CurveFunction, Factor, Log, Power, Step, digits_of, steps_of
-from unperturbed.analysis.causal.regression.mechanism import Cell, Columns, Inputs, Mechanism, Parameter
+from unperturbed.analysis.causal.regression.mechanism import Columns, Inputs, Mechanism, MechanismCell, Parameter
 from unperturbed.analysis.causal.regression.problem import RESOLUTION, Coding, Errors, State, make_problem
 from unperturbed.analysis.causal.regression.search import shortest_state
 from unperturbed.analysis.causal.table.variables import Category, Codes, Floats
@@ -53,7 +53,7 @@ def formula_of(target: str, curve: Curve, cells: Cells, where: Mapping[str, Cate
     for term, coefficients in zip(curve.terms, curve.coefficients, strict=True):
         function = CurveFunction(tuple(map(of_cell, term.function.factors)))
         parts[function] = parts.get(function, 0.0) + float(coefficients[value_of(term.scope)])
-    digits = digits_of([one for one, coefficient in parts.items() if coefficient != 0])
+    digits = digits_of([part for part, coefficient in parts.items() if coefficient != 0])
     if curve.errors == "factor":
         return f"{target} = {_product(parts, curve.factor, digits)}" + ("" if exact else f"  {_factor(curve.spread)}")
     error = _percent(curve.spread) if curve.errors == "proportional" else f"{curve.spread:.2g}"
@@ -72,7 +72,7 @@ def _factor(spread: float) -> str:
 
 def _sum(parts: Mapping[CurveFunction, float], digits: int) -> str:
     text = ""
-    for function, coefficient in sorted(parts.items(), key=lambda one: -_degree(one[0])):
+    for function, coefficient in sorted(parts.items(), key=lambda part: -_degree(part[0])):
         if coefficient == 0:
             continue
         shown = _scaled(function, abs(coefficient), digits)
@@ -85,9 +85,9 @@ def _sum(parts: Mapping[CurveFunction, float], digits: int) -> str:
 
 def _scaled(function: CurveFunction, coefficient: float, digits: int) -> str:
     """Return a coefficient times a function as text; inverses are written as divisions."""
-    above = [one for one in function.factors if not (isinstance(one, Power) and one.is_reciprocal)]
-    below = [one.name for one in function.factors if isinstance(one, Power) and one not in above]
-    shown = "·".join([_number(coefficient), *(one.text(digits) for one in above)])
+    above = [factor for factor in function.factors if not (isinstance(factor, Power) and factor.is_reciprocal)]
+    below = [factor.name for factor in function.factors if isinstance(factor, Power) and factor not in above]
+    shown = "·".join([_number(coefficient), *(factor.text(digits) for factor in above)])
     return "/".join([shown, *below])
 
 
@@ -107,8 +107,8 @@ def _product(parts: Mapping[CurveFunction, float], multiple_of: CurveFunction | 
 
 
 def _degree(function: CurveFunction) -> float:
-    logarithms = sum(isinstance(one, Log) for one in function.factors)
-    return sum(one.exponent for one in function.factors if isinstance(one, Power)) + 0.1 * logarithms
+    logarithms = sum(isinstance(factor, Log) for factor in function.factors)
+    return sum(factor.exponent for factor in function.factors if isinstance(factor, Power)) + 0.1 * logarithms
 
 
 _LEAST_TAIL = 1e-3
@@ -187,18 +187,18 @@ class CurveMechanism(Mechanism):
         return parameters_of(self._state, self.curve, self.level)
 
     @cached_property
-    def cells(self) -> tuple[Cell, ...]:
+    def cells(self) -> tuple[MechanismCell, ...]:
         """The mechanism for each set of values of the discrete parents."""
         problem = self._state.problem
         ids = np.empty(self.rows, np.int64)
         ids[problem.order] = problem.ids(self._scope)
-        found = []
+        cells = []
         for number, where in enumerate(problem.cells.combinations(self._scope)):
             residuals = self.residuals[ids == number]
             spread = math.sqrt(float(np.mean(residuals**2)))
             text = formula_of(self.target, self.curve, problem.cells, where, self.exact)
-            found.append(Cell(where, len(residuals), text, spread))
-        return tuple(found)
+            cells.append(MechanismCell(where, len(residuals), text, spread))
+        return tuple(cells)
 
     @cached_property
     def residuals(self) -> Floats:
@@ -238,8 +238,8 @@ class CurveMechanism(Mechanism):
         random = np.random.default_rng(0)
         drawn = {}
         for step in steps:
-            for value, one in enumerate(thresholds_of(self._state, self.curve, step, self.level)):
-                drawn[step, value] = one.low + (one.high - one.low) * random.permutation(places)
+            for value, threshold in enumerate(thresholds_of(self._state, self.curve, step, self.level)):
+                drawn[step, value] = threshold.low + (threshold.high - threshold.low) * random.permutation(places)
         return tuple(
             self.curve.at_thresholds(lambda step, value, at=at: float(drawn[step, value][at]))  # type: ignore[misc]
             for at in range(_CURVES)
@@ -268,7 +268,7 @@ class CurveMechanism(Mechanism):
             return np.asarray(random.choice(self.observed, 1 if rows is None else rows))
         inputs, level, uncertainty = self._levels(columns, rows)
         if len(self._curves) > 1:
-            levels = [one.level(inputs.numbers, inputs.ids, inputs.rows) for one in self._curves]
+            levels = [curve.level(inputs.numbers, inputs.ids, inputs.rows) for curve in self._curves]
             level = np.array(levels)[random.integers(0, len(levels), inputs.rows), np.arange(inputs.rows)]
         level = level + uncertainty * random.standard_t(self.curve.degrees_of_freedom, inputs.rows)
         error = self._errors_at(random.random(inputs.rows))
@@ -337,19 +337,19 @@ def fit_curve(
 ) -> CurveMechanism:
     """Return the curve with the shortest description; see `fit_mechanism`."""
     low, high = float(observed.min()), float(observed.max())
-    tried: list[Errors] = ["even"]
+    kinds: list[Errors] = ["even"]
     if errors is not None:
-        tried = [errors]
+        kinds = [errors]
     elif coding == "corrected" and low > 0 and high >= _LEAST_RATIO * low:
-        tried = ["even", "factor", "proportional"]
-    if low <= 0 and tried != ["even"]:
+        kinds = ["even", "factor", "proportional"]
+    if low <= 0 and kinds != ["even"]:
         raise DataError(
             f'`errors="{errors}"` needs positive values, but the minimum of {target} is {low:g}: use `errors="even"`'
         )
     problem_of = partial(make_problem, observed, numbers, codes, cells, coding=coding)
     # Powers that are tried may overflow; their residuals are then not finite, and they are not chosen.
     with np.errstate(over="ignore", invalid="ignore"):
-        state = shortest_state(tried, problem_of)
+        state = shortest_state(kinds, problem_of)
     data_bits = float(state.problem.data_bits(state.rss))
     return CurveMechanism(
         target=target,

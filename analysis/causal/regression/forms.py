@@ -110,8 +110,8 @@ class Log:
 def product_of(factors: Iterable[Power], numbers: Mapping[str, Floats], ids: Ids) -> Floats:
     """Return the product of powers for each row."""
     product = np.ones(())
-    for one in factors:
-        product = product * one.values(numbers, ids)
+    for factor in factors:
+        product = product * factor.values(numbers, ids)
     return product
 
 
@@ -126,7 +126,7 @@ class Step:
     @property
     def operations(self) -> int:
         """Number of operations: the comparison, and those of the product that is compared."""
-        return 1 + len(self.compared) - 1 + sum(one.operations for one in self.compared)
+        return 1 + len(self.compared) - 1 + sum(power.operations for power in self.compared)
 
     @property
     def parameters(self) -> int:
@@ -136,7 +136,7 @@ class Step:
     @property
     def integer_bits(self) -> float:
         """Bits of the exponents in the product that is compared."""
-        return sum(one.integer_bits for one in self.compared)
+        return sum(power.integer_bits for power in self.compared)
 
     def values(self, numbers: Mapping[str, Floats], ids: Ids) -> Floats:
         """Return the factor's value in each row."""
@@ -145,11 +145,11 @@ class Step:
 
     def compared_text(self) -> str:
         """Return the product that is compared as text of a formula."""
-        return "·".join(one.text() for one in self.compared)
+        return "·".join(power.text() for power in self.compared)
 
     def text(self, digits: int = DIGITS) -> str:
         """Return the factor as text of a formula, with all thresholds."""
-        return f"[{self.compared_text()} > {' | '.join(f'{one:.{digits + 1}g}' for one in self.thresholds)}]"
+        return f"[{self.compared_text()} > {' | '.join(f'{limit:.{digits + 1}g}' for limit in self.thresholds)}]"
 
 
 Factor = Power | Log | Step
@@ -171,23 +171,25 @@ class CurveFunction:
     @property
     def operations(self) -> int:
         """Number of operations, without a coefficient; reciprocals alone need one more: 1 is divided by them."""
-        reciprocal = bool(self.factors) and all(isinstance(one, Power) and one.is_reciprocal for one in self.factors)
-        return sum(one.operations for one in self.factors) + max(len(self.factors) - 1, 0) + reciprocal
+        reciprocal = bool(self.factors) and all(
+            isinstance(factor, Power) and factor.is_reciprocal for factor in self.factors
+        )
+        return sum(factor.operations for factor in self.factors) + max(len(self.factors) - 1, 0) + reciprocal
 
     @property
     def parameters(self) -> int:
         """Number of fitted numbers: exponents and thresholds."""
-        return sum(one.parameters for one in self.factors)
+        return sum(factor.parameters for factor in self.factors)
 
     @property
     def integer_bits(self) -> float:
         """Bits of exponents that are whole numbers."""
-        return sum(one.integer_bits for one in self.factors)
+        return sum(factor.integer_bits for factor in self.factors)
 
     @cached_property
     def scopes(self) -> frozenset[Scope]:
         """Scopes of the thresholds."""
-        return frozenset(one.scope for one in self.factors if isinstance(one, Step))
+        return frozenset(factor.scope for factor in self.factors if isinstance(factor, Step))
 
     @cached_property
     def is_logarithm(self) -> bool:
@@ -197,33 +199,37 @@ class CurveFunction:
     @cached_property
     def has_exponent(self) -> bool:
         """Whether an exponent is fitted."""
-        return any(isinstance(one, Power) and one.fitted for one in self.factors)
+        return any(isinstance(factor, Power) and factor.fitted for factor in self.factors)
 
     @cached_property
     def names(self) -> frozenset[str]:
         """Parents that occur as numbers."""
-        found: set[str] = set()
-        for one in self.factors:
-            found |= {power.name for power in one.compared} if isinstance(one, Step) else {one.name}
-        return frozenset(found)
+        names: set[str] = set()
+        for factor in self.factors:
+            names |= {power.name for power in factor.compared} if isinstance(factor, Step) else {factor.name}
+        return frozenset(names)
 
     def values(self, numbers: Mapping[str, Floats], ids: Ids, rows: int) -> Floats:
         """Return the product's value in each row: float64, shape (rows,)."""
         product = np.ones(rows)
-        for one in self.factors:
-            product = product * one.values(numbers, ids)
+        for factor in self.factors:
+            product = product * factor.values(numbers, ids)
         return product
 
     def text(self, digits: int = DIGITS) -> str:
         """Return the product as text of a formula."""
-        return "·".join(one.text(digits) for one in self.factors) or "1"
+        return "·".join(factor.text(digits) for factor in self.factors) or "1"
 
 
 def digits_of(functions: Collection[CurveFunction]) -> int:
     """Return the number of digits that exponents need for different functions to look different."""
     different = len(set(functions))
     return next(
-        (digits for digits in range(DIGITS, _ALL_DIGITS) if len({one.text(digits) for one in functions}) == different),
+        (
+            digits
+            for digits in range(DIGITS, _ALL_DIGITS)
+            if len({function.text(digits) for function in functions}) == different
+        ),
         _ALL_DIGITS,
     )
 
@@ -241,7 +247,7 @@ class Term:
 
 def steps_of(terms: Iterable[Term]) -> list[Step]:
     """Return the different steps that occur in terms."""
-    return list(dict.fromkeys(one for term in terms for one in term.function.factors if isinstance(one, Step)))
+    return list(dict.fromkeys(factor for term in terms for factor in term.function.factors if isinstance(factor, Step)))
 
 
 _HIGHEST_DEGREE = 5
@@ -254,39 +260,39 @@ _MOST_IN_PRODUCTS = 8
 
 def functions_of(numbers: Mapping[str, Floats]) -> list[CurveFunction]:
     """Return candidates for a curve: powers, roots, inverse and logarithm of each parent; products of two or three."""
-    found = [CONSTANT]
+    functions = [CONSTANT]
     for name, x in numbers.items():
         distinct = _distinct(x)
-        found += [CurveFunction((Power(name, float(degree)),)) for degree in range(1, highest_degree(x) + 1)]
+        functions += [CurveFunction((Power(name, float(degree)),)) for degree in range(1, highest_degree(x) + 1)]
         if distinct < 3:
             continue
         if (x != 0).all():
-            found += [CurveFunction((Power(name, -1.0),)), CurveFunction((Power(name, -2.0),))]
+            functions += [CurveFunction((Power(name, -1.0),)), CurveFunction((Power(name, -2.0),))]
         if (x >= 0).all():
-            found.append(CurveFunction((Power(name, 0.5),)))
+            functions.append(CurveFunction((Power(name, 0.5),)))
         if (x > 0).all():
-            found += [CurveFunction((Log(name),)), CurveFunction((Power(name), Log(name)))]
+            functions += [CurveFunction((Log(name),)), CurveFunction((Power(name), Log(name)))]
             if distinct > 3:
-                found += [CurveFunction((Power(name, exponent, fitted=True),)) for exponent in _EXPONENTS]
+                functions += [CurveFunction((Power(name, exponent, fitted=True),)) for exponent in _EXPONENTS]
     names = list(numbers)[:_MOST_IN_PRODUCTS]
-    for one, other in combinations(names, 2):
-        found.append(CurveFunction((Power(one), Power(other))))
-    for one, other in permutations(names, 2):
-        found.append(CurveFunction((Power(one, 2.0), Power(other))))
+    for parent, other in combinations(names, 2):
+        functions.append(CurveFunction((Power(parent), Power(other))))
+    for parent, other in permutations(names, 2):
+        functions.append(CurveFunction((Power(parent, 2.0), Power(other))))
         if (numbers[other] != 0).all():
-            found.append(CurveFunction((Power(one), Power(other, -1.0))))
-    found += [CurveFunction(tuple(Power(one) for one in three)) for three in combinations(names, 3)]
-    return found
+            functions.append(CurveFunction((Power(parent), Power(other, -1.0))))
+    functions += [CurveFunction(tuple(Power(member) for member in three)) for three in combinations(names, 3)]
+    return functions
 
 
 def logarithmic_functions_of(numbers: Mapping[str, Floats]) -> list[CurveFunction]:
     """Return candidates for the logarithm of a product curve: powers of positive parents, exponentials of all."""
-    found = [CONSTANT]
+    functions = [CONSTANT]
     for name, x in numbers.items():
         if (x > 0).all():
-            found.append(CurveFunction((Log(name),)))
-        found.append(CurveFunction((Power(name),)))
-    return found
+            functions.append(CurveFunction((Log(name),)))
+        functions.append(CurveFunction((Power(name),)))
+    return functions
 
 
 def highest_degree(x: Floats) -> int:
@@ -300,11 +306,11 @@ def multiply(function: CurveFunction, factor: Factor) -> CurveFunction:
         return CurveFunction((*function.factors, factor))
     kept: list[Factor] = []
     exponent = factor.exponent
-    for one in function.factors:
-        if isinstance(one, Power) and not one.fitted and one.name == factor.name:
-            exponent += one.exponent
+    for existing in function.factors:
+        if isinstance(existing, Power) and not existing.fitted and existing.name == factor.name:
+            exponent += existing.exponent
         else:
-            kept.append(one)
+            kept.append(existing)
     if exponent:
         kept.append(Power(factor.name, exponent))
     return CurveFunction(tuple(sorted(kept, key=_kind)))
@@ -318,11 +324,11 @@ def is_moderate(function: CurveFunction) -> bool:
 def compared_products(numbers: Mapping[str, Floats]) -> list[tuple[Power, ...]]:
     """Return the products that steps may compare: single parents, or two positive parents, one of them also squared."""
     varied = [name for name, x in numbers.items() if _distinct(x) > 2]
-    found: list[tuple[Power, ...]] = [(Power(name),) for name in varied]
+    products: list[tuple[Power, ...]] = [(Power(name),) for name in varied]
     positive = [name for name in varied if (numbers[name] > 0).all()][:_MOST_IN_PRODUCTS]
-    found += [(Power(one), Power(other)) for one, other in combinations(positive, 2)]
-    found += [(Power(one, 2.0), Power(other)) for one, other in permutations(positive, 2)]
-    return found
+    products += [(Power(parent), Power(other)) for parent, other in combinations(positive, 2)]
+    products += [(Power(parent, 2.0), Power(other)) for parent, other in permutations(positive, 2)]
+    return products
 
 
 def _distinct(x: Floats) -> int:

@@ -30,7 +30,7 @@ Columns = Mapping[str, ArrayLike] | pl.DataFrame
 
 
 @dataclass(frozen=True)
-class Cell:
+class MechanismCell:
     """Mechanism for some values of the discrete parents.
 
     Attributes
@@ -121,7 +121,7 @@ class Mechanism(Result):
 
     @property
     @abstractmethod
-    def cells(self) -> tuple[Cell, ...]:
+    def cells(self) -> tuple[MechanismCell, ...]:
         """The mechanism for each combination of discrete parents' values that has its own numbers."""
 
     @property
@@ -141,7 +141,7 @@ class Mechanism(Result):
     def to_frame(self) -> pl.DataFrame:
         """Return one row per fitted number."""
         names = ("name", "value", "low", "high")
-        return pl.DataFrame({name: [getattr(one, name) for one in self.parameters] for name in names})
+        return pl.DataFrame({name: [getattr(parameter, name) for parameter in self.parameters] for name in names})
 
     def to_dict(self) -> dict[str, object]:
         """Return the mechanism as plain data: bits, formula, fitted numbers and cells."""
@@ -152,8 +152,11 @@ class Mechanism(Result):
             "rows": self.rows,
             "bits": {"hypothesis": float(self.hypothesis_bits), "data": float(self.data_bits)},
             "formula": self.formula,
-            "parameters": [{**asdict(one), "where": [dict(each) for each in one.where]} for one in self.parameters],
-            "cells": [{**asdict(one), "where": dict(one.where)} for one in self.cells],
+            "parameters": [
+                {**asdict(parameter), "where": [dict(each) for each in parameter.where]}
+                for parameter in self.parameters
+            ],
+            "cells": [{**asdict(cell), "where": dict(cell.where)} for cell in self.cells],
         }
 
     @abstractmethod
@@ -201,19 +204,19 @@ class Inputs:
         self, columns: Columns, cells: Cells, numeric: Sequence[str], needed: Sequence[str], rows: int | None = None
     ) -> None:
         self._cells = cells
-        found: dict[str, list[object]] = {}
+        by_name: dict[str, list[object]] = {}
         for name in needed:
             if name not in columns:
                 raise DataError(f"the prediction depends on {name}: give its values")
             column = columns[name]
             values = column.to_list() if isinstance(column, pl.Series) else np.atleast_1d(np.asarray(column)).tolist()
-            found[name] = values
-        lengths = {len(values) for values in found.values()} - {1}
+            by_name[name] = values
+        lengths = {len(values) for values in by_name.values()} - {1}
         if len(lengths) > 1:
-            shown = ", ".join(f"{name} has {len(values)}" for name, values in found.items())
+            shown = ", ".join(f"{name} has {len(values)}" for name, values in by_name.items())
             raise DataError(f"each parent needs one value, or as many values as the other parents: {shown}")
         self.rows = rows if rows is not None else lengths.pop() if lengths else 1
-        self._values = {name: values * self.rows if len(values) == 1 else values for name, values in found.items()}
+        self._values = {name: values * self.rows if len(values) == 1 else values for name, values in by_name.items()}
         self.numbers = {name: _numbers(name, self._values[name]) for name in needed if name in numeric}
         self._codes: dict[str, Codes] = {}
 
@@ -238,7 +241,7 @@ def _numbers(name: str, values: Sequence[object]) -> Floats:
     try:
         numbers = np.array(values, np.float64)
     except (TypeError, ValueError):
-        raise DataError(f"{name} needs numbers, not {first_of([repr(one) for one in values])}") from None
+        raise DataError(f"{name} needs numbers, not {first_of([repr(value) for value in values])}") from None
     if not np.isfinite(numbers).all():
         raise DataError(f"{name} needs finite numbers, not {numbers[~np.isfinite(numbers)][0]}")
     return numbers

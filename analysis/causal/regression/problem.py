@@ -96,9 +96,9 @@ class CurveProblem:
         values = self.values(term.function)
         if not term.scope.names:
             return values[None]
-        found = np.zeros((self.cells.size(term.scope), self.rows))
-        found[self.ids(term.scope), self._every_row] = values
-        return found
+        columns = np.zeros((self.cells.size(term.scope), self.rows))
+        columns[self.ids(term.scope), self._every_row] = values
+        return columns
 
     def data_bits(self, rss: Any) -> Any:
         """Return L(D | H) for sums of squared residuals; by the paper's eq. (16), it is the sum itself."""
@@ -130,10 +130,10 @@ class CurveProblem:
         other terms stand for e^(c·…). Groups of cells that share a value are encoded cell by cell.
         """
         functions = {term.function for term in terms}
-        scopes = {term.scope for term in terms} | {scope for one in functions for scope in one.scopes}
+        scopes = {term.scope for term in terms} | {scope for function in functions for scope in function.scopes}
         grouping = sum(len(scope.groups) * math.log2(max(scope.groups) + 1) for scope in scopes if scope.groups)
         joining = max(len(terms) - 1, 0) + (self.errors == "proportional")
-        own = sum(self.function_bits(one) for one in functions)
+        own = sum(self.function_bits(function) for function in functions)
         if self.factor is not None:
             # As for proportional errors: the function's coefficient, and the error that it is multiplied by.
             own += OPERATION_BITS * (self.factor.operations + 2) + self.factor.integer_bits
@@ -183,7 +183,7 @@ class State:
         """Return the squared length that each term explains beyond earlier ones, and its number of new coefficients."""
         columns = [self.problem.columns(term) for term in terms]
         *_, kept, explained = self._extend_basis(np.concatenate(columns))
-        starts = np.cumsum([0, *(len(one) for one in columns[:-1])])
+        starts = np.cumsum([0, *(len(term_columns) for term_columns in columns[:-1])])
         return np.add.reduceat(explained, starts), np.add.reduceat(kept.astype(np.int64), starts)
 
     def extended(self, terms: Sequence[Term], replaced: Sequence[Term] = ()) -> State:

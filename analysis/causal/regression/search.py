@@ -58,18 +58,18 @@ def _share_coefficients(state: State, at: int) -> State | None:
     coefficients = coefficients_of(state)[at]
     # Squared error that a value adds if it moves and the other terms compensate as far as they can.
     columns = problem.columns(term)
-    rest = problem.state([one for one in state.terms if one is not term])
+    rest = problem.state([other for other in state.terms if other is not term])
     free = columns - (columns @ rest.basis.T) @ rest.basis
     # Cells that share a coefficient may also share its threshold.
-    parameters = 1 + sum(one.scope == term.scope for one in steps_of([term]))
+    parameters = 1 + sum(step.scope == term.scope for step in steps_of([term]))
     groups = _group_values(problem, coefficients, (free * free).sum(axis=1), state.rss, parameters)
     if groups is None:
         return None
     scope = Scope(term.scope.names, groups)
-    tried = [_replaced(state, at, Term(term.function, scope))]
+    states = [_replaced(state, at, Term(term.function, scope))]
     if (function := _share_thresholds(rest, term.function, scope)) is not None:
-        tried.append(_replaced(state, at, Term(function, scope)))
-    return min(tried, key=lambda one: one.bits)
+        states.append(_replaced(state, at, Term(function, scope)))
+    return min(states, key=lambda candidate: candidate.bits)
 
 
 def _replaced(state: State, at: int, term: Term) -> State:
@@ -116,11 +116,11 @@ def _group_values(
 def _share_thresholds(rest: State, function: CurveFunction, scope: Scope) -> CurveFunction | None:
     """Return the function with its step's best threshold for each value of a scope; None if there is no such step."""
     problem = rest.problem
-    steps = [one for one in function.factors if isinstance(one, Step) and one.scope == scope.ungrouped]
+    steps = [factor for factor in function.factors if isinstance(factor, Step) and factor.scope == scope.ungrouped]
     if len(steps) != 1:
         return None
     (step,) = steps
-    others = CurveFunction(tuple(one for one in function.factors if one is not step))
+    others = CurveFunction(tuple(factor for factor in function.factors if factor is not step))
     compared = product_of(step.compared, problem.numbers, problem.ids)
     falling = np.argsort(-compared, kind="stable").astype(np.int64)
     (best,) = best_thresholds(rest, compared[None], falling[None], problem.values(others)[None], scope, scope)
@@ -156,13 +156,19 @@ class CurveSearch:
         A curve of logarithms has an exponent for each parent, which would make z = a·y as long as z = a·x^b.
         """
         problem = self._problem
-        functions = [one for one in functions_of(problem.numbers) if one.factors and not one.has_exponent]
+        functions = [
+            function for function in functions_of(problem.numbers) if function.factors and not function.has_exponent
+        ]
         with np.errstate(over="ignore"):
-            usable = [one for one in functions if (values := problem.values(one)).min() > 0 and values.max() < math.inf]
+            usable = [
+                function
+                for function in functions
+                if (values := problem.values(function)).min() > 0 and values.max() < math.inf
+            ]
         states = [
-            problem.divided_by(one).state([Term(CONSTANT, scope)])
+            problem.divided_by(function).state([Term(CONSTANT, scope)])
             for scope in self._candidates.constant_scopes
-            for one in usable
+            for function in usable
         ]
         return min(states, key=lambda state: state.bits, default=None)
 
@@ -206,12 +212,12 @@ class CurveSearch:
         for name, x in problem.numbers.items():
             rest = problem.state([term for term in state.terms if term.function.names != {name}])
             powers = [CurveFunction((Power(name, float(degree)),)) for degree in range(1, highest_degree(x) + 1)]
-            own = np.cumsum([problem.function_bits(one) + OPERATION_BITS for one in powers])
+            own = np.cumsum([problem.function_bits(power) + OPERATION_BITS for power in powers])
             own -= 0 if rest.terms else OPERATION_BITS
             for scope in self._candidates.curve_scopes:
                 if scope.names == (name,):
                     continue
-                terms = [Term(one, scope) for one in powers]
+                terms = [Term(power, scope) for power in powers]
                 explained, rank = rest.would_explain(terms)
                 bits = (
                     problem.hypothesis_bits(rest.terms, len(rest.basis))
@@ -222,7 +228,7 @@ class CurveSearch:
                 bits[(rank == 0) | (len(rest.basis) + np.cumsum(rank) > self._candidates.most)] = np.inf
                 degree = int(bits.argmin()) + 1
                 if bits[degree - 1] < best.bits:
-                    best = min(best, rest.extended(terms[:degree]), key=lambda one: one.bits)
+                    best = min(best, rest.extended(terms[:degree]), key=lambda candidate: candidate.bits)
         return best
 
     def replace_terms(self, state: State) -> State:
@@ -233,14 +239,16 @@ class CurveSearch:
         at, replaced = 0, 0
         while at < len(state.terms) and replaced < _MOST_REPLACED:
             term = state.terms[at]
-            rest = self._problem.state([one for one in state.terms if one is not term])
-            tried = [state, self.add_best_term(rest, instead_of=term), rest if rest.terms else None]
-            others = [one for one in rest.terms if one.function.factors]
+            rest = self._problem.state([other for other in state.terms if other is not term])
+            states = [state, self.add_best_term(rest, instead_of=term), rest if rest.terms else None]
+            others = [other for other in rest.terms if other.function.factors]
             if term.function.factors and len(others) < len(rest.terms):
-                tried.append(self.add_best_term(self._problem.state(others), instead_of=term))
-            found = min((one for one in tried if one is not None), key=lambda one: one.bits)
-            if found.bits < state.bits - _SAME_BITS:
-                state, at, replaced = found, 0, replaced + 1
+                states.append(self.add_best_term(self._problem.state(others), instead_of=term))
+            best = min(
+                (candidate for candidate in states if candidate is not None), key=lambda candidate: candidate.bits
+            )
+            if best.bits < state.bits - _SAME_BITS:
+                state, at, replaced = best, 0, replaced + 1
             else:
                 at += 1
         return state
@@ -251,16 +259,24 @@ class CurveSearch:
         best, promised = self._candidates.best(state, self._candidates.options)
         if further is not None:
             other, _ = self._candidates.best(state, further)
-            best = min((one for one in (best, other) if one is not None), key=lambda one: one.bits, default=None)
-        tried = [] if best is None else [refine_exponents(_add_term(state, best.term))]
+            best = min(
+                (candidate for candidate in (best, other) if candidate is not None),
+                key=lambda candidate: candidate.bits,
+                default=None,
+            )
+        states = [] if best is None else [refine_exponents(_add_term(state, best.term))]
         if promised is not None and (best is None or promised.bits < best.bits + _WORTH_FITTING):
-            tried.append(refine_exponents(_add_term(state, promised.term)))
-        usable = [one for one in tried if len(one.basis) <= self._candidates.most and math.isfinite(one.bits)]
-        return min(usable, key=lambda one: one.bits, default=None)
+            states.append(refine_exponents(_add_term(state, promised.term)))
+        usable = [
+            extended
+            for extended in states
+            if len(extended.basis) <= self._candidates.most and math.isfinite(extended.bits)
+        ]
+        return min(usable, key=lambda extended: extended.bits, default=None)
 
 
 def _add_term(state: State, term: Term) -> State:
-    return state.extended([term], [one for one in state.terms if spans(term, one)])
+    return state.extended([term], [other for other in state.terms if spans(term, other)])
 
 
 _EXPLAINED = 0.1
@@ -297,15 +313,15 @@ def shortest_state(kinds: Sequence[Errors], problem_of: Callable[..., CurveProbl
     multiple: State | None = None
     ended: list[State] = []
     # A kind is searched to the end only if it may still be the shortest.
-    for search, state in sorted(started.values(), key=lambda one: one[1].bits):
-        least = min((one.bits for one in ended), default=math.inf)
-        if state.bits < least + _WORTH_IMPROVING * state.problem.rows and not any(one.exact for one in ended):
+    for search, state in sorted(started.values(), key=lambda pair: pair[1].bits):
+        least = min((final.bits for final in ended), default=math.inf)
+        if state.bits < least + _WORTH_IMPROVING * state.problem.rows and not any(final.exact for final in ended):
             ended.append(_reweight(refine_exponents(search.improve(state), closest=True)))
             if state.problem.errors == "factor":
                 multiple = search.multiple()
     # Proportional errors require a positive curve.
-    sensible = [one for one in ended if one.problem.errors != "proportional" or (_curve(one) > 0).all()]
-    best = min(sensible or ended, key=lambda one: one.bits)
+    sensible = [final for final in ended if final.problem.errors != "proportional" or (_curve(final) > 0).all()]
+    best = min(sensible or ended, key=lambda final: final.bits)
     # Small proportional errors can equally well be factors.
     return best if multiple is None or multiple.bits > best.bits - _WORTH_FACTORS else multiple
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from unperturbed.analysis.causal.regression.cells import Cells
 from unperturbed.analysis.causal.regression.loops import compiled_loop
-from unperturbed.analysis.causal.regression.mechanism import Cell, Columns, Inputs, Mechanism, Parameter
+from unperturbed.analysis.causal.regression.mechanism import Columns, Inputs, Mechanism, MechanismCell, Parameter
 from unperturbed.analysis.causal.regression.problem import OPERATION_BITS
 from unperturbed.analysis.causal.table.variables import Category, Codes, Floats
 from unperturbed.common.extras import LazyLibrary
@@ -193,21 +193,21 @@ class TableMechanism(Mechanism):
     def parameters(self) -> tuple[Parameter, ...]:
         """Probabilities with Wilson's intervals, and cuts: both ends of a cut's unknown interval are the cut."""
         reach = float(special.ndtri(0.5 + self.level / 2))
-        found = []
+        parameters = []
         for row, counts in enumerate(self.table.counts.tolist()):
             where, given = self._discrete(row), self._given(row)
             for category, count in zip(self.categories, counts, strict=True):
                 low, high = _wilson(count, sum(counts), reach)
                 name = f"P({self.target}={category}{f' | {given}' if given else ''})"
-                found.append(Parameter(name, count / sum(counts), low, high, (where,) if where else ()))
+                parameters.append(Parameter(name, count / sum(counts), low, high, (where,) if where else ()))
         for name, cuts in self.table.cuts.items():
-            found += [Parameter(f"cut of {name}", cut, cut, cut) for cut in cuts]
-        return tuple(found)
+            parameters += [Parameter(f"cut of {name}", cut, cut, cut) for cut in cuts]
+        return tuple(parameters)
 
     @cached_property
-    def cells(self) -> tuple[Cell, ...]:
+    def cells(self) -> tuple[MechanismCell, ...]:
         """The mechanism for each set of values of the discrete parents."""
-        found = []
+        cells = []
         for row, (counts, probabilities) in enumerate(
             zip(self.table.counts, self.table.probabilities.tolist(), strict=True)
         ):
@@ -219,8 +219,8 @@ class TableMechanism(Mechanism):
             )
             text = f"P({self.target}{f' | {given}' if given else ''}) = {{{shown}}}"
             here = self.residuals[self._cells_of_rows == row]
-            found.append(Cell(self._discrete(row), int(counts.sum()), text, float(np.mean(here))))
-        return tuple(found)
+            cells.append(MechanismCell(self._discrete(row), int(counts.sum()), text, float(np.mean(here))))
+        return tuple(cells)
 
     @cached_property
     def residuals(self) -> Floats:
@@ -254,7 +254,7 @@ class TableMechanism(Mechanism):
     def code_of(self, value: object) -> int:
         """Return the code of a value of the target; raise DataError for other values."""
         if value not in self._codes:
-            shown = first_of([str(one) for one in self.categories], 12)
+            shown = first_of([str(category) for category in self.categories], 12)
             raise DataError(f"{self.target} never has the value {value!r} in the model's data; use one of {shown}")
         return self._codes[value]
 

@@ -224,35 +224,35 @@ def _settle(knowledge: Knowledge, name: str, value: object) -> None:
 def _names(given: Iterable[str], what: str) -> tuple[str, ...]:
     if isinstance(given, str):
         raise DataError(f'{what} must be a list of names: write ["{given}"]')
-    found = tuple(given)
-    for name in found:
+    names = tuple(given)
+    for name in names:
         if not isinstance(name, str):
             raise DataError(f"{what} must be a list of names; {name!r} is not a name")
-        if found.count(name) > 1:
+        if names.count(name) > 1:
             raise DataError(f"{what} names {name} twice: name it only once")
-    return found
+    return names
 
 
 def _edges(given: Iterable[Arrow], what: str) -> tuple[Arrow, ...]:
-    found = []
+    edges = []
     for edge in given:
         ends = () if isinstance(edge, str) else tuple(edge)
         if len(ends) != 2 or not all(isinstance(end, str) for end in ends):
             raise DataError(f"{what} edges must be pairs of names, the cause first; {edge!r} is not a pair of names")
-        found.append((ends[0], ends[1]))
-    return tuple(dict.fromkeys(found))
+        edges.append((ends[0], ends[1]))
+    return tuple(dict.fromkeys(edges))
 
 
 def _numbered(tiers: Sequence[Sequence[str]]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    tier_of: dict[str, int] = {}
     for number, tier in enumerate(tiers):
         for name in tier:
-            if name in found:
+            if name in tier_of:
                 raise DataError(
-                    f"{name} is in tier {found[name] + 1} and in tier {number + 1}: keep it in only one tier"
+                    f"{name} is in tier {tier_of[name] + 1} and in tier {number + 1}: keep it in only one tier"
                 )
-            found[name] = number
-    return found
+            tier_of[name] = number
+    return tier_of
 
 
 def _circle(edges: Collection[Arrow]) -> list[str]:

@@ -202,12 +202,12 @@ class Data:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """Names of the variables, in the table's order."""
-        return tuple(one.name for one in self.variables)
+        return tuple(variable.name for variable in self.variables)
 
     @cached_property
     def kinds(self) -> Mapping[str, Kind]:
         """The kind of each variable."""
-        return {one.name: one.kind for one in self.variables}
+        return {variable.name: variable.kind for variable in self.variables}
 
     def has_values(self, name: str) -> bool:
         """Return whether a variable has numbers (false and true count as 0 and 1), which `values` returns."""
@@ -278,7 +278,10 @@ class Data:
         try:
             return self._columns[name]
         except KeyError:
-            excluded = next((f"{name} is left out: {one.why}" for one in self.exclusions if one.name == name), None)
+            excluded = next(
+                (f"{name} is left out: {exclusion.why}" for exclusion in self.exclusions if exclusion.name == name),
+                None,
+            )
             raise DataError(excluded or no_such_column(name, self.names)) from None
 
 
@@ -334,14 +337,14 @@ def prepare(
     asked = kinds or {}
     _check_kinds(frame, asked)
     unusable = _unusable(frame, asked)
-    usable = frame.drop([one.name for one in unusable])
+    usable = frame.drop([exclusion.name for exclusion in unusable])
     absent = {column.name: here for column in usable if (here := gaps(column)).any()}
     kept, dropped = _without_gaps(usable, absent, missing)
     excluded = unusable + _repeated(kept, asked)
-    kept = kept.drop([one.name for one in excluded if one.name in kept.columns])
+    kept = kept.drop([exclusion.name for exclusion in excluded if exclusion.name in kept.columns])
     if kept.width == 0:
         raise DataError(
-            f"no column of the table can be analysed: {first_of([f'{one.name} ({one.why})' for one in excluded])}"
+            f"no column of the table can be analysed: {first_of([f'{entry.name} ({entry.why})' for entry in excluded])}"
         )
     if kept.height < kept.width:
         raise DataError(
@@ -351,10 +354,10 @@ def prepare(
     return Data(
         variables=variables,
         frame=kept,
-        exclusions=tuple(sorted(excluded, key=lambda one: frame.columns.index(one.name))),
+        exclusions=tuple(sorted(excluded, key=lambda exclusion: frame.columns.index(exclusion.name))),
         dropped_rows=dropped,
         missing={name: int(here.sum()) for name, here in absent.items()},
-        _columns={one.name: read_column(kept[one.name], one.kind) for one in variables},
+        _columns={variable.name: read_column(kept[variable.name], variable.kind) for variable in variables},
     )
 
 
@@ -371,16 +374,16 @@ def _check_kinds(frame: pl.DataFrame, asked: Mapping[str, Kind]) -> None:
 
 
 def _unusable(frame: pl.DataFrame, asked: Mapping[str, Kind]) -> list[Exclusion]:
-    found = []
+    exclusions = []
     for column in frame:
         if fault := column_fault(column.dtype):
-            found.append(Exclusion(column.name, fault))
+            exclusions.append(Exclusion(column.name, fault))
         elif (absent := gaps(column)).all():
             if column.name not in asked:
-                found.append(Exclusion(column.name, "has no value in any row"))
+                exclusions.append(Exclusion(column.name, "has no value in any row"))
         elif fault := _out_of_range(column, absent):
-            found.append(Exclusion(column.name, fault))
-    return found
+            exclusions.append(Exclusion(column.name, fault))
+    return exclusions
 
 
 def _out_of_range(column: pl.Series, absent: NDArray[np.bool_]) -> str:
@@ -411,8 +414,8 @@ def _without_gaps(
         )
     if missing == "error":
         lacking_text = [
-            f"{name} ({int(one.sum())} of {frame.height} rows, first row {int(one.argmax())})"
-            for name, one in absent.items()
+            f"{name} ({int(mask.sum())} of {frame.height} rows, first row {int(mask.argmax())})"
+            for name, mask in absent.items()
         ]
         rest = f'pass `missing="drop"` to analyse the {int((~lacking).sum())} complete rows, or leave the columns out'
         raise DataError(
@@ -423,19 +426,19 @@ def _without_gaps(
 
 def _repeated(frame: pl.DataFrame, asked: Mapping[str, Kind]) -> list[Exclusion]:
     """Return the columns without information of their own: constants, row names, duplicates."""
-    found = []
+    exclusions = []
     first: dict[bytes, str] = {}
     for column in frame:
         distinct = column.n_unique()
         if distinct <= 1:
-            found.append(Exclusion(column.name, f"{_CONSTANT}: always {column[0]}"))
+            exclusions.append(Exclusion(column.name, f"{_CONSTANT}: always {column[0]}"))
         elif column.name not in asked and (fault := too_many_categories(column, distinct)):
-            found.append(Exclusion(column.name, fault))
+            exclusions.append(Exclusion(column.name, fault))
         else:
             original = first.setdefault(content_key(column), column.name)
             if original != column.name:
-                found.append(Exclusion(column.name, f"duplicate of {original}"))
-    return found
+                exclusions.append(Exclusion(column.name, f"duplicate of {original}"))
+    return exclusions
 
 
 def _variable(column: pl.Series, asked: Kind | None, most_categories: int) -> Variable:

@@ -274,8 +274,8 @@ def temporal_distance(
     each_tick = _move_cost(move_cost, weights, max(reference.duration, trace.duration, 1), reference.unit)
     plugins = tuple(dict.fromkeys(kind.plugin for kind in types)) if per_plugin else ()
 
-    def compare(one: EventTrace, other: EventTrace) -> CheapestPath:
-        return search(cells_of(one, other, weights, each_tick, variant), band)
+    def compare(source: EventTrace, other: EventTrace) -> CheapestPath:
+        return search(cells_of(source, other, weights, each_tick, variant), band)
 
     whole = None if per_plugin == "only" else compare(reference, trace)
     if whole and len(plugins) == 1:

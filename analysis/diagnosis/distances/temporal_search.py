@@ -148,7 +148,7 @@ def cells_of(
     """Return the cells of two traces."""
     types, (kinds, other_kinds) = shared_ids((reference, trace))
     weights = [weight_of[kind] for kind in types]
-    times, other_times = (one.timestamps if variant == "mannila" else one.since_start for one in (reference, trace))
+    times, other_times = (run.timestamps if variant == "mannila" else run.since_start for run in (reference, trace))
     gaps, other_gaps = np.diff(times, prepend=times[:1]), np.diff(other_times, prepend=other_times[:1])
     same_number = min(len(kinds), len(other_kinds))
     own = np.abs(gaps[:same_number] - other_gaps[:same_number]) if variant == "paper" else gaps[:0]

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import fields, is_dataclass
 from typing import ClassVar, Literal
 
-from unperturbed.analysis.diagnosis.comparison import Comparison
+from unperturbed.analysis.diagnosis.comparison import LogComparison
 from unperturbed.analysis.diagnosis.events import EventType
 from unperturbed.analysis.diagnosis.findings import Finding, Visible
 from unperturbed.common.extensions import classes_in
@@ -50,15 +50,15 @@ class Kind(ABC):
     counts_may_vary: ClassVar[bool] = False
 
     @abstractmethod
-    def find(self, comparison: Comparison) -> Finding | None:
+    def find(self, comparison: LogComparison) -> Finding | None:
         """Return the trace's anomaly of this kind; None if the trace does not differ from the references."""
 
-    def cannot_tell(self, comparison: Comparison) -> str:
+    def cannot_tell(self, comparison: LogComparison) -> str:
         """Return why this kind cannot be found in these logs ("3 or more references …"); "" if it can."""
         del comparison
         return ""
 
-    def visible(self, comparison: Comparison) -> tuple[Visible, ...]:
+    def visible(self, comparison: LogComparison) -> tuple[Visible, ...]:
         """Return the smallest changes of this kind that would have been found, each with `least` or `reason`.
 
         Empty if they are unknown: then a clean verdict does not show what could have been missed. Every built-in kind

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from unperturbed.analysis.diagnosis.comparison import Comparison
+from unperturbed.analysis.diagnosis.comparison import LogComparison
 from unperturbed.analysis.diagnosis.findings import Finding, Visible, carriers_of
 from unperturbed.analysis.diagnosis.kinds import DistanceName, Kind, where_of
 
@@ -47,7 +47,7 @@ class Crash(Kind):
     pace_change: float = 0.2
     alike: float = 0.8
 
-    def find(self, comparison: Comparison) -> Finding | None:
+    def find(self, comparison: LogComparison) -> Finding | None:
         """Return where the run stopped."""
         endings, gone = int(comparison.endings.sum()), comparison.endings & comparison.missing
         errors = comparison.new_errors
@@ -71,9 +71,11 @@ class Crash(Kind):
         if not weights.any():
             weights = np.where(comparison.steady, np.maximum(0, -comparison.excess), 0)
         carriers = carriers_of(comparison, weights, comparison.observed.counts - comparison.lowest)
-        observed, where = comparison.observed, [one.event for one in carriers]
+        observed, where = comparison.observed, [carrier.event for carrier in carriers]
         if errors.any():
-            since, number = min((int(observed.times(one)[0]), one) for one in np.flatnonzero(errors).tolist())
+            since, number = min(
+                (int(observed.times(error_type)[0]), error_type) for error_type in np.flatnonzero(errors).tolist()
+            )
             where = [comparison.types[number]]
         else:
             played = [number for stream in comparison.streams for number in stream.numbers if observed.counts[number]]
@@ -97,7 +99,7 @@ class Crash(Kind):
             "full",
         )
 
-    def visible(self, comparison: Comparison) -> tuple[Visible, ...]:
+    def visible(self, comparison: LogComparison) -> tuple[Visible, ...]:
         """Return the share of the references' length by which a run must end early to be found."""
         if not comparison.endings.any():
             if not comparison.streams:
@@ -107,13 +109,13 @@ class Crash(Kind):
             endings: list[int] = np.flatnonzero(comparison.endings).tolist()
             needed = math.ceil(self.endings_missing * len(endings))
             shares = []
-            for one in comparison.references:
-                firsts = sorted(int(one.times(number)[0]) for number in endings)
-                shares.append(1 - firsts[-needed] / max(1, one.trace.duration))
+            for reference in comparison.references:
+                firsts = sorted(int(reference.times(number)[0]) for number in endings)
+                shares.append(1 - firsts[-needed] / max(1, reference.trace.duration))
             size, reason = max(shares), "half of the event types that end every reference occur in this part"
         return (Visible(self.name, "early end", size, _WAY, None, None, reason),)
 
-    def _has_less_to_play(self, comparison: Comparison) -> bool:
+    def _has_less_to_play(self, comparison: LogComparison) -> bool:
         """Return whether nearly all recurring types are shortened alike, in number and in time.
 
         If events are lost instead, those of earlier elements remain complete.
@@ -127,7 +129,7 @@ class Crash(Kind):
         difference = np.abs(comparison.observed.counts[played] - expected)
         return float((difference <= np.maximum(2, 0.1 * expected)).mean()) >= self.alike
 
-    def _is_shorter(self, comparison: Comparison) -> bool:
+    def _is_shorter(self, comparison: LogComparison) -> bool:
         reached, (shortest, here) = comparison.furthest, comparison.span
         if not comparison.streams or reached == 1:
             return False
@@ -137,25 +139,25 @@ class Crash(Kind):
         return reached < _shortest_of_references(comparison) and here < shortest and same_pace
 
 
-def played_by_all(comparison: Comparison) -> float:
+def played_by_all(comparison: LogComparison) -> float:
     """Return the smallest played share of any stream; 1 if the run did not break off."""
     return min(comparison.played.values(), default=1.0) if Crash().find(comparison) is not None else 1.0
 
 
-def _reached(comparison: Comparison) -> float:
+def _reached(comparison: LogComparison) -> float:
     """Return the share of the references' events that the run reached, or of their duration if nothing recurs."""
     in_time, share = min(1.0, comparison.observed.trace.duration / comparison.duration), comparison.furthest
     return min(share, in_time) if share == 1 else share or in_time
 
 
-def _shortest_of_references(comparison: Comparison) -> float:
+def _shortest_of_references(comparison: LogComparison) -> float:
     """Return the share of the references' length below which a run is too short: 1 minus twice their differences."""
-    lengths = [one.trace.duration for one in comparison.references]
+    lengths = [reference.trace.duration for reference in comparison.references]
     noise = (max(lengths) - min(lengths)) / max(lengths) if len(lengths) > 1 else 0.05
     return 1 - 2 * noise - 0.01
 
 
-def _ended_early(comparison: Comparison) -> bool:
+def _ended_early(comparison: LogComparison) -> bool:
     """Return whether a trace is shorter than every reference by more than a tenth, and by more than these differ."""
-    lengths = [one.trace.duration for one in comparison.references]
+    lengths = [reference.trace.duration for reference in comparison.references]
     return comparison.observed.trace.duration < min(lengths) - max(_EARLY * min(lengths), max(lengths) - min(lengths))

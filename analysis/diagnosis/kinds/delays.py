@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from unperturbed.analysis.diagnosis.comparison import Comparison, Floats, Stream
+from unperturbed.analysis.diagnosis.comparison import Floats, LogComparison, Stream
 from unperturbed.analysis.diagnosis.findings import CERTAIN_FACTOR, Finding, Visible, carriers_of
 from unperturbed.analysis.diagnosis.kinds import DistanceName, Kind, where_of
 from unperturbed.analysis.diagnosis.kinds.crash import played_by_all
@@ -29,23 +29,23 @@ class _Delay(Kind):
     strictness: float
 
     @abstractmethod
-    def _largest(self, comparison: Comparison) -> float:
+    def _largest(self, comparison: LogComparison) -> float:
         """Return the largest delay of the trace, in ticks."""
 
-    def visible(self, comparison: Comparison) -> tuple[Visible, ...]:
+    def visible(self, comparison: LogComparison) -> tuple[Visible, ...]:
         """Return the smallest delay that would have been found in any stream."""
         floor, least, limit = self._limits(comparison)
         size = self._threshold(comparison, limit, comparison.streams) + (floor or 0.0)
         return (Visible(self.name, self._change, size, self._unit, floor, self.strictness * least),)
 
-    def _limits(self, comparison: Comparison) -> tuple[float | None, float, float]:
+    def _limits(self, comparison: LogComparison) -> tuple[float | None, float, float]:
         """Return the noise floor (None with one reference), the minimum delay, and the threshold from both."""
         floor = comparison.noise_floor(self._largest)
         least = comparison.ticks(self.least_s, self.least_share)
         return floor, least, max(least, comparison.floor_factor * (floor or 0.0))
 
     def _threshold(
-        self, comparison: Comparison, limit: float, streams: Iterable[Stream], reached: float = 1.0
+        self, comparison: LogComparison, limit: float, streams: Iterable[Stream], reached: float = 1.0
     ) -> float:
         """Return the threshold for some streams; lost events make their delays uncertain and increase it."""
         unsure = max((comparison.uncertainty(stream, reached=reached) for stream in streams), default=0.0)
@@ -85,7 +85,7 @@ class Desynchronisation(_Delay):
     held_share: float = 0.1
     strictness: float = 1.0
 
-    def find(self, comparison: Comparison) -> Finding | None:
+    def find(self, comparison: LogComparison) -> Finding | None:
         """Return the offset of the two streams that are furthest apart."""
         floor, least, limit = self._limits(comparison)
         measured, pair = self._worst(comparison)
@@ -115,14 +115,14 @@ class Desynchronisation(_Delay):
             certain_from=0.0 if floor is not None else CERTAIN_FACTOR * self.strictness * 2 * least,
         )
 
-    def cannot_tell(self, comparison: Comparison) -> str:
+    def cannot_tell(self, comparison: LogComparison) -> str:
         """Return a reason if the logs have fewer than two streams."""
         return "" if len(comparison.streams) > 1 else "the logs have fewer than two streams of events to compare"
 
-    def _largest(self, comparison: Comparison) -> float:
+    def _largest(self, comparison: LogComparison) -> float:
         return self._worst(comparison)[0]
 
-    def _worst(self, comparison: Comparison) -> tuple[float, tuple[Stream, Stream] | None]:
+    def _worst(self, comparison: LogComparison) -> tuple[float, tuple[Stream, Stream] | None]:
         """Return the largest offset between two streams, and these streams; 0 and None if there is no offset."""
         worst: tuple[float, tuple[Stream, Stream] | None] = (0.0, None)
         reached = played_by_all(comparison) if len(comparison.streams) > 1 else 1.0
@@ -132,7 +132,7 @@ class Desynchronisation(_Delay):
                 worst = largest, pair
         return worst
 
-    def _offset(self, comparison: Comparison, stream: Stream, other: Stream, reached: float) -> Floats:
+    def _offset(self, comparison: LogComparison, stream: Stream, other: Stream, reached: float) -> Floats:
         """Return the lasting offset between two streams beyond the references' offset: shape (points,), ticks."""
         delays = [comparison.delays(each, reached=reached) for each in (stream, other)]
         apart = np.median(delays[0] - delays[1], axis=0)
@@ -180,7 +180,7 @@ class SlowStreaming(_Delay):
     caught_up: float = 0.5
     strictness: float = 1.0
 
-    def find(self, comparison: Comparison) -> Finding | None:
+    def find(self, comparison: LogComparison) -> Finding | None:
         """Return the delay by which the run falls behind."""
         floor, _, limit = self._limits(comparison)
         threshold = self._threshold(comparison, limit, comparison.streams, played_by_all(comparison))
@@ -213,10 +213,10 @@ class SlowStreaming(_Delay):
             certain_from=0.0 if floor is not None else CERTAIN_FACTOR * guessed,
         )
 
-    def _largest(self, comparison: Comparison) -> float:
+    def _largest(self, comparison: LogComparison) -> float:
         return float(self._late(comparison).max())
 
-    def _late(self, comparison: Comparison) -> Floats:
+    def _late(self, comparison: LogComparison) -> Floats:
         """Return the least late stream's delay relative to its smallest delay so far: shape (points,) [ticks]."""
         reached = played_by_all(comparison)
         late = []
@@ -227,15 +227,15 @@ class SlowStreaming(_Delay):
         return np.asarray(np.min(late, axis=0)) if late else np.zeros(len(comparison.grid))
 
 
-def _grown_gaps(comparison: Comparison) -> Floats:
+def _grown_gaps(comparison: LogComparison) -> Floats:
     """Return by how much each type's waits exceed those of all references: shape (types,) [ticks].
 
     For steady types, the excess of the total wait. For all types that every reference has, also single waits beyond the
     longest one in the references; these show a stall after which the run catches up.
     """
     nothing = np.zeros(len(comparison.types))
-    sums = np.max([one.waits_beyond(nothing) for one in comparison.references], axis=0)
-    longest = np.max([one.longest_waits() for one in comparison.references], axis=0)
+    sums = np.max([reference.waits_beyond(nothing) for reference in comparison.references], axis=0)
+    longest = np.max([reference.longest_waits() for reference in comparison.references], axis=0)
     grown = np.where(comparison.steady, np.maximum(0, comparison.observed.waits_beyond(nothing) - sums), 0.0)
     beyond = comparison.observed.waits_beyond(longest)
     return np.asarray(np.where(comparison.lowest > 0, np.maximum(grown, beyond), 0.0))

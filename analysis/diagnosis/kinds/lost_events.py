@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from unperturbed.analysis.diagnosis.comparison import Comparison, Floats, Stream
+from unperturbed.analysis.diagnosis.comparison import Floats, LogComparison, Stream
 from unperturbed.analysis.diagnosis.events import EventType
 from unperturbed.analysis.diagnosis.findings import CERTAIN_FACTOR, Finding, Visible, carriers_of
 from unperturbed.analysis.diagnosis.kinds import DistanceName, Kind, unnumbered, where_of
@@ -45,21 +45,23 @@ class LostEvents(Kind):
     agreeing: int = 3
     strictness: float = 1.0
 
-    def find(self, comparison: Comparison) -> Finding | None:
+    def find(self, comparison: LogComparison) -> Finding | None:
         """Return the loss of the stream that lost most or, if no stream did, of the element that lost most."""
         if not comparison.streams:
             return None
-        finding = self._among(comparison, lambda one: one.streams)
+        finding = self._among(comparison, lambda compared: compared.streams)
         if finding is None and Crash().find(comparison) is None:
-            finding = self._among(comparison, lambda one: one.elements)
+            finding = self._among(comparison, lambda compared: compared.elements)
         return finding
 
-    def _among(self, comparison: Comparison, streams_of: Callable[[Comparison], Sequence[Stream]]) -> Finding | None:
+    def _among(
+        self, comparison: LogComparison, streams_of: Callable[[LogComparison], Sequence[Stream]]
+    ) -> Finding | None:
         """Return the loss of the stream that lost most, among some streams; None if it is below the threshold."""
         streams = streams_of(comparison)
         floor, threshold = self._limits(comparison, streams_of)
         each = [(*self._lost(comparison, stream), stream) for stream in streams]
-        share, lost, stream = max(each, key=lambda one: one[0], default=(0.0, 0.0, None))
+        share, lost, stream = max(each, key=lambda loss: loss[0], default=(0.0, 0.0, None))
         if stream is None or share < threshold:
             return None
         carriers = carriers_of(comparison, self._carried(comparison, lost))
@@ -71,7 +73,7 @@ class LostEvents(Kind):
             f"{lost:.0f} of {lost / share:.0f} events ({share:.0%}) of {comparison.name_of(stream)} are lost",
             {"lost_events": lost, "lost_share": share},
             self._since(comparison, stream),
-            *where_of([*self._announced(comparison, lost), *(one.event for one in carriers)]),
+            *where_of([*self._announced(comparison, lost), *(carrier.event for carrier in carriers)]),
             carriers,
             share,
             threshold,
@@ -81,9 +83,9 @@ class LostEvents(Kind):
             certain_from=certain_from,
         )
 
-    def visible(self, comparison: Comparison) -> tuple[Visible, ...]:
+    def visible(self, comparison: LogComparison) -> tuple[Visible, ...]:
         """Return the smallest share of a stream's events whose loss would have been found in every stream."""
-        floor, threshold = self._limits(comparison, lambda one: one.streams)
+        floor, threshold = self._limits(comparison, lambda compared: compared.streams)
         shares = [self._seen(comparison, stream, threshold) for stream in comparison.streams]
         if not shares:
             return ()
@@ -91,24 +93,24 @@ class LostEvents(Kind):
         change = f"loss in {self.agreeing} event types of a stream (all if it has fewer)"
         return (Visible(self.name, change, max(shares), "of a stream's events", floor, least),)
 
-    def _seen(self, comparison: Comparison, stream: Stream, threshold: float) -> float:
+    def _seen(self, comparison: LogComparison, stream: Stream, threshold: float) -> float:
         """Return the share of events that a stream must lose for the loss to be found, rounded up to whole events."""
-        lowest, highest = (one[list(stream.numbers)] for one in (comparison.lowest, comparison.highest))
+        lowest, highest = (counts[list(stream.numbers)] for counts in (comparison.lowest, comparison.highest))
         vary = highest - lowest
         fewest = np.maximum(np.floor(vary) + 1, np.ceil(threshold * lowest))
         shares = np.sort((vary + fewest) / highest)
         return float(shares[min(self.agreeing, len(shares)) - 1])
 
     def _limits(
-        self, comparison: Comparison, streams_of: Callable[[Comparison], Sequence[Stream]]
+        self, comparison: LogComparison, streams_of: Callable[[LogComparison], Sequence[Stream]]
     ) -> tuple[float | None, float]:
         """Return the largest share lost between references (None with one), and the threshold of the share."""
         floor = comparison.noise_floor(
-            lambda one: max((self._lost(one, stream)[0] for stream in streams_of(one)), default=0.0)
+            lambda compared: max((self._lost(compared, stream)[0] for stream in streams_of(compared)), default=0.0)
         )
         return floor, self.strictness * max(self.least_share, comparison.floor_factor * (floor or 0.0))
 
-    def _lost(self, comparison: Comparison, stream: Stream) -> tuple[float, float]:
+    def _lost(self, comparison: LogComparison, stream: Stream) -> tuple[float, float]:
         """Return the share and the number of events that a stream lost, as shown by enough of its types."""
         numbers = list(stream.numbers)
         broke_off = Crash().find(comparison) is not None
@@ -119,7 +121,7 @@ class LostEvents(Kind):
         share = float(shares[min(self.agreeing, len(shares)) - 1])
         return share, share * float(np.median(expected))
 
-    def _carried(self, comparison: Comparison, lost: float) -> Floats:
+    def _carried(self, comparison: LogComparison, lost: float) -> Floats:
         """Return each type's missing or new occurrences; 0 unless they are about as many as were lost: shape (types,).
 
         Other numbers are left out: a loss can put an element into a different state, which it logs hundreds of times.
@@ -132,7 +134,7 @@ class LostEvents(Kind):
         about = (amounts >= lost / 3) & (amounts <= 3 * lost)
         return np.asarray(np.where(about, amounts, 0.0))
 
-    def _announced(self, comparison: Comparison, lost: float) -> list[EventType]:
+    def _announced(self, comparison: LogComparison, lost: float) -> list[EventType]:
         """Return new types that occur about as often as events are lost: an element logs what it drops.
 
         Types of elements that are not streams come first, because sinks also notice losses that occur before them.
@@ -148,9 +150,11 @@ class LostEvents(Kind):
 
         return [comparison.types[number] for number in sorted(often, key=place)]
 
-    def _since(self, comparison: Comparison, stream: Stream) -> int | None:
+    def _since(self, comparison: LogComparison, stream: Stream) -> int | None:
         """Return the start of the first large gap in the events of the type that lost most; None without a gap."""
-        number = max(stream.numbers, key=lambda one: comparison.lowest[one] - comparison.observed.counts[one])
+        number = max(
+            stream.numbers, key=lambda candidate: comparison.lowest[candidate] - comparison.observed.counts[candidate]
+        )
         here = comparison.observed.times(number)
         if len(here) < 2:
             return 0

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from unperturbed.analysis.diagnosis.comparison import Comparison, Floats
+from unperturbed.analysis.diagnosis.comparison import Floats, LogComparison
 from unperturbed.analysis.diagnosis.findings import Finding, Visible, carriers_of
 from unperturbed.analysis.diagnosis.kinds import DistanceName, Kind, unnumbered, where_of
 from unperturbed.analysis.diagnosis.kinds.crash import Crash
@@ -51,7 +51,7 @@ class MissingType(Kind):
     alpha: float = 0.05
     strictness: float = 1.0
 
-    def find(self, comparison: Comparison) -> Finding | None:
+    def find(self, comparison: LogComparison) -> Finding | None:
         """Return the missing types, with plugin and element of the one that exceeds its threshold most."""
         if self.cannot_tell(comparison):
             return None
@@ -63,7 +63,7 @@ class MissingType(Kind):
         worst = max(told, key=lambda number: float(parts[number].min()) / thresholds[number])
         weights = np.zeros(len(comparison.types))
         weights[told] = [float(parts[number].min()) for number in told]
-        firsts = [np.median([one.times(number)[0] for one in comparison.references]) for number in told]
+        firsts = [np.median([reference.times(number)[0] for reference in comparison.references]) for number in told]
         event = comparison.types[worst]
         others = f" (and {len(told) - 1} more)" if len(told) > 1 else ""
         return Finding(
@@ -80,7 +80,7 @@ class MissingType(Kind):
             "full",
         )
 
-    def cannot_tell(self, comparison: Comparison) -> str:
+    def cannot_tell(self, comparison: LogComparison) -> str:
         """Return a reason if there are too few references, or if something else would explain missing types."""
         if len(comparison.references) < _REFERENCES:
             return f"{_REFERENCES} or more references are needed to show which event types every good run has"
@@ -93,7 +93,7 @@ class MissingType(Kind):
             return "a crash or truncation would explain missing event types"
         return ""
 
-    def visible(self, comparison: Comparison) -> tuple[Visible, ...]:
+    def visible(self, comparison: LogComparison) -> tuple[Visible, ...]:
         """Return the share of parts in which an evenly frequent type must occur for its absence to be found."""
         floor = self._floor(comparison)
         size = self._threshold(comparison, np.full(len(comparison.references), PARTS), floor)
@@ -111,11 +111,11 @@ class MissingType(Kind):
             ),
         )
 
-    def _floor(self, comparison: Comparison) -> float:
+    def _floor(self, comparison: LogComparison) -> float:
         """Return the noise floor: the largest number of parts with a type that only one reference lacks."""
         return comparison.noise_floor(_most) or 0.0
 
-    def _threshold(self, comparison: Comparison, parts: Floats, floor: float) -> float:
+    def _threshold(self, comparison: LogComparison, parts: Floats, floor: float) -> float:
         """Return the number of parts in which a type must occur in every reference.
 
         After n references, the rate of a Poisson process has a gamma distribution (Jeffreys' prior). It gives a further
@@ -131,7 +131,7 @@ class MissingType(Kind):
         return float(self.strictness * max(weaker * needed / references, comparison.floor_factor * floor))
 
 
-def occupied(comparison: Comparison) -> dict[int, Floats]:
+def occupied(comparison: LogComparison) -> dict[int, Floats]:
     """Return, by missing type, the number of parts of each reference in which the type occurs: shape (references,).
 
     Each reference counts only up to the trace's length, in time and in events of the types that the trace has.
@@ -147,27 +147,31 @@ def occupied(comparison: Comparison) -> dict[int, Floats]:
         return {}
     there = comparison.observed.counts > 0
     here = float(comparison.observed.counts[there].sum())
-    reached = min(1.0, here / max(1.0, float(min(one.counts[there].sum() for one in comparison.references))))
-    lasts = comparison.observed.trace.duration / min(one.trace.duration for one in comparison.references)
+    reached = min(
+        1.0, here / max(1.0, float(min(reference.counts[there].sum() for reference in comparison.references)))
+    )
+    lasts = comparison.observed.trace.duration / min(reference.trace.duration for reference in comparison.references)
     ends = [
-        min(one.trace.since_start[math.ceil(reached * len(one.trace)) - 1], lasts * one.trace.duration)
-        for one in comparison.references
+        min(
+            reference.trace.since_start[math.ceil(reached * len(reference.trace)) - 1], lasts * reference.trace.duration
+        )
+        for reference in comparison.references
     ]
     parts = {}
     for number in numbers:
         counted = []
-        for one, end in zip(comparison.references, ends, strict=True):
-            times = one.times(number)
-            counted.append(len(np.unique(times[times <= end] * PARTS // (one.trace.duration + 1))))
+        for reference, end in zip(comparison.references, ends, strict=True):
+            times = reference.times(number)
+            counted.append(len(np.unique(times[times <= end] * PARTS // (reference.trace.duration + 1))))
         parts[number] = np.array(counted, dtype=np.float64)
     return {number: each for number, each in parts.items() if each.min() > 0}
 
 
-def _most(comparison: Comparison) -> float:
+def _most(comparison: LogComparison) -> float:
     return max((float(each.min()) for each in occupied(comparison).values()), default=0.0)
 
 
-def _levels_left_out(comparison: Comparison) -> list[str]:
+def _levels_left_out(comparison: LogComparison) -> list[str]:
     """Return the levels of detail at which every reference has several event types and the trace has none."""
     levels: dict[str, list[int]] = {}
     for number in np.flatnonzero(comparison.lowest > 0).tolist():

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from unperturbed.analysis.diagnosis.comparison import Comparison, Floats
+from unperturbed.analysis.diagnosis.comparison import Floats, LogComparison
 from unperturbed.analysis.diagnosis.findings import Finding, Visible, carriers_of
 from unperturbed.analysis.diagnosis.kinds import DistanceName, Kind, where_of
 
@@ -109,7 +109,7 @@ class Contrasts:
         return int(explained.argmax())
 
 
-def paces(comparison: Comparison) -> Contrasts | None:
+def paces(comparison: LogComparison) -> Contrasts | None:
     """Return slowdowns of streams and of types that take much of the time; None if no event recurs often enough.
 
     Streams need types with steady counts: then only time separates their events. Waits for an event type need not be
@@ -127,7 +127,7 @@ def paces(comparison: Comparison) -> Contrasts | None:
 
 def shares(all_paces: Contrasts) -> Contrasts | None:
     """Return types' slowdowns relative to the run's other types, as the machine may be slow; None for too few."""
-    waits = [place for place, one in enumerate(all_paces.measures) if one.is_wait]
+    waits = [place for place, measure in enumerate(all_paces.measures) if measure.is_wait]
     if len(waits) < _PEERS:
         return None
     blocks = all_paces.blocks[waits]
@@ -135,14 +135,14 @@ def shares(all_paces: Contrasts) -> Contrasts | None:
     return Contrasts(tuple(all_paces.measures[place] for place in waits), blocks - others)
 
 
-def interval(comparison: Comparison, measure: Measure, stretch: tuple[int, int]) -> tuple[int, int]:
+def interval(comparison: LogComparison, measure: Measure, stretch: tuple[int, int]) -> tuple[int, int]:
     """Return start and end of a stretch of the trace, in ticks since the trace's first event."""
     times = comparison.observed.times(measure.number)
     first, end = (_edges(len(times))[block] for block in stretch)
     return int(times[max(0, first - 1)] if measure.is_wait else times[first]), int(times[min(end, len(times)) - 1])
 
 
-def _streams(comparison: Comparison) -> list[Measure]:
+def _streams(comparison: LogComparison) -> list[Measure]:
     measured = []
     for stream in comparison.streams:
         often = [number for number in stream.numbers if _recurs_often(comparison, number)]
@@ -151,9 +151,11 @@ def _streams(comparison: Comparison) -> list[Measure]:
     return measured
 
 
-def _waits(comparison: Comparison) -> list[Measure]:
+def _waits(comparison: LogComparison) -> list[Measure]:
     nothing = np.zeros(len(comparison.types))
-    of_time = np.median([one.waits_beyond(nothing) / one.trace.duration for one in comparison.references], axis=0)
+    of_time = np.median(
+        [reference.waits_beyond(nothing) / reference.trace.duration for reference in comparison.references], axis=0
+    )
     return [
         Measure(comparison.types[number].name, number, float(of_time[number]), is_wait=True)
         for number in np.flatnonzero(of_time >= OF_TIME).tolist()
@@ -161,24 +163,24 @@ def _waits(comparison: Comparison) -> list[Measure]:
     ]
 
 
-def _recurs_often(comparison: Comparison, number: int) -> bool:
+def _recurs_often(comparison: LogComparison, number: int) -> bool:
     lowest = int(comparison.lowest[number])
     complete = _COMPLETE if comparison.steady[number] else _COMPLETE_VARYING
     return lowest >= OFTEN and int(comparison.observed.counts[number]) >= max(OFTEN, complete * lowest)
 
 
-def _blocks(comparison: Comparison, measure: Measure) -> Floats:
+def _blocks(comparison: LogComparison, measure: Measure) -> Floats:
     """Return the mean logarithm of the times in each block of each run: shape (references + 1, blocks)."""
     runs = [*comparison.references, comparison.observed]
     if measure.is_wait:
-        times = [one.waits(measure.number).astype(np.float64) for one in runs]
+        times = [run.waits(measure.number).astype(np.float64) for run in runs]
     else:
-        times = [np.diff(one.times(measure.number)).astype(np.float64) for one in runs]
-    softened = max(1.0, _SOFTENED * float(np.median([one.mean() for one in times[:-1]])))
+        times = [np.diff(run.times(measure.number)).astype(np.float64) for run in runs]
+    softened = max(1.0, _SOFTENED * float(np.median([run_times.mean() for run_times in times[:-1]])))
     blocks = []
-    for one in times:
-        edges = _edges(len(one))
-        blocks.append(np.add.reduceat(np.log(one + softened), edges[:-1]) / np.diff(edges))
+    for run_times in times:
+        edges = _edges(len(run_times))
+        blocks.append(np.add.reduceat(np.log(run_times + softened), edges[:-1]) / np.diff(edges))
     return np.array(blocks)
 
 
@@ -217,7 +219,7 @@ def _quantile(values: Floats, share: float) -> Floats:
     return np.asarray(ordered[..., below] + (place - below) * (ordered[..., above] - ordered[..., below]))
 
 
-def added_time(comparison: Comparison, between: tuple[int, int]) -> Floats:
+def added_time(comparison: LogComparison, between: tuple[int, int]) -> Floats:
     """Return the ticks by which waits for each type in a stretch exceed as many average waits outside: (types,)."""
     counts, waited = comparison.observed.waits_between(*between)
     all_counts, all_waited = comparison.observed.waits_between(-1, comparison.observed.trace.duration)
@@ -273,20 +275,20 @@ class SlowPhase(Kind):
     least_beside_others: float = 0.5
     strictness: float = 1.0
 
-    def find(self, comparison: Comparison) -> Finding | None:
+    def find(self, comparison: LogComparison) -> Finding | None:
         """Return the stretch that exceeds its threshold most."""
         all_paces = paces(comparison) if len(comparison.references) >= _REFERENCES else None
         if all_paces is None:
             return None
         slower = [
-            one
+            slowdown
             for look in self._looks(all_paces)
-            for one in self._slower(*look)
-            if _takes_longer(comparison, all_paces, one)
+            for slowdown in self._slower(*look)
+            if _takes_longer(comparison, all_paces, slowdown)
         ]
         if not slower:
             return None
-        worst = max(slower, key=lambda one: one.longer / one.threshold)
+        worst = max(slower, key=lambda slowdown: slowdown.longer / slowdown.threshold)
         between = interval(comparison, worst.measure, STRETCHES[worst.stretch])
         added = added_time(comparison, between)
         carriers = carriers_of(comparison, added, added)
@@ -298,7 +300,7 @@ class SlowPhase(Kind):
             "rest",
             {"ratio": 1 + worst.longer, "from_share": first, "to_share": end, "until": float(between[1])},
             between[0],
-            *where_of(one.event for one in carriers),
+            *where_of(carrier.event for carrier in carriers),
             carriers,
             worst.longer,
             worst.threshold,
@@ -308,7 +310,7 @@ class SlowPhase(Kind):
             carries_time=True,
         )
 
-    def cannot_tell(self, comparison: Comparison) -> str:
+    def cannot_tell(self, comparison: LogComparison) -> str:
         """Return a reason if there are too few references or events."""
         if len(comparison.references) < _REFERENCES:
             return f"{_REFERENCES} or more references are needed to show how much good runs differ in each stretch"
@@ -319,7 +321,7 @@ class SlowPhase(Kind):
             )
         return ""
 
-    def visible(self, comparison: Comparison) -> tuple[Visible, ...]:
+    def visible(self, comparison: LogComparison) -> tuple[Visible, ...]:
         """Return the smallest slowdown of everything, and of one event type, that would have been found."""
         all_paces = paces(comparison)
         if all_paces is None:
@@ -358,14 +360,14 @@ class SlowPhase(Kind):
         return self.strictness * max(least, math.expm1((1 + 3 / references) * floor))
 
 
-def _takes_longer(comparison: Comparison, all_paces: Contrasts, slower: _Slower) -> bool:
+def _takes_longer(comparison: LogComparison, all_paces: Contrasts, slower: _Slower) -> bool:
     """Return whether a stream, or the slower event type itself, is delayed by at least half of the type's added time.
 
     In logs of several threads, other events may occur in between without a slowdown.
     """
     if not slower.measure.is_wait:
         return True
-    streams = [place for place, one in enumerate(all_paces.measures) if not one.is_wait]
+    streams = [place for place, measure in enumerate(all_paces.measures) if not measure.is_wait]
     pace = all_paces.observed[streams, slower.stretch].max(initial=-math.inf)
     # Use means: events that occur at random are too uneven for quartiles.
     between = _blocks(comparison, replace(slower.measure, is_wait=False))

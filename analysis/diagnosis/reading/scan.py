@@ -169,19 +169,19 @@ def _thread(state: ScanState, process: Integer, address: Integer) -> Integer:
     for number in range(counts[INDEX.threads]):
         if threads[number, _T_ADDRESS] == address and threads[number, _T_PROCESS] == process:
             return number
-    found = counts[INDEX.processes]
+    process_number = counts[INDEX.processes]
     for number in range(counts[INDEX.processes]):
         if state.processes[number, _P_PROCESS] == process:
-            found = number
-    if found == counts[INDEX.processes]:
+            process_number = number
+    if process_number == counts[INDEX.processes]:
         counts[INDEX.processes] += 1
-        state.processes[found, :] = 0
-        state.processes[found, _P_PROCESS] = process
+        state.processes[process_number, :] = 0
+        state.processes[process_number, _P_PROCESS] = process
     number = counts[INDEX.threads]
     counts[INDEX.threads] += 1
     threads[number, _T_PROCESS], threads[number, _T_ADDRESS] = process, address
     threads[number, _T_FLOOR] = threads[number, _T_OPENING] = 0
-    threads[number, _T_NUMBER] = found
+    threads[number, _T_NUMBER] = process_number
     return number
 
 

@@ -84,9 +84,9 @@ def find_near(source: Any, byte: Integer, start: Integer, stop: Integer) -> Inte
     at = start
     while at < stop:
         differs = _load(source, at) ^ wanted
-        found = (differs - _EACH) & ~differs & _HIGH
-        if found:
-            return min(at + _first_byte(found), stop)
+        matches = (differs - _EACH) & ~differs & _HIGH
+        if matches:
+            return min(at + _first_byte(matches), stop)
         at += 8
     return stop
 
@@ -109,8 +109,8 @@ def find_byte(source: Any, byte: Integer, start: Integer, stop: Integer) -> Inte
     if stop <= start:
         return -1
     base = source.ctypes.data
-    found = _memchr(base + start, byte, stop - start)
-    return np.int64(found - base) if found else np.int64(-1)
+    address = _memchr(base + start, byte, stop - start)
+    return np.int64(address - base) if address else np.int64(-1)
 
 
 @compiled

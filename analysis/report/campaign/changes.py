@@ -13,8 +13,8 @@ from unperturbed.analysis.perturbation import VERDICT_SIGNS, change_sentence, ch
 from unperturbed.analysis.perturbation.describe import mean_rho
 from unperturbed.analysis.report.campaign.content import ReportView, change_key, changed_pairs
 from unperturbed.analysis.report.campaign.figures import Blocks, shown
-from unperturbed.common.markup import Cell, Content, Html, table, tag
-from unperturbed.common.table import Cell as TableCell
+from unperturbed.common.markup import Content, Html, HtmlCell, table, tag
+from unperturbed.common.table import Cell
 from unperturbed.common.wording import correlation, counted, number, p_value, signed, span
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def shade(effect: float, tolerance: float) -> str:
 def _shades() -> Html:
     names = ["≥ 2 ×", "1–2 ×", "½–1 ×", "¼–½ ×", "< ¼ ×", "¼–½ ×", "½–1 ×", "1–2 ×", "≥ 2 ×"]
     classes = ["fell-4", "fell-3", "fell-2", "fell-1", "fell-0", "rose-1", "rose-2", "rose-3", "rose-4"]
-    steps = [tag("li", name, class_=one) for name, one in zip(names, classes, strict=True)]
+    steps = [tag("li", name, class_=class_name) for name, class_name in zip(names, classes, strict=True)]
     return tag(
         "div",
         tag("span", "ρ fell"),
@@ -115,7 +115,7 @@ def _matrix(view: ReportView, check: CheckName) -> Html:
     rows = []
     for first, second in pairs:
         meanings = dict.fromkeys((meaning(first, view.described), meaning(second, view.described)))
-        cells = [Cell(pair_name(first, second), title="\n".join(meanings))]
+        cells = [HtmlCell(pair_name(first, second), title="\n".join(meanings))]
         for result in checked:
             change = by_pair[result.configuration].get((first, second))
             cells.append(_matrix_cell(view, result, change, (first, second)))
@@ -145,11 +145,13 @@ def _matrix(view: ReportView, check: CheckName) -> Html:
     return tag("div", whole, button, left_out, class_="matrix folded" if button else "matrix")
 
 
-def _matrix_cell(view: ReportView, result: ConfigurationResult, change: Change | None, pair: tuple[str, str]) -> Cell:
+def _matrix_cell(
+    view: ReportView, result: ConfigurationResult, change: Change | None, pair: tuple[str, str]
+) -> HtmlCell:
     if change is None:
         names = {pair_name(*pair), f"{pair[0]} – {pair[1]}", pair[0], pair[1]}
         reason = next((why for name, why in result.excluded if name in names), "not checked in this configuration")
-        return Cell("–", title=reason, class_="none")
+        return HtmlCell("–", title=reason, class_="none")
     shown = [
         tag("span", VERDICT_SIGNS[change.verdict], class_="sign"),
         f" {signed(change.effect)}",
@@ -157,7 +159,7 @@ def _matrix_cell(view: ReportView, result: ConfigurationResult, change: Change |
     ]
     number = view.change_numbers.get(change_key(result, change))
     inside = opening(number, shown, f"{change.verdict} {signed(change.effect)}")
-    return Cell(inside, class_=f"{shade(change.effect, change.tolerance)} {change.verdict}")
+    return HtmlCell(inside, class_=f"{shade(change.effect, change.tolerance)} {change.verdict}")
 
 
 def _full_table(every: Listed, listed: int) -> Html:
@@ -198,11 +200,11 @@ def _full_table(every: Listed, listed: int) -> Html:
     )
 
 
-def _opening_cell(change: Change, place: int) -> TableCell:
+def _opening_cell(change: Change, place: int) -> Cell:
     """Return a change's metrics as a button that opens its details."""
     name, codes = pair_name(change.first, change.second), " / ".join(dict.fromkeys((change.first, change.second)))
     button = tag("button", name, type="button", data_change=place, class_="link", title=codes)
-    return TableCell(name, markup=button)
+    return Cell(name, markup=button)
 
 
 def _filter(name: str, column: int, values: Sequence[str]) -> Html:

@@ -19,7 +19,7 @@ from unperturbed.analysis.report.campaign.trust import metric_rows, metric_verdi
 from unperturbed.analysis.report.campaign.verdicts import campaign_sentence, doubts, simulated_banner, verdict_legend
 from unperturbed.analysis.totals import TotalChange
 from unperturbed.analysis.totals.compare import compare_totals
-from unperturbed.common.markup import Cell, Content, Html, TableColumns, table, table_of, tag
+from unperturbed.common.markup import Content, Html, HtmlCell, TableColumns, table, table_of, tag
 from unperturbed.common.wording import correlation, counted, number, percent, signed
 
 if TYPE_CHECKING:
@@ -71,7 +71,11 @@ def render_comparison(first: ReportContent, second: ReportContent, names: tuple[
         tag("p", comparison_sentence(views[0].results, views[1].results, names), class_="answer"),
         [
             [
-                tag("p", tag("b", f"{name}: "), campaign_sentence([one for one in view.results if not one.is_sham])),
+                tag(
+                    "p",
+                    tag("b", f"{name}: "),
+                    campaign_sentence([result for result in view.results if not result.is_sham]),
+                ),
                 doubts(view.content),
             ]
             for name, view in zip(names, views, strict=True)
@@ -87,16 +91,16 @@ def verdict_pairs(
     first: Sequence[ConfigurationResult], second: Sequence[ConfigurationResult]
 ) -> Mapping[tuple[str, str], tuple[VerdictName | None, VerdictName | None]]:
     """Return the verdicts of both campaigns by (configuration, metric); None if a campaign has no such verdict."""
-    one, other = (
+    verdicts, other = (
         {
-            (result.configuration, name): one.verdict
-            for result in found
+            (result.configuration, name): metric_verdict.verdict
+            for result in results
             if not result.is_sham
-            for name, one in metric_verdicts(result).items()
+            for name, metric_verdict in metric_verdicts(result).items()
         }
-        for found in (first, second)
+        for results in (first, second)
     )
-    return {key: (one.get(key), other.get(key)) for key in dict.fromkeys((*one, *other))}
+    return {key: (verdicts.get(key), other.get(key)) for key in dict.fromkeys((*verdicts, *other))}
 
 
 def comparison_sentence(
@@ -104,13 +108,13 @@ def comparison_sentence(
 ) -> str:
     """Return one sentence on the verdicts that differ between two campaigns."""
     both = [
-        (_MILDEST_FIRST.index(one), _MILDEST_FIRST.index(other))
-        for one, other in verdict_pairs(first, second).values()
-        if one is not None and other is not None
+        (_MILDEST_FIRST.index(verdict), _MILDEST_FIRST.index(other))
+        for verdict, other in verdict_pairs(first, second).values()
+        if verdict is not None and other is not None
     ]
     if not both:
         return "No metric was checked in both campaigns in configurations with the same name."
-    worse, better = (sum(other > one for one, other in both), sum(other < one for one, other in both))
+    worse, better = (sum(other > rank for rank, other in both), sum(other < rank for rank, other in both))
     whole = counted(len(both), "verdict")
     if not worse + better:
         agreed = "the only verdict" if len(both) == 1 else f"all {whole}"
@@ -135,10 +139,10 @@ def _trust_section(views: _Views, names: tuple[str, str]) -> Html | None:
     rows = [name for name in rows if any((column, name) in pairs for column in columns)]
     # Rows with differences come first.
     rows.sort(key=lambda name: -sum(_differs(pairs.get((column, name))) for column in columns))
-    body: list[list[Cell | Content]] = []
+    body: list[list[HtmlCell | Content]] = []
     for name in rows:
         code = tag("small", tag("code", name)) if plain_name(name) != name else None
-        cells: list[Cell | Content] = [Cell([plain_name(name), " ", code], title=meaning(name, described))]
+        cells: list[HtmlCell | Content] = [HtmlCell([plain_name(name), " ", code], title=meaning(name, described))]
         cells += [_pair_cell(pairs.get((column, name), (None, None)), names) for column in columns]
         body.append(cells)
     whole = table(f"Verdicts on each metric in {names[0]} and {names[1]}", ["metric", *columns], body)
@@ -159,21 +163,21 @@ def _differs(pair: tuple[VerdictName | None, VerdictName | None] | None) -> bool
     return pair is not None and pair[0] != pair[1]
 
 
-def _pair_cell(pair: tuple[VerdictName | None, VerdictName | None], names: tuple[str, str]) -> Cell:
+def _pair_cell(pair: tuple[VerdictName | None, VerdictName | None], names: tuple[str, str]) -> HtmlCell:
     if pair == (None, None):
-        return Cell("", class_="none")
+        return HtmlCell("", class_="none")
     signs = [
         tag("span", VERDICT_SIGNS[verdict] if verdict else "–", class_=f"sign badge {verdict or ''}")
         for verdict in pair
     ]
     spoken = ", ".join(f"{name}: {verdict or 'not checked'}" for name, verdict in zip(names, pair, strict=True))
     key = " → ".join(verdict or "not checked" for verdict in pair)
-    return Cell(tag("span", signs, class_="twice", title=spoken), key, class_="differs" if _differs(pair) else None)
+    return HtmlCell(tag("span", signs, class_="twice", title=spoken), key, class_="differs" if _differs(pair) else None)
 
 
 def _differences_section(contents: Sequence[ReportContent], names: tuple[str, str]) -> Html:
     facts = [_facts(content) for content in contents]
-    keys = dict.fromkeys(key for found in facts for key in found)
+    keys = dict.fromkeys(key for recorded in facts for key in recorded)
     pairs = [(key, facts[0].get(key, "–"), facts[1].get(key, "–")) for key in keys]
     differing = [pair for pair in pairs if pair[1] != pair[2]]
     same = [pair[:2] for pair in pairs if pair[1] == pair[2]]
@@ -221,8 +225,8 @@ def _words(value: Any) -> str:
 def _spec_difference(contents: Sequence[ReportContent]) -> str:
     from difflib import unified_diff  # noqa: PLC0415  rarely needed
 
-    one, other = (content.spec_text.splitlines() for content in contents)
-    return "\n".join(list(unified_diff(one, other, "first", "second", lineterm="", n=1))[2:])
+    lines, other = (content.spec_text.splitlines() for content in contents)
+    return "\n".join(list(unified_diff(lines, other, "first", "second", lineterm="", n=1))[2:])
 
 
 def baseline_totals(contents: Sequence[ReportContent], baselines: Sequence[str]) -> list[TotalChange]:
@@ -231,19 +235,21 @@ def baseline_totals(contents: Sequence[ReportContent], baselines: Sequence[str])
     if not all(sides):
         return []
     metrics = {name: metric for name, metric in sides[0][0].metrics.items() if name in sides[1][0].metrics}
-    found = [_total(name, metric, sides) for name, metric in metrics.items()]
-    return sorted(filter(None, found), key=lambda total: -abs(total.change))
+    totals = [_total(name, metric, sides) for name, metric in metrics.items()]
+    return sorted(filter(None, totals), key=lambda total: -abs(total.change))
 
 
 def _total(name: str, metric: Metric, sides: Sequence[Sequence[Trace]]) -> TotalChange | None:
     """Compare a total between two campaigns, whose runs are independent: their rounds ran at different times."""
-    one, other = (np.array([_of_run(trace, name, metric) for trace in side if name in trace.metrics]) for side in sides)
-    if min(one.size, other.size) < 1 or min(one.min(), other.min()) <= 0:
+    values, other = (
+        np.array([_of_run(trace, name, metric) for trace in side if name in trace.metrics]) for side in sides
+    )
+    if min(values.size, other.size) < 1 or min(values.min(), other.min()) <= 0:
         return None
-    known = TotalChange(name, tuple(one), tuple(other), (), (), math.nan, math.nan, math.nan)
-    if one.size < _FEWEST:
+    known = TotalChange(name, tuple(values), tuple(other), (), (), math.nan, math.nan, math.nan)
+    if values.size < _FEWEST:
         return replace(known, change=known.after / known.before - 1)
-    compared = compare_totals(one[:, None], other[:, None], alpha=(1 - _CONFIDENCE) / 2)
+    compared = compare_totals(values[:, None], other[:, None], alpha=(1 - _CONFIDENCE) / 2)
     change, low, high = (float(np.expm1(end[0])) for end in (compared.effect, compared.low, compared.high))
     return replace(known, change=change, low=low, high=high)
 
@@ -266,10 +272,10 @@ def _totals_section(views: _Views, names: tuple[str, str]) -> Html | None:
     of_change = ("interval", "95 % confidence interval of the change, from the variation between runs")
     columns: TableColumns[TotalChange] = (
         ("metric", named),
-        (names[0], lambda total: Cell(number(total.before, 5), total.before)),
-        (names[1], lambda total: Cell(number(total.after, 5), total.after)),
-        ("change", lambda total: Cell(percent(total.change), total.change)),
-        (of_change, lambda total: Cell(total.interval, total.low)),
+        (names[0], lambda total: HtmlCell(number(total.before, 5), total.before)),
+        (names[1], lambda total: HtmlCell(number(total.after, 5), total.after)),
+        ("change", lambda total: HtmlCell(percent(total.change), total.change)),
+        (of_change, lambda total: HtmlCell(total.interval, total.low)),
     )
     return section(
         "totals",
@@ -286,13 +292,13 @@ def _totals_section(views: _Views, names: tuple[str, str]) -> Html | None:
     )
 
 
-def _overheads(views: _Views) -> list[list[Cell | Content]]:
+def _overheads(views: _Views) -> list[list[HtmlCell | Content]]:
     sides = [{result.configuration: result.overhead.instructions for result in view.results} for view in views]
-    rows: list[list[Cell | Content]] = []
+    rows: list[list[HtmlCell | Content]] = []
     for name in dict.fromkeys(name for side in sides for name in side):
         added = [side.get(name) for side in sides]
         if any(value is not None for value in added):
-            rows.append([name, *(Cell(percent(value) if value is not None else "–", value) for value in added)])
+            rows.append([name, *(HtmlCell(percent(value) if value is not None else "–", value) for value in added)])
     return rows
 
 
@@ -307,16 +313,16 @@ def baseline_rhos(view: ReportView) -> Mapping[tuple[str, str, str], float]:
 
 
 def _baselines_section(views: _Views, names: tuple[str, str]) -> Html | None:
-    one, other = map(baseline_rhos, views)
-    common = sorted((key for key in one if key in other), key=lambda key: -abs(other[key] - one[key]))
+    rhos, other = map(baseline_rhos, views)
+    common = sorted((key for key in rhos if key in other), key=lambda key: -abs(other[key] - rhos[key]))
     if not common:
         return None
     columns: TableColumns[tuple[str, str, str]] = (
         ("metrics", lambda key: pair_name(*key[1:])),
         ("check", lambda key: "within a run" if key[0] == "inner" else "across runs"),
-        (names[0], lambda key: Cell(correlation(one[key]), one[key])),
-        (names[1], lambda key: Cell(correlation(other[key]), other[key])),
-        ("change of ρ", lambda key: Cell(signed(other[key] - one[key]), other[key] - one[key])),
+        (names[0], lambda key: HtmlCell(correlation(rhos[key]), rhos[key])),
+        (names[1], lambda key: HtmlCell(correlation(other[key]), other[key])),
+        ("change of ρ", lambda key: HtmlCell(signed(other[key] - rhos[key]), other[key] - rhos[key])),
     )
     whole = table_of("ρ in both baselines, largest difference first", columns, common, sortable=True)
     said = (
@@ -327,13 +333,13 @@ def _baselines_section(views: _Views, names: tuple[str, str]) -> Html | None:
         "baselines",
         "The baselines",
         tag("p", said),
-        frame(baselines_figure(one, other, names)),
+        frame(baselines_figure(rhos, other, names)),
         tag("div", whole, class_="tall"),
     )
 
 
 def baselines_figure(
-    one: Mapping[tuple[str, str, str], float], other: Mapping[tuple[str, str, str], float], names: tuple[str, str]
+    rhos: Mapping[tuple[str, str, str], float], other: Mapping[tuple[str, str, str], float], names: tuple[str, str]
 ) -> Figure:
     """Draw ρ in the second baseline against ρ in the first baseline."""
     dashes = {"color": "@muted-line", "width": 1.5, "dash": "dash"}
@@ -342,11 +348,11 @@ def baselines_figure(
         ("inner", "within a run", "circle", "@series-1"),
         ("outer", "across runs", "diamond-open", "@series-2"),
     ):
-        keys = [key for key in one if key[0] == check and key in other]
+        keys = [key for key in rhos if key[0] == check and key in other]
         data.append(
             scatter(
                 "markers",
-                short((one[key] for key in keys), 3),
+                short((rhos[key] for key in keys), 3),
                 short((other[key] for key in keys), 3),
                 name=said,
                 marker={"symbol": symbol, "color": colour, "size": 9},

@@ -78,10 +78,10 @@ def render(content: ReportContent) -> str:
         few MB for a campaign of thousands of runs. Without scripts, only the figures are missing. The root element's
         `data-state` becomes `drawn` when the last figure is drawn.
     """
-    found = configuration_results(content)
-    every = listed_changes(found)
+    results = configuration_results(content)
+    every = listed_changes(results)
     sizes = np.cumsum([len(change.reference) + len(change.observed) for _, change in every])
-    view = ReportView(content, found, every[: min(_LISTED, int(np.searchsorted(sizes, _VALUES, side="right")))])
+    view = ReportView(content, results, every[: min(_LISTED, int(np.searchsorted(sizes, _VALUES, side="right")))])
     blocks = drawn_blocks(view)
     # Sections of the page that have no figures of their own get a second section for added figures.
     further = {
@@ -102,7 +102,7 @@ def render(content: ReportContent) -> str:
         "trust": trust_section(view),
         "totals": totals_section(content, blocks.get("totals", {})),
         "campaign": facts_section(content, data),
-        "verdicts": result_section(content, found),
+        "verdicts": result_section(content, results),
         "changes": changes_section(view, every, blocks.get("changes", {})),
         "signals": section("signals", "The signals over time", shown(signals), no_traces),
         "correlations": _correlation_section(blocks.get("correlations", {})),
@@ -120,7 +120,7 @@ def render(content: ReportContent) -> str:
         f"{content.campaign}: measurement perturbation report",
         tag("a", "Skip to the metrics", href="#trust", class_="skip"),
         navigation(present),
-        top(content, found),
+        top(content, results),
         tag("main", list(sections.values())),
         details_dialog(),
         packed_block("details-data", details(view.listed)),

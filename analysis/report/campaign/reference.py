@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from unperturbed.analysis.metric_names import is_simulated, plain_name
 from unperturbed.analysis.pages.document import definitions, folded, section
 from unperturbed.analysis.pages.glossary import CAMPAIGN_TERMS, GLOSSARY
-from unperturbed.common.markup import Cell, Html, TableColumns, table, table_of, tag
+from unperturbed.common.markup import Html, HtmlCell, TableColumns, table, table_of, tag
 from unperturbed.common.wording import correlation, counted, duration, listing, number
 
 if TYPE_CHECKING:
@@ -57,22 +57,22 @@ def _run_counts(runs: Sequence[RunRow]) -> str:
     return f"{counted(len(runs), 'attempt')}: {listing(parts)}."
 
 
-def _state(row: RunRow) -> Cell:
+def _state(row: RunRow) -> HtmlCell:
     sign = {"done": "✓ ", "failed": "✗ "}.get(row.state, "")
-    return Cell(f"{sign}{row.state}", class_=f"state {row.state}")
+    return HtmlCell(f"{sign}{row.state}", class_=f"state {row.state}")
 
 
-def _error(row: RunRow) -> Cell:
+def _error(row: RunRow) -> HtmlCell:
     shown = row.error if len(row.error) <= _ERROR_LENGTH else f"{row.error[:_ERROR_LENGTH]} …"
-    return Cell(shown, class_="error")
+    return HtmlCell(shown, class_="error")
 
 
-def _load(load: float | None) -> Cell:
-    return Cell("–" if load is None else f"{load:.2f}", load)
+def _load(load: float | None) -> HtmlCell:
+    return HtmlCell("–" if load is None else f"{load:.2f}", load)
 
 
-def _count(value: int | None) -> Cell:
-    return Cell(number(value, 6), value)
+def _count(value: int | None) -> HtmlCell:
+    return HtmlCell(number(value, 6), value)
 
 
 _ENVIRONMENT = "bytes added to the environment, to vary the memory layout from run to run"
@@ -83,7 +83,7 @@ _RUN_COLUMNS: TableColumns[RunRow] = (
     (("repetition", "number of the run within its configuration"), lambda row: str(row.repetition)),
     (("attempt", "number of the attempt; failed runs are repeated"), lambda row: str(row.attempt)),
     ("state", _state),
-    ("time", lambda row: Cell(duration(row.seconds), row.seconds)),
+    ("time", lambda row: HtmlCell(duration(row.seconds), row.seconds)),
     ("intervals", lambda row: _count(row.intervals)),
     (
         ("layout", "number of the program's code layout; 0 is the layout of the original build"),
@@ -124,11 +124,11 @@ def provenance_section(view: ReportView) -> Html:
     )
 
 
-def _rests_on(found: Sequence[ConfigurationResult]) -> Html | None:
-    if not found:
+def _rests_on(results: Sequence[ConfigurationResult]) -> Html | None:
+    if not results:
         return None
     rows = []
-    for result in found:
+    for result in results:
         reference = dict.fromkeys(run for change in result.changes for run in change.reference_runs)
         observed = dict.fromkeys(run for change in result.changes for run in change.observed_runs)
         left_out = (

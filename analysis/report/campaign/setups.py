@@ -18,9 +18,9 @@ SECOND = "B"
 """Name of the configuration of `unperturbed compare`'s second command; the first command is A, the baseline."""
 
 
-def all_setups(found: Sequence[ConfigurationResult]) -> bool:
+def all_setups(results: Sequence[ConfigurationResult]) -> bool:
     """Return whether all configurations are set-ups, as in `unperturbed compare`."""
-    return bool(found) and all(result.setup for result in found)
+    return bool(results) and all(result.setup for result in results)
 
 
 def first_name(result: ConfigurationResult) -> str:
@@ -28,10 +28,10 @@ def first_name(result: ConfigurationResult) -> str:
     return "A" if result.configuration == SECOND else "the baseline"
 
 
-def setups_sentence(found: Sequence[ConfigurationResult], content: ReportContent | None = None) -> str:
+def setups_sentence(results: Sequence[ConfigurationResult], content: ReportContent | None = None) -> str:
     """Return sentences on each set-up: whether its metrics correlate as in the baseline, and how totals differ."""
     said = []
-    for result in found:
+    for result in results:
         first, name = first_name(result), result.configuration
         tolerance = f"±{correlation(result.tolerance)}"
         if result.verdict == "unperturbed":
@@ -55,13 +55,13 @@ def setups_sentence(found: Sequence[ConfigurationResult], content: ReportContent
 
 def _how_many(result: ConfigurationResult) -> str:
     parts = []
-    for found, one, several in (
+    for changes, singular, several in (
         (result.of("inner"), "pair of metrics", "pairs of metrics"),
         (result.of("outer"), "metric across runs", "metrics across runs"),
     ):
-        having = sum(change.verdict == result.verdict for change in found)
+        having = sum(change.verdict == result.verdict for change in changes)
         if having:
-            parts.append(f"{having} of {counted(len(found), one, several)}")
+            parts.append(f"{having} of {counted(len(changes), singular, several)}")
     verb = "are undecided" if result.verdict == "undecided" else "differ"
     return f"{listing(parts) or 'some'} {verb}"
 

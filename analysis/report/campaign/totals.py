@@ -19,7 +19,7 @@ def totals_section(content: ReportContent, blocks: Blocks) -> Html | None:
     if not content.totals:
         return None
     first = "A" if set(content.totals) == {SECOND} else "the baseline"
-    said = [tag("li", totals_sentence(name, found, first)) for name, found in content.totals.items()]
+    said = [tag("li", totals_sentence(name, changes, first)) for name, changes in content.totals.items()]
     return section(
         "totals",
         "Totals of a run",

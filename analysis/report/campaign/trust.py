@@ -14,7 +14,7 @@ from unperturbed.analysis.report.campaign.changes import opening
 from unperturbed.analysis.report.campaign.content import ReportView, change_key
 from unperturbed.analysis.report.campaign.setups import all_setups
 from unperturbed.analysis.report.campaign.verdicts import advice, badge, verdict_legend
-from unperturbed.common.markup import Cell, Content, Html, table, tag
+from unperturbed.common.markup import Content, Html, HtmlCell, table, tag
 from unperturbed.common.wording import counted, first_of, listing
 
 if TYPE_CHECKING:
@@ -53,34 +53,34 @@ class MetricRow:
     @property
     def trusted(self) -> bool:
         """Return whether the metric was checked and is unperturbed in all configurations that checked it."""
-        found = [one.verdict for one in self.verdicts if one is not None]
-        return bool(found) and all(_SERIOUSNESS[verdict] == 0 for verdict in found)
+        verdicts = [metric_verdict.verdict for metric_verdict in self.verdicts if metric_verdict is not None]
+        return bool(verdicts) and all(_SERIOUSNESS[verdict] == 0 for verdict in verdicts)
 
 
 def metric_verdicts(result: ConfigurationResult) -> Mapping[str, MetricVerdict]:
     """Return the verdict on each metric that a configuration checked."""
-    holding: dict[str, list[Change]] = {}
+    changes_by_metric: dict[str, list[Change]] = {}
     for change in result.changes:
         for name in dict.fromkeys((change.first, change.second)):
-            holding.setdefault(name, []).append(change)
-    found = {}
-    for name, changes in holding.items():
+            changes_by_metric.setdefault(name, []).append(change)
+    verdicts = {}
+    for name, changes in changes_by_metric.items():
         worst = max(changes, key=change_weight)
         serious = sum(change.verdict == worst.verdict for change in changes)
-        found[name] = MetricVerdict(worst.verdict, worst, serious, len(changes))
-    return found
+        verdicts[name] = MetricVerdict(worst.verdict, worst, serious, len(changes))
+    return verdicts
 
 
-def ordered_configurations(found: Sequence[ConfigurationResult]) -> list[ConfigurationResult]:
+def ordered_configurations(results: Sequence[ConfigurationResult]) -> list[ConfigurationResult]:
     """Return the configurations without shams, the least serious verdicts first."""
-    counting = [result for result in found if not result.is_sham]
+    counting = [result for result in results if not result.is_sham]
     return sorted(counting, key=lambda result: _SERIOUSNESS[result.verdict])
 
 
-def metric_rows(found: Sequence[ConfigurationResult], described: Mapping[str, Metric]) -> list[MetricRow]:
+def metric_rows(results: Sequence[ConfigurationResult], described: Mapping[str, Metric]) -> list[MetricRow]:
     """Return one row per metric: hardware before software metrics; in each group, the least serious verdicts first."""
-    columns = [metric_verdicts(result) for result in found]
-    collected = {name for result in found for name in result.software}
+    columns = [metric_verdicts(result) for result in results]
+    collected = {name for result in results for name in result.software}
     names = dict.fromkeys((*described, *(name for column in columns for name in column), *sorted(collected)))
     rows = []
     for name in names:
@@ -91,7 +91,11 @@ def metric_rows(found: Sequence[ConfigurationResult], described: Mapping[str, Me
 
 def _row_order(row: MetricRow) -> tuple[bool, bool, list[float]]:
     """Return a row's sort key: software or not, checked or not, and the seriousness of its cells, the worst first."""
-    cells = [_SERIOUSNESS[one.verdict] + one.serious / (one.changes + 1) for one in row.verdicts if one is not None]
+    cells = [
+        _SERIOUSNESS[metric_verdict.verdict] + metric_verdict.serious / (metric_verdict.changes + 1)
+        for metric_verdict in row.verdicts
+        if metric_verdict is not None
+    ]
     # Unperturbed cells rank equally, whatever their number of changes.
     return row.software, not cells, sorted((max(0.0, cell) if cell >= 1 else 0.0 for cell in cells), reverse=True)
 
@@ -155,10 +159,10 @@ def trust_section(view: ReportView) -> Html | None:
             for result in columns
         ),
     ]
-    body: list[list[Cell | Content]] = []
+    body: list[list[HtmlCell | Content]] = []
     for row in rows:
-        cells: list[Cell | Content] = [_row_head(row, view.described)]
-        cells += [_cell(view, row, result, one) for result, one in zip(columns, row.verdicts, strict=True)]
+        cells: list[HtmlCell | Content] = [_row_head(row, view.described)]
+        cells += [_cell(view, row, result, verdict) for result, verdict in zip(columns, row.verdicts, strict=True)]
         body.append(cells)
     first_software = next((place for place, row in enumerate(rows) if row.software), len(rows))
     attributes = [{"class_": "begins"} if place == first_software and place else {} for place in range(len(rows))]
@@ -184,34 +188,36 @@ def trust_section(view: ReportView) -> Html | None:
     )
 
 
-def _row_head(row: MetricRow, described: Mapping[str, Metric]) -> Cell:
+def _row_head(row: MetricRow, described: Mapping[str, Metric]) -> HtmlCell:
     plain = plain_name(row.name)
     code = tag("small", tag("code", row.name)) if plain != row.name else None
     kind = tag("small", "software") if row.software else None
-    return Cell([plain, " " if code or kind else None, code, kind], title=meaning(row.name, described))
+    return HtmlCell([plain, " " if code or kind else None, code, kind], title=meaning(row.name, described))
 
 
-def _cell(view: ReportView, row: MetricRow, result: ConfigurationResult, found: MetricVerdict | None) -> Cell:
-    if found is None:
+def _cell(
+    view: ReportView, row: MetricRow, result: ConfigurationResult, metric_verdict: MetricVerdict | None
+) -> HtmlCell:
+    if metric_verdict is None:
         if row.software and row.name not in result.software:
-            return Cell("", title=f"{result.configuration} does not collect this metric", class_="none")
+            return HtmlCell("", title=f"{result.configuration} does not collect this metric", class_="none")
         reason = next((why for name, why in result.excluded if row.name in name.split(" – ")), "")
         unheld = "no configuration with fewer metrics counts this metric, so there is no reference"
-        return Cell("–", title=reason or (unheld if row.software else "not checked"), class_="none")
-    share = f"{found.serious} of {found.changes}"
+        return HtmlCell("–", title=reason or (unheld if row.software else "not checked"), class_="none")
+    share = f"{metric_verdict.serious} of {metric_verdict.changes}"
     shown: list[Content] = [
-        tag("span", VERDICT_SIGNS[found.verdict], class_="sign"),
+        tag("span", VERDICT_SIGNS[metric_verdict.verdict], class_="sign"),
         tag("span", f" {share}", class_="share"),
     ]
-    number = view.change_numbers.get(change_key(result, found.worst))
-    inside = opening(number, shown, f"{found.verdict}, {share} checks", f"badge {found.verdict}")
-    return Cell(inside, -_SERIOUSNESS[found.verdict])
+    number = view.change_numbers.get(change_key(result, metric_verdict.worst))
+    inside = opening(number, shown, f"{metric_verdict.verdict}, {share} checks", f"badge {metric_verdict.verdict}")
+    return HtmlCell(inside, -_SERIOUSNESS[metric_verdict.verdict])
 
 
 def _what_to_do(columns: Sequence[ConfigurationResult], content: ReportContent) -> Html:
     """Return the advice, grouped by configurations with the same advice, the most serious first."""
     advised: dict[tuple[str, ...], list[ConfigurationResult]] = {}
-    for result in sorted(columns, key=lambda one: -_SERIOUSNESS[one.verdict]):
+    for result in sorted(columns, key=lambda column: -_SERIOUSNESS[column.verdict]):
         advised.setdefault(advice(result, content), []).append(result)
     return definitions(
         (

@@ -46,14 +46,14 @@ def badge(verdict: VerdictName) -> Html:
     )
 
 
-def top(content: ReportContent, found: Sequence[ConfigurationResult]) -> Html:
+def top(content: ReportContent, results: Sequence[ConfigurationResult]) -> Html:
     """Return the page's header: name, answer, doubts, failures, source of the counters."""
     return page_header(
         "Unperturbed: do the metrics of these set-ups correlate alike?"
-        if all_setups(found)
+        if all_setups(results)
         else "Unperturbed: which numbers did measuring change?",
         content.campaign,
-        tag("p", campaign_sentence([result for result in found if not result.is_sham], content), class_="answer"),
+        tag("p", campaign_sentence([result for result in results if not result.is_sham], content), class_="answer"),
         doubts(content),
         failures(content),
         simulated_banner(content),
@@ -140,17 +140,17 @@ def failures(content: ReportContent) -> Html | None:
     )
 
 
-def result_section(content: ReportContent, found: Sequence[ConfigurationResult]) -> Html:
+def result_section(content: ReportContent, results: Sequence[ConfigurationResult]) -> Html:
     """Return the section with a legend of the four verdicts and a card for each configuration."""
-    if not found:
+    if not results:
         said = (
             "There was nothing to check, or no configuration has enough finished runs. See the notes, the failures "
             "and the table of runs."
         )
         return section("verdicts", "Verdicts", tag("p", said, class_="empty"))
-    most_serious_first = sorted(enumerate(found), key=lambda pair: SEVERITY.index(pair[1].verdict))
+    most_serious_first = sorted(enumerate(results), key=lambda pair: SEVERITY.index(pair[1].verdict))
     cards = [_card(place, result, content) for place, result in most_serious_first]
-    style = "cards even" if len(found) in {2, 4} else "cards"
+    style = "cards even" if len(results) in {2, 4} else "cards"
     return section("verdicts", "Verdicts", verdict_legend(VERDICT_SIGNS), tag("div", cards, class_=style))
 
 
@@ -216,28 +216,28 @@ def _check(check: CheckName, name: str, result: ConfigurationResult) -> Html:
     )
 
 
-def campaign_sentence(found: Sequence[ConfigurationResult], content: ReportContent | None = None) -> str:
+def campaign_sentence(results: Sequence[ConfigurationResult], content: ReportContent | None = None) -> str:
     """Return the campaign's result in one sentence; for compared set-ups, sentences on each."""
-    if all_setups(found):
-        return setups_sentence(found, content)
-    if not found:
+    if all_setups(results):
+        return setups_sentence(results, content)
+    if not results:
         return (
             "No verdict: there was nothing to check, or no configuration has enough finished runs. The "
             "notes and the failures show the reason."
         )
     names = {
-        verdict: [result.configuration for result in found if result.verdict == verdict] for verdict in VERDICT_SIGNS
+        verdict: [result.configuration for result in results if result.verdict == verdict] for verdict in VERDICT_SIGNS
     }
-    if len(names["unperturbed"]) == len(found):
-        subject = f"{found[0].configuration} is" if len(found) == 1 else f"All {len(found)} configurations are"
+    if len(names["unperturbed"]) == len(results):
+        subject = f"{results[0].configuration} is" if len(results) == 1 else f"All {len(results)} configurations are"
         return f"{subject} unperturbed: measuring did not change how the program's metrics move together."
-    if len(names["perturbed"]) == len(found) == 1:
-        return f"{found[0].configuration} is perturbed: measuring changed how the program's metrics move together."
+    if len(names["perturbed"]) == len(results) == 1:
+        return f"{results[0].configuration} is perturbed: measuring changed how the program's metrics move together."
     if names["perturbed"]:
         least = "at least " if names["shifted"] or names["undecided"] else ""
         lead = (
             f"Measuring changed the program in {least}{len(names['perturbed'])} of "
-            f"{counted(len(found), 'configuration')}: {_are(names.pop('perturbed'), 'perturbed')}"
+            f"{counted(len(results), 'configuration')}: {_are(names.pop('perturbed'), 'perturbed')}"
         )
     elif names["shifted"]:
         lead = (

@@ -43,7 +43,7 @@ def class_names(centres: FloatArray, metrics: Sequence[str]) -> tuple[str, ...]:
     levels = [_levels(column) for column in centres.T]
     # The metrics in which classes differ most come first.
     order = sorted(range(len(metrics)), key=lambda column: -float(np.ptp(centres[:, column])))
-    names = [_name(one, levels, order, metrics) for one in range(len(centres))]
+    names = [_name(index, levels, order, metrics) for index in range(len(centres))]
     return tuple(
         f"{name} ({names[: number + 1].count(name)})" if names.count(name) > 1 else name
         for number, name in enumerate(names)
@@ -57,23 +57,23 @@ def _levels(column: FloatArray) -> tuple[str, ...]:
     wide = np.flatnonzero(gaps > max(_GAP * (ordered[-1] - ordered[0]), _LEAST_GAP))
     cuts = sorted(wide[np.argsort(-gaps[wide], kind="stable")][:2].tolist())
     level: NDArray[np.int64] = np.searchsorted(ordered[cuts], column, "left")
-    return tuple(_LEVELS[len(cuts) + 1][one] for one in level.tolist())
+    return tuple(_LEVELS[len(cuts) + 1][rank] for rank in level.tolist())
 
 
-def _name(one: int, levels: Sequence[tuple[str, ...]], order: Sequence[int], metrics: Sequence[str]) -> str:
+def _name(number: int, levels: Sequence[tuple[str, ...]], order: Sequence[int], metrics: Sequence[str]) -> str:
     """Name one class by the smallest set of metrics whose levels the fewest other classes share."""
-    others = [other for other in range(len(levels[0])) if other != one]
-    distinguishing = [column for column in order if levels[column][one]]
+    others = [other for other in range(len(levels[0])) if other != number]
+    distinguishing = [column for column in order if levels[column][number]]
     best: tuple[int, ...] = ()
     fewest = len(others) + 1
     for size in range(1, min(_MOST_METRICS, len(distinguishing)) + 1):
         for chosen in combinations(distinguishing, size):
-            alike = sum(all(levels[column][other] == levels[column][one] for column in chosen) for other in others)
+            alike = sum(all(levels[column][other] == levels[column][number] for column in chosen) for other in others)
             if alike < fewest:
                 best, fewest = chosen, alike
         if fewest == 0:
             break
-    return ", ".join(f"{metrics[column]} {levels[column][one]}" for column in sorted(best)) or "unlike the others"
+    return ", ".join(f"{metrics[column]} {levels[column][number]}" for column in sorted(best)) or "unlike the others"
 
 
 def band_names(edges: FloatArray, metric: str) -> tuple[str, ...]:

@@ -256,9 +256,9 @@ def _find_classes(elements: Elements, request: ClassesRequest, smooth: bool, see
     if isinstance(request, (Quantiles, Ranges)):
         return _find_bands(elements, request)
     if isinstance(request, MostUsed) or elements.rates is None or elements.are_accesses:
-        found = _find_classes_of_accesses(elements, request)
-        if found is not None:
-            return found
+        classes = _find_classes_of_accesses(elements, request)
+        if classes is not None:
+            return classes
     assert elements.rates is not None
     count, mixtures = _requested_count(request), not elements.are_accesses
     return metric_classes(elements.rates, count=count, smooth=smooth, mixtures=mixtures, seed=seed)

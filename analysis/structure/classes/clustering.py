@@ -42,7 +42,7 @@ def student_t_bits(values: FloatArray, centres: FloatArray, variances: FloatArra
     measure = compiled(_MODULE, "class_distances", _DISTANCES)
     distances = measure(*map(np.ascontiguousarray, (values, centres, variances)))
     tails = (DEGREES_OF_FREEDOM + values.shape[1]) / 2 * np.log2(1 + distances / DEGREES_OF_FREEDOM)
-    bits: FloatArray = np.array([student_t_peak_bits(one) for one in variances]) + tails
+    bits: FloatArray = np.array([student_t_peak_bits(class_variances) for class_variances in variances]) + tails
     return bits
 
 
@@ -67,10 +67,10 @@ def fit_student_t(
     start = (((values - centre) ** 2).sum(axis=0) + prior_weight * prior) / (len(values) + prior_weight) + floor
     reweight = compiled(_MODULE, "fit_rounds", _FIT)
     data = np.ascontiguousarray(values)
-    found: tuple[FloatArray, FloatArray] = reweight(
+    fitted: tuple[FloatArray, FloatArray] = reweight(
         data, centre, start, prior, prior_weight, floor, rounds, DEGREES_OF_FREEDOM
     )
-    return found
+    return fitted
 
 
 def median_of_rows(values: FloatArray) -> FloatArray:
@@ -163,7 +163,9 @@ def cluster(scaled: FloatArray, floor: Floor, *, classes: int | None, rng: np.ra
     whole = [_refine(part, np.zeros(len(part), np.int64), floor, _ROUNDS)] if classes in (None, 1) else []
     starts = _STARTS if classes != 1 else 0
     candidates = whole + [_search(part, floor, classes, rng) for _ in range(starts)]
-    best = min((found for found, _ in candidates), key=lambda found: (-len(found) if classes else 0, found.bits))
+    best = min(
+        (clusters for clusters, _ in candidates), key=lambda clusters: (-len(clusters) if classes else 0, clusters.bits)
+    )
     more = _sample(scaled, _FITTED, rng)
     fitted, _ = _refine(more, best.nearest(more), floor, _LAST_ROUNDS, keep=classes is not None)
     if classes is not None and len(fitted) < len(best):
@@ -188,18 +190,18 @@ def _search(values: FloatArray, floor: Floor, classes: int | None, rng: np.rando
     most = MOST_CLASSES if classes is None else max(MOST_CLASSES, min(2 * classes, classes + MOST_CLASSES))
     labels = _k_means(values, most, rng)
     keep = classes is not None
-    found, labels = _refine(values, labels, floor, _ROUNDS, keep=keep)
+    clusters, labels = _refine(values, labels, floor, _ROUNDS, keep=keep)
     # Merge the least separated pair until all are separated, or the requested number remains.
-    while len(found) > (classes or 1):
-        least, pair = _least_separated(values, labels, found)
+    while len(clusters) > (classes or 1):
+        least, pair = _least_separated(values, labels, clusters)
         if classes is None and least > VALLEY_BITS:
             break
         labels = np.where(labels == pair[1], pair[0], labels)
-        found, labels = _refine(values, labels, floor, _ROUNDS, keep=keep)
-    found, labels = _refine(values, labels, floor, _LAST_ROUNDS, keep=keep)
-    while classes is None and (divided := _split_one(values, labels, found, floor, rng)):
-        found, labels = divided
-    return found, labels
+        clusters, labels = _refine(values, labels, floor, _ROUNDS, keep=keep)
+    clusters, labels = _refine(values, labels, floor, _LAST_ROUNDS, keep=keep)
+    while classes is None and (divided := _split_one(values, labels, clusters, floor, rng)):
+        clusters, labels = divided
+    return clusters, labels
 
 
 def _split_one(
@@ -209,18 +211,18 @@ def _split_one(
     if len(clusters) >= MOST_CLASSES:
         return None
     best = None
-    for one in range(len(clusters)):
-        members = np.flatnonzero(labels == one)
-        tried = labels.copy()
-        tried[members[_k_means(values[members], 2, rng) == 1]] = len(clusters)
-        found = _refine(values, tried, floor, _ROUNDS)
+    for label in range(len(clusters)):
+        members = np.flatnonzero(labels == label)
+        split = labels.copy()
+        split[members[_k_means(values[members], 2, rng) == 1]] = len(clusters)
+        refined = _refine(values, split, floor, _ROUNDS)
         fewest = best[0].bits if best else clusters.bits
         if (
-            len(found[0]) > len(clusters)
-            and found[0].bits < fewest
-            and _least_separated(values, found[1], found[0])[0] > VALLEY_BITS
+            len(refined[0]) > len(clusters)
+            and refined[0].bits < fewest
+            and _least_separated(values, refined[1], refined[0])[0] > VALLEY_BITS
         ):
-            best = found
+            best = refined
     return best
 
 
@@ -248,20 +250,20 @@ def _spread_points(values: FloatArray, most: int, rng: np.random.Generator) -> F
 def _least_separated(values: FloatArray, labels: Labels, clusters: Clusters) -> tuple[float, tuple[int, int]]:
     """Return the fewest bits that a valley between two classes saves, and the two; of equal pairs, the nearest."""
     turned, centres = values @ clusters.axes, clusters.centres @ clusters.axes
-    members = [turned[labels == one] for one in range(len(clusters))]
+    members = [turned[labels == label] for label in range(len(clusters))]
     medians = [median_of_rows(values) for values in members]
-    found = []
+    valleys = []
     for other in range(len(clusters)):
-        for one in range(other):
-            spreads = (clusters.variances[one] + clusters.variances[other]) / 2
-            distance = float((np.square(centres[one] - centres[other]) / spreads).sum())
-            way = medians[other] - medians[one]
-            found.append((valley_bits(members[one], members[other], spreads, way), distance, (one, other)))
-    least, _, pair = min(found)
+        for number in range(other):
+            spreads = (clusters.variances[number] + clusters.variances[other]) / 2
+            distance = float((np.square(centres[number] - centres[other]) / spreads).sum())
+            way = medians[other] - medians[number]
+            valleys.append((valley_bits(members[number], members[other], spreads, way), distance, (number, other)))
+    least, _, pair = min(valleys)
     return least, pair
 
 
-def valley_bits(one: FloatArray, other: FloatArray, variances: FloatArray, way: FloatArray) -> float:
+def valley_bits(members: FloatArray, other: FloatArray, variances: FloatArray, way: FloatArray) -> float:
     """Return the number of bits that a valley of density between two classes saves; −1 without a valley.
 
     `one`, `other`: shape (n, metrics) and (m, metrics). Values of the classes, which must not be empty.
@@ -275,7 +277,7 @@ def valley_bits(one: FloatArray, other: FloatArray, variances: FloatArray, way: 
     saves bits only by chance.
     """
     direction = way / variances
-    projected = [np.sort(values @ direction) for values in (one, other)]
+    projected = [np.sort(values @ direction) for values in (members, other)]
     low, high = (float(values[(len(values) - 1) // 2] + values[len(values) // 2]) / 2 for values in projected)
     if not high > low:
         return -1.0
@@ -303,11 +305,11 @@ def _refine(
     best: tuple[Clusters, Labels] | None = None
     for _ in range(rounds):
         _, labels = np.unique(labels, return_inverse=True)  # a class may have become empty
-        found, costs = _fit(values, labels, floor)
-        if best is None or found.bits < best[0].bits:
-            best = found, labels
-        nearest = np.argmin(costs + found.class_bits(), axis=1)
-        if np.array_equal(nearest, labels) or (keep and len(np.unique(nearest)) < len(found)):
+        fitted, costs = _fit(values, labels, floor)
+        if best is None or fitted.bits < best[0].bits:
+            best = fitted, labels
+        nearest = np.argmin(costs + fitted.class_bits(), axis=1)
+        if np.array_equal(nearest, labels) or (keep and len(np.unique(nearest)) < len(fitted)):
             break
         labels = nearest
     assert best is not None
@@ -317,7 +319,7 @@ def _refine(
 def _fit(values: FloatArray, labels: Labels, floor: Floor) -> tuple[Clusters, FloatArray]:
     """Return the fitted classes of a partition, and the bits of each value in each class."""
     k = int(labels.max()) + 1
-    members = [values[labels == one] for one in range(k)]
+    members = [values[labels == label] for label in range(k)]
     medians = [median_of_rows(rows) for rows in members]
     shared, axes = _shared_axes(members, medians)
     fits = []

@@ -50,8 +50,8 @@ def class_distances(values: Any, centres: Any, variances: Any) -> Any:
     """Return squared distances from values (n, metrics) to centres (k, metrics) in standard deviations: (n, k)."""
     distances = np.empty((len(values), len(centres)))
     for row in range(len(values)):
-        for one in range(len(centres)):
-            distances[row, one] = _distance(values, row, centres[one], variances[one])
+        for column in range(len(centres)):
+            distances[row, column] = _distance(values, row, centres[column], variances[column])
     return distances
 
 

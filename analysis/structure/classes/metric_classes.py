@@ -111,9 +111,9 @@ def label_jointly(
     independently classified elements.
     `mixtures`: Whether one class can change to the next within an element.
     """
-    found = label_independently(clusters, scaled, informative)
+    labelling = label_independently(clusters, scaled, informative)
     if not len(scaled):
-        return found, np.zeros((len(clusters), len(clusters))) if transitions is None else transitions
+        return labelling, np.zeros((len(clusters), len(clusters))) if transitions is None else transitions
     costs = _costs(clusters, scaled, informative)
     between, variances, peaks = _mixtures(clusters, scaling)
     if not mixtures:
@@ -128,11 +128,11 @@ def label_jointly(
     if transitions is not None:
         return cheapest(transitions), transitions
     for _ in range(_ROUNDS):
-        before, counted = found.labels, transition_bits(found.labels, len(clusters))
-        found = cheapest(counted)
-        if np.array_equal(found.labels, before):
+        before, counted = labelling.labels, transition_bits(labelling.labels, len(clusters))
+        labelling = cheapest(counted)
+        if np.array_equal(labelling.labels, before):
             break
-    return found, counted
+    return labelling, counted
 
 
 def _costs(clusters: Clusters, scaled: FloatArray, informative: NDArray[np.bool_]) -> FloatArray:
@@ -154,7 +154,7 @@ def _mixtures(clusters: Clusters, scaling: Scaling) -> tuple[FloatArray, FloatAr
     # Half the distance to the next point is not resolved.
     steps = np.abs(np.diff(between, axis=2)).mean(axis=2) / 2
     variances = np.ascontiguousarray(np.maximum(clusters.variances[:, None], clusters.variances[None]) + steps**2)
-    peaks = np.array([[student_t_peak_bits(one) for one in row] for row in variances])
+    peaks = np.array([[student_t_peak_bits(pair_variances) for pair_variances in row] for row in variances])
     return between, variances, peaks + np.log2(_POINTS) + _MIXTURE_BITS
 
 
@@ -329,11 +329,11 @@ def prune_classes(
 
     least, labelling = description(clusters)
     while len(clusters) > 1:
-        tried = []
-        for one in _short_lived(labelling.labels, clusters, clusters.nearest(values)):
-            without = clusters.take(np.delete(np.arange(len(clusters)), one))
-            tried.append((*description(without), without))
-        best = min(tried, key=lambda each: each[0], default=None)
+        candidates = []
+        for dropped in _short_lived(labelling.labels, clusters, clusters.nearest(values)):
+            without = clusters.take(np.delete(np.arange(len(clusters)), dropped))
+            candidates.append((*description(without), without))
+        best = min(candidates, key=lambda each: each[0], default=None)
         if best is None or best[0] >= least:
             break
         least, labelling, clusters = best

@@ -67,10 +67,10 @@ def arrange(counts: Any, chances: Any) -> Any:
         else:
             drawn = chances[position] * (rest - (left[before] if before >= 0 else 0))
             symbol = -1
-            for one in range(len(left)):
-                if one != before and left[one]:
-                    symbol = one
-                    drawn -= left[one]
+            for candidate in range(len(left)):
+                if candidate != before and left[candidate]:
+                    symbol = candidate
+                    drawn -= left[candidate]
                     if drawn < 0:
                         break
         arranged[position] = symbol
@@ -84,12 +84,12 @@ def swap(codes: Any, positions: Any) -> None:
     """Swap the symbols at each pair of positions, shape (2, swaps), unless neighbours become equal; compiled."""
     last = len(codes) - 1
     for number in range(positions.shape[1]):
-        one, other = positions[0, number], positions[1, number]
-        codes[one], codes[other] = codes[other], codes[one]
-        for position in (one, other):
+        place, other = positions[0, number], positions[1, number]
+        codes[place], codes[other] = codes[other], codes[place]
+        for position in (place, other):
             equal_before = position > 0 and codes[position - 1] == codes[position]
             if equal_before or (position < last and codes[position + 1] == codes[position]):
-                codes[one], codes[other] = codes[other], codes[one]
+                codes[place], codes[other] = codes[other], codes[place]
                 break
 
 
@@ -311,14 +311,14 @@ class _NullSearch:
         return [self._window(start, length) for start in starts.tolist()]
 
     def _costs(self, words: Sequence[Codes]) -> SegmentCosts:
-        tried = [word[:LONGEST] for word in words]  # only the beginning of longer words: a lane has no more bits
+        beginnings = [word[:LONGEST] for word in words]  # only the beginning of longer words: a lane has no more bits
         free = np.zeros(len(words), np.int32)
-        return SegmentCosts.of(self.codes, tried, len(self.encoded.alphabet), free, self.prices)
+        return SegmentCosts.of(self.codes, beginnings, len(self.encoded.alphabet), free, self.prices)
 
-    def _best(self, tried: list[Codes], known: SegmentCosts, without: int) -> Codes:
+    def _best(self, candidates: list[Codes], known: SegmentCosts, without: int) -> Codes:
         """Return the candidate with the smallest J, or the first if candidates are too long for a lane."""
-        if len(tried[0]) > LONGEST:
-            return tried[0]
-        lanes = Lanes.of(tried, len(self.encoded.alphabet))
-        costs = lanes.costs(self.codes, known, np.zeros(len(tried), np.int32), self.prices, without=without)
-        return tried[int(lanes.order[int(costs.argmin())])]
+        if len(candidates[0]) > LONGEST:
+            return candidates[0]
+        lanes = Lanes.of(candidates, len(self.encoded.alphabet))
+        costs = lanes.costs(self.codes, known, np.zeros(len(candidates), np.int32), self.prices, without=without)
+        return candidates[int(lanes.order[int(costs.argmin())])]

@@ -215,17 +215,18 @@ class CandidateEvaluator:
         return IntegerPrices(edit, merged if self.code.is_collapsed else None, stretch, self._rounded(prices.symbols))
 
     def bits(
-        self, candidates: Sequence[Codes], *, without: int = -1, found: Decomposition | None = None
+        self, candidates: Sequence[Codes], *, without: int = -1, decomposition: Decomposition | None = None
     ) -> NDArray[np.float64]:
         """Estimate the bits of the sequence and its dictionary with each candidate: shape (candidates,).
 
-        Prices are not adapted to the best decomposition. `without` is the word that candidates replace. With `found`,
-        only the surroundings of its segments are evaluated, and only differences of bits are meaningful.
+        Prices are not adapted to the best decomposition. `without` is the word that candidates replace. With
+        `decomposition`, only the surroundings of its segments are evaluated, and only differences of bits are
+        meaningful.
         """
         lanes = Lanes.of(candidates, len(self.encoded.alphabet))
         codes, known, prices = self.encoded.codes, self._known, self._integer_prices
-        if found is not None and without >= 0:
-            positions = _surroundings(found, without)
+        if decomposition is not None and without >= 0:
+            positions = _surroundings(decomposition, without)
             codes, known = codes[positions], known.without_word(without, positions)
             prices = replace(prices, symbols=prices.symbols[positions])
         each, end = self.prices.each, self.prices.end
@@ -250,13 +251,13 @@ class CandidateEvaluator:
         return float(-np.log2((uses + 0.5) / (total + uses + 0.5)))
 
 
-def _surroundings(found: Decomposition, word: int) -> NDArray[np.int64]:
+def _surroundings(decomposition: Decomposition, word: int) -> NDArray[np.int64]:
     """Return the positions of a word's segments, and of the segments before and after them."""
-    own = found.words == word
+    own = decomposition.words == word
     near = own.copy()
     near[1:] |= own[:-1]
     near[:-1] |= own[1:]
-    return np.flatnonzero(np.repeat(near, found.lengths))
+    return np.flatnonzero(np.repeat(near, decomposition.lengths))
 
 
 class Windows:
@@ -310,36 +311,44 @@ def word_variants(word: Codes, symbols: Iterable[int], longest: int, *, is_colla
     # In a word without equal neighbours, only neighbours at the change can become equal; checking these is faster.
     looks_there = is_collapsed and not _has_equal_neighbours(word)
     padded = (None, *word, None)
-    found = {word: None}
+    variants = {word: None}
     for at in range(len(word)):
         begin, end = word[:at], word[at + 1 :]
         before, after = padded[at], padded[at + 2]
-        found[begin] = found[word[at:]] = None
+        variants[begin] = variants[word[at:]] = None
         if not looks_there or before != after or before is None:
-            found[begin + end] = None
+            variants[begin + end] = None
         for symbol in listed:
             if not looks_there or symbol not in (before, after):
-                found[(*begin, symbol, *end)] = None
+                variants[(*begin, symbol, *end)] = None
     for at in range(len(word) + 1):
         begin, end = word[:at], word[at:]
         for symbol in listed:
             if not looks_there or symbol not in padded[at : at + 2]:
-                found[(*begin, symbol, *end)] = None
+                variants[(*begin, symbol, *end)] = None
     looks_everywhere = is_collapsed and not looks_there
-    return [one for one in found if 0 < len(one) <= longest and not (looks_everywhere and _has_equal_neighbours(one))]
+    return [
+        variant
+        for variant in variants
+        if 0 < len(variant) <= longest and not (looks_everywhere and _has_equal_neighbours(variant))
+    ]
 
 
 def _has_equal_neighbours(word: Codes) -> bool:
     return any(before == after for before, after in pairwise(word))
 
 
-def bits_per_symbol(found: Decomposition, prices: Prices, literal_bits: NDArray[np.float64]) -> NDArray[np.float64]:
+def bits_per_symbol(
+    decomposition: Decomposition, prices: Prices, literal_bits: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """Estimate the bits of each symbol in a decomposition; a segment's bits are spread evenly over its symbols."""
-    if not len(found):
+    if not len(decomposition):
         return literal_bits
-    with_word = np.concatenate((prices.words, [0.0]))[found.words] + prices.edit * found.distances
-    each = with_word / found.lengths + prices.constant / max(len(literal_bits), 1)
-    return np.where(np.repeat(found.words, found.lengths) < 0, literal_bits, np.repeat(each, found.lengths))
+    with_word = np.concatenate((prices.words, [0.0]))[decomposition.words] + prices.edit * decomposition.distances
+    each = with_word / decomposition.lengths + prices.constant / max(len(literal_bits), 1)
+    return np.where(
+        np.repeat(decomposition.words, decomposition.lengths) < 0, literal_bits, np.repeat(each, decomposition.lengths)
+    )
 
 
 def extended_ends(words: tuple[Codes, ...], letters: int) -> Iterator[tuple[Codes, ...]]:

@@ -170,19 +170,23 @@ class Counts:
     stretch_symbols: int  # Symbols in stretches
 
     @classmethod
-    def of(cls, found: Decomposition, *, merging: bool) -> Counts:
+    def of(cls, decomposition: Decomposition, *, merging: bool) -> Counts:
         """Count the choices of a decomposition; with `merging`, words may lose their first symbol to the run before."""
-        masks = WordMasks.of(found.sequence.codes, found.sequence.words)
-        distances, merged = masks.distances(found.cuts, found.words, merging=merging)
-        with_word = found.words >= 0
-        words, lengths, distances = found.words[with_word], found.lengths[with_word], distances[with_word]
+        masks = WordMasks.of(decomposition.sequence.codes, decomposition.sequence.words)
+        distances, merged = masks.distances(decomposition.cuts, decomposition.words, merging=merging)
+        with_word = decomposition.words >= 0
+        words, lengths, distances = (
+            decomposition.words[with_word],
+            decomposition.lengths[with_word],
+            distances[with_word],
+        )
         # Insertions i and deletions d follow from ρ = i + d edits and a difference in length of l − n = i − d.
         expected = masks.lengths[words] - merged[with_word]
         insertions = int(((distances + lengths - expected) // 2).sum())
         deletions = int(((distances - lengths + expected) // 2).sum())
         stretches = int((~with_word).sum())
         segments = np.append(np.bincount(words, minlength=len(masks.lengths)), stretches).astype(np.int64)
-        symbols = int(found.lengths[~with_word].sum())
+        symbols = int(decomposition.lengths[~with_word].sum())
         gaps, kept = int((expected + 1).sum()), int(expected.sum()) - deletions
         return cls(segments, insertions, gaps, deletions, kept, symbols)
 
@@ -296,12 +300,12 @@ def description_length(sequence: AnySequence, model: Decomposition | Iterable[An
     return encoded_length(model, SymbolCode.of(model.sequence))
 
 
-def encoded_length(found: Decomposition, code: SymbolCode, counts: Counts | None = None) -> DescriptionLength:
+def encoded_length(decomposition: Decomposition, code: SymbolCode, counts: Counts | None = None) -> DescriptionLength:
     """Return the description length of a decomposition; give `counts` to save counting its choices again."""
-    encoded = found.sequence
+    encoded = decomposition.sequence
     literal_bits = code.literal_bits(encoded.codes)
-    in_stretch = np.repeat(found.words < 0, found.lengths)
-    counts = counts or Counts.of(found, merging=code.is_collapsed)
+    in_stretch = np.repeat(decomposition.words < 0, decomposition.lengths)
+    counts = counts or Counts.of(decomposition, merging=code.is_collapsed)
     indices, edits, flags = counts.bits(code.insertion)
     return DescriptionLength(
         dictionary_bits(encoded.words, code), indices, edits, flags + float(literal_bits[in_stretch].sum())
@@ -349,7 +353,7 @@ def shortest_decomposition(
         paper = decompose_encoded(encoded, None, np.zeros(count), 1.0, math.inf, np.zeros(size))
         counts = Counts.of(paper, merging=code.is_collapsed)
         tries += [decomposition_from(encoded, code, counts), (paper, encoded_length(paper, code, counts))]
-    return min(tries, key=lambda found: found[1].total)
+    return min(tries, key=lambda attempt: attempt[1].total)
 
 
 def decomposition_from(
@@ -363,13 +367,13 @@ def decomposition_from(
         prices = Prices.of(counts, lengths, literal_bits, code.insertion)
         merged = -prices.each if code.is_collapsed else math.nan
         given = prices.words, prices.edit, prices.stretch, prices.symbols
-        found = decompose_encoded(encoded, None, *given, merged_price=merged)
-        found = replace(found, cost=float(found.edits))
-        counts = Counts.of(found, merging=code.is_collapsed)
-        bits = encoded_length(found, code, counts)
+        decomposition = decompose_encoded(encoded, None, *given, merged_price=merged)
+        decomposition = replace(decomposition, cost=float(decomposition.edits))
+        counts = Counts.of(decomposition, merging=code.is_collapsed)
+        bits = encoded_length(decomposition, code, counts)
         if best is not None and bits.total >= best[1].total:
             break
-        best = found, bits
+        best = decomposition, bits
     assert best is not None
     return best
 

@@ -41,7 +41,7 @@ _FEW_SYMBOLS, _SHORT = 1000, 8
 """Maximum symbols of a sequence that is searched twice, and of the windows from which the second search starts."""
 _WORTH_IT = 1.05
 """Run the thorough steps of the second search only if its cover is within 5 % of the best one."""
-_WORK, _WINDOWS, _FEWEST_WINDOWS, _TRIED = 1_500_000, 3000, 200, 3
+_WORK, _WINDOWS, _FEWEST_WINDOWS, _EVALUATED = 1_500_000, 3000, 200, 3
 """Work, maximum and minimum number of windows to evaluate when adding a word; number of the best that are refined."""
 _SYMBOLS = 8
 """Number of symbols tried in a word's variants: the most frequent ones in and next to its segments."""
@@ -85,24 +85,24 @@ class _Search:
         """Describe the sequence with the given words; `counts`, of a cover with similar words, set initial prices."""
         encoded = self.encoded.with_words(words)
         if not words or counts is None:
-            found, bits = shortest_decomposition(encoded, code=self.code)
+            decomposition, bits = shortest_decomposition(encoded, code=self.code)
         else:
-            found, bits = decomposition_from(encoded, self.code, counts, rounds=1 if self.is_long else ROUNDS)
+            decomposition, bits = decomposition_from(encoded, self.code, counts, rounds=1 if self.is_long else ROUNDS)
         if words:
-            counts = Counts.of(found, merging=self.code.is_collapsed)
+            counts = Counts.of(decomposition, merging=self.code.is_collapsed)
         else:  # for a first word: half of the symbols in segments, with one edit per thirty symbols
             size = len(self.encoded.codes)
             counts = Counts(np.array([1], np.int64), size // 30, size, size // 30, size, max(size // 2, 1))
-        return Cover(words, found, bits, counts, CandidateEvaluator(encoded, self.code, counts))
+        return Cover(words, decomposition, bits, counts, CandidateEvaluator(encoded, self.code, counts))
 
     @property
     def is_long(self) -> bool:
         """Whether the sequence is so long that a sample is searched first and only the likeliest steps are tried."""
         return len(self.encoded.codes) > _WHOLE
 
-    def bits(self, cover: Cover, tried: Sequence[Codes], word: int) -> NDArray[np.float64]:
+    def bits(self, cover: Cover, words: Sequence[Codes], word: int) -> NDArray[np.float64]:
         """Estimate the bits with other words instead of `word`; only differences between them are meaningful."""
-        return cover.evaluator.bits(tried, without=word, found=cover.decomposition if self.is_long else None)
+        return cover.evaluator.bits(words, without=word, decomposition=cover.decomposition if self.is_long else None)
 
     def symbols_for(self, cover: Cover, word: int) -> list[int]:
         """Return the most frequent symbols in a word's segments and next to them."""
@@ -121,10 +121,10 @@ class _Search:
             best = self.best_variant(cover, word)
             if best == cover.words[word]:
                 return cover
-            found = self.cover((*cover.words[:word], best, *cover.words[word + 1 :]), cover.counts)
-            if found.total >= cover.total - _ROUNDING:
+            refined = self.cover((*cover.words[:word], best, *cover.words[word + 1 :]), cover.counts)
+            if refined.total >= cover.total - _ROUNDING:
                 return cover
-            cover = found
+            cover = refined
 
     def best_variant(self, cover: Cover, word: int) -> Codes:
         """Change a word one symbol at a time while this saves bits at a cover's prices."""
@@ -134,11 +134,11 @@ class _Search:
         if key not in self.best_variants:
             symbols, best = self.symbols_for(cover, word), cover.words[word]
             while True:
-                tried = word_variants(best, symbols, self.longest, is_collapsed=self.code.is_collapsed)
-                bits = self.bits(cover, tried, word)
+                variants = word_variants(best, symbols, self.longest, is_collapsed=self.code.is_collapsed)
+                bits = self.bits(cover, variants, word)
                 if bits.min() >= bits[0] - _ROUNDING:
                     break
-                best = tried[int(bits.argmin())]
+                best = variants[int(bits.argmin())]
             self.best_variants[key] = best
         return self.best_variants[key]
 
@@ -158,24 +158,29 @@ class _Search:
         """Add the word that shortens the description most; if there are many words, add further ones that help."""
         likely = [word for word, total in self.rank_additions(cover) if total < cover.total + _MARGIN]
         many = len(cover.words) >= _FEW
-        chosen = _dissimilar(likely, max(_TRIED, len(cover.words) // 4)) if many else likely[:_TRIED]
-        best = min([cover, *(self.with_word(cover, word) for word in chosen[:_TRIED])], key=lambda one: one.total)
+        chosen = _dissimilar(likely, max(_EVALUATED, len(cover.words) // 4)) if many else likely[:_EVALUATED]
+        best = min(
+            [cover, *(self.with_word(cover, word) for word in chosen[:_EVALUATED])],
+            key=lambda candidate: candidate.total,
+        )
         if best is not cover:
-            for word in chosen[_TRIED:]:
-                best = min(best, self.with_word(best, word), key=lambda one: one.total)
+            for word in chosen[_EVALUATED:]:
+                best = min(best, self.with_word(best, word), key=lambda candidate: candidate.total)
         return best
 
     def add_words_jointly(self, cover: Cover) -> Cover:
         """Add a few words that save no bits alone but may save bits together."""
-        found = cover
+        grown = cover
         for _ in range(_TOGETHER):
-            ranked = self.rank_additions(found)
+            ranked = self.rank_additions(grown)
             if not ranked:
                 break
-            found = min((self.with_word(found, word) for word, _ in ranked[:_TRIED]), key=lambda one: one.total)
-            found = self.refine_words(found, None)
-            if found.total < cover.total - _ROUNDING:
-                return found
+            grown = min(
+                (self.with_word(grown, word) for word, _ in ranked[:_EVALUATED]), key=lambda candidate: candidate.total
+            )
+            grown = self.refine_words(grown, None)
+            if grown.total < cover.total - _ROUNDING:
+                return grown
         return cover
 
     def rank_additions(self, cover: Cover) -> list[tuple[Codes, float]]:
@@ -185,11 +190,11 @@ class _Search:
             symbol_bits = bits_per_symbol(cover.decomposition, cover.evaluator.prices, symbol_bits)
         most = int(np.clip(_WORK // max(len(symbol_bits), 1), _FEWEST_WINDOWS, _WINDOWS))
         windows = self.windows.best(symbol_bits, float(np.log2(len(cover.words) + 2)), most, self.rng)
-        tried = [word for word in windows if word not in cover.words]
-        if not tried:
+        additions = [word for word in windows if word not in cover.words]
+        if not additions:
             return []
-        bits = cover.evaluator.bits(tried)
-        return [(tried[index], float(bits[index])) for index in np.argsort(bits, kind="stable").tolist()]
+        bits = cover.evaluator.bits(additions)
+        return [(additions[index], float(bits[index])) for index in np.argsort(bits, kind="stable").tolist()]
 
     def with_word(self, cover: Cover, word: Codes) -> Cover:
         return self.refine_word(self.cover((*cover.words, word), cover.counts.with_word()), len(cover.words))
@@ -217,14 +222,14 @@ class _Search:
     def join_frequent_pair(self, cover: Cover) -> Cover:
         """Join two words that often follow each other into one word."""
         for first, second in self.frequent_pairs(cover):
-            one, other = cover.words[first], cover.words[second]
+            word, other = cover.words[first], cover.words[second]
             # If runs are collapsed, equal symbols at the boundary become one.
-            whole = one + other[self.code.is_collapsed and one[-1] == other[0] :]
+            whole = word + other[self.code.is_collapsed and word[-1] == other[0] :]
             if len(whole) > self.longest or whole in cover.words:
                 continue
-            found = self.drop_words(self.with_word(cover, whole))
-            if found.total < cover.total - _ROUNDING:
-                return found
+            joined = self.drop_words(self.with_word(cover, whole))
+            if joined.total < cover.total - _ROUNDING:
+                return joined
         return cover
 
     def frequent_pairs(self, cover: Cover) -> list[tuple[int, int]]:
@@ -242,20 +247,20 @@ class _Search:
         for words in extended_ends(cover.words, len(self.encoded.alphabet)):
             if max(map(len, words)) > self.longest:
                 continue
-            found = self.cover(words, cover.counts)
-            if found.total <= cover.total + _NEAR:
-                found = self.drop_words(self.refine_words(found, cover))
-            if found.total < cover.total - _ROUNDING:
-                return found
+            extended = self.cover(words, cover.counts)
+            if extended.total <= cover.total + _NEAR:
+                extended = self.drop_words(self.refine_words(extended, cover))
+            if extended.total < cover.total - _ROUNDING:
+                return extended
         return cover
 
     def replace_word(self, cover: Cover) -> Cover:
         """Drop a word, refine the others, and add the word that helps most."""
         for word in range(len(cover.words)):
             fewer = self.refine_words(self.without_word(cover, word), cover)
-            found = self.refine_words(self.add_word(fewer), fewer)
-            if found.total < cover.total - _ROUNDING:
-                return found
+            replaced = self.refine_words(self.add_word(fewer), fewer)
+            if replaced.total < cover.total - _ROUNDING:
+                return replaced
         return cover
 
 
@@ -296,7 +301,7 @@ def learn_words(encoded: Encoded, *, longest: int, seed: int, observe: Callable[
                 cover = other
                 observe(cover)
         words, counts = cover.words, cover.counts.scaled(len(encoded.codes) / max(len(part), 1))
-    return min(cover, search.cover(cover.words), key=lambda found: found.total)  # decomposed from all starts
+    return min(cover, search.cover(cover.words), key=lambda candidate: candidate.total)  # decomposed from all starts
 
 
 def _samples(encoded: Encoded) -> Iterator[NDArray[np.int32]]:

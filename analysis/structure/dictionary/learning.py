@@ -159,7 +159,7 @@ def learn_dictionary(
     chosen = null or Null(seed=seed)
     if method == "monotone":
         return learn_monotone(
-            sequence, lambda found: judge_encoded(found.sequence, adequate, chosen), longest=longest, seed=seed
+            sequence, lambda candidate: judge_encoded(candidate.sequence, adequate, chosen), longest=longest, seed=seed
         )
     encoded = encode(sequence)
     rounds: list[Round] = []
@@ -168,14 +168,14 @@ def learn_dictionary(
         rounds.append(Round(cover.decomposition.dictionary, cover.total, float(cover.decomposition.edits)))
 
     cover = learn_words(encoded, longest=longest, seed=seed, observe=observe)
-    found = cover.decomposition
+    decomposition = cover.decomposition
     return Dictionary(
-        words=found.dictionary,
-        decomposition=found,
+        words=decomposition.dictionary,
+        decomposition=decomposition,
         bits=cover.bits,
         baseline_bits=shortest_decomposition(encoded)[1].total,
         method=method,
-        adequacy=judge_encoded(found.sequence, adequate, chosen),
+        adequacy=judge_encoded(decomposition.sequence, adequate, chosen),
         rounds=tuple(rounds),
         stopped="no added, dropped or changed word shortens the description",
     )
@@ -244,22 +244,24 @@ def learn_monotone(
     for start in starts(encoded, words=words, thetas=thetas, random_starts=random_starts, longest=longest, seed=seed):
         if not len(powers):
             raise ValueError("`powers` is empty: give one or more powers")
-        found = min((alternate(encoded, start, power, **limits) for power in powers), key=lambda one: one.bits.total)
-        adequacy = judge(found.decomposition)
-        if best is None or adequacy.is_adequate or found.bits.total < best[0].bits.total:
-            best = found, adequacy
+        alternation = min(
+            (alternate(encoded, start, power, **limits) for power in powers), key=lambda candidate: candidate.bits.total
+        )
+        adequacy = judge(alternation.decomposition)
+        if best is None or adequacy.is_adequate or alternation.bits.total < best[0].bits.total:
+            best = alternation, adequacy
         if adequacy.is_adequate or not len(encoded.codes):
             break
     if best is None:
         raise ValueError("there is no starting point: give `words`, `thetas` or `random_starts`")
-    found, adequacy = best
+    alternation, adequacy = best
     return Dictionary(
-        words=found.decomposition.dictionary,
-        decomposition=found.decomposition,
-        bits=found.bits,
+        words=alternation.decomposition.dictionary,
+        decomposition=alternation.decomposition,
+        bits=alternation.bits,
         baseline_bits=shortest_decomposition(encoded)[1].total,
         method="monotone",
         adequacy=adequacy,
-        rounds=found.rounds,
-        stopped=found.stopped,
+        rounds=alternation.rounds,
+        stopped=alternation.stopped,
     )

@@ -244,8 +244,8 @@ def starts(
     """Yield first decompositions: over given words (if any), then by a window at each θ, then by random cuts."""
     given = list(words)
     if given:
-        found = decompose(encoded.decode(encoded.codes), given)
-        yield Start("given words", _limit_lengths(found.cuts, longest))
+        decomposition = decompose(encoded.decode(encoded.codes), given)
+        yield Start("given words", _limit_lengths(decomposition.cuts, longest))
     for theta in thetas:
         yield Start(f"window, θ = {theta:g}", _limit_lengths(first_decomposition(encoded.codes, theta=theta), longest))
     for number in range(random_starts):
@@ -280,11 +280,11 @@ def alternate(
         known = encoded.with_words(words)
         greatest = min(longest, 2 * max(map(len, words), default=1))
         free = np.zeros(len(words)), 1.0, np.inf, np.zeros(len(encoded.codes))  # eq. (7)
-        found = _drop_unused_words(decompose_encoded(known, greatest, *free))
-        described.append((found, encoded_length(found, code)))
-        segments = _segments(encoded, found.cuts)
+        pruned = _drop_unused_words(decompose_encoded(known, greatest, *free))
+        described.append((pruned, encoded_length(pruned, code)))
+        segments = _segments(encoded, pruned.cuts)
     best, _ = min(described, key=lambda description: description[1].total)
-    rounds = tuple(Round(found.dictionary, bits.total, found.cost) for found, bits in described)
+    rounds = tuple(Round(decomposition.dictionary, bits.total, decomposition.cost) for decomposition, bits in described)
     stopped = f"{stopped}, power {power:g}, start: {start.name}"
     return Alternation(*_shortest_description(best, code), rounds, stopped)
 
@@ -312,18 +312,18 @@ def _limit_lengths(cuts: NDArray[np.int64], longest: int) -> NDArray[np.int64]:
     return np.concatenate([*parts, cuts[-1:]])
 
 
-def _drop_unused_words(found: Decomposition) -> Decomposition:
+def _drop_unused_words(decomposition: Decomposition) -> Decomposition:
     """Return the same decomposition without the words that no segment uses."""
-    used = np.unique(found.words[found.words >= 0])
-    numbers = np.where(found.words < 0, -1, np.searchsorted(used, found.words)).astype(np.int64)
-    kept = replace(found.sequence, words=tuple(found.sequence.words[word] for word in used.tolist()))
-    return replace(found, words=numbers, sequence=kept)
+    used = np.unique(decomposition.words[decomposition.words >= 0])
+    numbers = np.where(decomposition.words < 0, -1, np.searchsorted(used, decomposition.words)).astype(np.int64)
+    kept = replace(decomposition.sequence, words=tuple(decomposition.sequence.words[word] for word in used.tolist()))
+    return replace(decomposition, words=numbers, sequence=kept)
 
 
-def _shortest_description(found: Decomposition, code: SymbolCode) -> _Description:
+def _shortest_description(decomposition: Decomposition, code: SymbolCode) -> _Description:
     """Return the shortest description that is found with words of a decomposition, or without words."""
-    without_words = shortest_decomposition(replace(found.sequence, words=()), code=code)
-    best = found, encoded_length(found, code)
+    without_words = shortest_decomposition(replace(decomposition.sequence, words=()), code=code)
+    best = decomposition, encoded_length(decomposition, code)
     while True:
         other, _ = shortest_decomposition(best[0].sequence, code=code)
         pruned = _drop_unused_words(other)

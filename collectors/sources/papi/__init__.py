@@ -68,8 +68,8 @@ def observer_library() -> str:
 
 def wheel_library() -> str:
     """Return the path of the PAPI library in python-papi's wheel, without importing it; empty if not installed."""
-    found = find_spec("pypapi")
-    folders = found.submodule_search_locations if found is not None else None
+    spec = find_spec("pypapi")
+    folders = spec.submodule_search_locations if spec is not None else None
     files = [file for folder in folders or () for file in Path(folder).glob("_papi*.so")]
     return str(files[0]) if files else ""
 
@@ -202,8 +202,8 @@ def _entries(library: PapiAnswers, survey: KernelSurvey) -> Iterator[CatalogueEn
 def _state(library: PapiAnswers, survey: KernelSurvey) -> SourceState:
     if not library.version:
         return SourceState(_SOURCE, problem=library.problem)
-    tried = {**library.presets, **library.natives}
-    if not any(answer.good for answer in tried.values()):
+    answers = {**library.presets, **library.natives}
+    if not any(answer.good for answer in answers.values()):
         problem = library.refusal(library.presets.get("PAPI_TOT_INS"), survey.host, survey.answers)
         return SourceState(_SOURCE, library.version, problem, None, "no event could be opened")
     if library.fit is None or not library.fit.good:

@@ -42,8 +42,8 @@ _KINDS = {
 
 def _fields(declarations: str) -> list[tuple[str, Any]]:
     """Return the fields of a C structure in the form that ctypes expects; type `text` is a pointer to characters."""
-    found = re.findall(r"(\w+) (\w+)(?:\[(\d+)\])?;", declarations)
-    return [(name, _KINDS[kind] * int(length) if length else _KINDS[kind]) for kind, name, length in found]
+    members = re.findall(r"(\w+) (\w+)(?:\[(\d+)\])?;", declarations)
+    return [(name, _KINDS[kind] * int(length) if length else _KINDS[kind]) for kind, name, length in members]
 
 
 class _Attributes(ctypes.Structure):
@@ -238,11 +238,13 @@ def refusal(name: str, root: Path = Path("/")) -> str | None:
 
 def metric(name: str, root: Path = Path("/")) -> Metric:
     """Return the description of a metric read through perf_event; events that the kernel counts have kind `os`."""
-    found = describe(name, root)
-    meaning = f"{PRESETS[name]} (the kernel's closest generic event)" if name in PRESETS else found.meaning
-    code = found.code
+    perf_event = describe(name, root)
+    meaning = f"{PRESETS[name]} (the kernel's closest generic event)" if name in PRESETS else perf_event.meaning
+    code = perf_event.code
     places = [place for place, counted in (("user", code.user), ("kernel", code.kernel)) if counted]
     # Two names of one event have the same component: they are correlated by construction.
     encoding = ":".join(f"{number:#x}" for number in (code.type, code.config, code.config1, code.config2))
     components = tuple(f"perf_event:{encoding}:{place}" for place in places)
-    return Metric(name, found.kind, unit=found.unit, source="perf_event", meaning=meaning, components=components)
+    return Metric(
+        name, perf_event.kind, unit=perf_event.unit, source="perf_event", meaning=meaning, components=components
+    )

@@ -117,10 +117,10 @@ class _Parser:
         self._advance()
 
     def whole(self) -> Node:
-        found = self._choice()
+        node = self._choice()
         if self._kind != "end":
             raise self._error("expected an operator")
-        return found
+        return node
 
     def _advance(self) -> None:
         match = _TOKEN.match(self._text, self._at)
@@ -209,10 +209,10 @@ _CPUS = "sys/devices/system/cpu"
 
 def literal_value(text: str, root: Path = Path("/")) -> float:
     """Return the value of a literal on this host; case does not matter, because older tables have `#SMT_on`."""
-    found = _LITERALS.get(text.casefold())
-    if found is None:
+    reader = _LITERALS.get(text.casefold())
+    if reader is None:
         raise SpecError(f"unknown literal {text}; the supported literals are {', '.join(_LITERALS)}")
-    value = found(root)
+    value = reader(root)
     if value is None:
         raise SpecError(f"its formula needs {text}, which the kernel does not report on this host")
     return value

@@ -104,7 +104,7 @@ def _question(name: str, code: PerfCode, root: Path) -> str:
 
 
 _SOURCE = "perf_event"
-_TRIED_TRACEPOINT = "sched:sched_switch"
+_PROBED_TRACEPOINT = "sched:sched_switch"
 
 
 @dataclass(frozen=True)
@@ -140,16 +140,16 @@ def survey_kernel(trials: Trials) -> KernelSurvey:
         points = tracepoints(trials.root)
     except HostError as error:
         problem = str(error)
-    tried = _TRIED_TRACEPOINT if _TRIED_TRACEPOINT in points else next(iter(points), None)
+    tracepoint = _PROBED_TRACEPOINT if _PROBED_TRACEPOINT in points else next(iter(points), None)
     # libpfm4 can only examine this host.
     vendors = dict(own_events()) if trials.root == Path("/") else {}
     codes = {PREFIX + name: item.event.code for name, item in events.items() if item.event is not None}
     codes |= {name: event.code for name, event in vendors.items()}
-    if tried is not None:
-        codes[PREFIX + tried] = parse(tried, trials.root).code
+    if tracepoint is not None:
+        codes[PREFIX + tracepoint] = parse(tracepoint, trials.root).code
     answers = ask_kernel(trials, codes)
-    if tried is not None:
-        problem = host.refusal(answers.events[PREFIX + tried])
+    if tracepoint is not None:
+        problem = host.refusal(answers.events[PREFIX + tracepoint])
     return KernelSurvey(host, events, points, problem, answers, vendors)
 
 

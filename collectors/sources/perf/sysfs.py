@@ -84,12 +84,12 @@ def _files(folder: Path) -> Iterator[Path]:
 
 def pmus(root: Path = Path("/")) -> dict[str, Pmu]:
     """Return the PMUs of the host by name, the core PMUs first."""
-    found = [
+    devices = [
         Pmu(folder.name, int((folder / "type").read_text()), folder)
         for folder in _files(root / _DEVICES)
         if (folder / "type").exists()
     ]
-    return {pmu.name: pmu for pmu in sorted(found, key=lambda pmu: (not pmu.core, pmu.name))}
+    return {pmu.name: pmu for pmu in sorted(devices, key=lambda pmu: (not pmu.core, pmu.name))}
 
 
 def own_core(root: Path = Path("/")) -> Pmu | None:
@@ -156,7 +156,7 @@ def encode(pmu: Pmu, terms: str) -> tuple[int, int, int]:
 
 def label(terms: str) -> str:
     """Return an event's label, the value of the term `name=NAME`; empty if there is none."""
-    return next((found[1] for text in terms.split(",") if (found := _LABEL.fullmatch(text))), "")
+    return next((match[1] for text in terms.split(",") if (match := _LABEL.fullmatch(text))), "")
 
 
 def _pairs(pmu: Pmu, terms: str) -> Iterator[tuple[str, str]]:

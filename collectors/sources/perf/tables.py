@@ -76,11 +76,11 @@ def read_tables() -> PerfTables:
         return PerfTables(problem="perf is not installed (on Debian: apt-get install linux-perf)")
     version = _ask([perf, "--version"]).removeprefix("perf version").strip()
     listed = _ask([perf, "list", "--json"])
-    found = parse_json(listed) if listed.lstrip().startswith("[") else parse_text(_ask([perf, "list", "--details"]))
+    tables = parse_json(listed) if listed.lstrip().startswith("[") else parse_text(_ask([perf, "list", "--details"]))
     problem = (
-        "" if found.metrics else f"perf {version} has no metrics for this processor; a newer version may have some"
+        "" if tables.metrics else f"perf {version} has no metrics for this processor; a newer version may have some"
     )
-    return replace(found, version=version, problem=problem)
+    return replace(tables, version=version, problem=problem)
 
 
 def _ask(command: Sequence[str]) -> str:
@@ -108,13 +108,13 @@ def parse_json(text: str) -> PerfTables:
 
 def _merged(metrics: Iterable[PerfMetric]) -> tuple[PerfMetric, ...]:
     """Return each metric once, with all the groups that perf lists it under."""
-    found: dict[tuple[str, str, str], PerfMetric] = {}
+    merged: dict[tuple[str, str, str], PerfMetric] = {}
     for metric in metrics:
         key = (metric.name, metric.pmu, metric.formula)
-        before = found.get(key)
+        before = merged.get(key)
         groups = dict.fromkeys((*before.groups, *metric.groups)) if before else metric.groups
-        found[key] = replace(before or metric, groups=tuple(groups))
-    return tuple(found.values())
+        merged[key] = replace(before or metric, groups=tuple(groups))
+    return tuple(merged.values())
 
 
 def _metric(entry: Mapping[str, Any]) -> PerfMetric:
@@ -128,23 +128,23 @@ def _metric(entry: Mapping[str, Any]) -> PerfMetric:
 
 def _without_unit(meaning: str) -> tuple[str, str]:
     """Split a description from the PMU that perf appends to it."""
-    found = _UNIT.search(meaning)
-    return (meaning[: found.start()].strip(), found["pmu"]) if found else (meaning.strip(), "")
+    match = _UNIT.search(meaning)
+    return (meaning[: match.start()].strip(), match["pmu"]) if match else (meaning.strip(), "")
 
 
 def _event(name: str, encoding: str) -> Iterator[TableEvent]:
     """Yield the event if it has an encoding; aliases of other events have none."""
-    if found := _ENCODED.fullmatch(encoding.strip()):
-        terms = tuple(term for term in found["terms"].split(",") if term and not term.startswith(_NOT_ENCODING))
+    if match := _ENCODED.fullmatch(encoding.strip()):
+        terms = tuple(term for term in match["terms"].split(",") if term and not term.startswith(_NOT_ENCODING))
         if all("=" in term for term in terms) and terms:
-            yield TableEvent(name.casefold(), found["pmu"], terms)
+            yield TableEvent(name.casefold(), match["pmu"], terms)
 
 
 def _by_name(events: Iterable[TableEvent]) -> dict[str, tuple[TableEvent, ...]]:
-    found: dict[str, dict[TableEvent, None]] = {}
+    by_name: dict[str, dict[TableEvent, None]] = {}
     for event in events:
-        found.setdefault(event.name, {})[event] = None
-    return {name: tuple(alike) for name, alike in found.items()}
+        by_name.setdefault(event.name, {})[event] = None
+    return {name: tuple(alike) for name, alike in by_name.items()}
 
 
 def parse_text(text: str) -> PerfTables:

@@ -89,19 +89,19 @@ def translate(asked: str, tables: PerfTables, root: Path = Path("/")) -> Transla
 
 def _chosen(asked: str, tables: PerfTables, root: Path) -> PerfMetric:
     pmu, _, name = asked.removesuffix("/").rpartition("/")
-    found = [metric for metric in tables.named(name) if not pmu or metric.pmu == pmu]
-    if not found:
+    candidates = [metric for metric in tables.named(name) if not pmu or metric.pmu == pmu]
+    if not candidates:
         known = [metric.name for metric in tables.metrics]
         advice = did_you_mean(name, known) or "`unperturbed metrics --all` lists perf's metrics"
         raise SpecError(f"perf {tables.version} has no metric {asked} for this processor; {advice}")
-    kinds = {metric.pmu: metric for metric in found}
+    kinds = {metric.pmu: metric for metric in candidates}
     if len(kinds) == 1:
-        return found[0]
+        return candidates[0]
     home = own_core(root)
     if home is not None and home.name in kinds:
         return kinds[home.name]
     # A program that may run on all kinds of core is counted on the performance cores, as generic events are.
-    return kinds.get("cpu_core") or found[0]
+    return kinds.get("cpu_core") or candidates[0]
 
 
 class _Translation:

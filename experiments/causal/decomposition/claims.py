@@ -59,16 +59,23 @@ def jumps(step: Step) -> bool:
     return step.before < step.jump / 2
 
 
-def held(found: Evaluated) -> list[Claim]:
+def held(evaluated: Evaluated) -> list[Claim]:
     """Return the claims in the paper's order."""
-    return [*_first(found), *_second(found), *_effects(found), _precision(found), *_misses(found), *_costs(found)]
+    return [
+        *_first(evaluated),
+        *_second(evaluated),
+        *_effects(evaluated),
+        _precision(evaluated),
+        *_misses(evaluated),
+        *_costs(evaluated),
+    ]
 
 
-def _first(found: Evaluated) -> list[Claim]:
-    cost = found.table.log_cost
-    causes = _causes(found.first, "log_T")
-    same = " (here by definition: both are the same measurement)" if found.table.cost == "ns_op" else ""
-    types = [is_related(found.first, "datatype", name) for name in ("instr_op", cost)]
+def _first(evaluated: Evaluated) -> list[Claim]:
+    cost = evaluated.table.log_cost
+    causes = _causes(evaluated.first, "log_T")
+    same = " (here by definition: both are the same measurement)" if evaluated.table.cost == "ns_op" else ""
+    types = [is_related(evaluated.first, "datatype", name) for name in ("instr_op", cost)]
     return [
         Claim(
             "The run time follows from the operations and the cost of one (fig. 4)",
@@ -83,8 +90,8 @@ def _first(found: Evaluated) -> list[Claim]:
     ]
 
 
-def _second(found: Evaluated) -> list[Claim]:
-    model, cost = found.second, found.table.cost
+def _second(evaluated: Evaluated) -> list[Claim]:
+    model, cost = evaluated.second, evaluated.table.cost
     by_misses = [name for name in ("L1M_op", "L2M_op") if is_related(model, name, cost)]
     check = model.screens_off(["datatype"], [cost], by=["instr_op", "L2M_op"])
     paper = PaperTest(model.data).information("datatype", cost, ("instr_op", "L2M_op"))
@@ -92,8 +99,8 @@ def _second(found: Evaluated) -> list[Claim]:
     by_size = model.screens_off(["datatype"], ["L2M_op"], by=["n", "elementsize"]).claims[0]
     sizes = is_related(model, "elementsize", "L2M_op"), is_related(model, "datatype", "L2M_op")
     saves = is_related(model, "optimisation", "instr_op"), is_related(model, "optimisation", "L2M_op")
-    inner = [one for one in found.left if one.size in (4, 8)]
-    told = ", ".join(f"{one.size} bytes {one.explained:.0%}" for one in found.left)
+    inner = [left_out for left_out in evaluated.left if left_out.size in (4, 8)]
+    told = ", ".join(f"{left_out.size} bytes {left_out.explained:.0%}" for left_out in evaluated.left)
     return [
         Claim(
             "Of the misses only those of the second level have an influence on the cycles that matters (fig. 9)",
@@ -126,7 +133,7 @@ def _second(found: Evaluated) -> list[Claim]:
             "So the misses of new sizes can be predicted",
             f"share of their deviations that is foretold, each size by the formula of the others: {told}. 4 and "
             "8 lie between the others",
-            all(one.explained >= _FORETOLD for one in inner),
+            all(left_out.explained >= _FORETOLD for left_out in inner),
         ),
         Claim(
             "The optimisation influences the instructions, not the misses",
@@ -141,12 +148,12 @@ def _second(found: Evaluated) -> list[Claim]:
     ]
 
 
-def _effects(found: Evaluated) -> list[Claim]:
-    name = next(name for name in found.effect.data.names if name.startswith("d") and name.endswith("optimisation"))
-    saved = {one.datatype: -one.cost for one in found.effects}
-    unit = found.table.unit
-    told = ", ".join(f"{one.datatype} {-one.cost:.1f}" for one in found.effects)
-    causes = _causes(found.effect, name)
+def _effects(evaluated: Evaluated) -> list[Claim]:
+    name = next(name for name in evaluated.effect.data.names if name.startswith("d") and name.endswith("optimisation"))
+    saved = {effect.datatype: -effect.cost for effect in evaluated.effects}
+    unit = evaluated.table.unit
+    told = ", ".join(f"{effect.datatype} {-effect.cost:.1f}" for effect in evaluated.effects)
+    causes = _causes(evaluated.effect, name)
     ranks = saved["long"] > saved["int"] > max(saved["float"], saved["double"])
     return [
         Claim(
@@ -162,52 +169,53 @@ def _effects(found: Evaluated) -> list[Claim]:
     ]
 
 
-def _precision(found: Evaluated) -> Claim:
-    one, cost = found.precision, found.table.cost
-    related = is_related(one.model, "precision", cost)
-    causes = _causes(one.derivative, one.name)
-    low, middle, high = (_PRECISION_STEP * value for value in np.quantile(one.bits, [0.25, 0.5, 0.75]).tolist())
+def _precision(evaluated: Evaluated) -> Claim:
+    precision, cost = evaluated.precision, evaluated.table.cost
+    related = is_related(precision.model, "precision", cost)
+    causes = _causes(precision.derivative, precision.name)
+    low, middle, high = (_PRECISION_STEP * value for value in np.quantile(precision.bits, [0.25, 0.5, 0.75]).tolist())
     agrees = [not related, middle > 0, bool(causes)]
     return Claim(
         "With Kakadu, a higher precision (32 in place of 16 bits) has no significant effect on the run time; its "
         "derivative is positive, and depends on kernel and width (section 8.5)",
         f"64 in place of 32 bits (double, float): edge precision → {cost}: {_yes(related)}; {middle:+.2f} "
-        f"{found.table.unit} an operation, half of {len(one.bits)} bands of n between {low:+.2f} and {high:+.2f}; "
-        f"causes of {one.name}: {_listed(causes)}".replace("-", "−"),
+        f"{evaluated.table.unit} an operation, half of {len(precision.bits)} bands of n between {low:+.2f} and "
+        f"{high:+.2f}; "
+        f"causes of {precision.name}: {_listed(causes)}".replace("-", "−"),
         True if all(agrees) else None if any(agrees) else False,
     )
 
 
-def _misses(found: Evaluated) -> list[Claim]:
-    jumping = [one for one in found.steps if jumps(one)]
-    clear = [one for one in jumping if one.explained >= _CLEAR]
-    neglected = [one for one in jumping if one.neglects]
-    told = ", ".join(f"{one.datatype} {one.explained:.0%}" for one in found.steps)
-    thresholds = any(one.name.startswith("threshold") for one in found.curves.mechanism.parameters)
+def _misses(evaluated: Evaluated) -> list[Claim]:
+    jumping = [step for step in evaluated.steps if jumps(step)]
+    clear = [step for step in jumping if step.explained >= _CLEAR]
+    neglected = [step for step in jumping if step.neglects]
+    told = ", ".join(f"{step.datatype} {step.explained:.0%}" for step in evaluated.steps)
+    thresholds = any(parameter.name.startswith("threshold") for parameter in evaluated.curves.mechanism.parameters)
     rows = [
         Claim(
             "Misses are a step function of n, eq. (17)",
-            f"they at least double at a threshold with {_listed(one.datatype for one in jumping)}; share of "
+            f"they at least double at a threshold with {_listed(step.datatype for step in jumping)}; share of "
             "their deviations that the step explains: "
             f"{told}; the curve of the fewest bits has {'thresholds' if thresholds else 'no threshold'}",
-            _all_or_none(len(clear), len(found.steps)),
+            _all_or_none(len(clear), len(evaluated.steps)),
         ),
         Claim(
             "Misses before the jump can be neglected",
-            f"they are less than a twentieth of those after it with {_listed(one.datatype for one in neglected)}",
+            f"they are less than a twentieth of those after it with {_listed(step.datatype for step in neglected)}",
             _all_or_none(len(neglected), len(jumping)),
         ),
     ]
-    return [*rows, *_of_sizes(jumping, found.parameters)]
+    return [*rows, *_of_sizes(jumping, evaluated.parameters)]
 
 
 def _of_sizes(stepped: Sequence[Step], model: CausalModel | None) -> list[Claim]:
     claim = "Jump and threshold depend on the size of an element (fig. 10b)", "Both are linear in the size"
     if model is None:
         few = f"the misses of {len(stepped)} data types jump, which are too few"
-        return [Claim(one, few, None, "cannot be told") for one in claim]
-    size = np.array([BYTES[one.datatype] for one in stepped], dtype=np.float64)
-    jump, threshold = (np.array([getattr(one, name) for one in stepped]) for name in ("jump", "threshold"))
+        return [Claim(text, few, None, "cannot be told") for text in claim]
+    size = np.array([BYTES[step.datatype] for step in stepped], dtype=np.float64)
+    jump, threshold = (np.array([getattr(step, name) for step in stepped]) for name in ("jump", "threshold"))
     causes = {name: _causes(model, name) for name in (JUMP, THRESHOLD)}
     straight = _explained(size, jump), _explained(size, threshold)
     told = "; ".join(f"{name}: {_listed(of)}" for name, of in causes.items())
@@ -221,23 +229,23 @@ def _of_sizes(stepped: Sequence[Step], model: CausalModel | None) -> list[Claim]
             f"a straight line explains {straight[0]:.0%} of the jumps' variance and {straight[1]:.0%} of the "
             "thresholds', 1/√size, as n² elements "
             f"fill a cache, {_explained(1 / np.sqrt(size), threshold):.0%} of these{formulas}",
-            _all_or_none(sum(one >= _LINEAR for one in straight), len(straight)),
+            _all_or_none(sum(share >= _LINEAR for share in straight), len(straight)),
         ),
     ]
 
 
-def _costs(found: Evaluated) -> list[Claim]:
-    table, costs = found.table, {one.datatype: one for one in found.costs}
+def _costs(evaluated: Evaluated) -> list[Claim]:
+    table, costs = evaluated.table, {cost.datatype: cost for cost in evaluated.costs}
     probable = differ(table, "instr_op"), differ(table, "L2M_op")
-    cpi = ", ".join(f"{name} {one.cpi:.2f}" for name, one in costs.items())
-    penalty = ", ".join(f"{name} {round(one.penalty)} ± {round(one.penalty_error)}" for name, one in costs.items())
+    cpi = ", ".join(f"{name} {cost.cpi:.2f}" for name, cost in costs.items())
+    penalty = ", ".join(f"{name} {round(cost.penalty)} ± {round(cost.penalty_error)}" for name, cost in costs.items())
     ranks = costs["int"].penalty < costs["double"].penalty < costs["longdouble"].penalty
-    left = ", ".join(f"{name} {one.left:.0%}" for name, one in costs.items())
+    left = ", ".join(f"{name} {cost.left:.0%}" for name, cost in costs.items())
     return [
         Claim(
             "The cost is CPI · instr_op + C_L2M · L2M_op for each data type, eq. (18)",
             f"standard deviation of what it leaves, of the mean: {left}",
-            all(one.left < 0.1 for one in found.costs) or None,
+            all(cost.left < 0.1 for cost in evaluated.costs) or None,
         ),
         Claim(
             "CPI depends on the data type",
@@ -260,7 +268,7 @@ def _all_or_none(count: int, of: int) -> bool | None:
 
 
 def _causes(model: CausalModel, name: str) -> list[str]:
-    return [one for one in model.parents(name) if is_related(model, one, name)]
+    return [parent for parent in model.parents(name) if is_related(model, parent, name)]
 
 
 def _explained(x: Floats, y: Floats) -> float:

@@ -25,7 +25,7 @@ from unperturbed.analysis.causal import (
     partial_derivative,
     prepare,
 )
-from unperturbed.collectors.data import Column, read_sweep, read_sweep_facts
+from unperturbed.collectors.data import SweepColumn, read_sweep, read_sweep_facts
 
 BYTES = {"short": 2, "int": 4, "float": 4, "long": 8, "double": 8, "longdouble": 16}
 _CYCLES = "PAPI_TOT_CYC"
@@ -45,7 +45,7 @@ class Measured:
     unit: str  # Of the cost
     misses: str  # The column that `L2M_op` is made of
     definitions: Definitions  # What derived columns are made of
-    columns: Mapping[str, Column]  # Of the sweep
+    columns: Mapping[str, SweepColumn]  # Of the sweep
     facts: Mapping[str, Any]  # Mapping of str to anything Of the sweep
     wrong: int  # Rows that were left out because a count is below 0
 
@@ -151,7 +151,7 @@ class Costs:
 
 def costs_of(table: Measured) -> list[Costs]:
     """Return eq. (18) of each data type by least squares, in the order of their sizes."""
-    found = []
+    costs = []
     for name in BYTES:
         instructions, misses, cost = _columns(table, name, "instr_op", "L2M_op", table.cost)
         by = np.column_stack([instructions, misses])
@@ -160,8 +160,8 @@ def costs_of(table: Measured) -> list[Costs]:
         spread = float(np.sqrt(((cost - by @ fitted) ** 2).sum() / spare))
         errors = special.stdtrit(spare, 0.975) * spread * np.sqrt(np.diag(np.linalg.inv(by.T @ by)))
         share = spread / float(cost.mean())
-        found.append(Costs(name, float(fitted[0]), float(errors[0]), float(fitted[1]), float(errors[1]), share))
-    return found
+        costs.append(Costs(name, float(fitted[0]), float(errors[0]), float(fitted[1]), float(errors[1]), share))
+    return costs
 
 
 def differ(table: Measured, which: str) -> float:
@@ -208,13 +208,13 @@ def effect_of_optimisation(table: Measured) -> tuple[PartialDerivative, list[Eff
         partial_derivative(banded, of, "optimisation", parameters=["band", "datatype", "optimisation"])
         for of in (table.cost, "instr_op")
     )
-    found = []
+    effects = []
     for name in BYTES:
         here = cost.steps.filter(pl.col("datatype") == name)[cost.name].to_numpy()
         fewer = instructions.steps.filter(pl.col("datatype") == name)[instructions.name].to_numpy()
         low, middle, high = np.quantile(here, [0.25, 0.5, 0.75]).tolist()
-        found.append(Effect(name, len(here), middle, low, high, float(np.median(fewer))))
-    return cost, found
+        effects.append(Effect(name, len(here), middle, low, high, float(np.median(fewer))))
+    return cost, effects
 
 
 def of_precision(table: Measured) -> pl.DataFrame:
@@ -246,7 +246,7 @@ class Left:
 
 def left_out_sizes(table: Measured, sizes: Sequence[int]) -> list[Left]:
     """Predict the misses of each element size from the others."""
-    found = []
+    left_out = []
     for size in sizes:
         others = replace(table, frame=table.frame.filter(pl.col("elementsize") != size))
         mechanism = fit_mechanism(others.data("n", "elementsize", "L2M_op"), "L2M_op", ["n", "elementsize"])
@@ -254,8 +254,8 @@ def left_out_sizes(table: Measured, sizes: Sequence[int]) -> list[Left]:
         misses = here["L2M_op"].to_numpy()
         foretold = np.asarray(mechanism.predict({name: here[name].to_list() for name in mechanism.used})[0])
         rest = np.abs(misses - foretold).sum() / _deviations(misses)
-        found.append(Left(size, here.height, float(1 - rest)))
-    return found
+        left_out.append(Left(size, here.height, float(1 - rest)))
+    return left_out
 
 
 def _columns(table: Measured, datatype: str, *names: str) -> list[Floats]:

@@ -45,19 +45,19 @@ def findings(campaign: Path, figures: Path) -> str:
 
     `figures`: Folder that pictures are written into; their names begin with the campaign's.
     """
-    found = evaluated(measured(campaign))
-    name = str(found.table.facts["name"])
+    evaluation = evaluated(measured(campaign))
+    name = str(evaluation.table.facts["name"])
     pictures = {
-        "first": found.first,
-        "second": found.second,
-        "effect": found.effect,
-        **({"parameters": found.parameters} if found.parameters else {}),
+        "first": evaluation.first,
+        "second": evaluation.second,
+        "effect": evaluation.effect,
+        **({"parameters": evaluation.parameters} if evaluation.parameters else {}),
     }
     for picture, model in pictures.items():
         draw_graph(figures / f"{name}_{picture}.svg", model)
-    _draw_misses(figures / f"{name}_misses.svg", found)
-    _draw_costs(figures / f"{name}_costs.svg", found)
-    return _section(found, name, figures.name)
+    _draw_misses(figures / f"{name}_misses.svg", evaluation)
+    _draw_costs(figures / f"{name}_costs.svg", evaluation)
+    return _section(evaluation, name, figures.name)
 
 
 def evaluated(table: Measured) -> Evaluated:
@@ -81,50 +81,51 @@ def evaluated(table: Measured) -> Evaluated:
     )
 
 
-def _section(found: Evaluated, name: str, folder: str) -> str:
+def _section(evaluation: Evaluated, name: str, folder: str) -> str:
     def picture(which: str, says: str) -> str:
         return f"![{says}]({folder}/{name}_{which}.svg)\n"
 
-    n = found.table.frame["n"].to_list()
-    real = found.table.columns[found.table.misses].kind == "hardware"
-    claims = held(found)
+    n = evaluation.table.frame["n"].to_list()
+    real = evaluation.table.columns[evaluation.table.misses].kind == "hardware"
+    claims = held(evaluation)
     parts = [
         f"## LU decomposition, {'counted by the processor' if real else 'second-level cache simulated'} "
         "(sections 8.2 and 8.3)\n",
-        _measured(found.table),
+        _measured(evaluation.table),
         agreement(claims) + "\n",
         claims_table(claims) + "\n",
         f"### Figure 4: first order\n\n{picture('first', 'first-order model')}",
-        _claims_section(found.first, ["log_T"]),
+        _claims_section(evaluation.first, ["log_T"]),
         f"### Figure 9: second order\n\n{picture('second', 'second-order model')}",
-        _claims_section(found.second, [found.table.cost]),
-        _same(found),
-        _markov(found.second),
+        _claims_section(evaluation.second, [evaluation.table.cost]),
+        _same(evaluation),
+        _markov(evaluation.second),
         "### Figure 10(a): what the optimisation "
         f"saves\n\n{picture('effect', 'model of the effect of the optimisation')}",
         f"Runs with the optimisation and without it are compared within bands of {BAND} in n, as hardly two have "
         "the very same n; figures are "
         "medians over these bands.\n",
-        _effects_table(found),
+        _effects_table(evaluation),
         f"### Figure 11 and equation (17): misses over n\n\n{picture('misses', 'misses over n')}",
         "Lines are eq. (17), fitted to each data type by least absolute deviations; *explained* is the share of "
         "these that it takes away. "
         f"n from {min(n)} to {max(n)}; points far above the others are left out of the picture.\n",
-        _steps_table(found),
-        f"The form of the fewest bits for all data types together:\n\n```\n{found.curves.mechanism.formula}\n```\n",
+        _steps_table(evaluation),
+        "The form of the fewest bits for all data types together:\n\n"
+        f"```\n{evaluation.curves.mechanism.formula}\n```\n",
     ]
-    if found.parameters:
+    if evaluation.parameters:
         parts += [
             "### Figure 10(b): jump and threshold as "
             f"variables\n\n{picture('parameters', 'model of jump and threshold')}",
             f"Eq. (17) fitted to {PARTS} parts of each data type's runs, so that jump and threshold are as "
             "uncertain as they are; data types whose "
             "misses jump.\n",
-            _claims_section(found.parameters, [JUMP, THRESHOLD]),
+            _claims_section(evaluation.parameters, [JUMP, THRESHOLD]),
         ]
     parts += [
         f"### Equation (18): cost of instructions and misses\n\n{picture('costs', 'cost by equation (18)')}",
-        _costs_table(found),
+        _costs_table(evaluation),
     ]
     return "\n".join(parts)
 
@@ -168,15 +169,15 @@ def _claims_section(model: CausalModel, names: list[str]) -> str:
     return "\n".join(["| edge | bits a row | stability |", "|---|---:|---:|", *edges, "", "```", formulas, "```", ""])
 
 
-def _same(found: Evaluated) -> str:
-    said = [str(one) for model in (found.first, found.second) for one in model.equivalences]
+def _same(evaluation: Evaluated) -> str:
+    said = [str(equivalence) for model in (evaluation.first, evaluation.second) for equivalence in model.equivalences]
     lines = [f"- {line}" for line in dict.fromkeys(said)] or ["- nothing"]
     return "\n".join(["What carries the same information, in both models:\n", *lines, ""])
 
 
 def _markov(model: CausalModel) -> str:
     check = model.check_markov()
-    telling = [one for one in check.claims if not one.determined]
+    telling = [claim for claim in check.claims if not claim.determined]
     refuted = ", ".join(f"{claim} ({claim.bits:.2f} bits)" for claim in check.refuted) or "none"
     return (
         f"Markov check of figure 9: the data refute {len(check.refuted)} of {len(telling)} independences that it "
@@ -185,44 +186,44 @@ def _markov(model: CausalModel) -> str:
     )
 
 
-def _effects_table(found: Evaluated) -> str:
-    unit = found.table.unit
+def _effects_table(evaluation: Evaluated) -> str:
+    unit = evaluation.table.unit
     lines = [
         f"| data type | bands of n | saved [{unit} an operation] | half of the bands | instructions saved |",
         "|---|---:|---:|---:|---:|",
     ]
     lines += [
-        f"| {one.datatype} | {one.bands} | {-one.cost:.2f} | {-one.high:.2f} … {-one.low:.2f} | "
-        f"{-one.instructions:.2f} |"
-        for one in found.effects
+        f"| {effect.datatype} | {effect.bands} | {-effect.cost:.2f} | {-effect.high:.2f} … {-effect.low:.2f} | "
+        f"{-effect.instructions:.2f} |"
+        for effect in evaluation.effects
     ]
     return "\n".join([*lines, ""])
 
 
-def _steps_table(found: Evaluated) -> str:
+def _steps_table(evaluation: Evaluated) -> str:
     lines = [
         "| data type | bytes | threshold | n² elements there [KiB] | misses before | jump to | explained |",
         "|---|---:|---:|---:|---:|---:|---:|",
     ]
-    for one in found.steps:
-        size = BYTES[one.datatype]
-        there = one.threshold**2 * size / 1024
+    for step in evaluation.steps:
+        size = BYTES[step.datatype]
+        there = step.threshold**2 * size / 1024
         lines.append(
-            f"| {one.datatype} | {size} | {one.threshold:.1f} | {there:.0f} | {one.before:.4f} | {one.jump:.4f} "
-            f"| {one.explained:.0%} |"
+            f"| {step.datatype} | {size} | {step.threshold:.1f} | {there:.0f} | {step.before:.4f} | {step.jump:.4f} "
+            f"| {step.explained:.0%} |"
         )
-    most = found.table.frame.sort("L2M_op", descending=True).head(_MOST).select("n", "datatype", "L2M_op").rows()
+    most = evaluation.table.frame.sort("L2M_op", descending=True).head(_MOST).select("n", "datatype", "L2M_op").rows()
     told = "; ".join(f"n = {n}, {datatype}: {misses:.2f}" for n, datatype, misses in most)
     return "\n".join([*lines, "", f"The most misses an operation: {told}.", ""])
 
 
-def _costs_table(found: Evaluated) -> str:
-    unit = found.table.unit
+def _costs_table(evaluation: Evaluated) -> str:
+    unit = evaluation.table.unit
     lines = [f"| data type | CPI [{unit}] | ± | C_L2M [{unit}] | ± | left |", "|---|---:|---:|---:|---:|---:|"]
     lines += [
-        f"| {one.datatype} | {one.cpi:.3f} | {one.cpi_error:.3f} | {round(one.penalty)} | "
-        f"{round(one.penalty_error)} | {one.left:.0%} |"
-        for one in found.costs
+        f"| {costs.datatype} | {costs.cpi:.3f} | {costs.cpi_error:.3f} | {round(costs.penalty)} | "
+        f"{round(costs.penalty_error)} | {costs.left:.0%} |"
+        for costs in evaluation.costs
     ]
     said = (
         "Least squares, intervals of 95 %; *left* is the standard deviation of what the equation leaves, as a share "
@@ -231,12 +232,12 @@ def _costs_table(found: Evaluated) -> str:
     return "\n".join([*lines, "", said, ""])
 
 
-def _draw_misses(path: Path, found: Evaluated) -> None:
-    frame = found.table.frame
+def _draw_misses(path: Path, evaluation: Evaluated) -> None:
+    frame = evaluation.table.frame
     n = frame["n"].to_list()
     grid = np.linspace(min(n), max(n), _CURVE)
     points = []
-    for step in found.steps:
+    for step in evaluation.steps:
         here = frame.filter(pl.col("datatype") == step.datatype)
         line = np.where(grid > step.threshold, step.jump, step.before)
         points.append(
@@ -247,23 +248,23 @@ def _draw_misses(path: Path, found: Evaluated) -> None:
     draw_panels(path, [Panel("n", "second-level misses an operation", points, limits={"ylim": (-0.03 * top, top)})])
 
 
-def _draw_costs(path: Path, found: Evaluated) -> None:
+def _draw_costs(path: Path, evaluation: Evaluated) -> None:
     panels = []
     for optimisation in (0, 1):
         points = []
-        for one in found.costs:
-            here = found.table.frame.filter(
-                (pl.col("datatype") == one.datatype) & (pl.col("optimisation") == optimisation)
+        for costs in evaluation.costs:
+            here = evaluation.table.frame.filter(
+                (pl.col("datatype") == costs.datatype) & (pl.col("optimisation") == optimisation)
             ).sort("n")
-            by = one.cpi * here["instr_op"] + one.penalty * here["L2M_op"]
+            by = costs.cpi * here["instr_op"] + costs.penalty * here["L2M_op"]
             points.append(
                 Points(
-                    one.datatype,
+                    costs.datatype,
                     here["n"].to_list(),
-                    here[found.table.cost].to_list(),
+                    here[evaluation.table.cost].to_list(),
                     (here["n"].to_list(), by.to_list()),
                 )
             )
         title = f"{'with' if optimisation else 'without'} the optimisation"
-        panels.append(Panel("n", f"{found.table.unit} an operation", points, title, {"yscale": "log"}))
+        panels.append(Panel("n", f"{evaluation.table.unit} an operation", points, title, {"yscale": "log"}))
     draw_panels(path, panels)

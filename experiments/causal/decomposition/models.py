@@ -68,11 +68,11 @@ def precision(table: Measured) -> Precision:
     """Learn whether the precision acts on the cost, and what its effect depends on."""
     runs = of_precision(table).select("n", "precision", "optimisation", table.cost)
     model = learn(prepare(runs, kinds={"n": "continuous"}), inputs=["n", "precision", "optimisation"])
-    found = effect_of_precision(table)
-    steps = found.steps.select(pl.col("band").alias("n"), "optimisation", found.name)
-    known = Knowledge(inputs=["n", "optimisation"], outputs=[found.name])
+    effect = effect_of_precision(table)
+    steps = effect.steps.select(pl.col("band").alias("n"), "optimisation", effect.name)
+    known = Knowledge(inputs=["n", "optimisation"], outputs=[effect.name])
     derivative = learn(prepare(steps, kinds={"n": "continuous"}), known)
-    return Precision(model, derivative, found.name, steps[found.name].to_list())
+    return Precision(model, derivative, effect.name, steps[effect.name].to_list())
 
 
 def parameters_of(table: Measured) -> CurveParameters:

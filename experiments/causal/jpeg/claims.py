@@ -31,11 +31,11 @@ def claim_of_sizes(models: Models) -> Claim:
 def claims_of_lossless(models: Models) -> list[Claim]:
     """Compare the paper's claims on lossless compression with the models."""
     layers = "The number of quality layers has no significant impact on bitrate or performance."
-    found = [claim_of_sizes(models)]
+    claims = [claim_of_sizes(models)]
     if "layers" in models.runs.parameters:
-        found.append(_without_effect(models, ("layers",), layers))
+        claims.append(_without_effect(models, ("layers",), layers))
     return [
-        *found,
+        *claims,
         _bitrate(models),
         _misses(models),
         _indicator(models),
@@ -97,13 +97,13 @@ def _derivative(models: Models, over: str, paper: str) -> Claim:
 
 def _without_effect(models: Models, parameters: Sequence[str], paper: str) -> Claim:
     """Return whether these parameters have no edge; small changes where they have one agree in part."""
-    found = [(source, target) for source, target in models.edges() if source in parameters and target in _PER_PIXEL]
-    if not found:
+    affected = [(source, target) for source, target in models.edges() if source in parameters and target in _PER_PIXEL]
+    if not affected:
         return Claim(paper, _sentence(f"no edge from {' or '.join(parameters)} to a value per pixel"), True)
     frame = models.runs.frame
-    changes = {(over, of): _whole(models, of, over) for over, of in found}
-    told = [f"{over} → {of}: {one}" for (over, of), one in changes.items()]
-    slight = all(abs(one.ratio - 1) < _SLIGHT for one in changes.values())
+    changes = {(over, of): _whole(models, of, over) for over, of in affected}
+    told = [f"{over} → {of}: {ratio}" for (over, of), ratio in changes.items()]
+    slight = all(abs(change.ratio - 1) < _SLIGHT for change in changes.values())
     values = [sorted(frame[over].unique()) for over in parameters]
     ends = {f"{varied[0]} to {varied[-1]}" for varied in values}
     change = f"with the change from {ends.pop()}" if len(ends) == 1 else "with the change from the least to the largest"
@@ -112,15 +112,15 @@ def _without_effect(models: Models, parameters: Sequence[str], paper: str) -> Cl
 
 
 def _misses(models: Models) -> Claim:
-    found = [edge for edge in (("L2M_ppel", "CPI"), ("L2M_ppel", "T_ppel")) if edge in models.edges()]
-    said = f"edges {_listed(found)}" if found else "no edge L2M_ppel → T_ppel or L2M_ppel → CPI"
+    edges = [edge for edge in (("L2M_ppel", "CPI"), ("L2M_ppel", "T_ppel")) if edge in models.edges()]
+    said = f"edges {_listed(edges)}" if edges else "no edge L2M_ppel → T_ppel or L2M_ppel → CPI"
     misses = models.runs.frame["L2M_ppel"].to_numpy()
     said += f"; {misses.min():.2g} to {misses.max():.2g} misses a pixel"
     paper = "The cache misses do not affect the runtime."
     if models.runs.counted == "simulated":
         said += "; the misses are of simulated caches and the time is of the host's own, so that an edge proves nothing"
         return Claim(paper, _sentence(said + ", and neither does its absence"), None, "cannot be told")
-    return Claim(paper, _sentence(said), not found)
+    return Claim(paper, _sentence(said), not edges)
 
 
 def _indicator(models: Models) -> Claim:
@@ -146,8 +146,8 @@ def _faster(models: Models) -> Claim:
         less: dict[str, list[str]] = {"5/3": [], "9/7": []}
         for image in sorted(models.runs.frame["image"].unique()):
             part = models.runs.frame.filter(pl.col("image") == image)
-            found = change(part, of, "kernel", ("5/3", "9/7"), models.runs.parameters)
-            share = found.rising / found.pairs
+            effect = change(part, of, "kernel", ("5/3", "9/7"), models.runs.parameters)
+            share = effect.rising / effect.pairs
             if share >= _MOST or share <= 1 - _MOST:
                 less["5/3" if share >= _MOST else "9/7"].append(image)
         told += [f"{what} with {kernel}: {', '.join(images) or 'none'}" for kernel, images in less.items()]
@@ -174,14 +174,14 @@ def _instructions(models: Models) -> Claim:
 
 
 def _compressibility(models: Models) -> Claim:
-    found = [edge for edge in (("image", "CPI"), ("bits_ppel", "CPI")) if edge in models.edges()]
-    said = f"edges {_listed(found)}" if found else "no edge from image or bits_ppel to CPI"
-    return Claim("CPI is not influenced by the compressibility of the image.", _sentence(said), not found)
+    edges = [edge for edge in (("image", "CPI"), ("bits_ppel", "CPI")) if edge in models.edges()]
+    said = f"edges {_listed(edges)}" if edges else "no edge from image or bits_ppel to CPI"
+    return Claim("CPI is not influenced by the compressibility of the image.", _sentence(said), not edges)
 
 
-def _rank(models: Models, one: str, other: str) -> str:
+def _rank(models: Models, first: str, other: str) -> str:
     """Return Spearman's coefficient of two quantities."""
-    return f"{models.runs.frame.select(pl.corr(one, other, method='spearman')).item():.2f}".replace("-", "−")
+    return f"{models.runs.frame.select(pl.corr(first, other, method='spearman')).item():.2f}".replace("-", "−")
 
 
 def _whole(models: Models, of: str, over: str) -> Change:
@@ -196,9 +196,9 @@ def _why(models: Models, gone: Sequence[tuple[str, str]]) -> str:
     told = []
     for source, target in gone:
         if source in models.model.data.names and target in models.model.data.names:
-            found = models.model.separation(source, target)
-            if found is not None and found.given:
-                told.append(f"{target} given {' and '.join(found.given)}")
+            separation = models.model.separation(source, target)
+            if separation is not None and separation.given:
+                told.append(f"{target} given {' and '.join(separation.given)}")
     return f" (independent: {'; '.join(told)})" if told else ""
 
 

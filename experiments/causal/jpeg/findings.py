@@ -164,8 +164,8 @@ def _changes(name: str, runs: Runs) -> list[str]:
     shown = [of for of in _SHOWN if of not in runs.parameters]
     lines = [f"| {name} | {' | '.join(shown)} |", f"|---|{'---|' * len(shown)}"]
     for over, (low, high) in _steps(runs).items():
-        found = [change(runs.frame, of, over, (low, high), runs.parameters) for of in shown]
-        lines.append(f"| {over}: {low} → {high} | {' | '.join(map(str, found))} |")
+        changes = [change(runs.frame, of, over, (low, high), runs.parameters) for of in shown]
+        lines.append(f"| {over}: {low} → {high} | {' | '.join(map(str, changes))} |")
     return lines
 
 

@@ -61,24 +61,24 @@ def learn_models(runs: Runs, *, test: str = "auto", subsamples: int = 10) -> Mod
     knowledge = Knowledge(tiers=[runs.parameters, *([name] for name in measured)], inputs=runs.parameters)
     table = runs.frame.select(*runs.parameters, *measured)
     model = learn(table, knowledge, test=test, subsamples=subsamples, quantify=False)
-    found = [_derivative(runs, name, test, subsamples) for name in DERIVATIVES if _over(name) in runs.parameters]
-    return Models(runs, model, tuple(found))
+    derivatives = [_derivative(runs, name, test, subsamples) for name in DERIVATIVES if _over(name) in runs.parameters]
+    return Models(runs, model, tuple(derivatives))
 
 
 def merged(models: Iterable[Models]) -> Merged:
     """Merge models of several ways into one graph; of derivatives, as in the paper's, those of the time alone."""
     ways: dict[tuple[str, str], set[Way]] = {}
-    for one in models:
-        for edge in one.edges():
+    for models_of_way in models:
+        for edge in models_of_way.edges():
             if edge[1].startswith("dinstr"):
                 continue
-            ways.setdefault(edge, set()).add(one.runs.way)
+            ways.setdefault(edge, set()).add(models_of_way.runs.way)
     parameters = ("image", "width", "height", "kernel", "block", "layers")
     tiers: Sequence[Sequence[str]] = (parameters, *((name,) for name in _MEASURED), DERIVATIVES)
     met = {name for edge in ways for name in edge}
     kept = [tuple(name for name in tier if name in met or name in ("layers", "width", "height")) for tier in tiers]
     return Merged(
-        tuple(tier for tier in kept if tier), tuple((*edge, frozenset(found)) for edge, found in ways.items())
+        tuple(tier for tier in kept if tier), tuple((*edge, frozenset(by_ways)) for edge, by_ways in ways.items())
     )
 
 
@@ -87,7 +87,7 @@ def _derivative(runs: Runs, name: str, test: str, subsamples: int) -> CausalMode
     values = runs.frame[over].unique().sort().to_list()
     between = (values[0], values[-1])
     steps = partial_derivative(runs.frame, of, over, parameters=runs.parameters, between=between, name=name).steps
-    others = [one for one in runs.parameters if one != over]
+    others = [parameter for parameter in runs.parameters if parameter != over]
     knowledge = Knowledge(tiers=[others, [name]], inputs=others)
     return learn(steps.select(*others, pl.col(name)), knowledge, test=test, subsamples=subsamples, quantify=False)
 

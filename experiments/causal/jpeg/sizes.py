@@ -53,8 +53,8 @@ def _changes(runs: Runs) -> list[str]:
     for over in ("width", "height"):
         values = sorted(runs.frame[over].unique())
         for step in pairwise(values):
-            found = [str(change(runs.frame, of, over, step, runs.parameters)) for of in _SHOWN]
-            rows.append((f"{over}: {step[0]:,} → {step[1]:,}", *found))
+            changes = [str(change(runs.frame, of, over, step, runs.parameters)) for of in _SHOWN]
+            rows.append((f"{over}: {step[0]:,} → {step[1]:,}", *changes))
     return markdown_table(["change", *_SHOWN], rows)
 
 

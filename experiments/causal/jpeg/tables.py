@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from unperturbed.collectors.data import Column, read_sweep, read_sweep_facts
+from unperturbed.collectors.data import SweepColumn, read_sweep, read_sweep_facts
 from unperturbed.errors import DataError
 
 Way = Literal["lossless", "lossy"]
@@ -81,7 +81,7 @@ def read_runs(campaign: Path, way: Way) -> Runs:
     return per_pixel(frame, columns, way, start_s=float(read_sweep_facts(campaign)["starting"]["cpu_s"]))
 
 
-def per_pixel(frame: pl.DataFrame, columns: Mapping[str, Column], way: Way, *, start_s: float) -> Runs:
+def per_pixel(frame: pl.DataFrame, columns: Mapping[str, SweepColumn], way: Way, *, start_s: float) -> Runs:
     """Divide a sweep's totals by the pixels of its pictures.
 
     `frame`: A row a run, with the parameters of the spec, `cpu_s`, `bytes` and the PAPI metrics. Where there is no
@@ -131,7 +131,7 @@ def per_pixel(frame: pl.DataFrame, columns: Mapping[str, Column], way: Way, *, s
 
 def change(frame: pl.DataFrame, of: str, over: str, values: tuple[object, object], parameters: Sequence[str]) -> Change:
     """Compare runs that differ in one parameter alone."""
-    others = [one for one in parameters if one != over]
+    others = [parameter for parameter in parameters if parameter != over]
     before, after = (frame.filter(pl.col(over) == value).group_by(others).agg(pl.col(of).mean()) for value in values)
     pairs = before.join(after, on=others, suffix="_after")
     if pairs.is_empty():

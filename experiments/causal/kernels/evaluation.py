@@ -45,43 +45,45 @@ class Evaluated:
 
     def jumping(self, program: str) -> list[Jump]:
         """Return the jumps of the data types whose misses jump."""
-        return [one for one in self.jumps if one.program == program and not np.isnan(one.jump)]
+        return [jump for jump in self.jumps if jump.program == program and not np.isnan(jump.jump)]
 
     def rises(self) -> dict[str, float]:
         """Return how wide the rise of each program's misses is, of those that miss."""
         frame = self.measured.frame
-        found = {program.name: rise(frame.filter(self.programs == program.name)) for program in PROGRAMS}
-        return {name: width for name, width in found.items() if not np.isnan(width)}
+        widths = {program.name: rise(frame.filter(self.programs == program.name)) for program in PROGRAMS}
+        return {name: width for name, width in widths.items() if not np.isnan(width)}
 
     def thresholds(self) -> dict[str, tuple[float, float]]:
         """Return the gap of the step of the lines missed, in KiB of memory in use, by program with a jump."""
         told = [jump_of_lines(self.measured.frame, name) for name, width in self.rises().items() if width <= WIDEST]
-        return {one.program: (one.low, one.high) for one in told if not np.isnan(one.jump)}
+        return {jump.program: (jump.low, jump.high) for jump in told if not np.isnan(jump.jump)}
 
     def cpi_factors(self) -> dict[str, float]:
         """Return for each data type the largest factor between the CPI of two programs."""
-        return self._factors({(one.program, one.datatype): one.per_instruction for one in self.costs})
+        return self._factors({(cost.program, cost.datatype): cost.per_instruction for cost in self.costs})
 
     def penalty_factors(self) -> dict[str, float]:
         """Return for each data type the largest factor between costs of a miss in two programs, if above their
         margin."""
-        told = {(one.program, one.datatype): one.per_miss for one in self.costs if one.per_miss > one.per_miss_margin}
+        told = {
+            (cost.program, cost.datatype): cost.per_miss for cost in self.costs if cost.per_miss > cost.per_miss_margin
+        }
         return self._factors(told)
 
     def _factors(self, values: Mapping[tuple[str, str], float]) -> dict[str, float]:
-        found = {}
+        factors = {}
         for datatype in DATATYPES:
-            here = [value for (_, one), value in values.items() if one == datatype]
+            here = [value for (_, of_datatype), value in values.items() if of_datatype == datatype]
             if len(here) > 1:
-                found[datatype] = factor(here)
-        return found
+                factors[datatype] = factor(here)
+        return factors
 
 
-def evaluated(found: Measured) -> Evaluated:
+def evaluated(measured: Measured) -> Evaluated:
     """Fit all parameters, and test whether the program matters beside them."""
-    frame = found.frame
+    frame = measured.frame
     fitted = costs(frame)
-    of = {program.name: [one for one in fitted if one.program == program.name] for program in PROGRAMS}
+    of = {program.name: [cost for cost in fitted if cost.program == program.name] for program in PROGRAMS}
     own = np.concatenate(
         [predicted(part, of[str(part["program"][0])]) for part in frame.partition_by("program", maintain_order=True)]
     )
@@ -93,7 +95,7 @@ def evaluated(found: Measured) -> Evaluated:
         quantify=False,
     )
     screening = model.screens_off(["program"], ["C_op"], by=["datatype", "instr_op", "L2M_op"])
-    return Evaluated(found, jumps(frame), fitted, predicted(frame, of[LU]), own, screening, model.parents("C_op"))
+    return Evaluated(measured, jumps(frame), fitted, predicted(frame, of[LU]), own, screening, model.parents("C_op"))
 
 
 def median(values: Iterable[float]) -> float:

@@ -100,7 +100,7 @@ def draw_costs(path: Path, frame: pl.DataFrame, ways: Mapping[str, Sequence[floa
     draw_panels(path, panels, height=3.8)
 
 
-def draw_model(path: Path, found: Mapping[str, tuple[str, bool]]) -> None:
+def draw_model(path: Path, characteristics: Mapping[str, tuple[str, bool]]) -> None:
     """Draw the model of figure 12, and what was found of its application's and system's characteristics.
 
     `found`: Of characteristics, what the programs differ by, in words, and whether they agree.
@@ -112,7 +112,7 @@ def draw_model(path: Path, found: Mapping[str, tuple[str, bool]]) -> None:
             "", _edge(target, source), _edge(source, target), arrowprops={"arrowstyle": "-|>", "color": "#1f2a37"}
         )
     for name, (x, y) in _PLACES.items():
-        said, agrees = found.get(name, ("", None))
+        said, agrees = characteristics.get(name, ("", None))
         face = "#f4f6f8" if agrees is None else ("#d3ecdf" if agrees else "#fbe0c8")
         axes.add_patch(_box(x, y, face))
         axes.text(x, y, name, ha="center", va="center", fontsize=8, fontweight="bold")
@@ -151,8 +151,8 @@ def _edge(name: str, towards: str) -> tuple[float, float]:
 
 def _by_datatype(frame: pl.DataFrame, program: str, x: pl.Expr, y: pl.Expr) -> list[Points]:
     rows = frame.filter(pl.col("program") == program).select("datatype", x.alias("x"), y.alias("y"))
-    found = []
+    panels_of_datatypes = []
     for number, datatype in enumerate(DATATYPES):
         here = rows.filter(pl.col("datatype") == datatype)
-        found.append(Points(datatype, here["x"].to_list(), here["y"].to_list(), colour=COLOURS[number]))
-    return found
+        panels_of_datatypes.append(Points(datatype, here["x"].to_list(), here["y"].to_list(), colour=COLOURS[number]))
+    return panels_of_datatypes

@@ -63,7 +63,7 @@ def _thresholds(view: Evaluated, cache: str) -> Claim:
 
 
 def _by_elementsize(view: Evaluated) -> Claim:
-    lines = {program.name: [one.lines for one in view.jumping(program.name)] for program in PROGRAMS}
+    lines = {program.name: [jump.lines for jump in view.jumping(program.name)] for program in PROGRAMS}
     told = {name: values for name, values in lines.items() if values}
     return Claim(
         "the jump is linear in elementsize (section 8.3), so that lines missed an element are the application's own",
@@ -95,7 +95,7 @@ def characteristics(views: Mapping[str, Evaluated], costing: Evaluated) -> dict[
     Lines missed and memory use are the application's own; they agree where all data types do.
     """
     curves = next(iter(views.values()))
-    lines = [factor(one.lines for one in found) for program in PROGRAMS if (found := curves.jumping(program.name))]
+    lines = [factor(jump.lines for jump in jumps) for program in PROGRAMS if (jumps := curves.jumping(program.name))]
     spreads = {
         "memory size": [
             differing for view in views.values() if not math.isnan(differing := apart(view.thresholds().values()))
@@ -134,7 +134,7 @@ def jump_table(view: Evaluated, cache: str) -> list[str]:
         f"| data type | {' | '.join(program.name for program in PROGRAMS)} |",
         f"|---|{'---|' * len(PROGRAMS)}",
     ]
-    by_cell = {(one.program, one.datatype): one for one in view.jumps}
+    by_cell = {(jump.program, jump.datatype): jump for jump in view.jumps}
     lines += [
         f"| {datatype} | {' | '.join(_step_cell(by_cell.get((program.name, datatype))) for program in PROGRAMS)} |"
         for datatype in DATATYPES
@@ -144,19 +144,21 @@ def jump_table(view: Evaluated, cache: str) -> list[str]:
     return lines
 
 
-def _step_cell(one: Jump | None) -> str:
-    if one is None or np.isnan(one.jump):
+def _step_cell(jump: Jump | None) -> str:
+    if jump is None or np.isnan(jump.jump):
         return "–"
-    return f"{one.threshold:.0f} ({one.low:.0f} to {one.high:.0f}), {one.lines:.2f}, {one.unexplained:.0%}"
+    return f"{jump.threshold:.0f} ({jump.low:.0f} to {jump.high:.0f}), {jump.lines:.2f}, {jump.unexplained:.0%}"
 
 
 def far_off(view: Evaluated) -> str:
     """Return a sentence on the runs outside the figure of the lines missed; empty if there are none."""
     lines = pl.col("L2M_op") * LINE / pl.col("elementsize")
-    found = view.measured.frame.select("program", "datatype", "n", lines.alias("lines")).filter(
+    outliers = view.measured.frame.select("program", "datatype", "n", lines.alias("lines")).filter(
         pl.col("lines") > _MOST_LINES
     )
-    told = [f"{program}, {datatype}, n = {n:.0f}: {missed:.0f}" for program, datatype, n, missed in found.iter_rows()]
+    told = [
+        f"{program}, {datatype}, n = {n:.0f}: {missed:.0f}" for program, datatype, n, missed in outliers.iter_rows()
+    ]
     if not told:
         return ""
     return (
@@ -168,13 +170,15 @@ def far_off(view: Evaluated) -> str:
 def cost_table(view: Evaluated) -> list[str]:
     """Return equation (18) in each program and data type."""
     lines = [f"| data type | {' | '.join(program.name for program in PROGRAMS)} |", f"|---|{'---|' * len(PROGRAMS)}"]
-    by_cell = {(one.program, one.datatype): one for one in view.costs}
+    by_cell = {(cost.program, cost.datatype): cost for cost in view.costs}
     for datatype in DATATYPES:
         cells = []
         for program in PROGRAMS:
-            one = by_cell.get((program.name, datatype))
-            miss = "" if one is None or np.isnan(one.per_miss) else f"; {one.per_miss:.1f} ± {one.per_miss_margin:.1f}"
-            cells.append("–" if one is None else f"{one.per_instruction:.2f}{miss}")
+            cost = by_cell.get((program.name, datatype))
+            miss = (
+                "" if cost is None or np.isnan(cost.per_miss) else f"; {cost.per_miss:.1f} ± {cost.per_miss_margin:.1f}"
+            )
+            cells.append("–" if cost is None else f"{cost.per_instruction:.2f}{miss}")
         lines.append(f"| {datatype} | {' | '.join(cells)} |")
     return lines
 
@@ -212,7 +216,7 @@ def branches(view: Evaluated) -> list[str]:
 def findings(campaign: Path, figures: Path) -> str:
     """Evaluate the campaigns of section 8.4."""
     caches = {"simulated": measured(campaign, "simulated"), "processor": measured(campaign, "hardware")}
-    views = {name: evaluated(one) for name, one in caches.items() if one is not None}
+    views = {name: evaluated(measured) for name, measured in caches.items() if measured is not None}
     if not views:
         raise DataError(f"{campaign}: lu, matmul and mergesort are not all there, their misses counted in the same way")
     curves = next(iter(views.values()))

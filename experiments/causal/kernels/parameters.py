@@ -148,16 +148,16 @@ def _cost(program: str, datatype: str, cell: pl.DataFrame) -> Cost:
     misses, cost = cell["L2M_op"].to_numpy(), cell["C_op"].to_numpy()
     misses_matter = float(np.ptp(misses)) >= _STREAM * float(cell["elementsize"][0]) / LINE and cell.height > 3
     causes = cell.select("instr_op", "L2M_op").to_numpy() if misses_matter else cell.select("instr_op").to_numpy()
-    found, *_ = np.linalg.lstsq(causes, cost)
-    residuals = cost - causes @ found
+    coefficients, *_ = np.linalg.lstsq(causes, cost)
+    residuals = cost - causes @ coefficients
     spread = float(((cost - cost.mean()) ** 2).sum())
     left = float((residuals**2).sum()) / spread if spread > 0 else 0.0
     if not misses_matter:
-        return Cost(program, datatype, float(found[0]), np.nan, np.nan, left)
+        return Cost(program, datatype, float(coefficients[0]), np.nan, np.nan, left)
     degrees_of_freedom = cell.height - 2
     variance = float((residuals**2).sum()) / degrees_of_freedom * np.linalg.inv(causes.T @ causes)[1, 1]
     margin = float(special.stdtrit(degrees_of_freedom, 0.5 + _LEVEL / 2)) * float(np.sqrt(variance))
-    return Cost(program, datatype, float(found[0]), float(found[1]), margin, left)
+    return Cost(program, datatype, float(coefficients[0]), float(coefficients[1]), margin, left)
 
 
 def predicted(frame: pl.DataFrame, of: Sequence[Cost]) -> Floats:
@@ -166,10 +166,10 @@ def predicted(frame: pl.DataFrame, of: Sequence[Cost]) -> Floats:
     `of`: The program's parameters. A miss costs nothing where they have no cost of it.
     Result: array of float64, shape (rows,). The cost of an operation.
     """
-    by_type = {one.datatype: one for one in of}
-    found = [by_type[datatype] for datatype in frame["datatype"]]
-    cpi = np.array([one.per_instruction for one in found])
-    penalty = np.nan_to_num(np.array([one.per_miss for one in found]))
+    by_type = {cost.datatype: cost for cost in of}
+    costs = [by_type[datatype] for datatype in frame["datatype"]]
+    cpi = np.array([cost.per_instruction for cost in costs])
+    penalty = np.nan_to_num(np.array([cost.per_miss for cost in costs]))
     given: Floats = cpi * frame["instr_op"].to_numpy() + penalty * frame["L2M_op"].to_numpy()
     return given
 
@@ -178,5 +178,6 @@ def _cells(frame: pl.DataFrame) -> list[tuple[tuple[str, str], pl.DataFrame]]:
     order = {name: number for number, name in enumerate(frame["program"].unique(maintain_order=True))}
     parts = frame.sort("elementsize", "datatype", maintain_order=True).partition_by("program", "datatype", as_dict=True)
     return sorted(
-        (((str(one), str(other)), cell) for (one, other), cell in parts.items()), key=lambda one: order[one[0][0]]
+        (((str(program), str(other)), cell) for (program, other), cell in parts.items()),
+        key=lambda pair: order[pair[0][0]],
     )

@@ -13,7 +13,7 @@ from typing import Literal
 
 import polars as pl
 
-from unperturbed.collectors.data import TABLE, Column, read_sweep
+from unperturbed.collectors.data import TABLE, SweepColumn, read_sweep
 
 Counted = Literal["simulated", "hardware"]
 
@@ -62,16 +62,16 @@ def measured(folder: Path, misses: Counted) -> Measured | None:
     """
     names = dict.fromkeys(name for program in PROGRAMS for name in program.campaigns)
     read = {name: read_sweep(folder / name) for name in names if (folder / name / TABLE).exists()}
-    found = []
+    sweeps = []
     for program in PROGRAMS:
         here = next(((name, column) for name in program.campaigns if (column := _misses_in(read, name, misses))), None)
         if here is None:
             return None
-        found.append((program, *read[here[0]], here[1]))
+        sweeps.append((program, *read[here[0]], here[1]))
     # Simulated cycles are a formula of the other events; then an operation's time is what it costs.
-    in_cycles = all(columns["PAPI_TOT_CYC"].kind == "hardware" for _, _, columns, _ in found)
+    in_cycles = all(columns["PAPI_TOT_CYC"].kind == "hardware" for _, _, columns, _ in sweeps)
     cost = pl.col("PAPI_TOT_CYC") if in_cycles else pl.col("cpu_s") * 1e9
-    frames = [_of_operations(program, frame, column, cost) for program, frame, _, column in found]
+    frames = [_of_operations(program, frame, column, cost) for program, frame, _, column in sweeps]
     frame = pl.concat(frames)
     possible = frame.filter(
         pl.min_horizontal("instr_op", "L2M_op", "C_op", pl.col("missed_branches_op").fill_null(0)) >= 0
@@ -80,7 +80,7 @@ def measured(folder: Path, misses: Counted) -> Measured | None:
 
 
 def _misses_in(
-    read: Mapping[str, tuple[pl.DataFrame, Mapping[str, Column]]], campaign: str, counted: Counted
+    read: Mapping[str, tuple[pl.DataFrame, Mapping[str, SweepColumn]]], campaign: str, counted: Counted
 ) -> str | None:
     columns = read[campaign][1] if campaign in read else {}
     return next((name for name in _MISSES if name in columns and columns[name].kind == counted), None)

@@ -101,13 +101,13 @@ def record(folder: Path, traces: int) -> None:
                 if (number >= traces and not plain) or row.exists():
                     continue
                 for _ in range(ATTEMPTS):
-                    found, went_well = record_one(studio, case, number, log_of(folder, name))
+                    noticed, went_well = record_one(studio, case, number, log_of(folder, name))
                     if went_well or not plain:
                         break
                 else:
-                    raise SystemExit(f"{name}: {ATTEMPTS} times not clean; last: {found}")
-                write_whole(row, json.dumps({"noticed": found}))
-                print(f"{name}: {'; '.join(found.values()) or 'nothing is noticed'}", file=sys.stderr, flush=True)
+                    raise SystemExit(f"{name}: {ATTEMPTS} times not clean; last: {noticed}")
+                write_whole(row, json.dumps({"noticed": noticed}))
+                print(f"{name}: {'; '.join(noticed.values()) or 'nothing is noticed'}", file=sys.stderr, flush=True)
 
 
 def name_of(label: str, number: int) -> str:
@@ -121,19 +121,19 @@ def rows(folder: Path, traces: int) -> Iterator[tuple[str, ...]]:
     for label in CASES:
         first = REFERENCES if label == "nothing" else 0
         names = [name_of(label, number) for number in range(first, first + traces)]
-        found = [read_events(log_of(folder, name)) for name in names]
-        diagnoses = [diagnose(references, one) for one in found]
+        runs = [read_events(log_of(folder, name)) for name in names]
+        diagnoses = [diagnose(references, run) for run in runs]
         seen = [json.loads((folder / "traces" / f"{name}.json").read_text())["noticed"] for name in names]
-        lost = sum(one.reading.lost_events for one in (*references, *found) if one.reading)
+        lost = sum(trace.reading.lost_events for trace in (*references, *runs) if trace.reading)
         if lost:
             raise SystemExit(f"{label}: ftrace lost {lost} events; give it larger buffers")
-        kinds = sorted({finding.kind for one in diagnoses for finding in one.findings})
-        verdicts = [one.verdict for one in diagnoses]
+        kinds = sorted({finding.kind for diagnosis in diagnoses for finding in diagnosis.findings})
+        verdicts = [diagnosis.verdict for diagnosis in diagnoses]
         yield (
             label,
-            f"{median(map(len, found)):,.0f}",
-            ", ".join(sorted({kind for one in seen for kind in one})) or "–",
-            f"{sum(bool(one) for one in seen)} of {traces}",
+            f"{median(map(len, runs)):,.0f}",
+            ", ".join(sorted({kind for kinds_seen in seen for kind in kinds_seen})) or "–",
+            f"{sum(bool(kinds_seen) for kinds_seen in seen)} of {traces}",
             f"{verdicts.count('anomalous')} of {traces}",
             f"{verdicts.count('undecided')}",
             ", ".join(kinds) or "–",

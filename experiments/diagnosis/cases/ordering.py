@@ -43,11 +43,11 @@ Distance = Callable[[EventTrace, EventTrace], float]
 
 
 def _d3(variant: str) -> Distance:
-    return lambda one, other: temporal_distance(one, other, variant=variant, per_plugin=False).total  # type: ignore[arg-type]
+    return lambda reference, other: temporal_distance(reference, other, variant=variant, per_plugin=False).total  # type: ignore[arg-type]
 
 
-def _in_time(one: EventTrace, other: EventTrace) -> float:
-    return temporal_distance(one, other, per_plugin=False).script().cost_in_time
+def _in_time(reference: EventTrace, other: EventTrace) -> float:
+    return temporal_distance(reference, other, per_plugin=False).script().cost_in_time
 
 
 DISTANCES: Mapping[str, tuple[Distance, tuple[float, float, float] | None]] = {
@@ -63,11 +63,13 @@ DISTANCES: Mapping[str, tuple[Distance, tuple[float, float, float] | None]] = {
 
 def measure(traces: Mapping[str, Sequence[EventTrace]]) -> dict[str, dict[str, list[list[float]]]]:
     """Return distance → what was changed → a list for each reference of the distances of the runs from it."""
-    found: dict[str, dict[str, list[list[float]]]] = defaultdict(dict)
+    distances: dict[str, dict[str, list[list[float]]]] = defaultdict(dict)
     for name, (distance, _) in DISTANCES.items():
         for label in (CLEAN, T_2, T_1, T_3):
-            found[name][label] = [[distance(one, other) for other in traces[label]] for one in traces[REFERENCE]]
-    return found
+            distances[name][label] = [
+                [distance(reference, other) for other in traces[label]] for reference in traces[REFERENCE]
+            ]
+    return distances
 
 
 def ordered(smaller: Sequence[Sequence[float]], larger: Sequence[Sequence[float]]) -> tuple[int, int]:
@@ -76,14 +78,16 @@ def ordered(smaller: Sequence[Sequence[float]], larger: Sequence[Sequence[float]
     return sum(b > a for a, b in pairs), len(pairs)
 
 
-def rows(found: Mapping[str, Mapping[str, Sequence[Sequence[float]]]]) -> Iterator[tuple[str, ...]]:
+def rows(distances: Mapping[str, Mapping[str, Sequence[Sequence[float]]]]) -> Iterator[tuple[str, ...]]:
     """Yield a row for each distance."""
     for name, (_, papers) in DISTANCES.items():
-        values = {label: np.concatenate(found[name][label]) for label in found[name]}
-        cells = [f"{median(one):,.0f} ({one.min():,.0f} to {one.max():,.0f})" for one in values.values()]
-        first, of = ordered(found[name][CLEAN], found[name][T_2])
-        second, _ = ordered(found[name][T_2], found[name][T_1])
-        quoted = "–" if papers is None else "; ".join("–" if np.isnan(one) else f"{one:,.6g}" for one in papers)
+        values = {label: np.concatenate(distances[name][label]) for label in distances[name]}
+        cells = [f"{median(each):,.0f} ({each.min():,.0f} to {each.max():,.0f})" for each in values.values()]
+        first, of = ordered(distances[name][CLEAN], distances[name][T_2])
+        second, _ = ordered(distances[name][T_2], distances[name][T_1])
+        quoted = (
+            "–" if papers is None else "; ".join("–" if np.isnan(figure) else f"{figure:,.6g}" for figure in papers)
+        )
         yield name, *cells, f"{first} of {of}", f"{second} of {of}", quoted
 
 
@@ -127,11 +131,11 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5, help="runs of each kind (5)")
     chosen = parser.parse_args()
     made = made_by()
-    names = {label: [f"{label.split(':')[0]}-{one}" for one in range(chosen.runs)] for label in SETTINGS}
+    names = {label: [f"{label.split(':')[0]}-{run}" for run in range(chosen.runs)] for label in SETTINGS}
     # Kinds take turns, so that what the host does meanwhile is not a property of one.
     takes = [
-        Take(names[label][one], PIPELINES[0], CLIP, {"coded": properties} if properties else {})
-        for one in range(chosen.runs)
+        Take(names[label][run], PIPELINES[0], CLIP, {"coded": properties} if properties else {})
+        for run in range(chosen.runs)
         for label, properties in SETTINGS.items()
     ]
     record_takes(chosen.traces, takes)

@@ -134,7 +134,7 @@ def psnr(reference: np.ndarray, shown: np.ndarray) -> float:
 def rows(folder: Path, traces: int) -> Iterator[tuple[str, ...]]:
     """Yield a row for each player and change."""
     for player in PLAYERS:
-        references = [read_take(folder, name_of(player, "", one), WITH_OBJECTS) for one in range(REFERENCES)]
+        references = [read_take(folder, name_of(player, "", number), WITH_OBJECTS) for number in range(REFERENCES)]
         first = read_take(folder, name_of(player, "", 0), PAPERS)
         good = frames(folder, player, "")
         for change in ("", *CHANGES):
@@ -143,15 +143,15 @@ def rows(folder: Path, traces: int) -> Iterator[tuple[str, ...]]:
             diagnoses = [diagnose(references, read_take(folder, name, WITH_OBJECTS)) for name in names]
             papers = [sum(papers_distances(first, read_take(folder, name, PAPERS))) for name in names]
             shown = [json.loads((folder / "traces" / f"{name}.json").read_text())["shown"] for name in names]
-            kinds = sorted({finding.kind for one in diagnoses for finding in one.findings})
+            kinds = sorted({finding.kind for diagnosis in diagnoses for finding in diagnosis.findings})
             yield (
                 player,
                 change or "nothing",
                 f"{psnr(good, frames(folder, player, change)):.1f}",
                 f"{median(shown):.0f}",
-                f"{sum(one.verdict == 'anomalous' for one in diagnoses)} of {len(diagnoses)}",
+                f"{sum(diagnosis.verdict == 'anomalous' for diagnosis in diagnoses)} of {len(diagnoses)}",
                 ", ".join(kinds) or "–",
-                f"{sum(any('the trace logs errors' in note for note in one.notes) for one in diagnoses)} of {traces}",
+                f"{sum('the trace logs errors' in ' '.join(diagnosis.notes) for diagnosis in diagnoses)} of {traces}",
                 f"{min(papers)} to {max(papers)}",
             )
 

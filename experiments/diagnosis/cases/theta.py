@@ -32,9 +32,9 @@ OFTEN = 100
 """Occurrences from which on a type counts as frequent: a Poisson count of it varies by a tenth."""
 
 
-def ratios(one: EventTrace, other: EventTrace, least: int = 1) -> np.ndarray:
+def ratios(reference: EventTrace, other: EventTrace, least: int = 1) -> np.ndarray:
     """Return occ_ratio (definition 1) of each type that both traces have, and that one has so often."""
-    counts = count_types(one, other)
+    counts = count_types(reference, other)
     both = ~counts.one_sided & (np.maximum(counts.reference, counts.trace) >= least)
     return counts.ratios[both]
 
@@ -59,13 +59,13 @@ def rows(traces: Mapping[int, Mapping[float, Sequence[EventTrace]]]) -> Iterator
     for seconds, by_loss in traces.items():
         clean = by_loss[0.0]
         pairs = list(combinations(clean, 2))
-        lossy = {loss: [(one, other) for one in clean for other in by_loss[loss]] for loss in LOSSES}
+        lossy = {loss: [(reference, other) for reference in clean for other in by_loss[loss]] for loss in LOSSES}
         called = [sum(bool((ratios(*pair) <= THETA).any()) for pair in group) for group in (pairs, *lossy.values())]
         for least in (1, OFTEN):
             floor = lowest(pairs, least)
             yield (
                 f"{seconds:g}",
-                f"{np.median([len(one) for one in clean]):,.0f}",
+                f"{np.median([len(trace) for trace in clean]):,.0f}",
                 "all" if least == 1 else f"{least} times or more",
                 f"{floor:.3f}",
                 *(shown(floor, highest(group, least)) for group in lossy.values()),
@@ -77,7 +77,8 @@ def common(traces: Mapping[int, Mapping[float, Sequence[EventTrace]]], loss: flo
     """Return the θ that separate at every length."""
     floor = min(lowest(list(combinations(by_loss[0.0], 2))) for by_loss in traces.values())
     least = max(
-        highest([(one, other) for one in by_loss[0.0] for other in by_loss[loss]]) for by_loss in traces.values()
+        highest([(reference, other) for reference in by_loss[0.0] for other in by_loss[loss]])
+        for by_loss in traces.values()
     )
     return f"{loss:.0%} lost: {shown(floor, least)}"
 
@@ -86,7 +87,7 @@ def section(traces: Mapping[int, Mapping[float, Sequence[EventTrace]]], made: st
     """Return the section of the page."""
     runs = len(next(iter(traces.values()))[0.0])
     pairs, tested = runs * (runs - 1) // 2, runs * runs
-    heads = right("video, s", "events", "types", "least ratio of clean pairs", *(f"{one:.0%} lost" for one in LOSSES))
+    heads = right("video, s", "events", "types", "least ratio of clean pairs", *(f"{loss:.0%} lost" for loss in LOSSES))
     return [
         "## θ against the length of the video",
         "",
@@ -95,7 +96,7 @@ def section(traces: Mapping[int, Mapping[float, Sequence[EventTrace]]], made: st
         f"below the least ratio of each lossy run. The last column counts what θ = {THETA} calls anomalous: of {pairs} "
         f"clean pairs, and of {tested} pairs of a clean and a lossy run for each share.",
         "",
-        *markdown_table([*heads, f"θ = {THETA}: clean / {' / '.join(f'{one:.0%}' for one in LOSSES)}"], rows(traces)),
+        *markdown_table([*heads, f"θ = {THETA}: clean / {' / '.join(f'{loss:.0%}' for loss in LOSSES)}"], rows(traces)),
         "",
         "The window widens with the length: a type that a clean run has once, and a lossy run once for each lost "
         "picture, has the ratio of 1 to their number, while counts that vary by one between clean runs grow. At every "
@@ -116,7 +117,7 @@ def main() -> None:
     clips = {seconds: Clip("ball", "ticks", seconds * FRAME_RATE, 320, 240) for seconds in SECONDS}
     settings = {0.0: {}, **{loss: {"picture": {"drop-probability": f"{loss:g}"}} for loss in LOSSES}}
     names = {
-        (seconds, loss): [f"{seconds}s-{loss:g}-{one}" for one in range(chosen.runs)]
+        (seconds, loss): [f"{seconds}s-{loss:g}-{run}" for run in range(chosen.runs)]
         for seconds in SECONDS
         for loss in settings
     }

@@ -42,8 +42,8 @@ def problem(trips: int, seed: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _apart(one: list[int], other: list[int]) -> int:
-    return abs(one[0] - other[0]) + abs(one[1] - other[1])
+def _apart(place: list[int], other: list[int]) -> int:
+    return abs(place[0] - other[0]) + abs(place[1] - other[1])
 
 
 def main() -> None:

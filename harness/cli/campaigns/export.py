@@ -104,11 +104,11 @@ def _simulated(parts: Iterable[Content]) -> list[str]:
     """Return the exported metrics that a simulator counted."""
     from unperturbed.harness.studies.sweep_table import SweepTable
 
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for part in parts:
         described = part.columns if isinstance(part, SweepTable) else part.metrics.values()
-        found |= dict.fromkeys(one.name for one in described if one.kind == "simulated")
-    return list(found)
+        names |= dict.fromkeys(metric.name for metric in described if metric.kind == "simulated")
+    return list(names)
 
 
 def _find(given: Path) -> tuple[Path, Kind]:
@@ -130,8 +130,8 @@ def _output_path(source: Path, kind: Kind, arguments: argparse.Namespace) -> Pat
         return Path(arguments.out.absolute())
     if arguments.format is None:
         raise SpecError("the format is missing: give --format NAME, or -o FILE with the suffix of a format")
-    found = formats(kind).get(arguments.format)
-    suffix = found.suffixes[0] if found else ".unknown"  # `choose_format` refuses an unknown name
+    export_format = formats(kind).get(arguments.format)
+    suffix = export_format.suffixes[0] if export_format else ".unknown"  # `choose_format` refuses an unknown name
     if source.is_file():
         out = source.with_name(source.name.removesuffix(".parquet") + suffix)
     else:
@@ -151,7 +151,7 @@ def _check(arguments: argparse.Namespace, kind: Kind, chosen: Format) -> None:
         raise SpecError(f"--phases needs a time axis, but {arguments.source} is a sweep, and sweeps have no time axis")
     for option in ("aligned", "phases"):
         if getattr(arguments, option) and not chosen.timeline:
-            others = listing((name for name, one in formats(kind).items() if one.timeline), "or")
+            others = listing((name for name, export_format in formats(kind).items() if export_format.timeline), "or")
             raise SpecError(f"--{option}: the format {chosen.name} has no time axis; use {others}")
 
 

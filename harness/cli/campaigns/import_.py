@@ -131,8 +131,8 @@ def _split(words: Sequence[str]) -> tuple[list[Group], list[str]]:
 def _show_formats() -> int:
     from unperturbed.collectors.imports import import_formats
 
-    for one in import_formats().values():
-        print(f"{one.name:12} {one.title} ({', '.join(one.suffixes)})")
-        for key, meaning in one.options.items():
+    for import_format in import_formats().values():
+        print(f"{import_format.name:12} {import_format.title} ({', '.join(import_format.suffixes)})")
+        for key, meaning in import_format.options.items():
             print(f"{'':12}   {key}=…  {meaning}")
     return 0

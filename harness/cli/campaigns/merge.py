@@ -58,37 +58,37 @@ class Command:
         if arguments.anchors is not None and arguments.anchors < 0:
             raise SpecError(f"--anchors {arguments.anchors}: give a whole number, 0 or more")
         warm_once("alignment")
-        found = merge_campaign(folder, budget=arguments.anchors, force=arguments.force, without=arguments.without)
-        export(found.merged.trace, "trace", out, name=arguments.format)
+        campaign = merge_campaign(folder, budget=arguments.anchors, force=arguments.force, without=arguments.without)
+        export(campaign.merged.trace, "trace", out, name=arguments.format)
         if arguments.json:
-            print_json(_described(found, out))
+            print_json(_described(campaign, out))
         else:
-            _show(found, out)
+            _show(campaign, out)
         return 0
 
 
-def _described(found: MergedCampaign, out: Path) -> dict[str, object]:
-    described = found.merged.to_dict()
+def _described(campaign: MergedCampaign, out: Path) -> dict[str, object]:
+    described = campaign.merged.to_dict()
     first = ("configuration", "pass", "run", "repetitions", "metrics")
     described["sources"] = [
-        {**{key: source[key] for key in first}, "rejected": source["configuration"] in found.rejected, **source}
+        {**{key: source[key] for key in first}, "rejected": source["configuration"] in campaign.rejected, **source}
         for source in described["sources"]
     ]
-    return {"trace": str(out), **described, "notes": list(found.notes)}
+    return {"trace": str(out), **described, "notes": list(campaign.notes)}
 
 
-def _show(found: MergedCampaign, out: Path) -> None:
+def _show(campaign: MergedCampaign, out: Path) -> None:
     from unperturbed.analysis.alignment import describe
 
     console = terminal()
-    console.print(describe.merge_table(found.merged, found.rejected).to_rich())
+    console.print(describe.merge_table(campaign.merged, campaign.rejected).to_rich())
     console.print(
         "Spread: number of intervals by which alignments through other repetitions differ from the direct alignment. "
         "The columns spread:… contain the spread of each interval."
     )
-    for source in found.merged.sources:
+    for source in campaign.merged.sources:
         if source.alignment and source.alignment.warning:
             print_note(console, f"{source.title}: {source.alignment.warning}")
-    for note in found.notes:
+    for note in campaign.notes:
         print_note(console, note)
-    console.say(f"{len(found.merged.trace)} intervals: {out}")
+    console.say(f"{len(campaign.merged.trace)} intervals: {out}")

@@ -98,7 +98,7 @@ class Command:
         warm_once("alignment", progress.step)
         find = partition_campaign if spec.nodes is None else partition_on_nodes
         with progress:
-            found = find(
+            outcome = find(
                 spec,
                 folder,
                 search,
@@ -106,16 +106,16 @@ class Command:
                 announce=partial(_show_forecast, progress),
                 observer=partial(_show_measurement, progress),
             )
-        plan = found.plan
+        plan = outcome.plan
         if arguments.json:
             print_json(plan.to_json())
         else:
-            _show_plan(plan, folder, found.notes)
+            _show_plan(plan, folder, outcome.notes)
         if arguments.open:
             open_page(folder / "partition.html")
         if plan.stopped == "interrupted":
             return _INTERRUPTED
-        if found.failed:
+        if outcome.failed:
             return _FAILED
         return _NEGATIVE if plan.unmeasurable or plan.undecided else 0
 
@@ -163,10 +163,10 @@ def _show_plan(plan: Plan, folder: Path, notes: Sequence[str]) -> None:
         console.print(plan_table(plan).to_rich())
     else:
         console.print("No subset could be certified.")
-    for one in plan.unmeasurable:
+    for unmeasurable in plan.unmeasurable:
         console.say(
-            f"[red]{BAD} {escape(one.metric)}[/red] cannot be measured at this interval: {escape(one.reason)}. "
-            f"Suggestion: {escape(one.advice)}"
+            f"[red]{BAD} {escape(unmeasurable.metric)}[/red] cannot be measured at this interval: "
+            f"{escape(unmeasurable.reason)}. Suggestion: {escape(unmeasurable.advice)}"
         )
     for left in plan.undecided:
         console.say(f"[yellow]{UNDECIDED} {escape(', '.join(left.metrics))}[/yellow]: {escape(left.reason)}")

@@ -66,7 +66,7 @@ def _names(other: Path, folder: Path) -> tuple[str, str]:
     """Return the shortest ends of both paths that differ: the last folder, or more folders if the last are equal."""
     parts = other.parts, folder.parts
     for count in range(1, max(map(len, parts)) + 1):
-        one, two = ("/".join(path[-count:]) for path in parts)
-        if one != two:
-            return one, two
+        other_end, two = ("/".join(path[-count:]) for path in parts)
+        if other_end != two:
+            return other_end, two
     return str(other), str(folder)

@@ -41,17 +41,17 @@ class Command:
         def step(what: str) -> None:
             print(f"{what} …", file=sys.stderr)
 
-        found = find_all_sites(at_a_point(load_spec(arguments.spec)), step)
+        sites = find_all_sites(at_a_point(load_spec(arguments.spec)), step)
         if arguments.json:
-            print_json(_as_json(found))
+            print_json(_as_json(sites))
         else:
-            _show(found, most=None if arguments.all else _SHOWN)
-        if faults := [metric.fault for metric in found.metrics if metric.fault]:
+            _show(sites, most=None if arguments.all else _SHOWN)
+        if faults := [metric.fault for metric in sites.metrics if metric.fault]:
             raise SpecError("\n".join(faults))
         return 0
 
 
-def _as_json(found: SpecSites) -> dict[str, Any]:
+def _as_json(sites: SpecSites) -> dict[str, Any]:
     return {
         "metrics": {
             metric.name: {
@@ -64,17 +64,17 @@ def _as_json(found: SpecSites) -> dict[str, Any]:
                 "cost": metric.cost,
                 "fault": metric.fault or None,
             }
-            for metric in found.metrics
+            for metric in sites.metrics
         },
-        "without_counters": dict(found.skipped),
+        "without_counters": dict(sites.skipped),
     }
 
 
-def _show(found: SpecSites, *, most: int | None) -> None:
+def _show(sites: SpecSites, *, most: int | None) -> None:
     console = terminal(whole_rows=True)
-    for metric in found.metrics:
+    for metric in sites.metrics:
         _show_metric(console, metric, most)
-    for source, reason in found.skipped.items():
+    for source, reason in sites.skipped.items():
         console.print(f"compiled without counters: {source} ({reason})", markup=False)
 
 

@@ -66,12 +66,12 @@ def _require_known(parts: list[str], known: Mapping[str, object]) -> None:
 def _entries(folder: Path) -> Mapping[str, list[Path]]:
     """Return each part's files and whole folders."""
     taken: set[Path] = set()
-    found = {}
+    entries = {}
     for part, (patterns, _) in _PARTS.items():
         chosen = [path for pattern in patterns for path in sorted(folder.glob(pattern)) if path not in taken]
-        found[part] = [path for path in chosen if path.name not in ("kernels", "sources")]
+        entries[part] = [path for path in chosen if path.name not in ("kernels", "sources")]
         taken.update(chosen)
-    return found
+    return entries
 
 
 def _files(path: Path) -> Iterator[Path]:

@@ -40,11 +40,11 @@ class Command:
         folder: Path = arguments.folder or (HOME if HOME.is_dir() else Path())
         if not folder.is_dir():
             raise SpecError(f"{folder}: no such folder; give an existing folder to search")
-        found = [read_summary(place) for place in find_campaigns(folder)]
+        summaries = [read_summary(place) for place in find_campaigns(folder)]
         if arguments.json:
-            print_json([summary.to_dict() for summary in found])
-        elif found:
-            _show(found)
+            print_json([summary.to_dict() for summary in summaries])
+        elif summaries:
+            _show(summaries)
         else:
             print(
                 f"no campaign in {folder.absolute()}: create one with `unperturbed run SPEC` or `unperturbed run -- "
@@ -53,10 +53,10 @@ class Command:
         return 0
 
 
-def _show(found: Sequence[CampaignSummary]) -> None:
+def _show(summaries: Sequence[CampaignSummary]) -> None:
     console = terminal(whole_rows=True)
     rows: list[list[Cell | str]] = []
-    for summary in found:
+    for summary in summaries:
         kind = "" if summary.purpose in ("", "a campaign") else f" ({summary.purpose.removeprefix('a ')})"
         verdicts = ", ".join(f"{count} {verdict}" for verdict, count in summary.verdicts.items())
         rows.append(
@@ -70,7 +70,7 @@ def _show(found: Sequence[CampaignSummary]) -> None:
         )
     columns = [Column(head) for head in ("folder", "state", "runs", "started", "verdicts")]
     console.print(Table(columns, rows).to_rich())
-    left = [summary for summary in found if summary.phase == "stopped"]
+    left = [summary for summary in summaries if summary.phase == "stopped"]
     if left:
         console.print(f"To resume a stopped campaign ({len(left)} in this list), repeat its run command.")
 

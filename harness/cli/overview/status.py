@@ -73,13 +73,13 @@ def _show(status: CampaignStatus) -> None:
 
 def _remarks(part: PartStatus) -> list[str]:
     """Return the lines below the table for one part: its current run, why it waits, and its failures."""
-    found = []
+    remarks = []
     if part.current is not None:
         now = part.current
         again = f", attempt {now.attempt}" if now.attempt > 1 else ""
-        found.append(
+        remarks.append(
             f"now:    run {now.run} ({now.configuration}, {now.pass_name}{again}), running for {duration(now.seconds)}"
         )
     if part.waits:
-        found.append(f"waits:  {part.waits}")
-    return found + [f"failed: {failure}" for failure in part.failures]
+        remarks.append(f"waits:  {part.waits}")
+    return remarks + [f"failed: {failure}" for failure in part.failures]

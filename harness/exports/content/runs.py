@@ -48,18 +48,18 @@ class ExportedRun:
         """Title of the run: its configuration and its id."""
         return f"{self.configuration} {self.id}".strip()
 
-    def bounds(self, one: Slice) -> tuple[int, int]:
+    def bounds(self, span: Slice) -> tuple[int, int]:
         """Return a slice's begin and end [ns] on the trace's time axis."""
-        return int(self.trace.begin_ns[one.first]), int(self.trace.end_ns[one.stop - 1])
+        return int(self.trace.begin_ns[span.first]), int(self.trace.end_ns[span.stop - 1])
 
     def totals(self) -> dict[str, int | float]:
         """Return the totals of the run's counters; gauges and formulas over intervals have no total."""
-        found: dict[str, int | float] = {}
+        totals: dict[str, int | float] = {}
         for name, metric in self.trace.metrics.items():
             if metric.semantics == "counter" and metric.kind != "derived":
                 column = self.trace[name]
-                found[name] = int(column.sum()) if column.dtype.kind == "i" else float(column.sum())
-        return found
+                totals[name] = int(column.sum()) if column.dtype.kind == "i" else float(column.sum())
+        return totals
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 def align_runs(runs: ExportedRuns, spec: CampaignSpec) -> tuple[ExportedRuns, tuple[str, ...]]:
     """Align all runs to the first anchor run, or else the first run; return notes on unreliable alignments."""
-    notes, found = [], []
+    notes, aligned = [], []
     reference = next((run for run in runs if run.configuration == ANCHOR), runs.runs[0])
     for run in runs:
         if run is reference:
-            found.append(run)
+            aligned.append(run)
             continue
         try:
             path = _alignment(spec, reference, run)
@@ -38,14 +38,14 @@ def align_runs(runs: ExportedRuns, spec: CampaignSpec) -> tuple[ExportedRuns, tu
         if path.warning:
             notes.append(f"Run {run.title}: {path.warning}")
         begin, end = place_on_axis(path, reference.trace)
-        found.append(replace(run, trace=replace(run.trace, begin_ns=begin, end_ns=end)))
-    return replace(runs, runs=tuple(found), aligned_to=reference.id), tuple(notes)
+        aligned.append(replace(run, trace=replace(run.trace, begin_ns=begin, end_ns=end)))
+    return replace(runs, runs=tuple(aligned), aligned_to=reference.id), tuple(notes)
 
 
 def _alignment(spec: CampaignSpec, reference: ExportedRun, run: ExportedRun) -> Alignment:
     shared = [name for name in align_on(spec, reference.trace) if name in run.trace.metrics]
     anchor = spec.analysis.anchor
-    anchored = anchor is not None and all(anchor in one.trace.metrics for one in (reference, run))
+    anchored = anchor is not None and all(anchor in exported_run.trace.metrics for exported_run in (reference, run))
     return align(reference.trace, run.trace, on=shared or None, anchor=anchor if anchored else None)
 
 

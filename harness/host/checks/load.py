@@ -35,12 +35,12 @@ def busy_processes(seconds: float = _WATCHED_S) -> tuple[BusyProcess, ...]:
     began = time.monotonic()
     time.sleep(seconds)
     lasted = time.monotonic() - began
-    found = []
+    busy = []
     for process, used in _cpu_seconds().items():
         if process in before and process.pid not in own and (cpus := (used - before[process]) / lasted) >= _BUSY:
             kernel = process.info["ppid"] == _KERNEL_THREADS
-            found.append(BusyProcess(process.pid, process.info["name"] or "?", cpus, kernel))
-    return tuple(sorted(found, key=lambda process: -process.cpus))
+            busy.append(BusyProcess(process.pid, process.info["name"] or "?", cpus, kernel))
+    return tuple(sorted(busy, key=lambda process: -process.cpus))
 
 
 def _cpu_seconds() -> dict[psutil.Process, float]:

@@ -70,8 +70,8 @@ def papi_versions(root: Path) -> list[tuple[int, ...]]:
             if line.startswith("/"):
                 folders.append(root / line.strip().lstrip("/"))
     names = [_PAPI.fullmatch(entry.name) for folder in folders for entry in folder.glob("libpapi.so*")]
-    found = {tuple(map(int, (match[1] or "").split("."))) if match[1] else () for match in names if match}
-    return sorted(found, reverse=True)
+    version_numbers = {tuple(map(int, (match[1] or "").split("."))) if match[1] else () for match in names if match}
+    return sorted(version_numbers, reverse=True)
 
 
 def papi_version(root: Path) -> tuple[int, ...] | None:
@@ -81,14 +81,14 @@ def papi_version(root: Path) -> tuple[int, ...] | None:
 
 def versions() -> Sequence[str]:
     """Return the versions of this tool, Python, PAPI and the kernel, one line each."""
-    chosen, found = find_source("papi").library(), papi_version(REAL)
+    chosen, installed = find_source("papi").library(), papi_version(REAL)
     if chosen:
         papi_is = _dotted(ask(chosen).version) or "cannot be used"
         papi_is += f" ({chosen})"
-    elif found is None:
+    elif installed is None:
         papi_is = "from python-papi's wheel" if find_source("papi").observer_library() else "not installed"
     else:
-        papi_is = _dotted(found) or "of unknown version"
+        papi_is = _dotted(installed) or "of unknown version"
     return (
         f"unperturbed {metadata.version('unperturbed')}",
         f"Python {platform.python_version()} ({sys.executable})",

@@ -120,17 +120,17 @@ class Command:
             subsamples=arguments.subsamples,
             seed=arguments.seed,
         )
-        found = forecast(model, asked, logged=prior.log, seed=arguments.seed) if asked else None
+        intervention = forecast(model, asked, logged=prior.log, seed=arguments.seed) if asked else None
         checks = check(
             model, screenings, independences, markov=arguments.check_markov, logged=prior.log, seed=arguments.seed
         )
         _write(arguments, table, model, checks)
         if arguments.json:
-            print(json.dumps(_json(table, model, found, checks), indent=2, ensure_ascii=False))
+            print(json.dumps(_json(table, model, intervention, checks), indent=2, ensure_ascii=False))
         else:
             from unperturbed.harness.methods.causal.terminal import show_model
 
-            show_model(table, model, found, checks)
+            show_model(table, model, intervention, checks)
         return 0
 
 
@@ -188,23 +188,25 @@ def _write(arguments: argparse.Namespace, table: ModelInput, model: CausalModel,
             export(model, "model", path, name=name)
 
 
-def _json(table: ModelInput, model: CausalModel, found: InterventionForecast | None, checks: Checks) -> dict[str, Any]:
+def _json(
+    table: ModelInput, model: CausalModel, intervention: InterventionForecast | None, checks: Checks
+) -> dict[str, Any]:
     from unperturbed.analysis.causal.describe import undecided
     from unperturbed.harness.methods.causal.questions import checks_json, forecast_json
 
     written: dict[str, Any] = {
         "table": table.name,
         **model.to_dict(),
-        "left_out": [{"name": one.name, "why": one.why} for one in table.left_out],
+        "left_out": [{"name": exclusion.name, "why": exclusion.why} for exclusion in table.left_out],
         "derived": dict(table.derived),
         "undecided": list(undecided(model)),
         "notes": list(table.notes),
     }
     if table.curves:
-        written["curves"] = [one.to_dict() for one in table.curves]
+        written["curves"] = [curve.to_dict() for curve in table.curves]
     written |= checks_json(checks)
-    if found is not None:
-        written["forecast"] = forecast_json(found)
+    if intervention is not None:
+        written["forecast"] = forecast_json(intervention)
     return written
 
 

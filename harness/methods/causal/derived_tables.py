@@ -35,9 +35,9 @@ def tabulate_steps(
 ) -> DerivedTable:
     """Return the table of the steps of a parameter; see `analysis.causal.step_table`."""
     first = next(iter(derivatives))
-    betweens = {one.between: name for name, one in derivatives.items() if one.between}
-    for name, one in derivatives.items():
-        if one.over != derivatives[first].over or len(betweens) > 1:
+    betweens = {derivative.between: name for name, derivative in derivatives.items() if derivative.between}
+    for name, derivative in derivatives.items():
+        if derivative.over != derivatives[first].over or len(betweens) > 1:
             two = list(betweens.values())[:2] if len(betweens) > 1 else [first, name]
             differing = (
                 "have different values after `from` or `to`" if len(betweens) > 1 else "have different parameters"
@@ -49,18 +49,18 @@ def tabulate_steps(
         raise SpecError(
             f"{first}: {over} is not a known input parameter ({known}): name all input parameters with --inputs"
         )
-    quantities = {name: one.of for name, one in derivatives.items()}
-    found = step_table(
+    quantities = {name: derivative.of for name, derivative in derivatives.items()}
+    steps = step_table(
         frame, quantities, over, parameters=parameters, between=_between(frame[over], next(iter(betweens), None))
     )
-    if missing == "error" and len(found.missing_rows):
-        rows = first_of([str(row) for row in found.missing_rows.tolist()], 8)
+    if missing == "error" and len(steps.missing_rows):
+        rows = first_of([str(row) for row in steps.missing_rows.tolist()], 8)
         raise DataError(
-            f"{len(found.missing_rows)} of {frame.height} rows lack a value of {over}, of another parameter or of a "
+            f"{len(steps.missing_rows)} of {frame.height} rows lack a value of {over}, of another parameter or of a "
             f'differentiated quantity (row numbers, counted from 0: {rows}); pass `missing="drop"` to leave them out'
         )
-    gone = {one.name: one.why for one in found.exclusions}
-    return DerivedTable(found.frame, tuple(derivatives), gone, (str(found),))
+    gone = {exclusion.name: exclusion.why for exclusion in steps.exclusions}
+    return DerivedTable(steps.frame, tuple(derivatives), gone, (str(steps),))
 
 
 def _between(column: pl.Series, texts: tuple[str, str] | None) -> tuple[object, object] | None:
@@ -88,31 +88,31 @@ def tabulate_curves(
 ) -> DerivedTable:
     """Return the table of the parameters of curves, one row per cell; see `analysis.causal.curve_parameters`."""
     cells = curves[0].cells
-    for one in curves[1:]:
-        if set(one.cells) != set(cells):
+    for option in curves[1:]:
+        if set(option.cells) != set(cells):
             raise SpecError(
                 f"all curves of a model must have the same discrete variables (after `in`), not {', '.join(cells)} for "
-                f"one curve and {', '.join(one.cells)} for another: learn a separate model for each"
+                f"one curve and {', '.join(option.cells)} for another: learn a separate model for each"
             )
-    used = list(dict.fromkeys(name for one in curves for name in (*one.cells, *one.over, one.target)))
+    used = list(dict.fromkeys(name for option in curves for name in (*option.cells, *option.over, option.target)))
     for name in used:
         if name not in frame.columns:
             raise SpecError(f"a curve needs {name}, but the table has {no_such_column(name, frame.columns)}")
     steady = [name for name in frame.columns if name not in used and _is_steady(frame, name, cells)]
     known = {name: kind for name, kind in kinds.items() if name in {*used, *steady}}
     data = prepare(frame.select(*used, *steady), kinds=known, missing=missing)
-    found = tuple(curve_parameters(data, one.target, one.over, cells=cells) for one in curves)
-    made = found[0].frame
+    fitted = tuple(curve_parameters(data, option.target, option.over, cells=cells) for option in curves)
+    made = fitted[0].frame
     results: list[str] = []
-    for curve in found:
+    for curve in fitted:
         new = [name for name in curve.frame.columns if name not in frame.columns]
         made = made.with_columns(curve.frame[name] for name in new)
         results += new
     # A column of another curve may have one value in each cell by chance.
     made = made.drop([name for name in made.columns if name in used and name not in cells])
     gone = {name: f"varies within a cell of {', '.join(cells)}" for name in frame.columns if name not in made.columns}
-    gone |= {one.name: one.why for one in data.exclusions if one.name in gone}
-    return DerivedTable(made, tuple(results), gone, _curve_notes(found, cells, made, results, data.rows), found)
+    gone |= {exclusion.name: exclusion.why for exclusion in data.exclusions if exclusion.name in gone}
+    return DerivedTable(made, tuple(results), gone, _curve_notes(fitted, cells, made, results, data.rows), fitted)
 
 
 def _is_steady(frame: pl.DataFrame, name: str, cells: Sequence[str]) -> bool:
@@ -123,9 +123,9 @@ def _is_steady(frame: pl.DataFrame, name: str, cells: Sequence[str]) -> bool:
 
 
 def _curve_notes(
-    found: Sequence[CurveParameters], cells: Sequence[str], made: pl.DataFrame, results: Sequence[str], rows: int
+    fitted: Sequence[CurveParameters], cells: Sequence[str], made: pl.DataFrame, results: Sequence[str], rows: int
 ) -> tuple[str, ...]:
-    curves = " and ".join(f"{one.target} over {', '.join(one.over)}" for one in found)
+    curves = " and ".join(f"{curve.target} over {', '.join(curve.over)}" for curve in fitted)
     rows_are = (
         f"Each row is a cell of {', '.join(cells)}: {made.height:,} cells from {rows:,} runs, each with the parameters "
         f"of its curve of {curves}."

@@ -70,25 +70,25 @@ def with_option_names(words: str) -> str:
 
 def names_of(text: str, option: str) -> tuple[str, ...]:
     """Split a list of names at commas; a name with a comma, a slash or an arrow must be in backquotes."""
-    found = tuple(unquote(part, option) for part in split(text, ","))
-    for name in found:
-        if found.count(name) > 1:
+    names = tuple(unquote(part, option) for part in split(text, ","))
+    for name in names:
+        if names.count(name) > 1:
             raise SpecError(f"{option} {text}: {name} is named twice: name it only once")
-    return found
+    return names
 
 
 def named_values(text: str, option: str, example: str) -> dict[str, str]:
     """Read `name=value,name=value`; return the values by name."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for part in split(text, ","):
         halves = split(part, "=")
         if len(halves) != 2 or not all(half.strip() for half in halves):
             raise SpecError(f"{option} {text}: write NAME=VALUE pairs, separated by commas, as in {example}")
         name, value = (unquote(half, option) for half in halves)
-        if name in found:
+        if name in values:
             raise SpecError(f"{option} {text}: {name} has two values: keep only one of them")
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
 def split(text: str, separator: str) -> list[str]:
@@ -152,17 +152,17 @@ def _fault(message: str) -> PydanticCustomError:
 
 def _read_each(items: Iterable[tuple[str | int, Any]], read: Callable[[Any, Any], _T]) -> dict[Any, _T]:
     """Read each key and value, and return the results by key; report all faults, each at its key."""
-    found: dict[Any, _T] = {}
+    results: dict[Any, _T] = {}
     faults = []
     for key, value in items:
         try:
-            found[key] = read(key, value)
+            results[key] = read(key, value)
         except (PydanticCustomError, SpecError, DataError) as error:
             custom = error if isinstance(error, PydanticCustomError) else _fault(str(error))
             faults.append(InitErrorDetails(type=custom, loc=(key,), input=value))
     if faults:
         raise ValidationError.from_exception_data("knowledge", faults)
-    return found
+    return results
 
 
 def _read_list(value: Any, read: Callable[[Any], _T]) -> tuple[_T, ...]:
@@ -286,8 +286,8 @@ class PriorKnowledge(BaseModel):
         for key in ("inputs", "outputs", "kinds", "log"):
             named = getattr(self, key)
             yield from (((key, name if key == "kinds" else number), name) for number, name in enumerate(named))
-        for name, one in self.derivatives.items():
-            yield from ((("derivatives", name), column) for column in (one.of, one.over))
+        for name, derivative in self.derivatives.items():
+            yield from ((("derivatives", name), column) for column in (derivative.of, derivative.over))
         for number, curve in enumerate(self.curves):
             yield from ((("curves", number), name) for name in (curve.target, *curve.over, *curve.cells))
         yield from ((("variables", number), name) for number, name in enumerate(self.variables))
@@ -315,9 +315,9 @@ class PriorKnowledge(BaseModel):
                 return second or first
             return {**first, **second} if isinstance(first, dict) else tuple(dict.fromkeys((*first, *second)))
 
-        found = PriorKnowledge(**{key: both(key) for key in PriorKnowledge.model_fields})
-        found._file, found._positions = self._file, self._positions
-        return found
+        combined = PriorKnowledge(**{key: both(key) for key in PriorKnowledge.model_fields})
+        combined._file, combined._positions = self._file, self._positions
+        return combined
 
 
 def read_knowledge(path: Path) -> PriorKnowledge:
@@ -338,16 +338,16 @@ def read_knowledge(path: Path) -> PriorKnowledge:
         faults.append(Diagnostic(_position(document, ()), f"a knowledge file must be a mapping with keys from {keys}"))
         raise InvalidSpec(str(path), faults)
     try:
-        found = PriorKnowledge.model_validate({**document.data, **_expressions_as_written(document)})
+        knowledge = PriorKnowledge.model_validate({**document.data, **_expressions_as_written(document)})
     except ValidationError as error:
-        faults += [_diagnostic(document, one["loc"], one["type"], one["msg"]) for one in error.errors()]
+        faults += [_diagnostic(document, detail["loc"], detail["type"], detail["msg"]) for detail in error.errors()]
     if faults:
         raise InvalidSpec(str(path), faults)
-    found._file = str(path)
-    for where, name in found.mentions():
+    knowledge._file = str(path)
+    for where, name in knowledge.mentions():
         at = _position(document, where, key=where[0] == "kinds")
-        found._positions[name] = min(at, found._positions.get(name, at))
-    return found
+        knowledge._positions[name] = min(at, knowledge._positions.get(name, at))
+    return knowledge
 
 
 def _expressions_as_written(document: Document) -> dict[str, Any]:
@@ -376,7 +376,7 @@ def _diagnostic(document: Document, path: YamlPath, kind: str, message: str) -> 
         meant = nearest(str(path[-1]), keys, limit=1, cutoff=80)
         message = f"unknown key `{path[-1]}`; " + (f"did you mean `{meant[0]}`?" if meant else f"use {', '.join(keys)}")
     elif message == _NO_NAME:
-        place = next((document.places[one] for one in (path, path[:-1]) if one in document.places), None)
+        place = next((document.places[where] for where in (path, path[:-1]) if where in document.places), None)
         if place is not None and place.text and place.kind != "text":
             message += f': quote it, "{place.text}"'
     return Diagnostic(_position(document, path), message)

@@ -53,12 +53,14 @@ def forecast(model: CausalModel, asked: Mapping[str, str], *, logged: Sequence[s
         else:
             settings[name] = _value(model.data, name, text)
     try:
-        found = model.intervene(settings, seed=seed)
+        prediction = model.intervene(settings, seed=seed)
     except DataError as error:
         raise DataError(with_option_names(str(error))) from None
-    columns = {f"{LOGARITHM}{name}": found.transformed(f"{LOGARITHM}{name}", np.exp, called=name) for name in logged}
+    columns = {
+        f"{LOGARITHM}{name}": prediction.transformed(f"{LOGARITHM}{name}", np.exp, called=name) for name in logged
+    }
     outside = tuple(_outside(model.data, name, value, asked, logged) for name, value in settings.items())
-    return InterventionForecast(found, columns, tuple(sentence for sentence in outside if sentence))
+    return InterventionForecast(prediction, columns, tuple(sentence for sentence in outside if sentence))
 
 
 def _outside(data: Data, name: str, value: object, asked: Mapping[str, str], logged: Sequence[str]) -> str:
@@ -103,8 +105,8 @@ def forecast_json(result: InterventionForecast) -> dict[str, Any]:
     forecast = result.forecast.to_dict()
     del forecast["variables"]
     variables = []
-    for name, one in result.forecast.variables.items():
-        variables.append({"name": one.name, "logarithm": None, **one.to_dict()})
+    for name, variable in result.forecast.variables.items():
+        variables.append({"name": variable.name, "logarithm": None, **variable.to_dict()})
         if name in result.columns:
             variables.append({"name": result.columns[name].name, "logarithm": name, **result.columns[name].to_dict()})
     return {**forecast, "outside": list(result.outside), "variables": variables}
@@ -154,8 +156,8 @@ def read_independence(text: str, option: str) -> tuple[str, str, _Names]:
         if len(names) > 1:
             raise SpecError(f"{option} {text}: expected one variable, not {listing(names)}: give one pair at a time")
     _require_once(parts, f"{option} {text}", "the variables must differ")
-    (one,), (other,), *given = parts
-    return one, other, given[0] if given else ()
+    (variable,), (other,), *given = parts
+    return variable, other, given[0] if given else ()
 
 
 def _parts(text: str, option: str, counts: Collection[int], wanted: str) -> list[_Names]:
@@ -188,20 +190,20 @@ def check(
     def named(names: Sequence[str]) -> _Names:
         return tuple(log_names.get(name, name) for name in names)
 
-    found = tuple(
+    screened = tuple(
         model.screens_off(named(application), named(performance), by=named(by))
         for application, by, performance in screenings
     )
     implied = []
     for first, second, held in independences:
-        one, other, *given = named([first, second, *held])
-        implied.append(ImpliedIndependence(one, other, tuple(given), model.separated(one, other, given)))
-    return Checks(model.check_markov(seed=seed) if markov else None, found, tuple(implied))
+        variable, other, *given = named([first, second, *held])
+        implied.append(ImpliedIndependence(variable, other, tuple(given), model.separated(variable, other, given)))
+    return Checks(model.check_markov(seed=seed) if markov else None, screened, tuple(implied))
 
 
 def checks_json(checks: Checks) -> dict[str, Any]:
     """Return the results as JSON types; NaN becomes null. Without checks, the result is empty."""
     markov = {} if checks.markov is None else {"markov": checks.markov.to_dict()}
-    screenings = {"screens_off": [one.to_dict() for one in checks.screenings]} if checks.screenings else {}
-    implied = [{**asdict(one), "words": str(one)} for one in checks.independences]
+    screenings = {"screens_off": [screening.to_dict() for screening in checks.screenings]} if checks.screenings else {}
+    implied = [{**asdict(independence), "words": str(independence)} for independence in checks.independences]
     return markov | screenings | ({"separated": implied} if implied else {})

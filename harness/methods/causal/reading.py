@@ -34,8 +34,8 @@ def read_table(path: Path) -> tuple[pl.DataFrame, Mapping[str, Column]]:
     try:
         frame = _read(path)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, UnicodeDecodeError, csv.Error) as error:
-        found = recognise(path)
-        if found is not None and found.name not in ("csv", "parquet"):
+        file_format = recognise(path)
+        if file_format is not None and file_format.name not in ("csv", "parquet"):
             raise DataError(
                 f"{what_to_type(path)}; then run `unperturbed model CAMPAIGN`, which uses the totals of runs"
             ) from None
@@ -94,7 +94,7 @@ def _totals_of_runs(folder: Path) -> pl.DataFrame:
 
     with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:
         by_pass = read_traces(folder, manifest)
-    traces = [trace for runs in by_pass.values() for found in runs.values() for trace in found]
+    traces = [trace for runs in by_pass.values() for repetitions in runs.values() for trace in repetitions]
     if not traces:
         raise DataError(
             f"{folder}: no run of this campaign has a trace to compute totals from: choose another campaign"

@@ -97,7 +97,7 @@ def _prepare_table(path: Path, prior: PriorKnowledge, missing: Literal["error", 
         raise DataError(f"{error}{seen}") from None
     known = {**_sweep_definitions(columns), **definitions}
     knowledge = _knowledge(prior, log_names, _complete(known, data), columns, data)
-    derivatives = {name: f"∂{one.of}/∂{one.over}" for name, one in prior.derivatives.items()}
+    derivatives = {name: f"∂{derivative.of}/∂{derivative.over}" for name, derivative in prior.derivatives.items()}
     return ModelInput(
         name=path.resolve().name if path.is_dir() else path.name,
         data=data,
@@ -127,8 +127,10 @@ def _derived_table(
             "a parameter, but with curves, each row is a combination of discrete values; learn one model with the "
             "derivatives, and another with the curves"
         )
-    spoken: list[tuple[str, tuple[str, ...]]] = [(name, (one.of, one.over)) for name, one in prior.derivatives.items()]
-    spoken += [(f"the curve of {one.target}", (one.target, *one.over, *one.cells)) for one in prior.curves]
+    spoken: list[tuple[str, tuple[str, ...]]] = [
+        (name, (derivative.of, derivative.over)) for name, derivative in prior.derivatives.items()
+    ]
+    spoken += [(f"the curve of {curve.target}", (curve.target, *curve.over, *curve.cells)) for curve in prior.curves]
     for what, names in spoken:
         for name in names:
             if name in left_out:
@@ -136,7 +138,7 @@ def _derived_table(
     usable = frame.drop([name for name in left_out if name in frame.columns])
     if prior.derivatives:
         # Without declared parameters, the first tier contains them.
-        varied = [one.name for one in columns.values() if one.kind == "parameter"] + [*prior.inputs]
+        varied = [column.name for column in columns.values() if column.kind == "parameter"] + [*prior.inputs]
         varied = varied or [name for tier in prior.tiers[:1] for name in tier]
         for name in prior.derivatives:
             if name in frame.columns:
@@ -158,27 +160,29 @@ def _simulated_artefacts(columns: Mapping[str, Column], asked: Sequence[str]) ->
 
     If two simulated counts have events in common, the count of more events is a sum that contains the other.
     """
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     simulated = [column for column in columns.values() if column.kind == "simulated"]
     for cycles in (column for column in simulated if column.unit == "cycles"):
         events = ", ".join(part.split(":")[-1] for part in cycles.components)
-        found[cycles.name] = f"simulated cycles are not measured but computed from {events}: use times or real cycles"
+        reasons[cycles.name] = f"simulated cycles are not measured but computed from {events}: use times or real cycles"
         for column in columns.values():
             if column.kind == "derived" and cycles.components and set(cycles.components) <= set(column.components):
-                found[column.name] = f"computed from the simulated cycles {cycles.name}"
+                reasons[column.name] = f"computed from the simulated cycles {cycles.name}"
     kept: list[Column] = []
-    for column in sorted(simulated, key=lambda one: len(one.components)):
-        if column.name in found or column.name not in asked:
+    for column in sorted(simulated, key=lambda candidate: len(candidate.components)):
+        if column.name in reasons or column.name not in asked:
             continue
-        other = next((one for one in kept if set(one.components) & set(column.components)), None)
+        other = next(
+            (kept_column for kept_column in kept if set(kept_column.components) & set(column.components)), None
+        )
         if other is None:
             kept.append(column)
         else:
             shared = ", ".join(part.split(":")[-1] for part in column.components if part in other.components)
-            found[column.name] = (
+            reasons[column.name] = (
                 f"simulated, and computed from the same events as {other.name} ({shared}), so related by construction"
             )
-    return found
+    return reasons
 
 
 def _derived(
@@ -199,18 +203,18 @@ def _derived(
 
 def _sweep_definitions(columns: Mapping[str, Column]) -> dict[str, tuple[str, ...]]:
     """Return, for each derived column of a sweep, the columns that its formula (its meaning) names."""
-    found = {}
+    definitions = {}
     for column in columns.values():
         if column.kind == "derived":
             parts = parse_metric_expression(column.meaning.removeprefix("simulated: ")).names
             if set(parts) <= columns.keys():
-                found[column.name] = tuple(parts)
-    return found
+                definitions[column.name] = tuple(parts)
+    return definitions
 
 
 def _complete(definitions: Mapping[str, Sequence[str]], data: Data) -> dict[str, tuple[str, ...]]:
     """Return the definitions of variables whose parts are all analysed or constant: see `Knowledge.restricted_to`."""
-    constant = {one.name for one in data.exclusions if one.is_constant}
+    constant = {exclusion.name for exclusion in data.exclusions if exclusion.is_constant}
     return {
         name: tuple(part for part in parts if part not in constant)
         for name, parts in definitions.items()
@@ -226,7 +230,7 @@ def _knowledge(
     data: Data,
 ) -> Knowledge:
     """Combine prior knowledge with what a sweep implies: nothing causes its parameters, and its times cause nothing."""
-    here = {*data.names, *(one.name for one in data.exclusions)}
+    here = {*data.names, *(exclusion.name for exclusion in data.exclusions)}
 
     def named(names: Iterable[str]) -> list[str]:
         """Return the names that columns are analysed under, without columns that are not analysed."""
@@ -235,9 +239,12 @@ def _knowledge(
     def edges(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
         return [(ends[0], ends[1]) for ends in map(named, pairs) if len(ends) == 2]
 
-    causes = {*(one for one, _ in edges(prior.required)), *(part for parts in definitions.values() for part in parts)}
-    parameters = named(one.name for one in columns.values() if one.kind == "parameter")
-    times = named(one.name for one in columns.values() if one.kind == "time")
+    causes = {
+        *(cause for cause, _ in edges(prior.required)),
+        *(part for parts in definitions.values() for part in parts),
+    }
+    parameters = named(column.name for column in columns.values() if column.kind == "parameter")
+    times = named(column.name for column in columns.values() if column.kind == "time")
     try:
         return Knowledge(
             tiers=[named(tier) for tier in prior.tiers],
@@ -285,9 +292,9 @@ def _notes(
         notes.append(f"Simulated, not counted by a processor: {', '.join(simulated)}.")
     here = {*data.names, *(name for name in prior.log if f"{LOGARITHM}{name}" in data.names)}
     notes += [
-        f"The {what} edge {one} → {other} is ignored: the table does not have both columns."
+        f"The {what} edge {cause} → {other} is ignored: the table does not have both columns."
         for what, edges in (("required", prior.required), ("forbidden", prior.forbidden))
-        for one, other in edges
-        if not {one, other} <= here
+        for cause, other in edges
+        if not {cause, other} <= here
     ]
     return tuple(notes)

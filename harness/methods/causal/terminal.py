@@ -69,8 +69,8 @@ def _print_list(console: Console, heading: str, sentences: Iterable[str], style:
 def _left_out(excluded: Iterable[Exclusion]) -> Iterable[str]:
     """Yield one line for each reason why columns are excluded, with all these columns."""
     names: dict[str, list[str]] = {}
-    for one in excluded:
-        names.setdefault(one.why, []).append(one.name)
+    for exclusion in excluded:
+        names.setdefault(exclusion.why, []).append(exclusion.name)
     yield from (f"{', '.join(columns)}: {why}" for why, columns in names.items())
 
 
@@ -90,23 +90,26 @@ def _formulas(console: Console, model: CausalModel) -> None:
 
 def _separations(model: CausalModel) -> Iterable[str]:
     alpha = model.settings.alpha
-    yield from (separation_sentence(found, alpha) for found in model.separations[:_SEPARATIONS_SHOWN])
+    yield from (separation_sentence(separation, alpha) for separation in model.separations[:_SEPARATIONS_SHOWN])
     more = len(model.separations) - _SEPARATIONS_SHOWN
     if more > 0:
         yield f"and {more} more pairs; --html and --json show all pairs"
 
 
-def _forecast(console: Console, model: CausalModel, found: InterventionForecast) -> None:
-    forecast = found.forecast
+def _forecast(console: Console, model: CausalModel, intervention: InterventionForecast) -> None:
+    forecast = intervention.forecast
     given = ", ".join(
         f"{name} = {value:g}" if isinstance(value, float) else f"{name} = {value}"
-        for name, value in found.given().items()
+        for name, value in intervention.given().items()
     )
     console.print(f"\n[bold]setting {escape(given)}[/bold] ({forecast.runs:,} random runs, seed {forecast.seed})")
     shown: dict[str, ForecastVariable] = {}
-    for name, one in forecast.variables.items():
-        if not one.given and model.mechanisms[name].parents:
-            shown |= {name: one, **({f"{name} itself": found.columns[name]} if name in found.columns else {})}
+    for name, variable in forecast.variables.items():
+        if not variable.given and model.mechanisms[name].parents:
+            shown |= {
+                name: variable,
+                **({f"{name} itself": intervention.columns[name]} if name in intervention.columns else {}),
+            }
     console.print(forecast_table(forecast, shown).to_rich())
-    for sentence in found.outside:
+    for sentence in intervention.outside:
         console.print(f"  [yellow]{escape(sentence)}[/yellow]", soft_wrap=True)

@@ -172,7 +172,7 @@ def _calibrate(arguments: argparse.Namespace) -> int:
     fitted = calibrate(read_labelled(arguments.calibrate, **_reading(arguments)))
     write_strictness(arguments.calibrate / "thresholds.json", fitted)
     if arguments.json:
-        print(json.dumps([vars(one) for one in fitted], indent=2))
+        print(json.dumps([vars(strictness) for strictness in fitted], indent=2))
     else:
         from unperturbed.harness.methods.diagnosis.terminal import show_fitted_strictness
 

@@ -24,7 +24,9 @@ def write_diagnosis(diagnosis: Diagnosis, path: Path) -> None:
 
 def _packets(diagnosis: Diagnosis) -> Iterator[bytes]:
     compared = diagnosis.comparison
-    texts = dict.fromkeys([*(one.summary for one in diagnosis.findings), *(one.name for one in compared.types)])
+    texts = dict.fromkeys(
+        [*(reported.summary for reported in diagnosis.findings), *(event_type.name for event_type in compared.types)]
+    )
     names = {text: iid for iid, text in enumerate(texts, 1)}
     yield packets.first_packet(names)
     factor = 10**9 // (compared.ticks_a_second or 10**9)

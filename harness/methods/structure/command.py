@@ -257,7 +257,7 @@ def warm() -> None:
     from unperturbed.analysis.structure import compare_structure, compose, structural_sequence
     from unperturbed.harness.cli.warming import recurring_phases
 
-    one, other = recurring_phases(_SEED)
-    first = compose(structural_sequence(one, seed=_SEED), seed=_SEED)
+    run, other = recurring_phases(_SEED)
+    first = compose(structural_sequence(run, seed=_SEED), seed=_SEED)
     second = compose(structural_sequence(other, seed=_SEED, classes=first.sequence.classes), seed=_SEED)
     compare_structure(first, second, seed=_SEED)

@@ -287,7 +287,7 @@ def _check_work(draft: Draft, interval: WorkInterval) -> None:
     elif not event:
         counters = COUNTED_BY.get(interval.unit)
         meant = "" if counters else draft.did_you_mean(interval.unit, listed)
-        advice = meant or f"add {' or '.join(f'`{one}`' for one in counters or (interval.unit,))} to `hardware`"
+        advice = meant or f"add {' or '.join(f'`{counter}`' for counter in counters or (interval.unit,))} to `hardware`"
         it = "them" if counters else "it"
         draft.report(path, f"`{interval.unit}` cannot end intervals, because no metric counts {it}: {advice}")
     if draft.value("measure", "source") == "simulated":

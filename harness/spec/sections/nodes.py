@@ -64,7 +64,9 @@ def _check(draft: Draft) -> None:
         return
     design, count = spec.campaign, spec.nodes.count
     programs = [spec.of_program(name).program for name in ("", *spec.programs)]
-    if draft.has("nodes", "stage") and not any(one.build or one.inputs or one.prepare for one in programs):
+    if draft.has("nodes", "stage") and not any(
+        program.build or program.inputs or program.prepare for program in programs
+    ):
         draft.report_key(
             ("nodes", "stage"),
             "`stage` has nothing to copy, because the program has neither `build` nor input files: remove `stage`",
@@ -93,7 +95,7 @@ def _check(draft: Draft) -> None:
 
 def _check_engine(draft: Draft, engine: str) -> None:
     """Reject an unknown engine, and options that the engine does not use."""
-    known = {str(getattr(one, "name", "")): one for one in offered(ENGINE_GROUP, type)}
+    known = {str(getattr(engine_class, "name", "")): engine_class for engine_class in offered(ENGINE_GROUP, type)}
     if engine not in known:
         meant = did_you_mean(engine, known) or f"use {listing(known, 'or')}"
         draft.report(("nodes", "engine"), f"unknown engine `{engine}`; {meant}")

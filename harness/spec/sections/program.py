@@ -203,7 +203,7 @@ def check_placeholders(draft: Draft, path: YamlPath, field: str, text: str) -> N
         elif name not in allowed:
             known = name in PLACEHOLDERS
             what = f"`{{{name}}}` is not allowed in `{field}`" if known else f"unknown placeholder `{{{name}}}`"
-            here = f"use {listing([f'{{{one}}}' for one in allowed], 'or')}"
+            here = f"use {listing([f'{{{allowed_name}}}' for allowed_name in allowed], 'or')}"
             hint = draft.did_you_mean(name, allowed, before="{", after="}") or here
             draft.report(path, f"{what}; {hint} (for literal text, write `{{{{{name}}}}}`)")
         elif name in ("build", "source") and not draft.has("program", "build"):

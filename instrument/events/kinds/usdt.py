@@ -22,5 +22,5 @@ class Usdt(ProbeKind):
     def find(cls, binary: Any, target: str) -> Sequence[tuple[str, int, int]]:
         """Return the static probes that match a provider and a name; both may be globs."""
         provider, _, name = target.partition(":")
-        found = binary.find_static_probes(provider, name)
-        return [(f"{probe.provider}:{probe.name}", probe.offset, probe.semaphore) for probe in found]
+        probes = binary.find_static_probes(provider, name)
+        return [(f"{probe.provider}:{probe.name}", probe.offset, probe.semaphore) for probe in probes]

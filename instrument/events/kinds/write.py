@@ -52,10 +52,10 @@ class Write(CompiledKind):
         metrics = [pair for pair in self.metrics if function is None or is_within(pair[1], function)]
         if variable.in_system_header or not metrics:
             return
-        found = self.search.initialised_names(variable.cursor, function)
-        if found is None:
+        initialised = self.search.initialised_names(variable.cursor, function)
+        if initialised is None:
             return
-        names, records = found
+        names, records = initialised
         for index, metric in metrics:
             holder, is_field, _ = metric.target.rpartition(".")
             if matches(records if is_field else names, holder if is_field else metric.target):

@@ -157,10 +157,10 @@ class Chooser:
 
     def stored(self, source: Any, name: str) -> Any:
         """Return a module's stored code for a source; None if no function is chosen, False if the source is unknown."""
-        found = self._known.get(name)
-        if found is None or found[0] != digest(source):
+        entry = self._known.get(name)
+        if entry is None or entry[0] != digest(source):
             return False
-        return _stored(f"{self._folder}/{name}.module") if found[1] else None
+        return _stored(f"{self._folder}/{name}.module") if entry[1] else None
 
     def tree_of(self, source: Any, path: str, modules: tuple[str, ...], rewriting: Any = None) -> Any:
         """Return a module's syntax tree with hits inserted; None if no function in the module is chosen."""
@@ -213,19 +213,19 @@ def _watch_archives(chooser: Chooser) -> None:
     ordinary = zipimport._get_module_code  # type: ignore[attr-defined]
 
     def _get_module_code(self: Any, fullname: str) -> Any:
-        found = ordinary(self, fullname)
-        modules = chooser.names_of(fullname, lambda: found[1])
+        loaded = ordinary(self, fullname)
+        modules = chooser.names_of(fullname, lambda: loaded[1])
         source = self.get_source(fullname) if chooser.is_chosen(modules) else None
         if source is None:
-            return found
-        path = found[0].co_filename
+            return loaded
+        path = loaded[0].co_filename
         code = chooser.stored(source, fullname)
         if code:
             _imp._fix_co_filename(code, path)  # type: ignore[attr-defined]
         elif code is False:
             tree = chooser.tree_of(source, path, modules)
             code = None if tree is None else compile(tree, path, "exec", dont_inherit=True)
-        return found if code is None else (code, *found[1:])
+        return loaded if code is None else (code, *loaded[1:])
 
     zipimport._get_module_code = _as_if_of_importlib(_get_module_code)  # type: ignore[attr-defined]
 

@@ -99,10 +99,10 @@ def _described(name: str, spec: Any, names: tuple[str, ...]) -> Module:
 
 def modules_of(target: list[str]) -> Iterator[Module]:
     """Yield every module that may contain a target; globs are matched against all modules that can be found."""
-    found: list[tuple[tuple[str, ...], Sequence[str] | None]] = [((), None)]
+    packages: list[tuple[tuple[str, ...], Sequence[str] | None]] = [((), None)]
     for part in target[:-1]:
         deeper: list[tuple[tuple[str, ...], Sequence[str] | None]] = []
-        for names, path in found:
+        for names, path in packages:
             literal = "*" not in part and "?" not in part
             inner = (
                 [part]
@@ -121,7 +121,7 @@ def modules_of(target: list[str]) -> Iterator[Module]:
                 yield _described(".".join(full), spec, (".".join(full),))
                 if spec.submodule_search_locations is not None:
                     deeper.append((full, list(spec.submodule_search_locations)))
-        found = deeper
+        packages = deeper
 
 
 def main_module(main: dict[str, str]) -> Module | None:
@@ -172,7 +172,7 @@ def set_path(main: dict[str, str]) -> None:
 
 def _replaced_by_c(tree: Any) -> dict[str, str]:
     """Return the names that a module imports from a C module, possibly after defining them: name → C module."""
-    found = {}
+    replaced = {}
     waiting = list(tree.body)
     while waiting:
         node = waiting.pop()
@@ -187,10 +187,12 @@ def _replaced_by_c(tree: Any) -> dict[str, str]:
         is_own = spec.loader is BuiltinImporter or Path(spec.origin).parent.name == "lib-dynload"
         for alias in node.names:
             if alias.name != "*":
-                found[alias.asname or alias.name] = node.module
+                replaced[alias.asname or alias.name] = node.module
             elif is_own:  # a module of the standard library: importing it has no side effects
-                found.update({name: node.module for name in dir(__import__(node.module)) if not name.startswith("_")})
-    return found
+                replaced.update(
+                    {name: node.module for name in dir(__import__(node.module)) if not name.startswith("_")}
+                )
+    return replaced
 
 
 def _find(question: dict[str, Any]) -> dict[str, Any]:
@@ -290,12 +292,12 @@ def _lambda_names(tree: Any) -> Iterator[str]:
 
 def _modules(targets: list[str], main: dict[str, str]) -> dict[str, Any]:
     """Return the modules that may contain a target, by the names under which the hook looks them up."""
-    found = {module.names[0]: module for target in targets for module in modules_of(target.split("."))}
+    modules = {module.names[0]: module for target in targets for module in modules_of(target.split("."))}
     own = main_module(main)
     if own is not None:
         imported = main["kind"] == "module"
-        found[own.names[1] if imported else hook.MAIN if _is_compiled_by_python(main) else own.names[0]] = own
-    return {name: module for name, module in found.items() if not module.reason}
+        modules[own.names[1] if imported else hook.MAIN if _is_compiled_by_python(main) else own.names[0]] = own
+    return {name: module for name, module in modules.items() if not module.reason}
 
 
 def _is_compiled_by_python(main: dict[str, str]) -> bool:

@@ -65,7 +65,7 @@ def insert_hits(tree: Any, plain: CodeType, hits_of: Callable[[tuple[str, ...]],
 
 def _first_lines(module: CodeType) -> dict[tuple[str, int], int]:
     """Return the line on which each function's own code begins, by function name and line of its head."""
-    found = {}
+    first_lines = {}
     waiting = [module]
     while waiting:
         code = waiting.pop()
@@ -73,8 +73,8 @@ def _first_lines(module: CodeType) -> dict[tuple[str, int], int]:
         # Instructions before, on the line of the head, prepare the frame.
         first = next((line for line in _lines(code) if line != code.co_firstlineno), None)
         if first is not None:
-            found[code.co_name, code.co_firstlineno] = first
-    return found
+            first_lines[code.co_name, code.co_firstlineno] = first
+    return first_lines
 
 
 def _lines(code: CodeType) -> Iterator[int]:

@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 
-from unperturbed.analysis.causal.independence.methods import Outcome
+from unperturbed.analysis.causal.independence.methods import IndependenceOutcome
 
 __all__ = ["DSeparation", "random_graph", "v_structures"]
 
@@ -36,7 +36,7 @@ class DSeparation:
 
     def test(self, one, other, given=()):
         independent = not self._connected(one, other, set(given))
-        return Outcome(independent, 1.0 if independent else 0.0, 0.0 if independent else 1.0)
+        return IndependenceOutcome(independent, 1.0 if independent else 0.0, 0.0 if independent else 1.0)
 
     def _connected(self, one, other, given):
         concerned, waiting = set(), [one, other, *given]

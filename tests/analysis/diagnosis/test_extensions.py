@@ -38,7 +38,7 @@ FORMAT = Toy(name="toy", meaning="name @ ms", line=re.compile(r".+ @ [0-9]+$"), 
 """
 
 KIND = """
-from unperturbed.analysis.diagnosis import Comparison, Finding, Kind
+from unperturbed.analysis.diagnosis import LogComparison, Finding, Kind
 
 
 class Silence(Kind):

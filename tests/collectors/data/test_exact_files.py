@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from unperturbed.collectors import Metric, Trace
-from unperturbed.collectors.data import Column, read_sweep, write_sweep
+from unperturbed.collectors.data import SweepColumn, read_sweep, write_sweep
 
 NEIGHBOURS = [("x[1]", "x1"), ("x*", "xy"), ("x?", "xy"), ("x{1,2}", "x1"), ("~", "home")]
 
@@ -30,5 +30,5 @@ def test_a_trace(named: str, neighbour: str, tmp_path: Path) -> None:
 def test_a_sweeps_table(named: str, neighbour: str, file: str, tmp_path: Path) -> None:
     for value, folder in enumerate((named, neighbour)):
         (tmp_path / folder).mkdir()
-        write_sweep(tmp_path / folder, pl.DataFrame({"n": [value]}), [Column("n", "parameter", source="spec")], {})
+        write_sweep(tmp_path / folder, pl.DataFrame({"n": [value]}), [SweepColumn("n", "parameter", source="spec")], {})
     assert read_sweep(tmp_path / named / file)[0]["n"].to_list() == [0]

@@ -11,14 +11,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from unperturbed.collectors.data import Column, read_sweep, read_sweep_facts, write_sweep
+from unperturbed.collectors.data import SweepColumn, read_sweep, read_sweep_facts, write_sweep
 from unperturbed.errors import DataError
 
 COLUMNS = [
-    Column("n", "parameter", source="spec"),
-    Column("datatype", "parameter", source="spec"),
-    Column("time_s", "time", "s", "wait4", "wall-clock time"),
-    Column(
+    SweepColumn("n", "parameter", source="spec"),
+    SweepColumn("datatype", "parameter", source="spec"),
+    SweepColumn("time_s", "time", "s", "wait4", "wall-clock time"),
+    SweepColumn(
         "PAPI_TOT_CYC",
         "simulated",
         "cycles",
@@ -125,4 +125,4 @@ def test_a_csv_and_a_description_of_two_moments_are_not_read_together(tmp_path: 
 
 def test_a_column_of_an_unknown_kind_is_refused() -> None:
     with pytest.raises(DataError, match="`kind` is 'label', which is not one of parameter, time, hardware"):
-        Column("point", "label")  # type: ignore[arg-type]
+        SweepColumn("point", "label")  # type: ignore[arg-type]

@@ -19,7 +19,7 @@ import pytest
 from experiments.causal import evaluate
 from experiments.causal.jpeg import claims as jpeg_claims
 from experiments.causal.jpeg import findings, models, sizes, tables
-from unperturbed.collectors.data import Column
+from unperturbed.collectors.data import SweepColumn
 from unperturbed.errors import DataError
 from unperturbed.harness.spec.load import load_spec
 from unperturbed.harness.spec.sections.parameters import Listed
@@ -47,7 +47,7 @@ def pictures() -> Iterator[ModuleType]:
         sys.modules.pop("make_images", None)
 
 
-def runs(way: str, *, cycles: str = "hardware", seed: int = 0) -> tuple[pl.DataFrame, dict[str, Column]]:
+def runs(way: str, *, cycles: str = "hardware", seed: int = 0) -> tuple[pl.DataFrame, dict[str, SweepColumn]]:
     """Return a table as a sweep's: instructions follow from bits and block, nothing depends on layers or size."""
     chance = np.random.default_rng(seed)
     sizes = [(192, 192), (192, 384), (384, 192), (384, 384)] if way == "lossless" else [(256, 256)]
@@ -77,7 +77,7 @@ def runs(way: str, *, cycles: str = "hardware", seed: int = 0) -> tuple[pl.DataF
     frame = pl.DataFrame(rows)
     kinds = {"cpu_s": "time", "bytes": "software", "PAPI_TOT_CYC": cycles}
     kinds |= dict.fromkeys(("PAPI_TOT_INS", "PAPI_L1_DCM", "PAPI_L2_DCM"), cycles)
-    return frame, {name: Column(name, kinds.get(name, "parameter")) for name in frame.columns}  # type: ignore[arg-type]
+    return frame, {name: SweepColumn(name, kinds.get(name, "parameter")) for name in frame.columns}  # type: ignore[arg-type]
 
 
 def test_pictures_are_the_same_each_time_and_of_the_size_asked_for(pictures: ModuleType, tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_a_simulator_has_one_second_level_for_data_and_instructions() -> None:
     one, two = (
         tables.per_pixel(
             table,
-            {name: Column(name, columns.get(name, columns["PAPI_L1_DCM"]).kind) for name in table.columns},
+            {name: SweepColumn(name, columns.get(name, columns["PAPI_L1_DCM"]).kind) for name in table.columns},
             "lossy",
             start_s=START,
         )
@@ -255,7 +255,7 @@ def test_the_sweep_of_sizes_makes_the_pictures_it_reads_and_counts_as_the_others
 
 def test_instructions_and_misses_of_two_sources_are_refused() -> None:
     frame, columns = runs("lossy")
-    columns["PAPI_L2_DCM"] = Column("PAPI_L2_DCM", "simulated")
+    columns["PAPI_L2_DCM"] = SweepColumn("PAPI_L2_DCM", "simulated")
     with pytest.raises(DataError, match="instructions are hardware, and misses hardware and simulated"):
         tables.per_pixel(frame, columns, "lossy", start_s=START)
 

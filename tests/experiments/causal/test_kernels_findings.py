@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from experiments.causal.kernels import evaluation, findings, parameters, programs
-from unperturbed.collectors.data import Column, ColumnKind, write_sweep
+from unperturbed.collectors.data import ColumnKind, SweepColumn, write_sweep
 from unperturbed.errors import DataError
 
 FOLDER = Path(__file__).parents[3] / "experiments" / "causal"
@@ -67,7 +67,7 @@ def _campaign(folder: Path, name: str, system: Planted, rows: int) -> None:
     frame = pl.DataFrame(found)
     (folder / name).mkdir(parents=True)
     write_sweep(
-        folder / name, frame, [Column(one, kinds.get(one, "hardware")) for one in frame.columns], {"name": name}
+        folder / name, frame, [SweepColumn(one, kinds.get(one, "hardware")) for one in frame.columns], {"name": name}
     )
 
 
@@ -167,7 +167,10 @@ def test_rows_with_impossible_counts_are_left_out(tmp_path: Path) -> None:
         "datatype": "parameter",
     }
     write_sweep(
-        folder / "matmul", wrong, [Column(one, kinds.get(one, "hardware")) for one in wrong.columns], {"name": "matmul"}
+        folder / "matmul",
+        wrong,
+        [SweepColumn(one, kinds.get(one, "hardware")) for one in wrong.columns],
+        {"name": "matmul"},
     )
     found = programs.measured(folder, "hardware")
     assert found.impossible == 1

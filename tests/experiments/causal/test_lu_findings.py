@@ -22,7 +22,7 @@ from experiments.causal.decomposition import claims as lu_claims
 from experiments.causal.decomposition import equations, findings, models
 from experiments.common import evaluation, tables
 from unperturbed.analysis.causal import Knowledge, learn
-from unperturbed.collectors.data import Column, ColumnKind, write_sweep
+from unperturbed.collectors.data import ColumnKind, SweepColumn, write_sweep
 from unperturbed.harness.spec.load import load_spec
 
 FOLDER = Path(__file__).parents[3] / "experiments" / "causal"
@@ -82,7 +82,7 @@ def _campaign(folder: Path, system: Planted, rows: int = 300, **changed: tuple[i
     write_sweep(
         folder,
         frame,
-        [Column(name, kinds.get(name, counted)) for name in frame.columns],
+        [SweepColumn(name, kinds.get(name, counted)) for name in frame.columns],
         {"name": "lu", "host": "host"},
     )
     return folder

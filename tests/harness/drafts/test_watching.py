@@ -33,11 +33,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _tried(*words: str) -> object:
-    return describe_command(words, Choices(stdin="null")).tried()
+    return describe_command(words, Choices(stdin="null")).after_trial()
 
 
 def test_a_script_that_becomes_a_program_is_followed(folder: Path) -> None:
-    spec = describe_command([str(folder / "shim"), "one"], Choices(stdin="null")).tried()
+    spec = describe_command([str(folder / "shim"), "one"], Choices(stdin="null")).after_trial()
     assert spec.words == (str(folder / "work"), "one")
     assert spec.environment["WHICH"] == "this"
     assert (spec.name, spec.folder) == ("shim", Path("/"))
@@ -54,7 +54,7 @@ def test_a_program_that_waits_is_told_from_one_that_is_short(folder: Path) -> No
     if not spec.hardware.simulated:
         pytest.skip("this processor counts: an interval is of time that passes")
     with pytest.raises(RunError, match=r"of CPU time. It ran for .* but mostly waited"):
-        spec.tried()
+        spec.after_trial()
 
 
 def test_input_that_is_not_there(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_calls_that_a_program_makes_are_chosen_by_a_run_of_it(folder: Path) -> N
         "    return 0;\n}\n"
     )
     subprocess.run(["gcc", "-O1", "-fno-builtin", "-o", "calls", "calls.c"], cwd=folder, check=True)
-    spec = describe_command([str(folder / "calls")], Choices(stdin="null")).tried()
+    spec = describe_command([str(folder / "calls")], Choices(stdin="null")).after_trial()
     assert dict(spec.calls) == {"calls_malloc": "malloc"}
     assert "metrics left out: calls_calloc (no events)" in " ".join(spec.remarks())
     assert "subsets: {calls: [calls_malloc]}" in spec.text("")
@@ -106,13 +106,13 @@ def test_of_a_python_script_its_own_functions_are_counted(tmp_path: Path) -> Non
         "class A:\n    def one(self):\n        return sum(range(3000))\n\ndef never():\n    pass\n\n"
         "print(sum(A().one() for _ in range(3000)))\n"
     )
-    spec = describe_command([sys.executable, str(tmp_path / "work.py")], Choices(stdin="null")).tried()
+    spec = describe_command([sys.executable, str(tmp_path / "work.py")], Choices(stdin="null")).after_trial()
     assert spec.name == "work"  # not the interpreter's, which every script shares
     assert dict(spec.calls) == {"calls_A_one": "__main__.A.one"}
     assert "calls_A_one: {python: {enter: __main__.A.one}}" in spec.text("")
 
 
 def test_a_program_that_calls_nothing_is_told_what_to_do(folder: Path) -> None:
-    spec = describe_command([str(folder / "work"), "one"], Choices(stdin="null")).tried()
+    spec = describe_command([str(folder / "work"), "one"], Choices(stdin="null")).after_trial()
     assert not spec.calls
     assert "compare and no verdict; count other calls with --count" in " ".join(spec.remarks())

@@ -10,7 +10,7 @@ import pytest
 from tests.common.distribution import write_distribution
 from tests.harness.phases_campaign import unperturbed
 from unperturbed.collectors import Metric, Trace, read_sweep
-from unperturbed.collectors.data import Column, read_sweep_facts, write_sweep
+from unperturbed.collectors.data import SweepColumn, read_sweep_facts, write_sweep
 from unperturbed.errors import SpecError
 from unperturbed.harness.exports import Format, choose_format, export, formats
 from unperturbed.harness.studies.sweep_table import read_table
@@ -52,7 +52,7 @@ def test_a_trace_as_csv_and_parquet(trace: Trace, tmp_path: Path) -> None:
 
 def test_a_sweeps_table_keeps_what_is_known_of_its_columns(tmp_path: Path) -> None:
     frame = pl.DataFrame({"n": [1, 2], "time_s": [0.5, 1.0]})
-    columns = [Column("n", "parameter", source="spec"), Column("time_s", "time", "s", "clock")]
+    columns = [SweepColumn("n", "parameter", source="spec"), SweepColumn("time_s", "time", "s", "clock")]
     facts = {"name": "toy", "notes": ["A note."], "missing": []}
     write_sweep(tmp_path, frame, columns, facts)
     table = read_table(tmp_path)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class IndependenceOutcome:
     """Result of one test of X ⊥ Z | S.
 
     Attributes
@@ -75,7 +75,7 @@ class IndependenceTest(ABC):
         return self
 
     @abstractmethod
-    def test(self, one: str, other: str, given: Sequence[str] = ()) -> Outcome:
+    def test(self, one: str, other: str, given: Sequence[str] = ()) -> IndependenceOutcome:
         """Test whether two variables are independent given others.
 
         Parameters
@@ -87,7 +87,7 @@ class IndependenceTest(ABC):
 
         Returns
         -------
-        Outcome
+        IndependenceOutcome
             The verdict, its p-value, and the information that the two variables share.
         """
 

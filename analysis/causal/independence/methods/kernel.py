@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unperturbed.analysis.causal.independence.loops import compiled_loop
-from unperturbed.analysis.causal.independence.methods import IndependenceTest, Outcome
+from unperturbed.analysis.causal.independence.methods import IndependenceOutcome, IndependenceTest
 from unperturbed.analysis.causal.independence.methods.regression import RegressionTest
 from unperturbed.analysis.causal.independence.residuals import ConditioningSet, Features, features_of, normal_scores
 from unperturbed.analysis.causal.table.variables import Data, Floats
@@ -57,14 +57,16 @@ class CombinedTest(IndependenceTest):
         """The regression test."""
         return self._regression
 
-    def test(self, one: str, other: str, given: Sequence[str] = ()) -> Outcome:
+    def test(self, one: str, other: str, given: Sequence[str] = ()) -> IndependenceOutcome:
         """Test whether two variables are independent given others."""
         first = self._regression.test(one, other, given)
         if first.determined or 2 * first.p_value <= self.alpha:
             return replace(first, p_value=min(1.0, 2 * first.p_value), independent=bool(first.determined))
         second = self._kernel.test(one, other, given)
         p_value = min(1.0, 2 * first.p_value, 2 * second.p_value)
-        return Outcome(p_value > self.alpha, p_value, first.bits if first.p_value <= second.p_value else second.bits)
+        return IndependenceOutcome(
+            p_value > self.alpha, p_value, first.bits if first.p_value <= second.p_value else second.bits
+        )
 
 
 class KernelTest(IndependenceTest):
@@ -86,30 +88,34 @@ class KernelTest(IndependenceTest):
         self._rows = data.rows
         self._places = {name: place for place, name in enumerate(data.names)}
         self._features: Mapping[str, Features] = features_of(data)
-        self._known: dict[tuple[frozenset[str], frozenset[str]], Outcome] = {}
+        self._known: dict[tuple[frozenset[str], frozenset[str]], IndependenceOutcome] = {}
 
-    def test(self, one: str, other: str, given: Sequence[str] = ()) -> Outcome:
+    def test(self, one: str, other: str, given: Sequence[str] = ()) -> IndependenceOutcome:
         """Test whether two variables are independent when some others are held fixed."""
         key = frozenset((one, other)), frozenset(given)
         if key not in self._known:
             self._known[key] = self._tested(min(one, other), max(one, other), tuple(sorted(given)))
         return self._known[key]
 
-    def _tested(self, one: str, other: str, given: tuple[str, ...]) -> Outcome:
+    def _tested(self, variable: str, other: str, given: tuple[str, ...]) -> IndependenceOutcome:
         fixed = ConditioningSet(self._features, given, self._rows, rows_a_parameter=_ROWS_A_PARAMETER)
         held = [self._features[name] for name in given]
         curves = [normal_scores(feature.scales[:, 0]) for feature in held if feature.codes is None]
-        first, second = (self._residual(name, fixed) for name in (one, other))
+        first, second = (self._residual(name, fixed) for name in (variable, other))
         dimensions = len(curves) + sum(part.ndim == 1 for part in (first, second))
         width = (4 / (dimensions + 2) / self._rows) ** (1 / (dimensions + 4))
-        own, across = self._kernel(one, first, width), self._kernel(other, second, width)
+        own, across = self._kernel(variable, first, width), self._kernel(other, second, width)
         cells = fixed.cell_of
         by = (cells[:, None] == cells[None, :]).astype(np.float32) if fixed.cells > 1 else np.ones_like(own)
         for curve in curves:
             _gaussian(curve, width, by)
         # The same test has the same seed, whatever was tested before.
         random = np.random.default_rng(
-            [self._seed, *sorted(self._places[name] for name in (one, other)), *(self._places[name] for name in given)]
+            [
+                self._seed,
+                *sorted(self._places[name] for name in (variable, other)),
+                *(self._places[name] for name in given),
+            ]
         )
         shuffled = _Shuffled(cells, curves, random)
         inform = compiled_loop("information_of_permutation")
@@ -123,7 +129,9 @@ class KernelTest(IndependenceTest):
             greater += value >= measured
         # If stopped early, the p-value is greater/made; otherwise the measured order counts as one permutation.
         p_value = greater / made if greater >= _ENOUGH_GREATER else (greater + 1) / (made + 1)
-        return Outcome(p_value > self.alpha, float(p_value), max(0.0, float(measured - null / made) / self._rows))
+        return IndependenceOutcome(
+            p_value > self.alpha, float(p_value), max(0.0, float(measured - null / made) / self._rows)
+        )
 
     def _residual(self, name: str, fixed: ConditioningSet) -> NDArray[Any]:
         feature = self._features[name]

@@ -21,7 +21,7 @@ from typing import ClassVar
 import numpy as np
 
 from unperturbed.analysis.causal.independence.loops import compiled_loop
-from unperturbed.analysis.causal.independence.methods import IndependenceTest, Outcome
+from unperturbed.analysis.causal.independence.methods import IndependenceOutcome, IndependenceTest
 from unperturbed.analysis.causal.table.variables import Data
 
 _CONTINUOUS_BITS, _DISCRETE_BITS = 0.4, 0.2
@@ -63,20 +63,20 @@ class PaperTest(IndependenceTest):
         self._from = np.repeat(np.arange(data.rows), repeats)
         random = np.random.default_rng(seed)
         self._shifts = {name: random.standard_normal(len(self._from)) for name in data.names}
-        self._known: dict[tuple[frozenset[str], frozenset[str]], Outcome] = {}
+        self._known: dict[tuple[frozenset[str], frozenset[str]], IndependenceOutcome] = {}
 
     @classmethod
     def create(cls, data: Data, *, alpha: float, seed: int) -> PaperTest:  # noqa: ARG003
         """Return the test for a table; it uses its own thresholds instead of `alpha`."""
         return cls(data, seed=seed)
 
-    def test(self, one: str, other: str, given: Sequence[str] = ()) -> Outcome:
+    def test(self, one: str, other: str, given: Sequence[str] = ()) -> IndependenceOutcome:
         """Test whether two variables are independent when some others are held fixed. The outcome has no p-value."""
         key = frozenset((one, other)), frozenset(given)
         if key not in self._known:
             bits = self.information(min(one, other), max(one, other), sorted(given))
             discrete = "discrete" in {self._data.kinds[one], self._data.kinds[other]}
-            self._known[key] = Outcome(bits < self._thresholds[discrete], float("nan"), bits)
+            self._known[key] = IndependenceOutcome(bits < self._thresholds[discrete], float("nan"), bits)
         return self._known[key]
 
     def information(self, one: str, other: str, given: Sequence[str] = ()) -> float:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unperturbed.analysis.causal.independence.loops import compiled_loop
-from unperturbed.analysis.causal.independence.methods import IndependenceTest, Outcome
+from unperturbed.analysis.causal.independence.methods import IndependenceOutcome, IndependenceTest
 from unperturbed.analysis.causal.independence.residuals import (
     MOST_ROWS,
     ConditioningSet,
@@ -158,7 +158,7 @@ class RegressionTest(IndependenceTest):
         self._data = data
         self._determined = determined
         self._features: Mapping[str, Features] = features_of(data)
-        self._outcomes: dict[tuple[frozenset[str], frozenset[str]], Outcome] = {}
+        self._outcomes: dict[tuple[frozenset[str], frozenset[str]], IndependenceOutcome] = {}
         self._held: _Recent[frozenset[str], ConditioningSet] = _Recent(_KEPT_BYTES / 4)
         self._residuals: _Recent[tuple[str, frozenset[str]], _Residuals] = _Recent(_KEPT_BYTES)
         self._neighbours: _Recent[frozenset[str], Neighbours] = _Recent(_KEPT_BYTES / 4)
@@ -171,7 +171,7 @@ class RegressionTest(IndependenceTest):
         """Return the test for a table; nothing in it is random, so `seed` is ignored."""
         return cls(data, alpha=alpha)
 
-    def test(self, one: str, other: str, given: Sequence[str] = ()) -> Outcome:
+    def test(self, one: str, other: str, given: Sequence[str] = ()) -> IndependenceOutcome:
         """Test whether two variables are independent when some others are held fixed."""
         held = frozenset(given)
         key = frozenset({one, other}), held
@@ -204,22 +204,22 @@ class RegressionTest(IndependenceTest):
         left = residuals[rows] - residuals[rows].mean()
         return _association(_orthonormal(left[:, None]), _orthonormal(columns), int(freedom)).p_value
 
-    def _tested(self, one: str, other: str, held: frozenset[str]) -> Outcome:
-        first, second = self._residuals_of(one, held), self._residuals_of(other, held)
-        for name, left in ((one, first), (other, second)):
+    def _tested(self, variable: str, other: str, held: frozenset[str]) -> IndependenceOutcome:
+        first, second = self._residuals_of(variable, held), self._residuals_of(other, held)
+        for name, left in ((variable, first), (other, second)):
             if left.unexplained < self._determined:
-                return Outcome(True, 1.0, 0.0, name)
+                return IndependenceOutcome(True, 1.0, 0.0, name)
         fixed = self._fixed(held)
         spare = self._data.rows - fixed.parameters
         ways = [_association(first.orthonormal_curve, second.orthonormal_scales, spare)]
-        if "continuous" in {self._data.kinds[one], self._data.kinds[other]}:
+        if "continuous" in {self._data.kinds[variable], self._data.kinds[other]}:
             ways.append(_association(first.orthonormal_scales, second.orthonormal_curve, spare))
         bits = min(max(way.bits for way in ways), first.most_bits, second.most_bits)
         # If the dependence is already certain, changes between cells need no further test.
         if held and min(way.p_value for way in ways) > _CERTAIN * self.alpha:
-            ways += self._interactions(self._features[one], first.scales, second.orthonormal_scales, held, fixed)
+            ways += self._interactions(self._features[variable], first.scales, second.orthonormal_scales, held, fixed)
         p_value = min(1.0, len(ways) * min(way.p_value for way in ways))
-        return Outcome(p_value > self.alpha, p_value, float(bits))
+        return IndependenceOutcome(p_value > self.alpha, p_value, float(bits))
 
     def _residuals_of(self, name: str, held: frozenset[str]) -> _Residuals:
         return self._residuals.get((name, held), lambda: self._new_residuals(name, held))
@@ -290,14 +290,14 @@ def _bytes_of(value: object) -> int:
     return sum(part.nbytes for part in vars(value).values() if isinstance(part, np.ndarray))
 
 
-def _association(one: Floats, other: Floats, spare: int) -> _Association:
+def _association(basis: Floats, other: Floats, spare: int) -> _Association:
     """Test two orthonormal bases of residuals by Pillai's trace; `spare` is the number of rows minus parameters."""
-    rows, p, q = len(one), one.shape[1], other.shape[1]
+    rows, p, q = len(basis), basis.shape[1], other.shape[1]
     few, many = min(p, q), max(p, q)
     upper = spare - p - q + few  # residual degrees of freedom after regression of one on the other
     if few == 0 or upper < few:  # with p + q > spare the two bases always overlap
         return _NONE
-    squares, inflation = compiled_loop("canonical")(one, other)
+    squares, inflation = compiled_loop("canonical")(basis, other)
     # If both scatter more at the same rows, products vary more than under independence.
     trace = float(squares.sum()) / max(1.0, inflation)
     statistic = upper / many * trace / (few - trace)

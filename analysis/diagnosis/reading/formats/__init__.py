@@ -246,7 +246,7 @@ def choose_format(formats: Mapping[str, LogFormat], sample: LogSample, options: 
     """Return the requested format, or the one that fits the first lines best; raise DataError if it fits under half."""
     if options.format is not None:
         return formats[options.format]
-    fits = {name: one.recognise(sample, options) for name, one in formats.items()}
+    fits = {name: log_format.recognise(sample, options) for name, log_format in formats.items()}
     best = max(fits, key=fits.__getitem__)
     if fits[best] < 0.5:
         raise DataError(

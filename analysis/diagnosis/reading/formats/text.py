@@ -95,9 +95,9 @@ def _compile(pattern: str) -> re.Pattern[str]:
         raise DataError(f"the pattern {pattern!r} is not a valid regular expression: {error}") from error
     groups = set(expression.groupindex)
     if not {"time", "name"} <= groups <= _GROUPS:
-        found = f"has the groups {', '.join(sorted(groups))}" if groups else "has no named groups"
+        fault = f"has the groups {', '.join(sorted(groups))}" if groups else "has no named groups"
         raise DataError(
-            f"the pattern {pattern!r} {found}: use (?P<time>…) and (?P<name>…), and optionally (?P<plugin>…) and "
+            f"the pattern {pattern!r} {fault}: use (?P<time>…) and (?P<name>…), and optionally (?P<plugin>…) and "
             "(?P<level>…)"
         )
     return expression

@@ -42,12 +42,12 @@ class FigureBlock:
         """Return heading, text and figures; figures with half width are side by side."""
         parts: list[Html] = []
         pair: list[Html] = []
-        for one in self.figures:
-            shown = frame(one.figure, one.caption)
-            if one.half_width:
+        for captioned in self.figures:
+            shown = frame(captioned.figure, captioned.caption)
+            if captioned.half_width:
                 pair.append(shown)
             else:
-                parts.append(tag("div", tag("h4", one.title), shown) if one.title else shown)
+                parts.append(tag("div", tag("h4", captioned.title), shown) if captioned.title else shown)
         beside = tag("div", pair, class_="pair") if pair else None
         return tag("div", tag("h3", self.heading) if self.heading else None, self.text, parts, beside)
 
@@ -83,8 +83,8 @@ class ReportFigure:
 
 def report_figures() -> tuple[ReportFigure, ...]:
     """Return all figures, from this package and from other distributions, sorted by `place`."""
-    found = records_in(__name__, ReportFigure, group="unperturbed.report_figures")
-    return tuple(sorted(found.values(), key=lambda record: record.place))
+    records = records_in(__name__, ReportFigure, group="unperturbed.report_figures")
+    return tuple(sorted(records.values(), key=lambda record: record.place))
 
 
 def drawn_blocks(view: ReportView) -> Mapping[str, Blocks]:

@@ -52,7 +52,7 @@ class WorstPair:
     software: str
 
 
-def worst_pair(content: ReportContent, found: Sequence[ConfigurationResult]) -> WorstPair | None:
+def worst_pair(content: ReportContent, results: Sequence[ConfigurationResult]) -> WorstPair | None:
     """Return the most serious inner change among those with traces of both sides.
 
     The chosen runs are those with ρ closest to the mean of their configuration. If several software metrics were added,
@@ -63,7 +63,7 @@ def worst_pair(content: ReportContent, found: Sequence[ConfigurationResult]) -> 
         for configuration, traces in content.traces.items()
         for place, trace in enumerate(traces)
     }
-    for result, change in listed_changes(found):
+    for result, change in listed_changes(results):
         if change.check != "inner":
             continue
         good = _typical(runs, change.reference_runs, change.reference, change)

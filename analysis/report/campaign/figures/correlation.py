@@ -36,28 +36,28 @@ _DRAWN = 60
 _DASH = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 
 
-def _coloured(found: Sequence[ConfigurationResult], check: CheckName) -> list[tuple[str, str]]:
+def _coloured(results: Sequence[ConfigurationResult], check: CheckName) -> list[tuple[str, str]]:
     """Return the pairs to colour: those that are perturbed in any configuration, else the three most serious."""
-    perturbed = _perturbed(found, check)
-    ranked = changed_pairs(found, check)
+    perturbed = _perturbed(results, check)
+    ranked = changed_pairs(results, check)
     return [pair for pair in ranked if pair in perturbed][:_COLOURED] if perturbed else ranked[:_CLOSEST]
 
 
-def _perturbed(found: Sequence[ConfigurationResult], check: CheckName) -> set[tuple[str, str]]:
+def _perturbed(results: Sequence[ConfigurationResult], check: CheckName) -> set[tuple[str, str]]:
     return {
         (change.first, change.second)
-        for result in found
+        for result in results
         for change in result.of(check)
         if change.verdict == "perturbed"
     }
 
 
-def colour_key(found: Sequence[ConfigurationResult], check: CheckName) -> str:
+def colour_key(results: Sequence[ConfigurationResult], check: CheckName) -> str:
     """Return sentences on the meaning of coloured and grey lines."""
     noun = "pair" if check == "inner" else "metric"
-    whole = len(changed_pairs(found, check))
+    whole = len(changed_pairs(results, check))
     others = f"other {noun}s" + (f" among the {_DRAWN} (of {whole}) that changed most" if whole > _DRAWN else "")
-    count = len(_perturbed(found, check))
+    count = len(_perturbed(results, check))
     if not count and whole <= _CLOSEST:
         return f"No {noun} was perturbed."
     grey = f"Grey: the {others}; point at a line for its name."
@@ -121,17 +121,17 @@ def _base(height: int, pairs: int, **settings: Any) -> dict[str, Any]:
     )
 
 
-def baseline_by_run(found: Sequence[ConfigurationResult], baseline: str) -> Figure | None:
+def baseline_by_run(results: Sequence[ConfigurationResult], baseline: str) -> Figure | None:
     """Draw ρ of each pair in each baseline run: figure 3 of Mytkowicz et al., section 3.3."""
     pairs: dict[tuple[str, str], Change] = {}
-    for result in found:
+    for result in results:
         if result.references[:1] == (baseline,):
             for change in result.of("inner"):
                 pairs.setdefault((change.first, change.second), change)
     if not pairs:
         return None
-    coloured = [pair for pair in _coloured(found, "inner") if pair in pairs]
-    drawn = [pair for pair in changed_pairs(found, "inner") if pair in pairs][:_DRAWN]
+    coloured = [pair for pair in _coloured(results, "inner") if pair in pairs]
+    drawn = [pair for pair in changed_pairs(results, "inner") if pair in pairs][:_DRAWN]
     longest = max(pairs.values(), key=lambda change: len(change.reference))
 
     def line(pair: tuple[str, str], scale: str) -> dict[str, Any]:
@@ -154,17 +154,17 @@ def baseline_by_run(found: Sequence[ConfigurationResult], baseline: str) -> Figu
     )
 
 
-def total_overheads(found: Sequence[ConfigurationResult]) -> tuple[str, dict[str, float]]:
+def total_overheads(results: Sequence[ConfigurationResult]) -> tuple[str, dict[str, float]]:
     """Return the overhead of each configuration relative to the pure baseline: quantity, and configuration → ratio.
 
     The quantity is instructions if they were counted, else cycles, else time. If a configuration's reference is not the
     baseline (but the anchor), the reference's overhead is included.
     """
     for quantity in ("instructions", "cycles", "time"):
-        own = {result.configuration: getattr(result.overhead, quantity) for result in found}
+        own = {result.configuration: getattr(result.overhead, quantity) for result in results}
         known = {name: value for name, value in own.items() if value is not None and math.isfinite(value)}
         if known:
-            references = {result.configuration: result.references[0] for result in found if result.references}
+            references = {result.configuration: result.references[0] for result in results if result.references}
             return quantity, {name: _through(name, known, references) for name in known}
     return "instructions", {}
 
@@ -179,7 +179,7 @@ def _through(name: str, own: Mapping[str, float], references: Mapping[str, str])
 
 
 def correlation_against_overhead(
-    found: Sequence[ConfigurationResult], check: CheckName, baseline: str
+    results: Sequence[ConfigurationResult], check: CheckName, baseline: str
 ) -> Figure | None:
     """Draw the mean ρ of each pair (inner) or metric (outer) against the overhead of each configuration.
 
@@ -187,12 +187,12 @@ def correlation_against_overhead(
     software metric more than the point to its left. Here, configurations are ordered by overhead and need not contain
     each other's metrics.
     """
-    quantity, added = total_overheads(found)
-    pairs = changed_pairs(found, check)[:_DRAWN]
+    quantity, added = total_overheads(results)
+    pairs = changed_pairs(results, check)[:_DRAWN]
     if not added or not pairs:
         return None
-    coloured = _coloured(found, check)
-    points = {pair: _points(found, check, pair, added, baseline) for pair in pairs}
+    coloured = _coloured(results, check)
+    points = {pair: _points(results, check, pair, added, baseline) for pair in pairs}
 
     def line(pair: tuple[str, str], scale: str) -> dict[str, Any]:
         return {
@@ -232,7 +232,7 @@ _Point = tuple[float, Sequence[float], str]
 
 
 def _points(
-    found: Sequence[ConfigurationResult],
+    results: Sequence[ConfigurationResult],
     check: CheckName,
     pair: tuple[str, str],
     added: Mapping[str, float],
@@ -240,7 +240,7 @@ def _points(
 ) -> list[_Point]:
     """Return (overhead, ρ of each run, configuration) in ascending order of overhead, with 0 for the baseline."""
     points: list[_Point] = []
-    for result in found:
+    for result in results:
         for change in result.of(check):
             if (change.first, change.second) == pair and result.configuration in added:
                 points.append((added[result.configuration], change.observed, result.configuration))

@@ -17,8 +17,8 @@ _HEIGHT_PX = 420
 
 def floor_figure(floor: NoiseFloor) -> Figure:
     """Draw the smallest visible change by the number of runs: totals on the left, correlations on the right."""
-    totals = [found for found in floor.resolutions if found.is_total]
-    correlations = [found for found in floor.resolutions if not found.is_total]
+    totals = [resolution for resolution in floor.resolutions if resolution.is_total]
+    correlations = [resolution for resolution in floor.resolutions if not resolution.is_total]
     data = [*_lines(totals, "", floor), *_lines(correlations, "2", floor)]
     tolerances = [
         {
@@ -31,8 +31,8 @@ def floor_figure(floor: NoiseFloor) -> Figure:
             "yref": f"y{suffix}",
             "line": {"color": "@axis", "width": 1, "dash": "dash"},
         }
-        for found, suffix, scale in ((totals, "", 100), (correlations, "2", 1))
-        for tolerance in sorted({one.tolerance for one in found if one.tolerance})
+        for resolutions, suffix, scale in ((totals, "", 100), (correlations, "2", 1))
+        for tolerance in sorted({resolution.tolerance for resolution in resolutions if resolution.tolerance})
     ]
     runs: dict[str, Any] = {"type": "log", "tickvals": list(RUNS), "ticktext": [str(count) for count in RUNS]}
     figure = layout(
@@ -52,21 +52,23 @@ def floor_figure(floor: NoiseFloor) -> Figure:
     return Figure("floor", data, figure, text)
 
 
-def _lines(found: list[Resolution], suffix: str, floor: NoiseFloor) -> list[dict[str, Any]]:
+def _lines(resolutions: list[Resolution], suffix: str, floor: NoiseFloor) -> list[dict[str, Any]]:
     """Return a line for each resolution; lines of one group share a colour and a legend entry."""
     groups: dict[str, list[Resolution]] = {}
-    for one in found:
-        groups.setdefault("times" if is_time(one) else "counts" if one.is_total else one.kind, []).append(one)
+    for resolution in resolutions:
+        groups.setdefault(
+            "times" if is_time(resolution) else "counts" if resolution.is_total else resolution.kind, []
+        ).append(resolution)
     lines = []
     for (group, members), colour in zip(groups.items(), (*_COLOURS, *_COLOURS), strict=False):
-        for at, one in enumerate(members):
-            unit = " %" if one.is_total else ""
-            scale, least = (100, LEAST_RELATIVE) if one.is_total else (1, LEAST_RHO)
+        for at, resolution in enumerate(members):
+            unit = " %" if resolution.is_total else ""
+            scale, least = (100, LEAST_RELATIVE) if resolution.is_total else (1, LEAST_RHO)
             lines.append(
                 scatter(
                     "lines+markers",
                     list(RUNS),
-                    short([scale * max(change, least) for change in one.smallest], 3),
+                    short([scale * max(change, least) for change in resolution.smallest], 3),
                     name=group,
                     legendgroup=f"{group}{suffix}",
                     showlegend=at == 0,
@@ -75,9 +77,10 @@ def _lines(found: list[Resolution], suffix: str, floor: NoiseFloor) -> list[dict
                     xaxis=f"x{suffix}",
                     yaxis=f"y{suffix}",
                     hovertext=[
-                        f"{plot_text(name_of(one))}<br>{runs} runs in each group: {change_text(one, change)}{unit}<br>"
+                        f"{plot_text(name_of(resolution))}<br>{runs} runs in each group: "
+                        f"{change_text(resolution, change)}{unit}<br>"
                         f"{duration(floor.seconds_for(runs), whole=True)}"
-                        for runs, change in zip(RUNS, one.smallest, strict=True)
+                        for runs, change in zip(RUNS, resolution.smallest, strict=True)
                     ],
                     hovertemplate="%{hovertext}<extra></extra>",
                 )

@@ -42,9 +42,11 @@ _CHECKS: tuple[tuple[CheckName, str, str], ...] = (
 _ROW_PX = 19
 
 
-def forest(found: Sequence[ConfigurationResult], index: Mapping[ChangeKey, int], name: str = "forest") -> Figure | None:
+def forest(
+    results: Sequence[ConfigurationResult], index: Mapping[ChangeKey, int], name: str = "forest"
+) -> Figure | None:
     """Draw the changes of one configuration at a time, the most serious on top; `index` has their numbers."""
-    shown = [result for result in found if result.changes]
+    shown = [result for result in results if result.changes]
     if not shown:
         return None
     rows = [max(min(len(result.of(check)), FOREST_ROWS) for result in shown) for check, _, _ in _CHECKS]

@@ -65,7 +65,7 @@ def total_forest(rows: Sequence[_Row]) -> Figure:
                 hovertemplate=f"%{{hovertext}}<extra>{verdict}</extra>",
             )
         )
-    span = max(1.6, 1.05 * max(abs(_scaled(end, one)) for _, one in rows for end in (one.low, one.high)))
+    span = max(1.6, 1.05 * max(abs(_scaled(end, total)) for _, total in rows for end in (total.low, total.high)))
     figure = layout(
         len(rows) * _ROW_PX + 150,
         margin={"l": 40, "r": 20, "t": 50, "b": 60},
@@ -94,7 +94,7 @@ def _scaled(value: float, change: TotalChange) -> float:
 
 def _block(view: ReportView) -> FigureBlock | Figure | None:
     totals = view.content.totals
-    rows = [(name, change) for name, found in totals.items() for change in found]
+    rows = [(name, change) for name, changes in totals.items() for change in changes]
     return total_forest(rows[:_MOST]) if rows else None
 
 

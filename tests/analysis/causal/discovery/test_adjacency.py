@@ -6,7 +6,7 @@ from tests.analysis.causal.graphs import DSeparation, random_graph, v_structures
 from unperturbed.analysis.causal.discovery.adjacency import find_adjacencies, pair_of
 from unperturbed.analysis.causal.discovery.orientation import extend, orient
 from unperturbed.analysis.causal.discovery.refinement import Relations, refine
-from unperturbed.analysis.causal.independence.methods import Outcome
+from unperturbed.analysis.causal.independence.methods import IndependenceOutcome
 from unperturbed.analysis.causal.table.knowledge import Knowledge
 
 
@@ -91,7 +91,7 @@ class Told:
     def test(self, one, other, given=()):
         self.asked.append((frozenset((one, other)), frozenset(given)))
         independent = self.asked[-1] in self.separated
-        return Outcome(independent, 1.0 if independent else 0.0, 0.0)
+        return IndependenceOutcome(independent, 1.0 if independent else 0.0, 0.0)
 
 
 def test_rivals_both_stay():

@@ -12,7 +12,7 @@ from unperturbed.analysis.causal.discovery.refinement import (
     choose,
     refine,
 )
-from unperturbed.analysis.causal.independence.methods import Outcome
+from unperturbed.analysis.causal.independence.methods import IndependenceOutcome
 from unperturbed.analysis.causal.table.knowledge import Knowledge
 
 
@@ -142,7 +142,7 @@ class Asked:
 
     def test(self, one, other, given=()):
         p_value, bits = self.outcomes.get((frozenset((one, other)), frozenset(given)), (1.0, 0.0))
-        return Outcome(p_value > 0.01, p_value, bits)
+        return IndependenceOutcome(p_value > 0.01, p_value, bits)
 
 
 def skeleton(names, edges, separations=(), dispensable=()):

@@ -16,7 +16,7 @@ from unperturbed.harness.cli import main
 
 TOY = '''
 import numpy as np
-from unperturbed.analysis.causal import IndependenceTest, Outcome
+from unperturbed.analysis.causal import IndependenceTest, IndependenceOutcome
 
 class CorrelationTest(IndependenceTest):
     """Pearson correlation, whatever is held fixed."""
@@ -32,7 +32,7 @@ class CorrelationTest(IndependenceTest):
             for name in (one, other)
         ]
         r = abs(np.corrcoef(columns)[0, 1])
-        return Outcome(bool(r < 0.5), float(1 - r), float(r))
+        return IndependenceOutcome(bool(r < 0.5), float(1 - r), float(r))
 '''
 
 

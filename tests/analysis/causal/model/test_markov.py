@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tests.analysis.causal.lu_campaign import ALL, draw, true_edges
-from unperturbed.analysis.causal.independence.methods import Outcome
+from unperturbed.analysis.causal.independence.methods import IndependenceOutcome
 from unperturbed.analysis.causal.independence.methods.regression import RegressionTest
 from unperturbed.analysis.causal.model.markov import check_markov, screens_off
 from unperturbed.analysis.causal.table.variables import prepare
@@ -31,11 +31,11 @@ class Told:
         self.asked.append((one, other, tuple(given)))
         pair = frozenset({one, other})
         if pair in self.determined:
-            return Outcome(True, 1.0, 0.0, one)
+            return IndependenceOutcome(True, 1.0, 0.0, one)
         if self.paper:
-            return Outcome(pair not in self.paper, math.nan, 0.5 if pair in self.paper else 0.1)
+            return IndependenceOutcome(pair not in self.paper, math.nan, 0.5 if pair in self.paper else 0.1)
         p = self.p_values.get(pair, 0.8)
-        return Outcome(p > 0.01, p, 0.3 if p < 0.01 else 0.0)
+        return IndependenceOutcome(p > 0.01, p, 0.3 if p < 0.01 else 0.0)
 
 
 def test_each_node_is_tested_with_its_non_descendants_given_its_parents():

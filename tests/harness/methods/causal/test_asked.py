@@ -381,13 +381,13 @@ def test_advice_names_the_options() -> None:
 
 
 def test_simulated_cycles_have_no_derivative(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    from unperturbed.collectors.data import Column, write_sweep
+    from unperturbed.collectors.data import SweepColumn, write_sweep
 
     frame = pl.DataFrame({"n": [1, 2, 3, 4], "PAPI_TOT_CYC": [10, 20, 30, 50], "time_s": [1.0, 2, 3, 5]})
     columns: list[Any] = [
-        Column("n", "parameter"),
-        Column("PAPI_TOT_CYC", "simulated", "cycles", "callgrind", components=("callgrind:Ir",)),
-        Column("time_s", "time", "s"),
+        SweepColumn("n", "parameter"),
+        SweepColumn("PAPI_TOT_CYC", "simulated", "cycles", "callgrind", components=("callgrind:Ir",)),
+        SweepColumn("time_s", "time", "s"),
     ]
     write_sweep(tmp_path, frame, columns, {"name": "small"})
     for words in (["--derivative", "g = d PAPI_TOT_CYC / d n"], ["--curve", "PAPI_TOT_CYC over time_s in n"]):

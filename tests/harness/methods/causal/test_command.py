@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from unperturbed.collectors.data import Column, read_sweep, write_sweep
+from unperturbed.collectors.data import SweepColumn, read_sweep, write_sweep
 from unperturbed.harness.cli import main
 
 TIERS = "n,datatype / instr / cycles / time"
@@ -201,8 +201,8 @@ def test_constants_duplicates_and_missing_values(capsys: pytest.CaptureFixture[s
 EVENTS = ("Ir", "I1mr", "D1mr", "D1mw", "ILmr", "DLmr", "DLmw")
 
 
-def simulated(name: str, *events: str, unit: str = "events") -> Column:
-    return Column(name, "simulated", unit, "callgrind", components=tuple(f"callgrind:{event}" for event in events))
+def simulated(name: str, *events: str, unit: str = "events") -> SweepColumn:
+    return SweepColumn(name, "simulated", unit, "callgrind", components=tuple(f"callgrind:{event}" for event in events))
 
 
 @pytest.fixture(scope="module")
@@ -227,17 +227,17 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> str:
         }
     )
     columns = [
-        Column("n", "parameter"),
-        Column("datatype", "parameter"),
-        Column("time_s", "time", "s"),
+        SweepColumn("n", "parameter"),
+        SweepColumn("datatype", "parameter"),
+        SweepColumn("time_s", "time", "s"),
         simulated("PAPI_TOT_INS", "Ir"),
         simulated("PAPI_TOT_CYC", *EVENTS, unit="cycles"),
         simulated("PAPI_L1_TCM", "I1mr", "D1mr", "D1mw"),
         simulated("PAPI_L1_DCM", "D1mr", "D1mw"),
-        Column(
+        SweepColumn(
             "cycles_n", "derived", meaning="simulated: PAPI_TOT_CYC / n", components=simulated("", *EVENTS).components
         ),
-        Column("instr_n", "derived", meaning="simulated: PAPI_TOT_INS / n", components=("callgrind:Ir",)),
+        SweepColumn("instr_n", "derived", meaning="simulated: PAPI_TOT_INS / n", components=("callgrind:Ir",)),
     ]
     write_sweep(folder, frame, columns, {"name": "small"})
     return str(folder)
