@@ -34,7 +34,7 @@ def assemble(
     records: Records,
     collected: Pass,
     *,
-    software: Sequence[Metric],
+    software: Sequence[Metric | None],
     os_metrics: Sequence[str],
     derived: Mapping[str, MetricExpression],
     dumps: Path,
@@ -43,7 +43,8 @@ def assemble(
 ) -> Trace:
     """Make the trace of one run; interval i is between records i and i + 1.
 
-    `software`: The software metrics, ordered by their index in the run; `milestone` makes such a metric.
+    `software`: The software metrics, ordered by their index in the run; `milestone` makes such a metric. None: the
+    counts of this index are left out.
     `derived`: Metrics computed from others; left out if this pass lacks one of the others.
     `dumps`: Path of callgrind's dump files without the process id; read only for simulated metrics.
     `attributes`: Attributes of the trace; `clock` selects the records' timestamps. With `interval_event`, `interval_ns`
@@ -72,10 +73,12 @@ def assemble(
         group = next(group for group in OS_GROUPS if name in group.metrics)
         metrics.append(Metric(name, "os", source=group.source, meaning=meaning))
         columns[name] = deltas(rows["os"][:, records.os_columns.index(name)])
-    for index, metric in enumerate(software):
-        metrics.append(metric)
+    for index, milestone_metric in enumerate(software):
+        if milestone_metric is None:
+            continue
+        metrics.append(milestone_metric)
         values = rows["software"][:, index]
-        columns[metric.name] = values[1:] if metric.semantics == "gauge" else deltas(values)
+        columns[milestone_metric.name] = values[1:] if milestone_metric.semantics == "gauge" else deltas(values)
     for name, expression in derived.items():
         if all(part in columns for part in expression.names):
             metrics.append(derived_metric(name, expression, {metric.name: metric for metric in metrics}))
@@ -99,7 +102,7 @@ def assemble(
 
 def thread_traces(records: Records, collected: Pass, attributes: Mapping[str, Any]) -> dict[int, Trace]:
     """For each thread that has its own sampler, make a trace: the hardware metrics over the thread's own intervals."""
-    found = {}
+    traces = {}
     for thread in threads(records):
         rows = of_thread(records, thread)
         stamps = rows["monotonic_ns"]
@@ -107,7 +110,7 @@ def thread_traces(records: Records, collected: Pass, attributes: Mapping[str, An
         if attributes.get("interval_event"):
             missed = missed_overflows(*_paced(rows, collected, attributes))
         began_ns = int(stamps[0] - records.rows["monotonic_ns"][0])
-        found[thread] = Trace.from_columns(
+        traces[thread] = Trace.from_columns(
             collected.metrics,
             {metric.name: deltas(rows["hardware"][:, index]) for index, metric in enumerate(collected.metrics)},
             begin_ns=stamps[:-1] - stamps[0],
@@ -115,7 +118,7 @@ def thread_traces(records: Records, collected: Pass, attributes: Mapping[str, An
             overruns=missed,
             attributes={**attributes, "thread": thread, "thread_begin_ns": began_ns},
         )
-    return found
+    return traces
 
 
 def _paced(rows: NDArray[Any], collected: Pass, attributes: Mapping[str, Any]) -> tuple[NDArray[np.int64], int]:
@@ -126,11 +129,11 @@ def _paced(rows: NDArray[Any], collected: Pass, attributes: Mapping[str, Any]) -
 
 def _check_throttling(records: Records, counts: NDArray[np.int64], attributes: Mapping[str, Any]) -> None:
     event, period = attributes["interval_event"], int(attributes["interval_ns"])
-    found = throttling(records, counts, period)
-    if found:
-        are = "are" if found == "has" else "may be"
+    certainty = throttling(records, counts, period)
+    if certainty:
+        are = "are" if certainty == "has" else "may be"
         raise RunError(
-            f"because of too many interrupts, the kernel {found} throttled {event}, which ends an interval every "
+            f"because of too many interrupts, the kernel {certainty} throttled {event}, which ends an interval every "
             f"{period:,} counts: counts {are} missing. Use a longer interval, or raise "
             "kernel.perf_event_max_sample_rate, which the kernel lowers by itself if interrupts take too long"
         )
@@ -190,8 +193,8 @@ _MEANS: Mapping[str, tuple[str, str]] = {
 }
 
 
-def _check(records: Records, software: Sequence[Metric], *, whole: bool) -> None:
-    within = [metric.name for metric in software if metric.source != _MEANS["kernel"][0]]
+def _check(records: Records, software: Sequence[Metric | None], *, whole: bool) -> None:
+    within = [metric.name for metric in software if metric is not None and metric.source != _MEANS["kernel"][0]]
     counted = f"{', '.join(within)}: " if within else ""
     if records.state == "waiting":
         raise RunError(

@@ -69,6 +69,7 @@ _FACTS: Mapping[str, Shape] = {
     "sites": {str: {str: int}},
     "inputs": {str: int},
     "layout_notes": {str: [str]},
+    "one_build": {"metrics": [str], "why_not": str},
     "probe_notes": [str],
     "part": int,
     "expected": {"exit_code": int, "digest": str, "run": str},

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
-from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE, DEFAULT_RUNS, SHAM_PREFIX
+from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE, DEFAULT_RUNS, READY, SHAM_PREFIX
 
 PAD_BYTES = 4096  # The environment grows by up to a page, to reach every offset of the stack within a page
 
@@ -36,11 +36,15 @@ class Configuration:
     name: str
     software: tuple[str, ...]  # The software metrics that it counts, the anchor first
     runs: int  # Number of runs per pass
-    # For a sham: the configuration with the same layout that does count; None otherwise.
+    # For a sham: the configuration with the same layout that does count, or ALL; None otherwise.
     sham_of: str | None = None
     # For a sham: the metrics with no-ops instead of increments at their sites.
     inert: tuple[str, ...] = ()
     program: str = ""  # Name of the other program that it runs (`programs:` of the spec); '' for `program:`
+
+
+ALL = ""
+"""`sham_of` of the one build without any counting, the sham of all configurations."""
 
 
 @dataclass(frozen=True)
@@ -63,19 +67,21 @@ def configurations(spec: CampaignSpec) -> tuple[Configuration, ...]:
     if spec.imported is not None:
         return tuple(Configuration(name, (), runs) for name, runs in spec.imported.configurations.items())
     design, anchor = spec.campaign, spec.analysis.anchor
-    found = [Configuration(BASELINE, (), design.most_baseline_runs)]
-    found += [Configuration(name, (), design.most_baseline_runs, program=name) for name in spec.programs]
+    planned = [Configuration(BASELINE, (), design.most_baseline_runs)]
+    planned += [Configuration(name, (), design.most_baseline_runs, program=name) for name in spec.programs]
     if anchor is not None:
-        found.append(Configuration(ANCHOR, (anchor,), max(_MINIMUM_ANCHOR_RUNS, design.most_runs)))
+        planned.append(Configuration(ANCHOR, (anchor,), max(_MINIMUM_ANCHOR_RUNS, design.most_runs)))
     carried = () if anchor is None else (anchor,)
     for name, subset in design.subsets.items():
         metrics = (*carried, *(metric for metric in subset if metric != anchor))
-        found.append(Configuration(name, metrics, design.most_runs))
-    if design.sham:
-        found += [sham for item in found[1:] if (sham := sham_of(spec, item)) is not None]
-    if len(found) == 1:  # nothing to decide
-        found = [replace(found[0], runs=design.baseline_runs)]
-    return tuple(found)
+        planned.append(Configuration(name, metrics, design.most_runs))
+    if design.sham and design.builds == "one" and (ready := ready_build(spec)) is not None:
+        planned.insert(1, ready)
+    elif design.sham:
+        planned += [sham for item in planned[1:] if (sham := sham_of(spec, item)) is not None]
+    if len(planned) == 1:  # nothing to decide
+        planned = [replace(planned[0], runs=design.baseline_runs)]
+    return tuple(planned)
 
 
 def baselines_alone(spec: CampaignSpec) -> CampaignSpec:
@@ -94,11 +100,25 @@ def sham_of(spec: CampaignSpec, configuration: Configuration) -> Configuration |
     return Configuration(f"{SHAM_PREFIX}{configuration.name}", (), configuration.runs, configuration.name, compiled)
 
 
+def ready_build(spec: CampaignSpec) -> Configuration | None:
+    """Return the one build of all configurations, with every counter idle; None if no metric is compiled in."""
+    compiled = tuple(sorted(name for name, event in spec.measure.software.items() if event.means == "compiled"))
+    runs = max(_MINIMUM_ANCHOR_RUNS, spec.campaign.most_runs)
+    return Configuration(READY, (), runs, ALL, compiled) if compiled else None
+
+
+def find_sham(planned: Sequence[Configuration], item: Configuration) -> str:
+    """Return the name of a configuration's sham; '' if there is none."""
+    if not item.software:
+        return ""
+    return next((other.name for other in planned if other.sham_of in (item.name, ALL)), "")
+
+
 def configurations_without_sham(spec: CampaignSpec) -> tuple[str, ...]:
     """Return the configurations that cannot have a requested sham, because none of their metrics is compiled in."""
     planned = configurations(spec) if spec.campaign.sham else ()
-    with_sham = {item.sham_of for item in planned}
-    return tuple(item.name for item in planned if item.software and item.name not in with_sham)
+    compiled = {name for name, event in spec.measure.software.items() if event.means == "compiled"}
+    return tuple(item.name for item in planned if item.software and not compiled.intersection(item.software))
 
 
 def plan_runs(

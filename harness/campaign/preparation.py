@@ -6,7 +6,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
@@ -31,12 +31,20 @@ from unperturbed.harness.campaign.requirements import (
     refuse_misspelt,
 )
 from unperturbed.harness.campaign.run import ProgramResult, run_plain
-from unperturbed.harness.campaign.session import UNTOUCHED, Session, build_configurations, shared_builds
+from unperturbed.harness.campaign.session import (
+    UNTOUCHED,
+    Session,
+    build_configurations,
+    one_build,
+    shared_builds,
+    use_separate_builds,
+)
 from unperturbed.harness.host import state as host
 from unperturbed.harness.program.build import check_compilers, find_source
+from unperturbed.harness.program.patching import count_at
 from unperturbed.harness.program.sources import program_identity
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
-from unperturbed.harness.spec.sections.campaign import BASELINE, PILOT, REFERENCE
+from unperturbed.harness.spec.sections.campaign import BASELINE, PILOT, READY, REFERENCE
 from unperturbed.harness.spec.text import substitute
 
 Needed: TypeAlias = Callable[[CampaignSpec, Sequence[str], Manifest], Collection[str]]
@@ -70,6 +78,8 @@ def prepare(
         names = {*needed(spec, list(named), manifest), *_configurations_of_trials(spec, list(named), manifest)}
     workspace = build_and_stage(spec, folder, manifest, progress, needed=names)
     expected = _reference(spec, folder, workspace, manifest, progress)
+    if not _result_stays(spec, folder, workspace, expected, manifest, progress):
+        workspace = build_and_stage(spec, folder, manifest, progress, needed=names)
     others, slowness = _other_results(spec, folder, workspace, manifest, progress)
     session = Session(
         spec,
@@ -83,10 +93,11 @@ def prepare(
         manifest.fact("id"),
         others,
         slowness,
+        one_build(manifest),
     )
     for item in configurations(spec):
         if names is None or item.name in names:
-            session = session.holding(item, workspace.builds[item.name])
+            session = session.with_build(item, workspace.builds[item.name])
     return session
 
 
@@ -211,7 +222,9 @@ def _identity(spec: CampaignSpec, manifest: Manifest) -> str | None:
 def _identities(spec: CampaignSpec) -> str:
     """Return the identities of the program and of the programs that it is compared with."""
     each = (spec.of_program(name) for name in ("", *spec.programs))
-    return ", ".join(program_identity(one, find_source(one.program, one.folder)) for one in each)
+    return ", ".join(
+        program_identity(program_spec, find_source(program_spec.program, program_spec.folder)) for program_spec in each
+    )
 
 
 def _inputs(
@@ -264,6 +277,38 @@ def _reference(
         )
     manifest.set_facts(expected=asdict(result), native=asdict(outcome))
     return result
+
+
+def _result_stays(
+    spec: CampaignSpec,
+    folder: Path,
+    workspace: Workspace,
+    expected: ProgramResult,
+    manifest: Manifest,
+    progress: Progress,
+) -> bool:
+    """Run the one build once with all its counters; use separate builds if the program notices the patched bytes."""
+    metrics, fact = one_build(manifest), manifest.fact("one_build")
+    tree = next((workspace.builds[item.name] for item in configurations(spec) if item.software), None)
+    if not metrics or fact.get("tried") or tree is None or manifest.fact("shared") is not None:
+        return True
+    progress.step("running the program with all counters")
+
+    def result(numbers: Iterable[int]) -> ProgramResult | None:
+        count_at(tree, tuple(numbers))
+        place = make_empty_folder(folder / "runs" / READY)
+        try:
+            return run_plain(spec, place, build=tree, inputs=workspace.inputs)[0]
+        except RunError:
+            return None
+
+    patched = result(range(len(metrics)))
+    count_at(tree, ())  # layouts are copied from the build as it was made
+    if patched == expected or result(()) != expected:
+        manifest.set_facts(one_build={**fact, "tried": True})
+        return True
+    use_separate_builds(manifest, progress, metrics, "the program's result changes if its file is patched")
+    return False
 
 
 def _other_results(

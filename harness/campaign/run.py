@@ -33,7 +33,7 @@ from unperturbed.collectors.sources.callgrind import QUANTUM_BLOCKS, complaints,
 from unperturbed.collectors.sources.source import NONE
 from unperturbed.errors import RunError
 from unperturbed.harness.campaign.plan import PAD_BYTES
-from unperturbed.harness.program.process import Command, Outcome, launch, program_command
+from unperturbed.harness.program.process import Command, ProcessOutcome, launch, program_command
 from unperturbed.harness.program.software_metrics import SoftwareMetrics
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.campaign import REFERENCE
@@ -81,7 +81,7 @@ class ProgramResult:
 
 def run_plain(
     spec: CampaignSpec, folder: Path, *, build: Path | None, inputs: Path, pad_bytes: int = 0
-) -> tuple[ProgramResult, Outcome]:
+) -> tuple[ProgramResult, ProcessOutcome]:
     """Run the untouched program once, unmeasured; every measured run must give the same result."""
     command = _command(spec, folder, build=build, inputs=inputs)
     if pad_bytes:
@@ -305,7 +305,7 @@ def _command(spec: CampaignSpec, folder: Path, *, build: Path | None, inputs: Pa
     )
 
 
-def _launch(command: Command, folder: Path) -> Outcome:
+def _launch(command: Command, folder: Path) -> ProcessOutcome:
     if not command.folder.is_dir():
         raise RunError(
             f"`working_folder`: {command.folder} is not a folder: create it, or use `{{scratch}}`, which is a new "
@@ -324,7 +324,7 @@ def _digest(spec: CampaignSpec, command: Command) -> str:
     return digest_of_result(command.stdout, [command.folder / name for name in spec.program.outputs])
 
 
-def _check_outcome(spec: CampaignSpec, command: Command, outcome: Outcome, expected: ProgramResult) -> None:
+def _check_outcome(spec: CampaignSpec, command: Command, outcome: ProcessOutcome, expected: ProgramResult) -> None:
     folder = command.stdout.parent
     if outcome.timed_out:
         raise TimedOutError(
@@ -381,7 +381,7 @@ def digest_of_result(stdout: Path, outputs: Sequence[Path]) -> str:
     return content.hexdigest()
 
 
-def _how_it_ended(outcome: Outcome) -> str:
+def _how_it_ended(outcome: ProcessOutcome) -> str:
     try:
         name = signal.Signals(outcome.exit_code - _KILLED).name
     except ValueError:  # no signal has this number: the program chose the exit code itself

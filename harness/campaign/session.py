@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,21 +12,24 @@ from typing import Any
 from unperturbed.collectors.data import Trace
 from unperturbed.collectors.kernel_probes import remove_probes
 from unperturbed.collectors.sources import Pass
-from unperturbed.errors import SpecError
+from unperturbed.errors import HostError, RunError, SpecError
 from unperturbed.harness.campaign.manifest import Manifest
-from unperturbed.harness.campaign.plan import Configuration, PlannedRun, configurations
+from unperturbed.harness.campaign.plan import Configuration, PlannedRun, configurations, ready_build
 from unperturbed.harness.campaign.progress import Progress
 from unperturbed.harness.campaign.run import ProgramResult, Sampling, execute, time_native
-from unperturbed.harness.program.build import build_configuration, find_source
+from unperturbed.harness.program.build import Build, build_configuration, find_source
 from unperturbed.harness.program.layouts import AS_BUILT, layout_notes, make_layout, put_in_place
+from unperturbed.harness.program.patching import count_at, places_of
 from unperturbed.harness.program.process import program_command
 from unperturbed.harness.program.software_metrics import SoftwareMetrics, find_software_metrics
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.load import metric_position
-from unperturbed.harness.spec.sections.campaign import REFERENCE
+from unperturbed.harness.spec.sections.campaign import READY, REFERENCE
 
 UNTOUCHED = Configuration(REFERENCE, (), 1)
 """The program as built by the plain compiler; all other configurations must reproduce its result."""
+
+_NO_PLACES = "the linker dropped the list of places (section unperturbed_places), as ld.gold does with --gc-sections"
 
 _LAYOUTS_A_PART = 10_000  # More than the runs of one configuration on a node
 _DECIMAL, _LETTERS = 100, "abcdefghijklmnopqrstuvwxyz"
@@ -40,6 +43,8 @@ class Built:
     configuration: Configuration  # The configuration
     tree: Path | None  # Folder of its build; None for a program that is not built here
     software_metrics: SoftwareMetrics  # Its software metrics and their counters
+    # Numbers of the metrics to patch into the one build before each run; None for a build of its own.
+    patched: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -59,19 +64,25 @@ class Session:
     # The results of the other programs (`programs:`), by name.
     others: Mapping[str, ProgramResult] = field(default_factory=dict)
     slowness: float = 1  # Duration of the slowest of these programs relative to the program's, at least 1
+    one_build: tuple[
+        str, ...
+    ] = ()  # The metrics of the one build, in the order of their numbers; () for separate builds
 
     @property
     def configurations(self) -> Sequence[str]:
         """Return the names of the spec's configurations and of those added to the session."""
         return list(dict.fromkeys([*(item.name for item in configurations(self.spec)), *self.built]))
 
-    def holding(self, configuration: Configuration, tree: Path | None) -> Session:
+    def with_build(self, configuration: Configuration, tree: Path | None) -> Session:
         """Return the session with a configuration added, or with a new number of runs for an existing configuration."""
         known = self.built.get(configuration.name)
         if known is not None and known.tree == tree:
             built = replace(known, configuration=configuration)
         else:
-            built = Built(configuration, tree, _software_metrics(self, configuration, tree))
+            patched = None
+            if tree is not None and is_patched(self.spec, configuration, self.one_build):
+                patched = tuple(map(self.one_build.index, compiled_metrics(self.spec, configuration.software)))
+            built = Built(configuration, tree, _software_metrics(self, configuration, tree), patched)
         return replace(self, built={**self.built, configuration.name: built})
 
 
@@ -90,7 +101,7 @@ def execute_in(
     """Make one run of a configuration in one of its layouts, by `run.execute`; store `facts` with the trace."""
     built = session.built[configuration]
     if built.tree is not None:
-        put_in_place(built.tree, layout)
+        _put_in_place(built, layout)
     other = built.configuration.program
     spec, expected = session.spec.of_program(other), session.others[other] if other else session.expected
     times = {}
@@ -130,7 +141,7 @@ def software_metrics_in(session: Session, run: PlannedRun) -> Iterator[SoftwareM
     if built.tree is None or run.layout == AS_BUILT or not built.software_metrics.probes:
         yield built.software_metrics
         return
-    put_in_place(built.tree, run.layout)
+    _put_in_place(built, run.layout)
     software_metrics = _software_metrics(session, built.configuration, built.tree)
     try:
         yield software_metrics
@@ -138,21 +149,55 @@ def software_metrics_in(session: Session, run: PlannedRun) -> Iterator[SoftwareM
         remove_probes(software_metrics.probes)
 
 
+def _put_in_place(built: Built, layout: int) -> None:
+    assert built.tree is not None
+    put_in_place(built.tree, layout)
+    if built.patched is not None:
+        count_at(built.tree, built.patched, layout=layout)
+
+
+def compiled_metrics(spec: CampaignSpec, names: Iterable[str]) -> list[str]:
+    """Return those of some software metrics that are compiled into the program."""
+    return [name for name in names if spec.measure.software[name].means == "compiled"]
+
+
+def is_patched(spec: CampaignSpec, configuration: Configuration, one_build: Collection[str]) -> bool:
+    """Return whether a configuration runs the one build, which has the metrics `one_build`."""
+    if configuration.program or not one_build:
+        return False
+    compiled = compiled_metrics(spec, configuration.inert or configuration.software)
+    return bool(compiled) and set(one_build).issuperset(compiled)
+
+
 def _software_metrics(session: Session, configuration: Configuration, tree: Path | None) -> SoftwareMetrics:
-    campaign = session.spec
+    spec, names = session.spec, configuration.software
     scratch = session.folder / "runs" / "0000" / "scratch"
-    command = program_command(campaign, scratch=scratch, build=tree, inputs=session.inputs)
-    return find_software_metrics(
-        campaign, {name: campaign.measure.software[name] for name in configuration.software}, command
-    )
+    command = program_command(spec, scratch=scratch, build=tree, inputs=session.inputs)
+    idle: set[str] = set()
+    if is_patched(spec, configuration, session.one_build):
+        names = tuple(dict.fromkeys([*session.one_build, *names]))
+        idle = set(names) - set(configuration.software)
+    return find_software_metrics(spec, {name: spec.measure.software[name] for name in names}, command, idle=idle)
+
+
+def one_build(manifest: Manifest) -> tuple[str, ...]:
+    """Return the metrics of the one build of a campaign, in order; () if its configurations are separate builds."""
+    fact = manifest.fact("one_build")
+    return tuple(fact["metrics"]) if fact and not fact["why_not"] else ()
 
 
 def build_configurations(
     spec: CampaignSpec, folder: Path, wanted: Sequence[Configuration], manifest: Manifest, progress: Progress
 ) -> dict[str, Path | None]:
     """Build configurations unless already built; return their folders by name, None for a program not built here."""
-    built_here = [item for item in wanted if spec.of_program(item.program).program.build is not None]
-    folders = _numbered(built_here, manifest)
+    if UNTOUCHED in wanted[:-1]:  # first, because its build shows the faults of the source and of the build command
+        rest = [item for item in wanted if item != UNTOUCHED]
+        untouched = build_configurations(spec, folder, [UNTOUCHED], manifest, progress)
+        return untouched | build_configurations(spec, folder, rest, manifest, progress)
+    shared = _one_build(spec, folder, wanted, manifest, progress)
+    patched = [] if shared is None else [item for item in wanted if is_patched(spec, item, one_build(manifest))]
+    own = [item for item in wanted if spec.of_program(item.program).program.build is not None and item not in patched]
+    folders = _numbered(own, manifest) | _numbered(patched, manifest, of=READY)
     builds: dict[str, Path | None] = {}
     sites: dict[str, dict[str, int]] = dict(manifest.fact("sites") or {})
     skipped: dict[str, str] = dict(manifest.fact("skipped") or {})
@@ -163,27 +208,75 @@ def build_configurations(
         if source is None or program.build is None:
             builds[item.name] = None
             continue
-        events = {metric: spec.measure.software[metric] for metric in item.inert or item.software}
-        built = build_configuration(
-            program,
-            source,
-            folder / "builds" / folders[item.name],
-            None if item == UNTOUCHED else events,
-            spec_folder=spec.folder,
-            announce=partial(progress.step, f"building {item.name}"),
-            sham=item.sham_of is not None,
-            layouts=spec.campaign.layouts == "varied" and item != UNTOUCHED,
-        )
-        # A killed session may have left another layout in place, or a part of one.
-        put_in_place(built.folder, AS_BUILT)
+        if shared is not None and item in patched:
+            built = shared
+        else:
+            built = _build(spec, item, source, folder / "builds" / folders[item.name], progress)
         builds[item.name] = built.folder
-        sites[item.name] = dict(built.sites)
+        sites[item.name] = {name: built.sites[name] for name in item.inert or item.software if name in built.sites}
         skipped |= built.skipped
         missing |= built.missing
     if missing:
         raise SpecError("\n".join(f"{metric_position(spec, metric)}: {message}" for metric, message in missing.items()))
     manifest.set_facts(sites=sites, skipped=skipped)
     return builds
+
+
+def _build(spec: CampaignSpec, item: Configuration, source: Path, folder: Path, progress: Progress) -> Build:
+    events = {metric: spec.measure.software[metric] for metric in item.inert or item.software}
+    built = build_configuration(
+        spec.of_program(item.program).program,
+        source,
+        folder,
+        None if item == UNTOUCHED else events,
+        spec_folder=spec.folder,
+        announce=partial(progress.step, f"building {item.name}"),
+        form="counting" if item.sham_of is None else "patchable" if item.name == READY else "sham",
+        layouts=spec.campaign.layouts == "varied" and item != UNTOUCHED,
+    )
+    # A killed session may have left another layout in place, or a part of one.
+    put_in_place(built.folder, AS_BUILT)
+    if item.name == READY and not built.missing:
+        count_at(built.folder, ())
+    return built
+
+
+def _one_build(
+    spec: CampaignSpec, folder: Path, wanted: Sequence[Configuration], manifest: Manifest, progress: Progress
+) -> Build | None:
+    """Make the build that all configurations share; None if there are separate builds, for a recorded reason."""
+    ready, source = ready_build(spec), find_source(spec.program, spec.folder)
+    if spec.campaign.builds == "separate" or ready is None or source is None:
+        return None
+    fact = manifest.fact("one_build") or {"metrics": list(ready.inert), "why_not": ""}
+    metrics = fact["metrics"]
+    if fact["why_not"] or not any(is_patched(spec, item, metrics) for item in wanted):
+        return None
+    known = manifest.fact("builds") or {}
+    if READY not in known and any(item["software"] or item["inert"] for item in known.values()):
+        use_separate_builds(manifest, progress, metrics, "its first session made separate builds")
+        return None
+    ready = replace(ready, inert=tuple(metrics))
+    try:
+        built = _build(spec, ready, source, folder / "builds" / _numbered([ready], manifest)[READY], progress)
+    except (HostError, RunError) as error:
+        why = str(error).splitlines()[-2 if "(full output" in str(error) else -1]
+    else:
+        counted_sites = any(
+            count and spec.measure.software[name].semantics == "counter" for name, count in built.sites.items()
+        )
+        why = "" if places_of(built.folder) or not counted_sites else _NO_PLACES
+    if why or manifest.fact("one_build") is None:
+        use_separate_builds(manifest, progress, metrics, why)
+    return None if why else built
+
+
+def use_separate_builds(manifest: Manifest, progress: Progress, metrics: Sequence[str], why_not: str) -> None:
+    """Record whether a campaign's configurations share one build, or the reason for separate builds."""
+    if why_not:
+        why_not = f"Each configuration is a build of its own, despite `builds: one`: {why_not}."
+        progress.note(why_not)
+    manifest.set_facts(one_build={"metrics": list(metrics), "why_not": why_not})
 
 
 def shared_builds(home: Path, wanted: Sequence[Configuration], manifest: Manifest) -> dict[str, Path | None]:
@@ -222,8 +315,8 @@ def make_layouts(
         if source is None or tree is None:
             raise SpecError(f"{name}: a program that is not built here has only one layout: remove `layouts: varied`")
         progress.step(f"linking {len(layouts)} {'layout' if len(layouts) == 1 else 'layouts'} of {name}")
-        # A sham uses the layouts of the configuration that it is compared with.
-        drawn_for = configuration.sham_of or name
+        # A sham uses the layouts of the configuration that it is compared with; one build has the same for all.
+        drawn_for = READY if spec.campaign.builds == "one" else configuration.sham_of or name
         for number in layouts:
             text = f"{spec.campaign.seed}/{drawn_for}/{number}"
             make_layout(program, source, tree, number, text, spec_folder=spec.folder)
@@ -232,12 +325,12 @@ def make_layouts(
         manifest.set_facts(layout_notes=notes)
 
 
-def _numbered(wanted: Sequence[Configuration], manifest: Manifest) -> dict[str, str]:
-    """Return the folder name of each build, which never changes during a campaign."""
+def _numbered(wanted: Sequence[Configuration], manifest: Manifest, *, of: str = "") -> dict[str, str]:
+    """Return the folder name of each build, which never changes during a campaign; `of`: the build that all share."""
     known: dict[str, dict[str, Any]] = dict(manifest.fact("builds") or {})
     for item in wanted:
         content = {"software": list(item.software), "inert": list(item.inert)}
-        fact = known.setdefault(item.name, {"number": len(known), **content})
+        fact = known.setdefault(item.name, {"number": known[of]["number"] if of else len(known), **content})
         if {key: fact[key] for key in content} != content:
             raise SpecError(
                 f"this campaign already built the configuration {item.name} with different metrics "

@@ -21,7 +21,7 @@ from unperturbed.harness.cli.terminal import print_note, terminal
 from unperturbed.harness.results.judge import Judgement, NodesJudgement, Total
 from unperturbed.harness.results.verdicts import CampaignVerdicts
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
-from unperturbed.harness.spec.sections.campaign import BASELINE
+from unperturbed.harness.spec.sections.campaign import BASELINE, READY
 
 _RUNS_FAILED, _NEGATIVE = 1, 4
 
@@ -135,7 +135,7 @@ def show_verdicts(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
 
 def _is_comparison(spec: CampaignSpec, checked: CampaignVerdicts) -> bool:
     """Return whether all verdicts are on other set-ups of the program."""
-    return bool(spec.programs) and {one.configuration for one in checked.verdicts} <= set(spec.programs)
+    return bool(spec.programs) and {verdict.configuration for verdict in checked.verdicts} <= set(spec.programs)
 
 
 def _show_differences(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
@@ -156,10 +156,10 @@ def _show_configurations(spec: CampaignSpec, checked: CampaignVerdicts, *, compa
         if item.name == BASELINE:
             continue
         console.say(f"{item.name} {escape(_what_it_is(item, spec))}")
-        found = checked.of(item.name)
-        if found is not None and found.verdict != "unperturbed":
-            shown = verdict_cell(found.verdict)
-            console.say(Text(f"  {shown.text}", style_of(shown)), f": {escape(decisive_change(found))}", sep="")
+        verdict = checked.of(item.name)
+        if verdict is not None and verdict.verdict != "unperturbed":
+            shown = verdict_cell(verdict.verdict)
+            console.say(Text(f"  {shown.text}", style_of(shown)), f": {escape(decisive_change(verdict))}", sep="")
         moved = checked.totals_verdicts.get(item.name, "unperturbed")
         if moved != "unperturbed" and not comparing:
             shown = verdict_cell(moved)
@@ -182,6 +182,8 @@ def _kinds_of_rho(checked: CampaignVerdicts) -> str:
 def _what_it_is(item: Configuration, spec: CampaignSpec) -> str:
     if item.program:
         return f"is a different set-up of the program ({spec.programs[item.program].difference()})"
+    if item.name == READY:
+        return "has a no-op at every site and counts nothing"
     if item.sham_of is not None:
         return f"is the sham of {item.sham_of}: the same code without counting"
     if not item.software:

@@ -42,7 +42,7 @@ from unperturbed.harness.program.build import check_compilers
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 
 _CANCELLED = "cancelled"
-_SHARED_FACTS = ("builds", "sites", "skipped", "inputs", "program", "layout_notes")
+_SHARED_FACTS = ("builds", "sites", "skipped", "inputs", "program", "layout_notes", "one_build")
 _TRIES = 3  # A part is given up after this number of successive jobs without a new run
 _BETWEEN_LINES_S = 5.0
 _LEAST_FREE_BYTES = 1 << 20

@@ -32,12 +32,13 @@ def staged_folder(spec: CampaignSpec, identity: str, part: NodePart) -> Path | N
     """Return the folder for a node's copy of the builds; None if the program runs from the campaign's folder.
 
     The path's length, which shifts the program's stack, is the same on all nodes, and no two parts share a folder. If
-    layouts vary, each node needs a copy, because it puts the layout of each run into the build.
+    layouts vary, or all configurations are one build, each node needs a copy, because it changes the build before runs.
     """
     if spec.nodes is None:
         return None
     if spec.nodes.stage is None:
-        return part.folder / _COPY if spec.campaign.layouts == "varied" else None
+        changed = spec.campaign.layouts == "varied" or spec.campaign.builds == "one"
+        return part.folder / _COPY if changed else None
     return Path(spec.nodes.stage) / f"unperturbed-{identity[:_ID_DIGITS]}-{part.name}"
 
 
@@ -106,6 +107,7 @@ def _copy(home: Path, workspace: Workspace, folder: Path) -> Workspace:
 def _compare(spec: CampaignSpec, home: Path, workspace: Workspace, copies: Workspace) -> None:
     staged_by = ["`stage`"] if spec.nodes is not None and spec.nodes.stage is not None else []
     staged_by += ["`layouts: varied`"] if spec.campaign.layouts == "varied" else []
+    staged_by += ["`builds: one`"] if spec.campaign.builds == "one" else []
     for name, build in copies.builds.items():
         if build is None:
             continue
@@ -116,7 +118,7 @@ def _compare(spec: CampaignSpec, home: Path, workspace: Workspace, copies: Works
                     "into the original build: link the program with a run path that begins with $ORIGIN, or remove "
                     f"{' and '.join(staged_by)}"
                 )
-    built, copied = (binaries_digest(spec, one.builds, one.inputs) for one in (workspace, copies))
+    built, copied = (binaries_digest(spec, side.builds, side.inputs) for side in (workspace, copies))
     if built != copied:
         raise HostError(
             f"the copy of the program and its libraries on this node differs from the build (digest of the copy: "

@@ -26,6 +26,7 @@ from unperturbed.harness.spec.sections.program import Program
 from unperturbed.harness.spec.text import substitute
 from unperturbed.instrument.compiler.toolchain import write_toolchain
 from unperturbed.instrument.events import Event
+from unperturbed.instrument.finding.rewrite import Form
 from unperturbed.instrument.finding.site_log import read_sites
 from unperturbed.instrument.missing import missing_metrics
 
@@ -84,7 +85,7 @@ def build_configuration(
     *,
     spec_folder: Path,
     announce: Callable[[], None] = lambda: None,
-    sham: bool = False,
+    form: Form = "counting",
     layouts: bool = False,
 ) -> Build:
     """Build one configuration; keep an existing build of the same source and events.
@@ -94,7 +95,9 @@ def build_configuration(
     `layouts`: Record the links, so that the program can be linked in other layouts (`harness.program.layouts`).
     """
     tree, marker = folder / "src", folder / "built.json"
-    key = _key(program, source, software, {"sham": sham, "layouts": layouts})
+    key = _key(
+        program, source, software, {"sham": form == "sham", "patchable": form == "patchable", "layouts": layouts}
+    )
     built = _read_marker(marker)
     if built.get("key") == key:
         return Build(tree, built["sites"], built["skipped"])
@@ -113,7 +116,7 @@ def build_configuration(
             compilers=program.compilers,
             runtime=runtime_files(),
             bounds=BOUNDS,
-            sham=sham,
+            form=form,
             layouts=layouts,
             objects=user_cache() / "objects",
         )
@@ -125,7 +128,7 @@ def build_configuration(
         report = read_sites(folder / "toolchain")
         if missing := missing_metrics(report, software):
             return Build(tree, sites, skipped, missing)
-        sites = {name: len(found) for name, found in report.sites.items()}
+        sites = {name: len(places) for name, places in report.sites.items()}
         skipped = dict(report.skipped)
     write_whole(marker, json.dumps({"key": key, "sites": sites, "skipped": skipped}))
     return Build(tree, sites, skipped)
@@ -192,7 +195,7 @@ def _key(program: Program, source: Path, software: Mapping[str, Event] | None, w
     for runtime in (*runtime_files(), *BOUNDS):
         content.update(runtime.read_bytes())
     events = None if software is None else {name: event.to_json() for name, event in software.items()}
-    # Without sham and layouts, the key stays the same as in versions before these options.
+    # Without these ways, the key stays the same as in versions before these options.
     chosen = [[name for name, wanted in ways.items() if wanted]] if any(ways.values()) else []
     content.update(json.dumps([program.build, dict(program.compilers), events, *chosen]).encode())
     return content.hexdigest()

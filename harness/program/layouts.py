@@ -30,6 +30,9 @@ from unperturbed.instrument.layout import Link, file_digest, read_links
 
 AS_BUILT = 0
 
+PATCHED = "patched"
+"""File beside the build: which metrics its files count now; see `patching`."""
+
 _ELF = b"\x7fELF"
 _LINKED_TYPES = (2, 3)
 _MARK = b"unperturbed_sites"
@@ -183,6 +186,11 @@ def _files(tree: Path) -> Iterator[Path]:
                 yield path
 
 
+def linked_files(tree: Path) -> list[Path]:
+    """Return the programs and libraries in a build that the toolchain linked."""
+    return [path for path in _files(tree) if _is_linked(path)]
+
+
 def _is_linked(path: Path) -> bool:
     """Return whether a file is a program or library that the toolchain linked."""
     with path.open("rb") as file:
@@ -237,6 +245,7 @@ def _mark(tree: Path, number: int | None) -> None:
     file = tree.parent / "layouts" / "active"
     if number is None:
         file.unlink(missing_ok=True)
+        (tree.parent / PATCHED).unlink(missing_ok=True)
     else:
         _write(file, str(number))
 
@@ -249,9 +258,9 @@ def _write(path: Path, text: str) -> None:
 def _read_recipe(tree: Path) -> _Recipe:
     file = _recipe_file(tree)
     try:
-        found = json.loads(file.read_text())
-        outputs = tuple(_Output(**{**output, "places": tuple(output["places"])}) for output in found["outputs"])
-        return _Recipe(outputs, found["rebuilt"], tuple(found["notes"]))
+        recipe = json.loads(file.read_text())
+        outputs = tuple(_Output(**{**output, "places": tuple(output["places"])}) for output in recipe["outputs"])
+        return _Recipe(outputs, recipe["rebuilt"], tuple(recipe["notes"]))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise RunError(
             f"{file} is damaged ({error}): remove the campaign's folder `builds`, and run the campaign again"

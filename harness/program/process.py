@@ -40,7 +40,7 @@ class Command:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ProcessOutcome:
     """How a command ended."""
 
     exit_code: int  # As in a shell: 128 + n for a command killed by signal n
@@ -52,7 +52,7 @@ class Outcome:
     max_rss_kib: int  # Largest resident memory of any of these processes
 
 
-def launch(command: Command, *, started_as: Callable[[int], None] | None = None) -> Outcome:
+def launch(command: Command, *, started_as: Callable[[int], None] | None = None) -> ProcessOutcome:
     """Run a command in its own process group and wait for it; an interrupt kills the group and is raised again.
 
     The harness sleeps in the kernel while the program runs, and executes nothing. setpriv(1) starts the command, so
@@ -101,7 +101,7 @@ def launch(command: Command, *, started_as: Callable[[int], None] | None = None)
     code = os.waitstatus_to_exitcode(status)
     process.returncode = code
     supervision.end(process)  # processes that the program left running would disturb the next run
-    return Outcome(
+    return ProcessOutcome(
         code if code >= 0 else 128 - code, timed_out, seconds, usage.ru_utime, usage.ru_stime, usage.ru_maxrss
     )
 
@@ -135,8 +135,8 @@ class ProgramCommand:
     @property
     def binary(self) -> Path | None:
         """Return the file that is executed; None if it does not exist (yet)."""
-        found = shutil.which(self.words[0], path=self.environment["PATH"])
-        return None if found is None else Path(found)
+        executable = shutil.which(self.words[0], path=self.environment["PATH"])
+        return None if executable is None else Path(executable)
 
     @property
     def search_path(self) -> tuple[Path, ...]:

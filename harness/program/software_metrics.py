@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import platform
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -41,7 +41,8 @@ _PROGRESS_S = 2.0
 class SoftwareMetrics:
     """The software metrics of one configuration, and the counters of metrics that are not compiled in."""
 
-    metrics: tuple[Metric, ...] = ()  # In the order of their numbers
+    # In the order of their numbers; None for a metric of the build that this configuration does not count.
+    metrics: tuple[Metric | None, ...] = ()
     probes: tuple[Probe, ...] = ()  # Kernel probes, which exist as long as this process
     sites: tuple[ProbeSite, ...] = ()  # Sites of the kernel probes
     preload: tuple[Path, ...] = ()  # Libraries to preload into the program
@@ -50,7 +51,7 @@ class SoftwareMetrics:
     @property
     def within(self) -> bool:
         """Tell whether any metric counts inside the program, so that the program needs the sampler's runtime."""
-        return any(metric.source != "kernel probe" for metric in self.metrics)
+        return any(metric is None or metric.source != "kernel probe" for metric in self.metrics)
 
     @property
     def compiled(self) -> bool:
@@ -63,23 +64,29 @@ class SoftwareMetrics:
 
 
 def find_software_metrics(
-    spec: CampaignSpec, software: Mapping[str, Event], command: ProgramCommand
+    spec: CampaignSpec, software: Mapping[str, Event], command: ProgramCommand, *, idle: Collection[str] = ()
 ) -> SoftwareMetrics:
-    """Find the sites of a configuration's software metrics and set up their counters; `software`: events by name."""
-    metrics = tuple(milestone(name, event.means, semantics=event.semantics) for name, event in software.items())
-    found: dict[int, Any] = {}
+    """Find the sites of a configuration's software metrics and set up their counters.
+
+    `software`: Events by name. `idle`: Those compiled into the build that this configuration does not count.
+    """
+    metrics = tuple(
+        None if name in idle else milestone(name, event.means, semantics=event.semantics)
+        for name, event in software.items()
+    )
+    located: dict[int, Any] = {}
     faults = []
     finders = {"kernel": probe_sites, "preload": interposed, "python": python_sites}
     for number, (name, event) in enumerate(software.items()):
         try:
-            found[number] = finders[event.means](spec, name, event, command) if event.means in finders else None
+            located[number] = finders[event.means](spec, name, event, command) if event.means in finders else None
         except SpecError as error:
             faults.append(str(error))
     if faults:
         raise SpecError("\n".join(faults))
-    sites = tuple(replace(site, number=number) for number in _of(software, "kernel") for site in found[number])
+    sites = tuple(replace(site, number=number) for number in _of(software, "kernel") for site in located[number])
     compiler = spec.program.compilers["cc"]
-    functions = {number: found[number] for number in _of(software, "preload")}
+    functions = {number: located[number] for number in _of(software, "preload")}
     preload = [build_interposer(compiler, interposer_source(functions))] if functions else []
     hook = None
     if _of(software, "python"):
@@ -154,12 +161,12 @@ def hit_rates(spec: CampaignSpec, software_metrics: SoftwareMetrics, trace: Trac
 
 def check_hit_rates(spec: CampaignSpec, rates: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """Yield a sentence with each probe's hit rate and cost; reject probes that are hit too often."""
-    for name, found in rates.items():
+    for name, measured in rates.items():
         event = spec.measure.software[name]
-        rate, share = found["rate"], found["rate"] * found["ns"] / 1e9
-        cost = f"at {found['ns'] / 1e3:.2g} us each on this host, {share:.2%} of the program's time"
+        rate, share = measured["rate"], measured["rate"] * measured["ns"] / 1e9
+        cost = f"at {measured['ns'] / 1e3:.2g} us each on this host, {share:.2%} of the program's time"
         hit = f"{rate:,.0f} hits per second {cost}"
-        allowed = _allowed(event, found["ns"])
+        allowed = _allowed(event, measured["ns"])
         if rate > allowed:
             raise SpecError(
                 f"{metric_position(spec, name)}: {name} is hit too often for a kernel probe: {hit}. The limit is "
@@ -234,14 +241,14 @@ def find_all_sites(spec: CampaignSpec, step: Callable[[str], None]) -> SpecSites
             report = read_sites(folder / "00" / "toolchain")
         command = program_command(spec, scratch=folder, build=tree, inputs=folder)
         faults = missing_metrics(report, software)
-        found = tuple(
+        metric_sites = tuple(
             _compiled(spec, name, event, report, tree, faults)
             if event.means == "compiled"
             else _sourceless(spec, name, event, command, tree)
             for name, event in software.items()
         )
         skipped = {_shown_in(file, tree): reason.replace(f"{tree}/", "") for file, reason in report.skipped.items()}
-        return SpecSites(found, skipped)
+        return SpecSites(metric_sites, skipped)
 
 
 @contextmanager
@@ -266,8 +273,8 @@ def _compiled(
     spec: CampaignSpec, name: str, event: Event, report: SiteReport, tree: Path | None, faults: Mapping[str, str]
 ) -> MetricSites:
     sites, uncounted = (
-        tuple(Place(_shown_in(site.file, tree), site.line, site.text) for site in found.get(name, ()))
-        for found in (report.sites, report.uncounted)
+        tuple(Place(_shown_in(site.file, tree), site.line, site.text) for site in by_metric.get(name, ()))
+        for by_metric in (report.sites, report.uncounted)
     )
     instructions, cost = _predicted(event)
     fault = f"{metric_position(spec, name)}: {faults[name]}" if name in faults else ""
@@ -287,10 +294,12 @@ def _sourceless(spec: CampaignSpec, name: str, event: Event, command: ProgramCom
             dearest = max(probes, key=lambda site: HIT_NS[site.hit])
             return MetricSites(name, event, places, (), None, HIT_COSTS[dearest.hit])
         if event.means == "python":
-            found = python_sites(spec, name, event, command)
-            places = tuple(Place(site.file, site.line, site.text) for site in found.sites)
-            uncounted = tuple(Place("", 0, why) for why in found.uncounted)
-            return MetricSites(name, event, places, uncounted, None, f"about 5 ns per entry, in Python {found.version}")
+            report = python_sites(spec, name, event, command)
+            places = tuple(Place(site.file, site.line, site.text) for site in report.sites)
+            uncounted = tuple(Place("", 0, why) for why in report.uncounted)
+            return MetricSites(
+                name, event, places, uncounted, None, f"about 5 ns per entry, in Python {report.version}"
+            )
         function = interposed(spec, name, event, command)
     except SpecError as error:
         return MetricSites(name, event, (), (), None, "", str(error))

@@ -60,7 +60,7 @@ def require_copyable(source: Path) -> None:
 
 def _unescaped(path: str) -> str:
     """Decode a path from the list of mounts, in which special characters are octal escapes."""
-    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), path)
+    return re.sub(r"\\([0-7]{3})", lambda escape: chr(int(escape[1], 8)), path)
 
 
 def source_files(source: Path) -> Iterator[Path]:
@@ -133,8 +133,8 @@ def _unpack_upstream(folder: Path, package: str) -> None:
             archive.extractall(folder / "all", filter="data")
     except tarfile.TarError as error:
         raise HostError(f"cannot unpack {packed[0].name}: {error}") from None
-    found = list((folder / "all").iterdir())
-    (found[0] if len(found) == 1 and found[0].is_dir() else folder / "all").rename(folder / "unpacked")
+    entries = list((folder / "all").iterdir())
+    (entries[0] if len(entries) == 1 and entries[0].is_dir() else folder / "all").rename(folder / "unpacked")
 
 
 def _apt(options: list[str], verb: str, folder: Path, package: str, *more: str) -> None:
@@ -159,7 +159,7 @@ def _apt_options(cache: Path) -> list[str]:
     parts = apt / "sources.list.d"
     parts.mkdir(exist_ok=True)
     release = _codename()
-    found = False
+    has_repository = False
     listed = [Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt/sources.list.d").glob("*"))]
     for file in listed:
         if not file.is_file() or file.suffix not in (".list", ".sources"):
@@ -171,8 +171,8 @@ def _apt_options(cache: Path) -> list[str]:
         )
         if text:
             (parts / file.name).write_text(text)
-            found = True
-    if not found:
+            has_repository = True
+    if not has_repository:
         raise HostError(
             f"cannot fetch Debian's source packages: /etc/apt lists no repository of this release ({release}); "
             "add one, or use `source:` instead of `debian:`"

@@ -21,7 +21,7 @@ from unperturbed.analysis.perturbation.decide import with_origins
 from unperturbed.collectors.data import Trace
 from unperturbed.common.wording import counted
 from unperturbed.errors import DataError
-from unperturbed.harness.campaign.plan import Configuration, configurations
+from unperturbed.harness.campaign.plan import Configuration, configurations, find_sham
 from unperturbed.harness.campaign.progress import Watch, unwatched
 from unperturbed.harness.results.recorded import Traces
 from unperturbed.harness.results.totals import check_totals_of
@@ -64,7 +64,7 @@ def check_runs(
         return CampaignVerdicts(
             tuple(_unchecked(spec, item.name, "no run has a trace") for item in planned[1:]), traces, (), {}, shams
         )
-    found = _Found(watch, steps=len(traces) * len(planned))
+    findings = _Findings(watch, steps=len(traces) * len(planned))
     counted: list[str] = []
     for name, by_configuration in traces.items():
         baseline_traces = by_configuration.get(BASELINE, ())
@@ -72,33 +72,33 @@ def check_runs(
         if baseline_traces and not set(metrics) - set(counted):
             continue
         new_metrics = [metric for metric in metrics if metric not in counted]
-        _check_pass(_Pass(spec, how, name, by_configuration, metrics, new_metrics, first=not counted), found)
+        _check_pass(_Pass(spec, how, name, by_configuration, metrics, new_metrics, first=not counted), findings)
         counted += new_metrics
     verdicts = []
     for item in planned:
-        if found.parts[item.name]:
-            found.note(*_silent_metrics(item, traces))
-            verdicts.append(_with_origins(item, planned, found, how))
+        if findings.parts[item.name]:
+            findings.note(*_silent_metrics(item, traces))
+            verdicts.append(_with_origins(item, planned, findings, how))
     if spec.imported is not None:
-        found.note(*spec.imported.notes)
+        findings.note(*spec.imported.notes)
     for name, other in spec.programs.items():
-        found.note(
+        findings.note(
             f"{name} is another set-up of the program ({other.difference()}), sampled in the same way: differences "
             "are due to the set-up, not to counting."
         )
     if not verdicts:
-        every = [trace for found in traces.values() for runs in found.values() for trace in runs]
-        found.note(
+        every = [trace for pass_traces in traces.values() for runs in pass_traces.values() for trace in runs]
+        findings.note(
             "Only the baseline was measured: there is no configuration to compare with it."
             if any(trace.names("hardware", "simulated") for trace in every)
             else "No hardware metric was measured, so perturbation cannot be detected."
         )
     totals = check_totals_of(spec, traces)
-    return CampaignVerdicts(tuple(verdicts), traces, tuple(found.notes), found.stability, shams, totals)
+    return CampaignVerdicts(tuple(verdicts), traces, tuple(findings.notes), findings.stability, shams, totals)
 
 
 @dataclass
-class _Found:
+class _Findings:
     """Results of the passes so far: verdicts, comparisons with shams, stability of the baseline, notes."""
 
     watch: Watch
@@ -155,7 +155,7 @@ def hardware_metrics(spec: CampaignSpec, baseline_traces: Sequence[Trace]) -> li
     return names + [name for name in spec.measure.derived if name in baseline_traces[0].metrics]
 
 
-def _check_pass(pass_: _Pass, found: _Found) -> None:
+def _check_pass(pass_: _Pass, findings: _Findings) -> None:
     """Check every configuration in one pass."""
     campaign, how, anchor = pass_.spec, pass_.how, pass_.spec.analysis.anchor
     planned = [item for item in configurations(campaign) if item.name != BASELINE]
@@ -163,46 +163,46 @@ def _check_pass(pass_: _Pass, found: _Found) -> None:
     if not baseline_traces:
         for item in planned:
             why = f"no run of the {BASELINE} has a trace in pass {pass_.name}"
-            found.parts[item.name].append(_unchecked(campaign, item.name, why))
+            findings.parts[item.name].append(_unchecked(campaign, item.name, why))
         return
-    found.begin(BASELINE)
+    findings.begin(BASELINE)
     try:
         baseline = pass_.baseline(BASELINE)
     except DataError:
         if len(baseline_traces) >= MINIMUM_RUNS:
             raise
         # Runs of the baseline failed: show the campaign as far as it got; repeating these runs improves the verdicts.
-        _check_by_few(pass_, planned, found)
+        _check_by_few(pass_, planned, findings)
         return
     on = align_on(campaign, baseline_traces[0])
     if on != tuple(campaign.analysis.align_on):
         lacking = ", ".join(name for name in campaign.analysis.align_on if name not in on)
-        found.note(f"Pass {pass_.name!r} does not count {lacking}, so its runs are aligned on {', '.join(on)}.")
-    found.stability[pass_.name] = baseline.stability(how.disturbed)
-    anchored = _anchored(pass_, found) if anchor else None
+        findings.note(f"Pass {pass_.name!r} does not count {lacking}, so its runs are aligned on {', '.join(on)}.")
+    findings.stability[pass_.name] = baseline.stability(how.disturbed)
+    anchored = _anchored(pass_, findings) if anchor else None
     for item in planned:
-        found.begin(item.name)
+        findings.begin(item.name)
         checked = pass_.traces.get(item.name, ())
         if len(checked) < min(_FEWEST, item.runs):
             why = f"only {len(checked)} of {item.runs} runs gave a trace, too few for a verdict"
-            found.parts[item.name].append(_unchecked(campaign, item.name, why, how.method))
+            findings.parts[item.name].append(_unchecked(campaign, item.name, why, how.method))
             continue
         inner = baseline.inner(checked, method=how.method)
         through = anchor if anchored is not None and item.name != ANCHOR and anchor in item.software else None
         against = baseline if anchored is None or through is None else anchored
         outer = against.outer(checked, align_on=on, anchor=through, across=how.across, method=how.method)
-        found.parts[item.name] += [inner, outer, *_software(pass_, item, checked)]
+        findings.parts[item.name] += [inner, outer, *_software(pass_, item, checked)]
         if item.name == ANCHOR and combine_checks(ANCHOR, inner, outer).verdict == "perturbed":
-            found.note(
+            findings.note(
                 f"The anchor {anchor!r} alone perturbs the program. Comparisons of subsets between runs do not show "
                 "this, because they use the anchor's runs as the reference: choose an anchor whose events are rarer."
             )
-        sham = next((other.name for other in planned if other.sham_of == item.name), "")
+        sham = find_sham(planned, item)
         if len(pass_.traces.get(sham, ())) >= MINIMUM_RUNS and how.method == "runs":
-            found.against_sham[item.name].append(pass_.baseline(sham).inner(checked))
+            findings.against_sham[item.name].append(pass_.baseline(sham).inner(checked))
 
 
-def _check_by_few(pass_: _Pass, planned: Sequence[Configuration], found: _Found) -> None:
+def _check_by_few(pass_: _Pass, planned: Sequence[Configuration], findings: _Findings) -> None:
     """Check every configuration in a pass with too few baseline runs, by a weaker method (bootstrap)."""
     settings = pass_.spec.analysis
     runs = pass_.traces[BASELINE]
@@ -227,7 +227,7 @@ def _check_by_few(pass_: _Pass, planned: Sequence[Configuration], found: _Found)
             weaker = replace(weaker, verdict=verdict, lost=(*weaker.lost, missing))
         except DataError as error:
             weaker = _unchecked(pass_.spec, item.name, str(error), "bootstrap")
-        found.parts[item.name].append(weaker)
+        findings.parts[item.name].append(weaker)
 
 
 def _software(pass_: _Pass, item: Configuration, checked: Sequence[Trace]) -> Iterator[Verdict]:
@@ -260,7 +260,7 @@ def _software(pass_: _Pass, item: Configuration, checked: Sequence[Trace]) -> It
         )
 
 
-def _anchored(pass_: _Pass, found: _Found) -> Baseline | None:
+def _anchored(pass_: _Pass, findings: _Findings) -> Baseline | None:
     """Return the anchor's runs as the baseline of the subsets' outer checks, or None if they are unsuitable."""
     name = str(pass_.spec.analysis.anchor)
     totals = {int(trace[name].sum()) for traces in pass_.traces.values() for trace in traces if name in trace.metrics}
@@ -270,31 +270,35 @@ def _anchored(pass_: _Pass, found: _Found) -> Baseline | None:
             if totals <= {0}
             else f"counted {min(totals)} events in one run and {max(totals)} in another"
         )
-        found.note(
+        findings.note(
             f"The anchor {name!r} {counted}, so it cannot serve as a milestone; subsets are aligned without an anchor."
         )
         return None
     try:
         return pass_.baseline(ANCHOR)
     except DataError as error:
-        found.note(f"The anchor's runs cannot serve as a reference ({error}); subsets are aligned without an anchor.")
+        findings.note(
+            f"The anchor's runs cannot serve as a reference ({error}); subsets are aligned without an anchor."
+        )
         return None
 
 
-def _with_origins(item: Configuration, planned: Sequence[Configuration], found: _Found, how: CheckOptions) -> Verdict:
+def _with_origins(
+    item: Configuration, planned: Sequence[Configuration], findings: _Findings, how: CheckOptions
+) -> Verdict:
     """Combine the verdicts of all passes on a configuration; attribute changes to layout or counting with its sham."""
-    verdict = combine_checks(item.name, *found.parts[item.name])
-    sham = next((other.name for other in planned if other.sham_of == item.name), "")
-    if not found.against_sham[item.name]:
-        if verdict.verdict in SHOWN and found.parts[sham] and how.method == "runs":
-            found.note(
+    verdict = combine_checks(item.name, *findings.parts[item.name])
+    sham = find_sham(planned, item)
+    if not findings.against_sham[item.name]:
+        if verdict.verdict in SHOWN and findings.parts[sham] and how.method == "runs":
+            findings.note(
                 f"{sham} has fewer than {MINIMUM_RUNS} runs, too few to tell whether the changes in {item.name} are "
                 f"due to counting or to the rewritten code: set `runs: {MINIMUM_RUNS}` or more, and run the spec again."
             )
         return verdict
     layout, counting = (
-        combine_checks(sham, *found.parts[sham]),
-        combine_checks(item.name, *found.against_sham[item.name]),
+        combine_checks(sham, *findings.parts[sham]),
+        combine_checks(item.name, *findings.against_sham[item.name]),
     )
     verdict = with_origins(verdict, layout, counting)
     origins = [change.origin for change in verdict.changes if change.origin is not None]
@@ -307,7 +311,7 @@ def _with_origins(item: Configuration, planned: Sequence[Configuration], found: 
             "unclear": "due to counting or the rewritten code (these runs cannot decide between them)",
         }
         parts = [f"{origins.count(name)} {words}" for name, words in causes.items() if name in origins]
-        found.note(f"{item.name}: {counted(len(origins), 'correlation')} within runs changed: {'; '.join(parts)}.")
+        findings.note(f"{item.name}: {counted(len(origins), 'correlation')} within runs changed: {'; '.join(parts)}.")
     return verdict
 
 

@@ -74,7 +74,9 @@ def content_of(spec: CampaignSpec, checked: CampaignVerdicts, manifest: Manifest
         totals=checked.totals,
         floor=floor_of(spec, checked, states),
         notes=checked.notes
-        + _notes(manifest, [trace for runs in checked.traces.values() for found in runs.values() for trace in found])
+        + _notes(
+            manifest, [trace for runs in checked.traces.values() for recorded in runs.values() for trace in recorded]
+        )
         + tuple(
             f"The campaign was extended by {step['by']} runs, from {step['runs']} ({step['at']}). Its earlier "
             "verdicts spent all of α. If they were the reason to extend it, the error probability exceeds α: see "
@@ -88,7 +90,9 @@ def partition_content(spec: CampaignSpec, plan: Plan, traces: Traces, manifest: 
     """Collect the content of a plan's page besides the plan; keep only example traces that describe the metrics."""
     baseline = (runs[BASELINE][0] for runs in traces.values() if BASELINE in runs)
     examples: dict[str, tuple[Trace, ...]] = {BASELINE: tuple(baseline)}
-    every = [trace for by_configuration in traces.values() for found in by_configuration.values() for trace in found]
+    every = [
+        trace for by_configuration in traces.values() for recorded in by_configuration.values() for trace in recorded
+    ]
     for subset in plan.subsets:
         examples[subset.name] = tuple(trace for trace in every if trace.attributes["run"] in subset.runs)[:1]
     return replace(_measured(spec, manifest, manifest.runs(), examples), notes=_notes(manifest, every))
@@ -115,9 +119,11 @@ def _notes(manifest: Manifest, traces: Sequence[Trace]) -> tuple[str, ...]:
     """Return notes on builds, layouts and sampling of the runs, one sentence each."""
     laid_out: Mapping[str, Sequence[str]] = manifest.fact("layout_notes") or {}
     skipped: Mapping[str, str] = manifest.fact("skipped") or {}
+    why_not = (manifest.fact("one_build") or {"why_not": ""})["why_not"]
     pilots = [manifest.fact(f"{PILOT}:{item['name']}") for item in manifest.fact("passes")]
     return (
         *(manifest.fact("probe_notes") or ()),
+        *filter(None, [why_not]),
         *(f"{file} was compiled without counters: {why}" for file, why in skipped.items()),
         *dict.fromkeys(note for notes in laid_out.values() for note in notes),
         *(pilot["note"] for pilot in pilots if pilot and pilot["note"]),
@@ -149,15 +155,15 @@ def _source(spec: CampaignSpec, manifest: Manifest) -> CounterSource:
     names = list(dict.fromkeys(item["source"] for item in manifest.fact("passes")))
     reasons = "; ".join(f"{name}: {why}" for name, why in manifest.fact("reasons").items())
     refused = f" These preferred sources could not be used: {reasons}" if reasons else ""
-    found = [find_source(name) for name in names if name != NONE]
+    sources = [find_source(name) for name in names if name != NONE]
     place = _PLACES[spec.measure.sampler]
     if spec.measure.interval_event:
         place = f"{place.partition(',')[0]}, when {spec.measure.interval_event} overflows"
-    sentences = [source.sentence.format(title=source.title, place=place) for source in found]
+    sentences = [source.sentence.format(title=source.title, place=place) for source in sources]
     return CounterSource(
-        name=" and ".join(source.title for source in found) or NONE,
+        name=" and ".join(source.title for source in sources) or NONE,
         sentence=(" ".join(sentences) or "No hardware metric was requested.") + refused,
-        simulated=any(source.simulated for source in found),
+        simulated=any(source.simulated for source in sources),
     )
 
 
@@ -202,7 +208,8 @@ def _headline(spec: CampaignSpec, manifest: Manifest, states: list[RunState]) ->
 def _command(manifest: Manifest, states: Sequence[RunState]) -> list[str]:
     """Return the command line of the first finished run, preferably of the baseline."""
     done = sorted(
-        (state for state in states if state.state == "done"), key=lambda one: one.run.configuration != BASELINE
+        (state for state in states if state.state == "done"),
+        key=lambda finished: finished.run.configuration != BASELINE,
     )
     for state in done[:1]:
         path = manifest.path.parent / "runs" / state.run.id / "meta.json"
@@ -222,8 +229,10 @@ def _rows(manifest: Manifest, states: list[RunState]) -> tuple[RunRow, ...]:
         row = RunRow(run.id, run.configuration, run.repetition, max(1, state.attempt), state.state, layout=run.layout)
         row = replace(row, seconds=state.seconds, intervals=state.intervals, environment_pad_bytes=run.pad_bytes)
         rows += [
-            replace(row, attempt=one.attempt, state="failed", seconds=one.seconds, intervals=None, error=one.error)
-            for one in failures[run.id]
+            replace(
+                row, attempt=failed.attempt, state="failed", seconds=failed.seconds, intervals=None, error=failed.error
+            )
+            for failed in failures[run.id]
         ]
         if state.state != "failed":
             row = replace(row, load_before=before.get("load_1min"), load_after=after.get("load_1min"))
@@ -283,8 +292,8 @@ def _provenance(spec: CampaignSpec, manifest: Manifest) -> Mapping[str, Mapping[
     if sites := manifest.fact("sites"):
         groups["where software metrics are counted"] = {
             metric: f"{counted(count, 'site')} in the source"
-            for found in sites.values()
-            for metric, count in found.items()
+            for counts in sites.values()
+            for metric, count in counts.items()
         }
     return {**groups, **description}
 
@@ -314,9 +323,9 @@ def sampling_notes(traces: Sequence[Trace]) -> Iterable[str]:
 
 
 def _implausible(traces: Sequence[Trace]) -> Iterable[str]:
-    found = [sentence for trace in traces for sentence in trace.attributes.get("implausible", ())]
-    examples = {sentence.split(" (")[0]: sentence for sentence in found}
-    for part, runs in Counter(sentence.split(" (")[0] for sentence in found).items():
+    sentences = [sentence for trace in traces for sentence in trace.attributes.get("implausible", ())]
+    examples = {sentence.split(" (")[0]: sentence for sentence in sentences}
+    for part, runs in Counter(sentence.split(" (")[0] for sentence in sentences).items():
         example = f"; in one of them, {examples[part]}" if runs > 1 else f": {examples[part]}"
         yield f"Counts are implausible in {runs} of {len(traces)} runs{example}."
 
@@ -436,5 +445,5 @@ def imported_provenance(spec: CampaignSpec, imported: Imported, manifest: Manife
             "program and host": "not recorded",
             "metrics": ", ".join(f"{name} ({kind})" for name, kind in imported.metrics.items()),
         },
-        "files (sha256)": {str(one["file"]): f"{one['configuration']}, {one['sha256']}" for one in imported.files},
+        "files (sha256)": {str(file["file"]): f"{file['configuration']}, {file['sha256']}" for file in imported.files},
     }

@@ -105,7 +105,7 @@ def run_compiler(
         if not totals.is_file() or totals.read_bytes() != text:
             write_whole(str(totals), text)
         runtime = (*runtime, totals)
-    write_toolchain(folder, software, compilers={}, runtime=runtime, bounds=bounds, sham=sham)
+    write_toolchain(folder, software, compilers={}, runtime=runtime, bounds=bounds, form="sham" if sham else "counting")
     settings = read_settings(str(folder / "settings.json"))._replace(layout=layout)
     _note_uncounted(settings, software)
     code = wrapper.run(settings, tuple(command))

@@ -63,8 +63,8 @@ def ask_compiler(settings: ToolchainSettings, command: CompilerCommand, language
         code, output, stderr = captured([*command.compiler, *flags, "-dM", "-E", "-x", language, os.devnull])
         if code:
             raise HostError(f"{command.compiler[-1]} does not print its predefined macros: {first_error(stderr)}")
-        found = re.findall(r"^#define (\w+) ?(.*)$", output.decode(errors="replace"), re.MULTILINE)
-        macros = {name: value for name, value in found if name in _MACROS}
+        definitions = re.findall(r"^#define (\w+) ?(.*)$", output.decode(errors="replace"), re.MULTILINE)
+        macros = {name: value for name, value in definitions if name in _MACROS}
         write_whole(path, json.dumps(macros).encode())
     value = macros.get("__cplusplus" if language == "c++" else "__STDC_VERSION__", "0")
     version = int(value.rstrip("L"))
@@ -84,11 +84,12 @@ def _machine(settings: ToolchainSettings, macros: Mapping[str, str], *, reads_at
         return "x86-64"
     if "__aarch64__" in macros:
         return "aarch64+lse" if "__ARM_FEATURE_ATOMICS" in macros else "aarch64"
-    if settings.sham and "__x86_64__" in macros:
-        raise HostError("sham builds with clang need AT&T assembly syntax: remove -masm=intel from the build's flags")
-    if settings.sham:
+    if settings.form != "counting" and "__x86_64__" in macros:
+        syntax = "with clang need AT&T assembly syntax: remove -masm=intel from the build's flags"
+        raise HostError(f"{settings.form} builds {syntax}")
+    if settings.form != "counting":
         unknown = "on others, the length of the instructions that count an event is not known"
-        raise HostError(f"sham builds need x86-64 or AArch64: {unknown}")
+        raise HostError(f"{settings.form} builds need x86-64 or AArch64: {unknown}")
     return ""
 
 
@@ -216,10 +217,10 @@ def record_include_dirs(settings: ToolchainSettings, command: CompilerCommand, l
     flags = options_among(command, FOLDER_FLAGS)
     program = command.compiler[-1]
     path = settings.place("cache", f"folders-{language}-{_mixed([program, *flags]):016x}")
-    found = found_on_path(program)
-    if not os.path.exists(found):
+    executable = found_on_path(program)
+    if not os.path.exists(executable):
         return
-    status = os.stat(found)
+    status = os.stat(executable)
     stamp = f"T{status.st_mtime_ns} {status.st_size}"
     if os.path.exists(path) and _content(path).startswith(stamp.encode() + b"\0"):
         return

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from unperturbed.instrument.events.event import Event
+    from unperturbed.instrument.finding.rewrite import Form
 
-_FORMAT = 6
+_FORMAT = 7
 LAYOUT_FILE = "layout"
 """File in a toolchain's folder, with the text from which layouts are drawn."""
 
@@ -29,7 +30,7 @@ class ToolchainSettings(NamedTuple):
     metrics: tuple[Selected, ...]  # The software metrics that are compiled in
     runtime: tuple[str, ...]  # C sources compiled and linked into every program
     bounds: tuple[str, ...]  # C sources of the first and last object of every link; the counters are between them
-    sham: bool  # Replace each increment with a no-op of the same length: the same layout, without counting
+    form: Form  # What the statement at a site does; see `finding.rewrite`
     layouts: bool  # Record every link, to repeat it in other layouts
     folder: str  # Folder of settings, site log, cache and temporary files
     # Folder in which toolchains share the runtime's objects; empty: they are only in this toolchain's cache.
@@ -50,7 +51,7 @@ def settings_text(
     runtime: Sequence[Path],
     bounds: Sequence[Path],
     *,
-    sham: bool = False,
+    form: Form = "counting",
     layouts: bool = False,
     objects: Path | None = None,
 ) -> str:
@@ -67,7 +68,7 @@ def settings_text(
         "metrics": metrics,
         "runtime": [str(path.absolute()) for path in runtime],
         "bounds": [str(path.absolute()) for path in bounds],
-        "sham": sham,
+        "form": form,
         "layouts": layouts,
         "objects": "" if objects is None else str(objects.absolute()),
     }
@@ -87,7 +88,7 @@ def read_settings(path: str) -> ToolchainSettings:
             tuple(Selected(**{**metric, "need": Need.from_json(metric["need"])}) for metric in described["metrics"]),
             tuple(described["runtime"]),
             tuple(described["bounds"]),
-            bool(described["sham"]),
+            described["form"],
             bool(described["layouts"]),
             folder,
             str(described["objects"]),

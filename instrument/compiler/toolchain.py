@@ -40,6 +40,7 @@ from unperturbed.instrument.events.event import Event
 from unperturbed.instrument.events.targets import Need
 from unperturbed.instrument.files import write_whole
 from unperturbed.instrument.finding.prefilter import BEFORE_EXPRESSION, DECLARING, TRAILERS
+from unperturbed.instrument.finding.rewrite import Form
 from unperturbed.instrument.layout import Link
 
 _SOURCES = tuple(sorted((Path(__file__).parents[1] / "launcher").glob("*.[ch]")))
@@ -251,7 +252,7 @@ def write_toolchain(
     compilers: Mapping[str, str],
     runtime: Sequence[Path] = (),
     bounds: Sequence[Path] = (),
-    sham: bool = False,
+    form: Form = "counting",
     layouts: bool = False,
     objects: Path | None = None,
 ) -> Toolchain:
@@ -260,12 +261,12 @@ def write_toolchain(
     `software`: Name of each metric → its event, in the order of the metrics' indices. If empty, nothing is counted, and
     programs are only linked with the runtime.
     `compilers`: `cc` and `cxx` → the command behind each (`gcc`, `clang-16`, `ccache gcc`); by default, gcc and g++.
-    `runtime`, `bounds`, `sham`, `objects`: As in `ToolchainSettings`.
+    `runtime`, `bounds`, `form`, `objects`: As in `ToolchainSettings`.
     `layouts`: Record every link, for `relink`; and within `in_layout`, link in another layout.
     """
     for name, command in compilers.items():
         if name not in _DEFAULT_COMPILERS:
-            use = " or ".join(f"`{one}`" for one in _DEFAULT_COMPILERS)
+            use = " or ".join(f"`{known_name}`" for known_name in _DEFAULT_COMPILERS)
             raise SpecError(f"`compilers`: unknown name {name!r}; use {use}")
         if not shlex.split(command):
             raise SpecError(f"`compilers`: `{name}` is empty; name a compiler such as {_DEFAULT_COMPILERS[name]}")
@@ -275,7 +276,7 @@ def write_toolchain(
     folder = folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
     settings = folder / "settings.json"
-    text = settings_text(software, runtime, bounds, sham=sham, layouts=layouts, objects=objects).encode()
+    text = settings_text(software, runtime, bounds, form=form, layouts=layouts, objects=objects).encode()
     commands = {name: shlex.split(command) for name, command in {**_DEFAULT_COMPILERS, **compilers}.items()}
     with _alone_in(folder):
         if not settings.is_file() or settings.read_bytes() != text:

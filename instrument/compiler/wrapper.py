@@ -206,24 +206,24 @@ def _rewrite(
         from unperturbed.instrument.finding.rewrite import rewrite  # noqa: PLC0415
         from unperturbed.instrument.finding.sites import candidates, find_sites  # noqa: PLC0415  as above
 
-        found = find_sites(parsed, facts.standard, settings.metrics)
+        found_sites = find_sites(parsed, facts.standard, settings.metrics)
     except UnreadableError as error:
         return _record(command, source, NOT_INSTRUMENTED, str(error)), None
-    sites = [_site(settings, text, site.metric, slot, site.point.at) for slot, site in enumerate(found.sites)]
-    places = found.uncounted
+    sites = [_site(settings, text, site.metric, slot, site.point.at) for slot, site in enumerate(found_sites.sites)]
+    places = found_sites.uncounted
     uncounted = [_site(settings, text, place.metric, 0, place.at)._replace(text=place.reason) for place in places]
-    placed = {site.metric for site in found.sites}
+    placed = {site.metric for site in found_sites.sites}
     empty = [metric for number, metric in enumerate(settings.metrics) if number not in placed]
-    names = {**found.names, **(candidates(parsed, empty) if empty else {})}
-    record = _record(command, source, INSTRUMENTED if found.sites else PASSED_OVER)._replace(
+    names = {**found_sites.names, **(candidates(parsed, empty) if empty else {})}
+    record = _record(command, source, INSTRUMENTED if found_sites.sites else PASSED_OVER)._replace(
         sites=tuple(sites),
         uncounted=tuple(uncounted),
         names={kind: tuple(sorted(each)) for kind, each in names.items()},
     )
-    if not found.sites:
+    if not found_sites.sites:
         return record, None
     how = {"source": source.path, "language": language, "machine": facts.machine}
-    return record, rewrite(text, found.sites, settings.metrics, **how, sham=settings.sham)
+    return record, rewrite(text, found_sites.sites, settings.metrics, **how, form=settings.form)
 
 
 def _compile(

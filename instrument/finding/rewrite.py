@@ -5,16 +5,25 @@ three instructions. One `incq` in an asm statement is one instruction, and compi
 
 In a sham build each asm statement keeps its operands, so the compiler generates the same code around it. The statement
 emits no-ops as long as its instructions: the program has the layout of the counting build, without the counting.
+
+A patchable build is a sham with a list of its places. Each statement also assembles the counting instructions, with the
+operands that the compiler chose for this copy of the site, into the section `unperturbed_places`, from which
+`binaries.places` writes them over the no-ops of a program's file. The section's flags tie an entry to the code that it
+belongs to: "o" (the linker drops the entry with the code, --gc-sections) and "?" (and with its group, for templates).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Literal, TypeAlias
 
 from unperturbed.instrument.events.targets import Selected
 from unperturbed.instrument.finding.preprocessed import PreprocessedText
 from unperturbed.instrument.finding.sites import Site
+
+Form: TypeAlias = Literal["counting", "sham", "patchable"]
+"""What a site's statement does: count; nothing, for as many bytes; nothing until its place is patched."""
 
 _COUNTS = "__unperturbed_counts"
 _VERSION = 1
@@ -57,11 +66,18 @@ _X86_ADDITION = "{addq %1,%0|add %0,%1}"
 # `.if`. (& 1: for gas a true comparison is -1.) asm inline: otherwise gcc takes long text for large code.
 _LENGTH = "(77662b-77661b)"
 _NO_OPS = ((3, 0x1F0F), (4, 0x401F0F), (5, 0x441F0F), (6, 0x441F0F66), (7, 0x801F0F))
-_X86_SHAM = (
-    '.pushsection .unperturbed_length,\\"e\\",@progbits;.byte 0;77661:{text};77662:.popsection;'
-    + f".fill (({_LENGTH}>8)&1)*({_LENGTH}-8),1,0x66;"
+_X86_NO_OP = (
+    f".fill (({_LENGTH}>8)&1)*({_LENGTH}-8),1,0x66;"
     + "".join(f".fill ({_LENGTH}=={length})&1,{length},{code:#x};" for length, code in _NO_OPS)
     + f".fill ({_LENGTH}>7)&1,8,0x841f0f"
+)
+_X86_SHAM = '.pushsection .unperturbed_length,\\"e\\",@progbits;.byte 0;77661:{text};77662:.popsection;' + _X86_NO_OP
+
+# %= is a number that differs between the copies of a statement. As in `binaries.places`, which reads the entries:
+# distance to the place, metric, version, length, instructions.
+_ENTRY = (
+    '.Lunperturbed_%=:.pushsection unperturbed_places,\\"ao?\\",{progbits},.Lunperturbed_%=;.balign 4;'
+    ".long .Lunperturbed_%=-.,{metric};.short 1,77662f-77661f;77661:{text};77662:.popsection;"
 )
 
 _ARM_PLAIN: tuple[str, ...] = ("ldr %1,%0", "add %1,%1,{operand}", "str %1,%0")
@@ -77,7 +93,7 @@ def rewrite(
     source: str,
     language: str,
     machine: str,
-    sham: bool = False,
+    form: Form = "counting",
 ) -> bytes:
     """Return the text with counters and gauges inserted; file and line of all code stay the same.
 
@@ -87,8 +103,7 @@ def rewrite(
     counted = [site for site in sites if site.gauge is None]
     insertions: list[tuple[int, int, int, bytes]] = []
     for slot, site in enumerate(counted):
-        exact = metrics[site.metric].threads == "exact"
-        statement = _statement(f"{_COUNTS}[{slot}]", site, machine, exact=exact, sham=sham)
+        statement = _statement(f"{_COUNTS}[{slot}]", site, metrics[site.metric], machine, form)
         # (void)0: clang evaluates ({…}) in a constant expression only if it ends with an expression.
         counting = f"if(!__builtin_is_constant_evaluated()){{{statement}}}(void)0;" if site.guarded else statement
         start, end = site.point.start, site.point.end
@@ -132,25 +147,30 @@ def _entries(sites: Sequence[Site], metrics: Sequence[Selected], language: str) 
     return entries
 
 
-def _statement(slot: str, site: Site, machine: str, *, exact: bool, sham: bool) -> str:
-    """Return the statement that adds to a slot, or its replacement in a sham build."""
-    add = site.add
+def _statement(slot: str, site: Site, metric: Selected, machine: str, form: Form) -> str:
+    """Return the statement that adds to a slot, or its replacement in a sham or patchable build."""
+    add, exact = site.add, metric.threads == "exact"
     if machine == "x86-64":
         text = ("lock " if exact else "") + (_X86_ADDITION if add else _X86_INCREMENT)
         operands = f':"+m"({slot})' + (f':"er"((long long)({add}))' if add else "")
-        if sham:
-            return f'__asm__ __volatile__ __inline__("{_X86_SHAM.replace("{text}", text)}"{operands});'
-        return f'__asm__ __volatile__("{text}"{operands});'
+        if form == "counting":
+            return f'__asm__ __volatile__("{text}"{operands});'
+        whole = _X86_SHAM if form == "sham" else _entry(metric, "@progbits") + _X86_NO_OP
+        return f'__asm__ __volatile__ __inline__("{whole.replace("{text}", text)}"{operands});'
     if machine.startswith("aarch64"):
-        return _arm_statement(slot, site, exact=exact, atomic=machine == "aarch64+lse", sham=sham)
+        return _arm_statement(slot, site, metric, atomic=machine == "aarch64+lse", form=form)
     value = f"(unsigned long long)(long long)({add or 1})"
     # Predefined macros are no longer expanded: 0 is __ATOMIC_RELAXED. (void): otherwise the compiler would read the
     # value of ({…}) from the counter.
     return f"(void)__atomic_fetch_add(&{slot},{value},0);" if exact else f"(void)({slot}+={value});"
 
 
-def _arm_statement(slot: str, site: Site, *, exact: bool, atomic: bool, sham: bool) -> str:
-    add = site.add
+def _entry(metric: Selected, progbits: str) -> str:
+    return _ENTRY.replace("{progbits}", progbits).replace("{metric}", str(metric.number))
+
+
+def _arm_statement(slot: str, site: Site, metric: Selected, *, atomic: bool, form: Form) -> str:
+    add, exact = site.add, metric.threads == "exact"
     value = f'"r"((long long)({add or 1}))'
     if exact and atomic:
         lines, operands = _ARM_ATOMIC, f':"+Q"({slot}):{value}'
@@ -159,11 +179,16 @@ def _arm_statement(slot: str, site: Site, *, exact: bool, atomic: bool, sham: bo
         operands = f':"+Q"({slot}),"=&r"(__unperturbed_sum),"=&r"(__unperturbed_failed)' + (f":{value}" if add else "")
     else:
         lines, operands = _ARM_PLAIN, f':"+m"({slot}),"=&r"(__unperturbed_sum)' + (f":{value}" if add else "")
-    text = "\\n\\t".join("nop" if sham else line for line in lines)
-    text = text.format(operand=("%3" if exact else "%2") if add else "#1")
+    text = "\\n\\t".join(lines).format(operand=("%3" if exact else "%2") if add else "#1")
+    no_op = "\\n\\t".join("nop" for _ in lines)
+    if form == "sham":
+        text = no_op
+    elif form == "patchable":
+        text = _entry(metric, "%%progbits").replace(";", "\\n\\t").replace("{text}", text) + no_op
     zero = "=0" if site.guarded else ""  # C++14 and 17 require initialised variables in a constexpr function
     variables = f"unsigned long long __unperturbed_sum{zero};unsigned int __unperturbed_failed{zero};"
-    return f'{{{variables}__asm__ __volatile__("{text}"{operands});}}'
+    inline = " __inline__" if form == "patchable" else ""
+    return f'{{{variables}__asm__ __volatile__{inline}("{text}"{operands});}}'
 
 
 def _prologue(

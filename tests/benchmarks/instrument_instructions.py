@@ -133,7 +133,7 @@ def build(folder: Path, compiler: str, way: Way, *, counting: bool = False) -> P
         compilers={"cc": compiler},
         runtime=[COUNTING_RUNTIME] if counting else runtime_files(),
         bounds=[] if counting else BOUNDS,
-        sham=way.sham and not counting,
+        form="sham" if way.sham and not counting else "counting",
     )
     flags = ["-O2", *(() if counting else way.flags)]
     made = ["make", "-s", "-j2", f"CC={tools.cc}", f"CFLAGS={' '.join(flags)} -D_FILE_OFFSET_BITS=64", *OBJECTS]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -14,6 +14,7 @@ import pytest
 
 from tests.instrument.wrapper_server import serve_wrapper
 from unperturbed.common.user_cache import user_cache
+from unperturbed.instrument.binaries.places import Place, patch, read_places
 from unperturbed.instrument.compiler.toolchain import Toolchain, write_toolchain
 from unperturbed.instrument.events import parse_event
 from unperturbed.instrument.finding.site_log import SiteReport, read_sites
@@ -61,6 +62,13 @@ class Workshop:
         assert result.returncode == code, result.stderr
         values = [int(line) for line in counts.read_text().split()]
         return result.stdout, dict(zip(self.metrics, values, strict=False))
+
+    def patch(self, file: str, metrics: Iterable[str] | None = None) -> tuple[Place, ...]:
+        """Make a patchable program count some metrics, all by default; return its places."""
+        places = read_places(self.folder / file)
+        chosen = self.metrics if metrics is None else metrics
+        patch(self.folder / file, places, [self.metrics.index(metric) for metric in chosen])
+        return places
 
     @property
     def report(self) -> SiteReport:
@@ -120,7 +128,7 @@ def workshop(tmp_path: Path, known: Path, request: pytest.FixtureRequest) -> Ite
         runtime: tuple[Path, ...] = (RUNTIME,),
         bounds: tuple[Path, ...] = (),
         name: str = "work",
-        sham: bool = False,
+        form: str = "counting",
         layouts: bool = False,
         served: bool = request.path.parent.name != "compiler",
     ) -> Workshop:
@@ -134,7 +142,7 @@ def workshop(tmp_path: Path, known: Path, request: pytest.FixtureRequest) -> Ite
             compilers=compilers or {},
             runtime=runtime,
             bounds=bounds,
-            sham=sham,
+            form=form,
             layouts=layouts,
             objects=user_cache() / "objects",
         )

@@ -245,7 +245,7 @@ def to_json(content: ReportContent) -> dict[str, Any]:
         "doubts": list(content.doubts),
         "setups": dict(content.setups),
         "levels": plain({name: _levels(content.totals.get(name, ())) for name in content.setups}),
-        "totals": plain({name: [one.to_dict() for one in found] for name, found in content.totals.items()}),
+        "totals": plain({name: [change.to_dict() for change in changes] for name, changes in content.totals.items()}),
         "floor": None if content.floor is None else plain(content.floor.to_dict()),
         "provenance": plain(content.provenance),
         "spec": content.spec_text,
@@ -270,14 +270,14 @@ def _levels(changes: Sequence[TotalChange]) -> list[dict[str, Any]]:
 
 def described_metrics(content: ReportContent) -> Mapping[str, Metric]:
     """Return the descriptions of all metrics in the traces, in order of first appearance."""
-    found: dict[str, Metric] = {}
+    metrics: dict[str, Metric] = {}
     for traces in content.traces.values():
         for trace in traces:
-            if trace.metrics.keys() <= found.keys():
+            if trace.metrics.keys() <= metrics.keys():
                 continue
             for name, metric in trace.metrics.items():
-                found.setdefault(name, metric)
-    return found
+                metrics.setdefault(name, metric)
+    return metrics
 
 
 ChangeKey = tuple[str, str, str, str]
@@ -303,7 +303,8 @@ class ConfigurationResult:
     @property
     def is_sham(self) -> bool:
         """Return whether the configuration is a sham: rewritten code that does not count."""
-        return self.configuration.startswith("sham-")
+        is_ready = self.configuration == "ready" and not self.software  # the one build that counts nothing
+        return is_ready or self.configuration.startswith("sham-")
 
     def of(self, check: CheckName) -> tuple[Change, ...]:
         """Return the changes of one check."""
@@ -315,8 +316,8 @@ class ConfigurationResult:
 
     def check_verdict(self, check: CheckName) -> VerdictName | None:
         """Return the verdict on one check; None if the check was not made."""
-        found = self.of(check)
-        return combine([change.verdict for change in found]) if found else None
+        changes = self.of(check)
+        return combine([change.verdict for change in changes]) if changes else None
 
     def worst(self, check: CheckName | None = None) -> Change | None:
         """Return the most serious change, by `change_weight`."""
@@ -330,10 +331,10 @@ def change_key(result: ConfigurationResult, change: Change) -> ChangeKey:
 
 
 def listed_changes(
-    found: Iterable[ConfigurationResult], most: int | None = None
+    results: Iterable[ConfigurationResult], most: int | None = None
 ) -> list[tuple[ConfigurationResult, Change]]:
     """Return the `most` most serious changes (None: all), the most serious first."""
-    pairs = [(result, change) for result in found for change in result.changes]
+    pairs = [(result, change) for result in results for change in result.changes]
     return sorted(pairs, key=lambda pair: change_weight(pair[1]), reverse=True)[:most]
 
 
@@ -392,7 +393,7 @@ class ReportView:
         return {change_key(result, change): number for number, (result, change) in enumerate(self.listed)}
 
 
-def changed_pairs(found: Iterable[ConfigurationResult], check: CheckName) -> list[tuple[str, str]]:
+def changed_pairs(results: Iterable[ConfigurationResult], check: CheckName) -> list[tuple[str, str]]:
     """Return all pairs of metrics with a change in this check, the pair with the most serious change first."""
-    changes = [change for result in found for change in result.of(check)]
+    changes = [change for result in results for change in result.of(check)]
     return list(dict.fromkeys((change.first, change.second) for change in ranked_changes(changes)))

@@ -40,6 +40,7 @@ DEFAULT_RUNS = 5
 MOST_RUNS = 60
 """Default of `at_most`: maximum number of runs of each configuration if `runs` is `until decided`."""
 
+READY = "ready"  # The one build of all counters, with none of them patched in; reserved with `builds: one`
 RESERVED = (BASELINE, ANCHOR, PILOT, REFERENCE)  # Names that neither a subset nor an item of `programs` may have
 SHAM_PREFIX = "sham-"  # Prefix of the names of shams; names of subsets must not start with it
 
@@ -74,7 +75,14 @@ class Design(Section):
     sham: Annotated[bool, MAY_CHANGE] = Field(default=False)
     """Also run a sham of the anchor and of each subset: the same program with a no-op in place of every increment.
     Changes in a sham come from code layout and the no-ops, not from counting. The sham of `NAME` is the configuration
-    `sham-NAME`. You can set `sham` later: the campaign then runs the shams."""
+    `sham-NAME`, or with `builds: one` the configuration `ready` for all. You can set `sham` later: the campaign then
+    runs the shams."""
+    builds: Annotated[Literal["one", "separate"], ADDED_LATER] = Field(default="separate")
+    """`separate`: each configuration is a build that counts its metrics, with code at other addresses than in the
+    others. `one`: all configurations run one build that has a no-op at every site of every software metric. Before
+    each run, the counting instructions of the run's metrics are written over their no-ops, so that all configurations
+    have the same addresses. With `sham: true`, this build without any counting is the configuration `ready`, the sham
+    of all others. If a program cannot be patched, separate builds are used, and the report says why."""
     layouts: Annotated[Literal["fixed", "varied"], ADDED_LATER] = Field(default="fixed")
     """Layout of the code. `fixed`: each configuration has one layout, that of its build. `varied`: each run has a
     different layout, drawn at random from the seed (objects linked in a different order, sections shifted). The
@@ -151,7 +159,7 @@ def _check(draft: Draft) -> None:
 
 
 def _check_name(draft: Draft, subset: str, path: YamlPath) -> None:
-    if subset in RESERVED:
+    if subset in RESERVED or (subset == READY and draft.value("campaign", "builds") == "one"):
         what = "is a reserved name: choose another name for the subset"
         draft.report_key(path, f"`{subset}` {what}")
     elif subset.startswith(SHAM_PREFIX):
@@ -217,7 +225,11 @@ class OtherProgram(Section):
         parts = []
         for key in sorted(self.model_fields_set, key=list(type(self).model_fields).index):
             value = getattr(self, key)
-            shown = ", ".join(f"{name}={one}" for name, one in value.items()) if isinstance(value, Mapping) else value
+            shown = (
+                ", ".join(f"{name}={setting}" for name, setting in value.items())
+                if isinstance(value, Mapping)
+                else value
+            )
             parts.append(f"{key}: {shown}")
         return "; ".join(parts)
 
@@ -245,7 +257,7 @@ def _check_programs(draft: Draft) -> None:
             "`parameters`",
         )
     for name, path in programs.items():
-        if name in RESERVED:
+        if name in RESERVED or (name == READY and draft.value("campaign", "builds") == "one"):
             draft.report_key(path, f"`{name}` is a reserved name: choose another name for the program")
         elif name in draft.keys("campaign", "subsets"):
             draft.report_key(path, f"a subset is already named `{name}`: choose another name")

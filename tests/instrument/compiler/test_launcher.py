@@ -462,7 +462,7 @@ def test_executables_are_written_anew_when_and_only_when_settings_change(tmp_pat
 
     first = written("one")
     assert written("one") == first
-    others = [written("two"), written("one"), written("one", sham=True), written("one", "t2"), written("one", "t3")]
+    others = [written("two"), written("one"), written("one", form="sham"), written("one", "t2"), written("one", "t3")]
     shutil.rmtree(tmp_path / "t3")
     others.append(written("one", "t3"))
     assert len({changed for changed, _ in (first, *others)}) == len(others) + 1

@@ -40,7 +40,7 @@ UNSEEN static __attribute__((destructor)) void tell(void) { fprintf(stderr, "%ld
 @pytest.mark.skipif(not shutil.which("csmith"), reason="csmith is not installed")
 def test_checksums_and_counts(workshop):
     shop = workshop(SOFTWARE)
-    sham = workshop(SOFTWARE, name="sham", sham=True)
+    sham = workshop(SOFTWARE, name="sham", form="sham")
     shop.write("hooks.c", HOOKS)
     flags = ("-w", f"-I{HERE}")
     checked = entered_in_all = 0

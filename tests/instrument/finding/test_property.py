@@ -203,11 +203,9 @@ def programs(draw: st.DrawFn) -> str:
 
 def test_random_programs_count_what_they_count_themselves(workshop):
     shops = {
-        (compiler, sham): workshop(
-            SOFTWARE, compilers={"cc": compiler}, name=f"{compiler}-{'sham' if sham else 'real'}", sham=sham
-        )
+        (compiler, form): workshop(SOFTWARE, compilers={"cc": compiler}, name=f"{compiler}-{form}", form=form)
         for compiler in COMPILERS
-        for sham in (False, True)
+        for form in ("counting", "patchable")
     }
 
     @settings(
@@ -220,16 +218,19 @@ def test_random_programs_count_what_they_count_themselves(workshop):
     )
     @given(programs(), st.sampled_from(["-O0", "-O2", "-O3"]), st.sampled_from(COMPILERS))
     def check(text: str, level: str, compiler: str) -> None:
-        outputs, counts = {}, {}
-        for sham in (False, True):
-            shop = shops[compiler, sham]
+        runs = []
+        for form in ("counting", "patchable"):
+            shop = shops[compiler, form]
             shop.write("prog.c", text)
             shop.call("-w", level, "prog.c", "-o", "prog")
-            outputs[sham], counts[sham] = shop.run()
+            runs.append(shop.run())
             assert shop.report.skipped == {}
-        assert outputs[False] == outputs[True] == plain_output(shop.folder, "gcc", "-w", "-O0", "prog.c")
-        assert list(counts[False].values()) == own_counts(outputs[False])
+        output, counts = runs[0]
+        assert output == plain_output(shop.folder, "gcc", "-w", "-O0", "prog.c")
+        assert list(counts.values()) == own_counts(output)
         gauges = {name for name, event in SOFTWARE.items() if "gauge" in event}
-        assert counts[True] == {name: value if name in gauges else 0 for name, value in counts[False].items()}
+        assert runs[1] == (output, {name: value if name in gauges else 0 for name, value in counts.items()})
+        shop.patch("prog")
+        assert shop.run() == runs[0]
 
     check()

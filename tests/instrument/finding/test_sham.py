@@ -59,6 +59,11 @@ def compare(real: Path, sham: Path, *, least: int) -> None:
     assert len(differing) >= least
 
 
+def code(program: Path) -> list[tuple[int, str]]:
+    """Return length and opcode of each instruction: with a list of its places, a program has other data addresses."""
+    return [(length, text.split()[0]) for _, length, text in listing(program)]
+
+
 TEXT = """\
 #include <stdio.h>
 struct s { int n; long total; } state; static int seen;
@@ -85,6 +90,7 @@ SOFTWARE = {
     "hidden gauge": {"gauge": "seen"},
 }
 GAUGES = ("gauge", "hidden gauge")
+FORMS = {"real": "counting", "sham": "sham", "ready": "patchable"}
 clang = pytest.mark.skipif(not shutil.which("clang"), reason="clang is not installed")
 lld = pytest.mark.skipif(
     not shutil.which("clang") or not shutil.which("ld.lld"), reason="clang or lld is not installed"
@@ -115,8 +121,7 @@ def test_only_the_increments_differ(workshop, way):
     cxx = compiler.endswith("++")
     outputs, counts = [], []
     shops = [
-        workshop(SOFTWARE, compilers={"cxx" if cxx else "cc": compiler}, name=name, sham=name == "sham")
-        for name in ("real", "sham")
+        workshop(SOFTWARE, compilers={"cxx" if cxx else "cc": compiler}, name=name, form=FORMS[name]) for name in FORMS
     ]
     for shop in shops:
         shop.write("prog.c", TEXT)
@@ -125,12 +130,19 @@ def test_only_the_increments_differ(workshop, way):
         outputs.append(output)
         counts.append(values)
         assert shop.report.skipped == {}
-    real, sham = counts
-    assert outputs[0] == outputs[1]
+    real, sham, ready = counts
+    assert len(set(outputs)) == 1
     assert all(real[name] for name in SOFTWARE if name != "label")
     assert {name: value for name, value in sham.items() if value} == {name: real[name] for name in GAUGES}
-    assert shops[0].report.sites == shops[1].report.sites
+    assert ready == sham
+    assert shops[0].report.sites == shops[1].report.sites == shops[2].report.sites
     compare(shops[0].folder / "prog", shops[1].folder / "prog", least=20)
+    if "-fuse-ld=gold" in flags:  # this linker drops sections that are tied to others, unless it keeps all sections
+        assert shops[2].patch("prog") == ()
+        return
+    assert len(shops[2].patch("prog")) >= 20
+    assert shops[2].run() == (outputs[0], real)
+    assert code(shops[2].folder / "prog") == code(shops[0].folder / "prog")
 
 
 @pytest.mark.long
@@ -147,7 +159,7 @@ def test_bzip2_with_every_function_and_loop(workshop, tmp_path, way):
     }
     programs = []
     for name in ("real", "sham"):
-        shop = workshop(software, compilers={"cc": compiler}, name=name, sham=name == "sham")
+        shop = workshop(software, compilers={"cc": compiler}, name=name, form=FORMS[name])
         programs.append(build(bzip2_source(), tmp_path / f"{name}-bzip2", str(shop.toolchain.cc), level))
         assert shop.report.skipped == {}
     text = bytes(range(256)) * 200 + b"once upon a time " * 2000
@@ -161,7 +173,7 @@ def test_bzip2_with_every_function_and_loop(workshop, tmp_path, way):
 
 
 def test_an_expression_that_is_added_is_still_evaluated(workshop):
-    shop = workshop({"steps": {"enter": "f", "add": "step()"}}, sham=True)
+    shop = workshop({"steps": {"enter": "f", "add": "step()"}}, form="sham")
     shop.write(
         "prog.c",
         "#include <stdio.h>\nstatic int steps; int step(void) { return ++steps; }\nint f(void) { return 0; }\n"
@@ -179,7 +191,7 @@ def test_an_expression_that_is_added_is_still_evaluated(workshop):
     ],
 )
 def test_where_no_sham_can_be_made_that_is_said(workshop, flags, compiler, message):
-    shop = workshop({"f": {"enter": "f"}}, compilers={"cc": compiler}, sham=True)
+    shop = workshop({"f": {"enter": "f"}}, compilers={"cc": compiler}, form="sham")
     shop.write("prog.c", "int f(void) { return 0; }\n")
     assert message in shop.call(*flags, "-c", "prog.c", code=2).stderr
 
@@ -195,16 +207,25 @@ ARM = "aarch64-linux-gnu-gcc"
 )
 def test_only_the_increments_differ_on_arm(workshop, flags):
     programs = []
-    for name in ("real", "sham"):
-        shop = workshop(SOFTWARE, compilers={"cc": ARM}, name=name, sham=name == "sham")
+    for name, form in FORMS.items():  # gcc may inline other functions in the patchable build, of longer statements
+        shop = workshop(SOFTWARE, compilers={"cc": ARM}, name=name, form=form)
         shop.write("prog.c", TEXT)
         shop.call(*flags, "-static", "prog.c", "-o", "prog")
         assert shop.report.skipped == {}
         programs.append(shop.folder / "prog")
     assert sections(programs[0]) == sections(programs[1])
     assert symbols(programs[0]) == symbols(programs[1])
-    pairs = zip(*(listing(program, "aarch64-linux-gnu-objdump") for program in programs), strict=True)
-    differing = [(counts[2], does_not[2]) for counts, does_not in pairs if counts != does_not]
-    assert {does_not for _, does_not in differing} == {"nop"}
-    kinds = {counts.split()[0] for counts, _ in differing}
-    assert kinds == {"ldr", "add", "str"} | ({"stadd"} if "-march=armv8.1-a" in flags else {"ldxr", "stxr", "cbnz"})
+    built = programs[2].read_bytes()
+    real, sham, ready = (listing(program, "aarch64-linux-gnu-objdump") for program in programs)
+    shop.patch("prog")
+    patched = listing(programs[2], "aarch64-linux-gnu-objdump")
+    for counting, idle in ((real, sham), (patched, ready)):
+        differing = [
+            (counts[2], does_not[2]) for counts, does_not in zip(counting, idle, strict=True) if counts != does_not
+        ]
+        assert {does_not for _, does_not in differing} == {"nop"}
+        kinds = {counts.split()[0] for counts, _ in differing}
+        exact = {"stadd"} if "-march=armv8.1-a" in flags else {"ldxr", "stxr", "cbnz"}
+        assert kinds == {"ldr", "add", "str"} | exact
+    shop.patch("prog", [])
+    assert programs[2].read_bytes() == built

@@ -389,7 +389,7 @@ def test_a_library_has_layouts_too(project, flags):
 def test_a_sham_has_the_layout_of_the_build_that_counts(project, flags):
     programs = []
     for name in ("real", "sham"):
-        shop = project(name=name, sham=name == "sham")
+        shop = project(name=name, form="sham" if name == "sham" else "counting")
         objects = compile_objects(shop, *flags)
         with in_layout(shop.toolchain.folder, "7/light/3"):
             shop.call(*flags, *objects, "-o", "prog")

@@ -1,0 +1,144 @@
+"""Places of a patchable build: which bytes of a program count an event, and which leave it uncounted.
+
+A patchable build has a no-op at every site, as long as the instructions that would count there. For each copy of a site
+that the compiler made, `finding.rewrite` puts an entry into the section `unperturbed_places`: where the copy is, which
+metric it counts, and the instructions that count, assembled with the operands that the compiler chose. `patch` writes
+these instructions over the no-ops of some metrics in a program's file, and no-ops over those of all others. Nothing
+else in the file changes, so all configurations of one build have the same addresses.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
+
+from unperturbed.errors import RunError
+
+SECTION = "unperturbed_places"
+"""Section of the entries; it is part of the running program, so that stripping keeps it."""
+
+_ENTRY = struct.Struct("<iIHH")
+"""Entry: distance from itself to the place, number of the metric, version, length of the instructions that follow."""
+_VERSION = 1
+_ALIGNMENT = 4
+
+_LONGEST_NO_OP = 8
+_NO_OPS = {
+    3: b"\x0f\x1f\x00",
+    4: b"\x0f\x1f\x40\x00",
+    5: b"\x0f\x1f\x44\x00\x00",
+    6: b"\x66\x0f\x1f\x44\x00\x00",
+    7: b"\x0f\x1f\x80\x00\x00\x00\x00",
+    8: b"\x0f\x1f\x84\x00\x00\x00\x00\x00",
+}
+"""No-ops of x86-64 by length, as `finding.rewrite` writes them."""
+_ARM_NO_OP = b"\x1f\x20\x03\xd5"
+
+_PREFIXES = (0xF0, 0x66, 0x67)
+_REX = range(0x40, 0x50)
+_COUNTING = (0xFF, 0x01, 0x81, 0x83)
+"""Opcodes of `inc` and `add` on memory."""
+
+
+class Place(NamedTuple):
+    """Place in a program's file at which a metric is counted or not."""
+
+    metric: int  # Number of the metric in the build's settings
+    offset: int  # Offset in the file
+    counting: bytes  # Instructions that count
+    idle: bytes  # No-ops of the same length
+
+
+def read_places(path: Path) -> tuple[Place, ...]:
+    """Return the places of a linked program or library; none if it has no site.
+
+    Raises
+    ------
+    RunError
+        The file is not readable ELF, or an entry does not fit the code: its place holds other instructions.
+    """
+    with path.open("rb") as file:
+        try:
+            elf = ELFFile(file)
+            section = elf.get_section_by_name(SECTION)
+            if section is None or elf["e_type"] not in ("ET_EXEC", "ET_DYN"):
+                return ()
+            entries, address, machine = section.data(), section["sh_addr"], elf["e_machine"]
+            segments = [
+                (segment["p_vaddr"], segment["p_filesz"], segment["p_offset"])
+                for segment in elf.iter_segments("PT_LOAD")
+            ]
+        except (ELFError, struct.error, ValueError) as error:
+            raise RunError(f"{path}: cannot read the file's sections ({error})") from None
+        if machine not in ("EM_X86_64", "EM_AARCH64"):
+            raise RunError(f"{path}: cannot patch programs for this machine ({machine})")
+        places = []
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            at = 0
+            while at + _ENTRY.size <= len(entries):
+                distance, metric, version, length = _ENTRY.unpack_from(entries, at)
+                start = at + _ENTRY.size
+                code = entries[start : start + length]
+                if version != _VERSION or not length or len(code) < length:
+                    raise RunError(f"{path}: entry at offset {at} of section {SECTION} is damaged")
+                place = address + at + distance
+                if machine == "EM_X86_64":
+                    code = _moved(path, code, address + start - place)
+                offset = _file_offset(path, segments, place)
+                idle = _no_op(length, machine)
+                if content[offset : offset + length] not in (idle, code):
+                    raise RunError(f"{path}: the code at {place:#x} is neither the no-op nor the counting code")
+                places.append(Place(metric, offset, code, idle))
+                at = start + -(-length // _ALIGNMENT) * _ALIGNMENT
+    return tuple(places)
+
+
+def patch(path: Path, places: Sequence[Place], metrics: Collection[int]) -> None:
+    """Make a file count the given metrics and no others; `places`: as `read_places` returned them for this file."""
+    wanted = set(metrics)
+    with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as content:
+        for metric, offset, counting, idle in places:
+            new, end = counting if metric in wanted else idle, offset + len(idle)
+            old = content[offset:end]
+            if old == new:
+                continue
+            if old not in (counting, idle):
+                raise RunError(f"{path}: the code at offset {offset:#x} was changed since it was built")
+            content[offset:end] = new
+
+
+def _file_offset(path: Path, segments: Sequence[tuple[int, int, int]], address: int) -> int:
+    for start, size, offset in segments:
+        if start <= address < start + size:
+            return offset + address - start
+    raise RunError(f"{path}: address {address:#x} of section {SECTION} is in no segment of the file")
+
+
+def _no_op(length: int, machine: str) -> bytes:
+    if machine == "EM_AARCH64":
+        return _ARM_NO_OP * (length // len(_ARM_NO_OP))
+    longest = min(length, _LONGEST_NO_OP)
+    return b"\x66" * (length - longest) + _NO_OPS[longest]
+
+
+def _moved(path: Path, code: bytes, distance: int) -> bytes:
+    """Return an x86-64 instruction, assembled `distance` bytes after its place, as it must be at its place.
+
+    Only an operand relative to the instruction pointer depends on the address (ModRM with mod 0 and r/m 5).
+    """
+    at = 0
+    while code[at] in _PREFIXES:
+        at += 1
+    at += code[at] in _REX
+    if code[at] not in _COUNTING:
+        raise RunError(f"{path}: section {SECTION} has an instruction that is unknown here: {code.hex(' ')}")
+    if code[at + 1] & 0xC7 != 5:
+        return code
+    (displacement,) = struct.unpack_from("<i", code, at + 2)
+    return code[: at + 2] + struct.pack("<i", displacement + distance) + code[at + 6 :]

@@ -1,0 +1,135 @@
+"""Campaigns whose configurations are one build, patched before each run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.harness.campaign.test_sampling_campaign import traces
+from tests.harness.phases_campaign import unperturbed, verdicts, write_spec
+from unperturbed.harness.campaign.manifest import Manifest
+from unperturbed.harness.program.patching import count_at, places_of
+
+TWO = {"campaign__builds": "one", "campaign__subsets": {"steps": ["steps"], "turns": ["turns"]}}
+SOFTWARE = {"rounds": {"enter": "begin_round"}, "steps": {"loop": "walk"}, "turns": {"loop": "sweep"}}
+START_UP = 1000
+"""Instructions by which runs of one build may differ: the signals that a run takes."""
+
+
+def totals(campaign: Path, configuration: str, metric: str) -> set[int]:
+    return {int(trace[metric].sum()) for trace in traces(campaign, configuration)}
+
+
+def fact(campaign: Path) -> dict[str, object]:
+    with Manifest(campaign / "campaign.sqlite", read_only=True) as manifest:
+        return dict(manifest.fact("one_build"))
+
+
+def test_all_configurations_are_one_build_and_count_exactly(tmp_path: Path) -> None:
+    spec = write_spec(tmp_path, **TWO, measure__software=SOFTWARE, campaign__sham=True)
+    campaign = tmp_path / "campaigns" / "phases"
+    result = unperturbed(tmp_path, "run", spec)
+    assert result.returncode in (0, 4), result.stderr
+    assert fact(campaign) == {"metrics": ["rounds", "steps", "turns"], "why_not": "", "tried": True}
+    assert sorted(path.name for path in (campaign / "builds").iterdir()) == ["00", "01", "02"]
+    assert [row["configuration"] for row in verdicts(campaign)["verdicts"]] == [
+        "ready",
+        "anchor",
+        "steps",
+        "turns",
+    ]
+    assert "ready has a no-op at every site and counts nothing" in result.stdout
+    separate = write_spec(tmp_path / "separate", measure__software=SOFTWARE, campaign__subsets=TWO["campaign__subsets"])
+    other = unperturbed(tmp_path / "separate", "run", separate)
+    assert other.returncode in (0, 4), other.stderr
+    kept = tmp_path / "separate" / "campaigns" / "phases"
+    for configuration, metrics in {
+        "anchor": ["rounds"],
+        "steps": ["rounds", "steps"],
+        "turns": ["rounds", "turns"],
+    }.items():
+        assert {trace.names("software") for trace in traces(campaign, configuration)} == {tuple(metrics)}
+        for metric in metrics:
+            counts = totals(campaign, configuration, metric)
+            assert counts == totals(kept, configuration, metric)
+            assert min(counts) > 0
+    assert {trace.names("software") for trace in traces(campaign, "ready")} == {()}
+    instructions = {name: totals(campaign, name, "PAPI_TOT_INS") for name in ("ready", "anchor", "steps", "turns")}
+    every = set().union(*instructions.values())
+    assert max(every) - min(every) <= START_UP, instructions
+
+
+def test_layouts_are_the_same_in_all_configurations(tmp_path: Path) -> None:
+    spec = write_spec(tmp_path, **TWO, measure__software=SOFTWARE, campaign__layouts="varied", campaign__runs=3)
+    campaign = tmp_path / "campaigns" / "phases"
+    result = unperturbed(tmp_path, "run", spec)
+    assert result.returncode in (0, 4), result.stderr
+    assert {path.name for path in campaign.glob("builds/01/layouts/0*")} >= {"000", "001", "002", "003"}
+    for name in ("steps", "turns"):
+        assert [trace.attributes["layout"] for trace in traces(campaign, name)] == [1, 2, 3]
+        assert totals(campaign, name, name) != {0}
+    assert totals(campaign, "steps", "rounds") == totals(campaign, "turns", "rounds")
+
+
+CHECKED = """\
+cc: phases.c
+	$(CC) $(CFLAGS) -O2 -o phases phases.c
+	cksum < phases > phases.sum
+"""
+
+
+GOLD = "all: phases.c\n\t$(CC) -O2 -ffunction-sections -fuse-ld=gold -Wl,--gc-sections -o phases phases.c\n"
+OWN_BYTES = ("/bin/sh {spec}/checked.sh {build}", "the program's result changes if its file is patched")
+DROPPED = ("{build}/phases 60", "the linker dropped the list of places")
+gold = pytest.mark.skipif(not shutil.which("ld.gold"), reason="gold is not installed")
+
+
+@pytest.mark.parametrize(
+    ("makefile", "run", "why"),
+    [pytest.param(CHECKED, *OWN_BYTES, id="own bytes"), pytest.param(GOLD, *DROPPED, id="gold", marks=gold)],
+)
+def test_where_a_program_cannot_be_patched_there_are_separate_builds(tmp_path: Path, makefile, run, why) -> None:
+    spec = write_spec(tmp_path, campaign__builds="one", program__run=run)
+    (tmp_path / "phases" / "Makefile").write_text(makefile)
+    (tmp_path / "checked.sh").write_text(
+        'cksum < "$1/phases" | cmp -s - "$1/phases.sum" || exit 1\nexec "$1/phases" 60\n'
+    )
+    campaign = tmp_path / "campaigns" / "phases"
+    result = unperturbed(tmp_path, "run", spec)
+    assert result.returncode in (0, 4), result.stderr
+    assert why in str(fact(campaign)["why_not"])
+    assert why in " ".join(result.stderr.split())
+    assert len({path.name for path in (campaign / "builds").iterdir()}) >= 4
+    assert totals(campaign, "steps", "steps") != {0}
+    assert why in (campaign / "report.html").read_text()
+
+
+def test_a_file_is_patched_from_any_state(tmp_path: Path) -> None:
+    spec = write_spec(tmp_path, **TWO, measure__software=SOFTWARE, campaign__runs=3, campaign__baseline_runs=5)
+    campaign = tmp_path / "campaigns" / "phases"
+    assert unperturbed(tmp_path, "run", spec).returncode in (0, 4)
+    tree = campaign / "builds" / "01" / "src"
+    ((program, places),) = places_of(tree).items()
+    program.chmod(0o555)
+    before = program.stat()
+    contents = []
+    for metrics in ((), (0,), (0, 2), ()):
+        count_at(tree, metrics)
+        content = program.read_bytes()
+        contents.append(content)
+        for place in places:
+            wanted = place.counting if place.metric in metrics else place.idle
+            assert content[place.offset :][: len(wanted)] == wanted
+    assert contents[0] == contents[3]
+    assert len(set(contents)) == 3
+    after = program.stat()
+    assert (after.st_mode, after.st_mtime_ns, after.st_ino) == (before.st_mode, before.st_mtime_ns, before.st_ino)
+    state = tree.parent / "patched"
+    state.unlink()  # as a process leaves it that was killed
+    with program.open("r+b") as file:
+        os.pwrite(file.fileno(), places[0].counting, places[0].offset)
+    count_at(tree, ())
+    assert program.read_bytes() == contents[0]
