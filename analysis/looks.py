@@ -9,7 +9,8 @@ statistic. Shares are valid for every test here: Student's t, two designs, boots
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -23,6 +24,15 @@ FIRST_LOOK = 10
 
 _GROWTH = 1.5
 _MOST_LOOKS = 6
+
+
+@dataclass(frozen=True)
+class Looks:
+    """Looks at a campaign that runs until decided."""
+
+    planned: tuple[int, ...]  # Number of runs of each configuration at each look
+    made: tuple[int, ...]  # The looks so far
+    decided: Mapping[str, int]  # Number of runs after which each decided configuration was decided
 
 
 def plan_looks(most: int) -> tuple[int, ...]:

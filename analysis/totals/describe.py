@@ -57,7 +57,12 @@ def total_table(changes: Mapping[str, Sequence[TotalChange]], alpha: float, capt
         for change in total_changes
     ]
     simulated = any(change.simulated for total_changes in changes.values() for change in total_changes)
-    return Table(tuple(columns), rows, f"{caption}{'; all totals except times are simulated' if simulated else ''}")
+    about = (
+        "; all totals except times are simulated, and do not include the loading of the program and its libraries"
+        if simulated
+        else ""
+    )
+    return Table(tuple(columns), rows, f"{caption}{about}")
 
 
 def _verdict(change: TotalChange) -> Cell:

@@ -109,10 +109,22 @@ class TerminalProgress:
         """Show the plan."""
         if self._planned and self._plan_once:
             return
-        self._planned = True
+        first, self._planned = not self._planned, True
         if self._show == "json":
             print_event("planned", **_described(estimate))
             return
+        if first:  # a campaign that runs until decided is planned look by look
+            self._counting(estimate)
+        each = ", ".join(f"{name} {count}" for name, count in estimate.configurations.items())
+        self.line(f"[bold]{estimate.runs} runs[/bold] ({each})")
+        if estimate.done:
+            self.line(f"{estimate.done} runs are already done")
+        if estimate.done < estimate.runs and estimate.seconds:
+            self.line(f"about [bold]{duration(estimate.seconds, whole=True)}[/bold] to go")
+            self._offer_less(estimate)
+
+    def _counting(self, estimate: Estimate) -> None:
+        """Show what is counted in each pass, and by what."""
         for item in estimate.passes.passes:
             names = ", ".join(metric.name for metric in item.metrics)
             kind = "[bold yellow]simulated[/bold yellow] by callgrind" if item.source == "simulated" else item.source
@@ -125,13 +137,6 @@ class TerminalProgress:
             self.line(f"[dim]{escape(estimate.passes.passed_over)}[/dim]")
         for note in estimate.notes:
             self.note(note)
-        each = ", ".join(f"{name} {count}" for name, count in estimate.configurations.items())
-        self.line(f"[bold]{estimate.runs} runs[/bold] ({each})")
-        if estimate.done:
-            self.line(f"{estimate.done} runs are already done")
-        if estimate.done < estimate.runs and estimate.seconds:
-            self.line(f"about [bold]{duration(estimate.seconds, whole=True)}[/bold] to go")
-            self._offer_less(estimate)
 
     def _offer_less(self, estimate: Estimate) -> None:
         """Offer a shorter plan before a long one starts."""

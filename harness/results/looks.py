@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from unperturbed.analysis.looks import look_levels, plan_looks
+from unperturbed.analysis.looks import Looks, look_levels, plan_looks
 from unperturbed.analysis.perturbation import OPEN, Change, Verdict, VerdictName
 from unperturbed.analysis.totals import TotalChange
 from unperturbed.analysis.totals.verdict import TIMES, joint_verdict
@@ -110,6 +110,7 @@ class _Decisions:
             )
         return replace(
             last,
+            looks=Looks(tuple(planned), tuple(self.looks), self.decided),
             verdicts=tuple(self.verdicts[name] for name in order if name in self.verdicts),
             totals={name: self.totals[name] for name in order if name in self.totals},
             notes=(" ".join(parts), *last.notes),

@@ -73,6 +73,7 @@ def content_of(spec: CampaignSpec, checked: CampaignVerdicts, manifest: Manifest
         setups={name: other.difference() for name, other in spec.programs.items()},
         totals=checked.totals,
         floor=floor_of(spec, checked, states),
+        looks=checked.looks,
         notes=checked.notes
         + _notes(
             manifest, [trace for runs in checked.traces.values() for recorded in runs.values() for trace in recorded]

@@ -23,6 +23,7 @@ from unperturbed.harness.results.recorded import Traces
 if TYPE_CHECKING:
     import polars as pl
 
+    from unperturbed.analysis.looks import Looks
     from unperturbed.common.table import Table
 
 
@@ -37,6 +38,7 @@ class CampaignVerdicts(Framed, Result):
     # Names of the shams, which count nothing and show the effect of layout and no-ops.
     shams: tuple[str, ...] = ()
     totals: Mapping[str, tuple[TotalChange, ...]] = field(default_factory=dict)  # Changes of totals, by configuration
+    looks: Looks | None = None  # For a campaign that runs until decided
 
     def at_least(self, mildest: VerdictName) -> tuple[str, ...]:
         """Return the configurations, except shams, with this verdict or a more serious one (`SEVERITY`)."""

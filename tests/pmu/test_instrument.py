@@ -87,7 +87,7 @@ def run_instrumented(
                 compilers={"cc": compiler},
                 runtime=runtime_files(),
                 bounds=BOUNDS,
-                sham=sham,
+                form="sham" if sham else "counting",
             )
             program = folder / f"{build}-{'sham' if sham else 'real'}"
             words = (compiler, flag, "-static", str(folder / "prog.c"), "-o", str(program))

@@ -17,6 +17,7 @@ from unperturbed.common.result import plain
 
 if TYPE_CHECKING:
     from unperturbed.analysis.floor.noise_floor import NoiseFloor
+    from unperturbed.analysis.looks import Looks
     from unperturbed.analysis.perturbation import CheckName
     from unperturbed.analysis.report.alignment import AlignmentExample
     from unperturbed.analysis.totals import TotalChange
@@ -93,7 +94,7 @@ class ReportSettings:
     anchor : str or None
         The software metric that every configuration except the baseline collects.
     baseline_runs, runs : int or None
-        Planned runs of the baseline and of each other configuration.
+        Planned runs of the baseline and of each other configuration; the maximum if the campaign runs until decided.
     """
 
     alpha: float = 0.05
@@ -202,6 +203,8 @@ class ReportContent:
         Changes of totals, by configuration.
     floor : NoiseFloor or None
         Smallest changes that runs can show; None if nothing was compared.
+    looks : Looks or None
+        The looks of a campaign that runs until decided; None for a fixed number of runs.
     """
 
     campaign: str
@@ -223,6 +226,7 @@ class ReportContent:
     setups: Mapping[str, str] = field(default_factory=dict)
     totals: Mapping[str, tuple[TotalChange, ...]] = field(default_factory=dict)
     floor: NoiseFloor | None = None
+    looks: Looks | None = None
 
 
 def to_json(content: ReportContent) -> dict[str, Any]:
@@ -247,6 +251,7 @@ def to_json(content: ReportContent) -> dict[str, Any]:
         "levels": plain({name: _levels(content.totals.get(name, ())) for name in content.setups}),
         "totals": plain({name: [change.to_dict() for change in changes] for name, changes in content.totals.items()}),
         "floor": None if content.floor is None else plain(content.floor.to_dict()),
+        "looks": None if content.looks is None else plain(asdict(content.looks)),
         "provenance": plain(content.provenance),
         "spec": content.spec_text,
     }

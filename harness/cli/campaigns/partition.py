@@ -177,7 +177,8 @@ def _show_plan(plan: Plan, folder: Path, notes: Sequence[str]) -> None:
         console.say(f"[dim]note:[/dim] {escape(note)}")
     certificates = (
         " The chance that any of these certificates is wrong (a correlation changed by more than "
-        f"{plan.tolerance:g}) is at most {plan.alpha:g}."
+        f"{plan.tolerance:g}) is at most {plan.alpha:g}. Each certificate is of one build: another build of the same "
+        "metrics has other addresses, and its verdict may differ."
     )
     console.say(
         f"The search made {plan.runs_used} runs after the first baseline.{certificates if plan.subsets else ''}"

@@ -66,7 +66,8 @@ class Design(Section):
     Configurations whose verdict is open, and the baseline and anchor with which they are compared, then get further
     runs in steps, up to `at_most`. The verdicts of each step use up a share of `alpha`."""
     at_most: Annotated[int | None, ADDED_LATER] = Field(default=None, ge=10, le=1000, examples=[60])
-    """Maximum number of runs of each configuration if `runs` is `until decided`. The default is 60."""
+    """Maximum number of runs of each configuration if `runs` is `until decided`. The default is 60. Another maximum is
+    another campaign, because the share of `alpha` of each step depends on it."""
     subsets: Annotated[Mapping[FileName, Texts], Frozen] = Field(
         default_factory=empty, examples=[{"light": ["blocks"], "heavy": ["compares", "pushes"]}]
     )
