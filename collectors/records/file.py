@@ -15,6 +15,7 @@ import numpy as np
 
 from unperturbed.collectors.runtime import structure_fields
 from unperturbed.collectors.sources import Event, find_source, source_number
+from unperturbed.collectors.sources.callgrind import QUANTUM_BLOCKS
 from unperturbed.collectors.sources.catalogue import OS_GROUPS
 from unperturbed.collectors.sources.source import NONE
 from unperturbed.common.scratch import naming
@@ -23,7 +24,7 @@ from unperturbed.errors import HostError, RunError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_MAGIC = b"UNPREC04"
+_MAGIC = b"UNPREC05"
 _NAME_BYTES = 111
 _AS_WRITTEN = "owner nested lost unread tables threads interrupts observer_cpu sample_rate tick_ns"
 """Numbers of the header that `Records` contains under the same names."""
@@ -127,6 +128,7 @@ class Setup:
     probes: tuple[Probe, ...] = ()
     # On the clock `work`: number of basic blocks by which the first interval is shorter than the others.
     early_blocks: int = 0
+    quantum_blocks: int = QUANTUM_BLOCKS  # On the clock `work`: number of basic blocks of the simulator's quantum
     interval_event: str = ""  # On the clock `event`: the name of the event, one of `events`, that ends intervals
 
     @property
@@ -225,6 +227,7 @@ def create_record_file(path: Path, setup: Setup) -> None:
         "observer_cpu": setup.observer_cpu,
         "interval_event": setup.interval_index,
         "early_blocks": setup.early_blocks,
+        "quantum_blocks": setup.quantum_blocks,
         "probes": len(setup.probes),
     }
     for name, value in values.items():

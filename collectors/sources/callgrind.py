@@ -9,8 +9,10 @@ from __future__ import annotations
 import mmap
 import re
 import shutil
+import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -118,6 +120,12 @@ class Machine:
         return Machine(self.i1, Cache(_TLB_ENTRIES * _PAGE_BYTES, _TLB_WAYS, _PAGE_BYTES), self.ll)
 
 
+QUANTUM_BLOCKS = 100_000
+"""Number of basic blocks after which valgrind checks for signals, by default: the unit of the work clock."""
+
+_FINEST_QUANTUM = 20_000  # The sampler reserves 2,000 of these for itself
+
+
 def needs_page_cache(name: str) -> bool:
     """Return whether a metric needs the pass whose data cache has page-sized lines."""
     return name == "PAPI_TLB_DM"
@@ -149,23 +157,43 @@ def missing_tool() -> str | None:
     return None
 
 
-def valgrind_command(machine: Machine, dumps: Path) -> list[str]:
+def valgrind_command(machine: Machine, dumps: Path, quantum: int = QUANTUM_BLOCKS) -> list[str]:
     """Return the valgrind command to put before the program's command; each process writes `<dumps>.<pid>`.
 
     Children are traced too: a script may start the program. The sampler reads the simulator's statistics from the log
     `valgrind.<pid>` in the same folder.
     """
-    # With --vgdb, a killed valgrind would leave pipes in the temporary folder.
+    # By its path, because the program's environment may have another PATH. With --vgdb, a killed valgrind would leave
+    # pipes in the temporary folder.
     return [
-        *("valgrind", "--quiet", "--tool=callgrind", "--vgdb=no", "--cache-sim=yes", "--branch-sim=yes"),
+        *(
+            shutil.which("valgrind") or "valgrind",
+            "--quiet",
+            "--tool=callgrind",
+            "--vgdb=no",
+            "--cache-sim=yes",
+            "--branch-sim=yes",
+        ),
         *(f"--I1={machine.i1}", f"--D1={machine.d1}", f"--LL={machine.ll}"),
         *("--dump-line=no", "--combine-dumps=yes", "--trace-children=yes", f"--callgrind-out-file={dumps}.%p"),
         f"--log-file={log_of(dumps)}%p",
+        *([] if quantum == QUANTUM_BLOCKS else [f"--scheduling-quantum={quantum}"]),
     ]
 
 
-QUANTUM_BLOCKS = 100_000
-"""Number of basic blocks after which valgrind checks for signals: the unit of the work clock."""
+@cache
+def finest_quantum() -> int:
+    """Return the smallest quantum of the installed valgrind in which the sampler's own blocks are few enough.
+
+    Versions before 3.21 have a fixed quantum.
+    """
+    try:
+        told = subprocess.run(
+            ["valgrind", "--tool=callgrind", "--help"], capture_output=True, text=True, errors="replace", check=False
+        )
+    except OSError:
+        return QUANTUM_BLOCKS
+    return _FINEST_QUANTUM if "--scheduling-quantum=" in told.stdout else QUANTUM_BLOCKS
 
 
 def log_of(dumps: Path) -> Path:

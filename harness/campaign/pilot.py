@@ -10,6 +10,7 @@ from pathlib import Path
 
 from unperturbed.analysis.perturbation import MINIMUM_INTERVALS
 from unperturbed.collectors.data import Trace
+from unperturbed.collectors.sources.callgrind import QUANTUM_BLOCKS, finest_quantum
 from unperturbed.common.wording import counted
 from unperturbed.errors import RunError, SpecError
 from unperturbed.harness.campaign.manifest import Manifest
@@ -31,6 +32,7 @@ _PILOT_CAPACITY = 1 << 17
 _PILOT_INTERVAL_NS = 20_000_000
 _REHEARSAL_TIMES, _REHEARSAL_SLACK_S = 20, 10
 """Time limit of a rehearsal: this multiple of the pilot's duration, plus this many seconds."""
+_AMPLE = 1.1  # A finer quantum gives this many times the wanted intervals
 _FEWER = 0.75  # With intervals of work, a smaller share of the requested records than this gives a note
 _JIFFIES = 2  # Minimum interval of CPU time in jiffies: the length of a shorter interval is mostly rounding
 
@@ -58,14 +60,17 @@ def pilots(session: Session, manifest: Manifest, progress: Progress) -> dict[str
             first = Sampling(collected, SoftwareMetrics(), length, clock, _PILOT_CAPACITY, event=event)
             started = time.monotonic()
             trace = _try(session, first, BASELINE)
+            if clock == "work" and (finer := _finer_quantum(interval, trace)) is not None:
+                first, started = replace(first, quantum=finer), time.monotonic()
+                trace = _try(session, first, BASELINE)
             seconds = time.monotonic() - started
             interval_ns, note = first.interval_ns, _coarse(first.interval_ns, clock)
             if clock == "work":
-                interval_ns, note = _quanta(interval, trace)
+                interval_ns, note = _quanta(interval, trace, first.quantum)
             elif interval.records is not None:
                 interval_ns, note = _interval_for(interval.records, len(trace) * first.interval_ns, clock)
             if shows_perturbation(session.passes.values()):
-                said = describe_interval(interval_ns, clock, event)
+                said = describe_interval(interval_ns, clock, event, first.quantum)
                 shortest = interval.records is not None or (not event and interval_ns <= SHORTEST_INTERVAL_NS)
                 if clock == "work":
                     shortest = interval_ns == 1
@@ -78,13 +83,22 @@ def pilots(session: Session, manifest: Manifest, progress: Progress) -> dict[str
                         "first_interval_ns": first.interval_ns,
                         "seconds": seconds,
                         "note": note,
+                        "quantum": first.quantum,
                     }
                 }
             )
         pilot = manifest.fact(fact)
         expected = pilot["intervals"] * pilot["first_interval_ns"] / pilot["interval_ns"]
         capacity = int(4 * expected * session.slowness) + 4096
-        samplings[name] = Sampling(collected, SoftwareMetrics(), pilot["interval_ns"], clock, capacity, event=event)
+        samplings[name] = Sampling(
+            collected,
+            SoftwareMetrics(),
+            pilot["interval_ns"],
+            clock,
+            capacity,
+            event=event,
+            quantum=pilot.get("quantum", QUANTUM_BLOCKS),
+        )
     return samplings
 
 
@@ -142,7 +156,15 @@ def _check_length(intervals: int, interval: str, *, shortest: bool) -> None:
         )
 
 
-def _quanta(interval: Interval, trace: Trace) -> tuple[int, str]:
+def _finer_quantum(interval: Interval, trace: Trace) -> int | None:
+    """Return a finer quantum if the default one gives a pilot run too few intervals and valgrind offers another."""
+    wanted = interval.records or MINIMUM_INTERVALS
+    if len(trace) > _FEWER * wanted or (finest := finest_quantum()) == QUANTUM_BLOCKS:
+        return None
+    return max(finest, int(QUANTUM_BLOCKS * len(trace) / (_AMPLE * wanted)) // 1000 * 1000)
+
+
+def _quanta(interval: Interval, trace: Trace, quantum: int) -> tuple[int, str]:
     """Return the length of a work interval in quanta, and a note, from a pilot run with intervals of one quantum.
 
     An interval given as a time becomes the work that the simulated program does in that time on this host.
@@ -154,7 +176,8 @@ def _quanta(interval: Interval, trace: Trace) -> tuple[int, str]:
     if len(trace) > _FEWER * interval.records:
         return quanta, ""
     return quanta, (
-        f"The spec requests {interval.records} records, but the shortest interval of {describe_interval(1, 'work')} "
+        f"The spec requests {interval.records} records, but the shortest interval of "
+        f"{describe_interval(1, 'work', quantum=quantum)} "
         f"gives only {len(trace)}. Give the program {interval.records / len(trace):.2g} times as much work."
     )
 

@@ -78,10 +78,10 @@ class Progress(Protocol):
         """Report that an attempt failed."""
 
 
-def describe_interval(interval_ns: int, clock: str, event: str = "") -> str:
+def describe_interval(interval_ns: int, clock: str, event: str = "", quantum: int = QUANTUM_BLOCKS) -> str:
     """Describe the length of an interval, given in ns, in quanta of the work clock or in counts of an event."""
     if event:
         return f"{interval_ns:,} {event}"
     if clock == "work":
-        return f"{interval_ns * QUANTUM_BLOCKS:,} basic blocks"
+        return f"{interval_ns * quantum:,} basic blocks"
     return f"{interval_ns / 1e6:g} ms"

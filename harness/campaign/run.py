@@ -64,6 +64,7 @@ class Sampling:
     # Count only the whole run: the trace has one interval, from the program's first record to its end.
     whole: bool = False
     event: str = ""  # The metric that ends intervals by its counts
+    quantum: int = QUANTUM_BLOCKS  # Basic blocks of a quantum of work
 
 
 class TimedOutError(RunError):
@@ -172,6 +173,7 @@ def execute(
             "sampler": spec.measure.sampler,
             "interval_ns": sampling.interval_ns,
             **({"interval_event": sampling.event} if sampling.event else {}),
+            **({"quantum_blocks": sampling.quantum} if sampling.quantum != QUANTUM_BLOCKS else {}),
             "environment_pad_bytes": pad_bytes,
             "seconds": outcome.seconds,
         },
@@ -210,7 +212,7 @@ def _sampled_command(
     if not inside:
         prefix = [str(build_observer(compiler)), str(record)]
     elif sampling.collected.machine is not None:
-        prefix = valgrind_command(sampling.collected.machine, folder / "dumps")
+        prefix = valgrind_command(sampling.collected.machine, folder / "dumps", sampling.quantum)
         extra["UNPERTURBED_LOG"] = str(log_of(folder / "dumps"))
     plain = _command(spec, folder, build=build, inputs=inputs)
     limit = spec.program.timeout.seconds
@@ -232,7 +234,7 @@ def _early(sampling: Sampling, pad_bytes: int) -> int:
     """
     if sampling.clock != "work" or sampling.whole:
         return 0
-    return pad_bytes * sampling.interval_ns * QUANTUM_BLOCKS // (_EARLY_PARTS * PAD_BYTES)
+    return pad_bytes * sampling.interval_ns * sampling.quantum // (_EARLY_PARTS * PAD_BYTES)
 
 
 def _padded(words: Sequence[str], environment: Mapping[str, str], pad_bytes: int) -> dict[str, str]:
@@ -284,6 +286,7 @@ def _setup(spec: CampaignSpec, sampling: Sampling, program: str) -> Setup:
         else NO_PINNING,
         probes=sampling.software_metrics.probes,
         interval_event=sampling.event,
+        quantum_blocks=sampling.quantum,
     )
 
 

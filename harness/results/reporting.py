@@ -27,6 +27,7 @@ from unperturbed.analysis.report import (
 )
 from unperturbed.collectors.data import Trace
 from unperturbed.collectors.sources import find_source, find_sources
+from unperturbed.collectors.sources.callgrind import QUANTUM_BLOCKS
 from unperturbed.collectors.sources.source import NONE
 from unperturbed.common.scratch import write_whole
 from unperturbed.common.wording import counted, listing
@@ -176,13 +177,15 @@ _PLACES = {
 
 def _settings(spec: CampaignSpec, manifest: Manifest, traces: Mapping[str, tuple[Trace, ...]]) -> ReportSettings:
     names = [item["name"] for item in manifest.fact("passes")]
-    interval = manifest.fact(f"{PILOT}:{names[0]}")["interval_ns"]
+    pilot = manifest.fact(f"{PILOT}:{names[0]}")
     baseline = traces.get(BASELINE, ())
     clock = str(baseline[0].attributes["clock"]) if baseline else ""
     return ReportSettings(
         alpha=spec.analysis.alpha,
         tolerance=spec.analysis.tolerance,
-        interval=describe_interval(interval, clock, spec.measure.interval_event),
+        interval=describe_interval(
+            pilot["interval_ns"], clock, spec.measure.interval_event, pilot.get("quantum", QUANTUM_BLOCKS)
+        ),
         clock=clock,
         align_on=align_on(spec, baseline[0]) if baseline else (),
         anchor=spec.analysis.anchor,

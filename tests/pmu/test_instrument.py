@@ -12,6 +12,7 @@ from tests.pmu.architectures import NEWEST_ARM64
 from tests.pmu.machine import Machine
 from unperturbed.collectors.records.file import Records, Setup, create_record_file, read_record_file
 from unperturbed.collectors.runtime import BOUNDS, build_observer, runtime_files
+from unperturbed.instrument.binaries.places import patch, read_places
 from unperturbed.instrument.command_line import parse_command
 from unperturbed.instrument.compiler.settings import read_settings
 from unperturbed.instrument.compiler.toolchain import write_toolchain
@@ -57,6 +58,9 @@ class Left:
     records: Records
 
 
+FORMS = {"real": "counting", "sham": "sham", "patched": "patchable"}
+
+
 @pytest.fixture(scope="module")
 def left(machine: Machine, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Left]:
     return run_instrumented(machine, tmp_path_factory.mktemp("instrument"), FLAGS, cpu=NEWEST_ARM64)
@@ -71,7 +75,7 @@ def run_instrumented(
     ----------
     machine, cpu : where it runs; see `Machine.run`.
     flags : one of the compiler by the name of a build.
-    shams : whether sham builds are made too, which only some machines can have.
+    shams : whether sham and patched builds are made too, which only some machines can have.
     """
     compiler = machine.architecture.compiler
     (folder / "prog.c").write_text(TEXT)
@@ -80,19 +84,21 @@ def run_instrumented(
     setups: dict[str, Setup] = {}
     script = []
     for build, flag in flags.items():
-        for sham in (False, True)[: 1 + shams]:
+        for way, form in list(FORMS.items())[: None if shams else 1]:
             compilers = write_toolchain(
-                folder / f"{build}-{sham}",
+                folder / f"{build}-{way}",
                 software,
                 compilers={"cc": compiler},
                 runtime=runtime_files(),
                 bounds=BOUNDS,
-                form="sham" if sham else "counting",
+                form=form,
             )
-            program = folder / f"{build}-{'sham' if sham else 'real'}"
+            program = folder / f"{build}-{way}"
             words = (compiler, flag, "-static", str(folder / "prog.c"), "-o", str(program))
             assert parse_command(words).static
             assert run(read_settings(str(compilers.folder / "settings.json")), words) == 0
+            if form == "patchable":
+                patch(program, read_places(program), range(len(software)))
             files[f"/bin/{program.name}"] = program
             for sampler in ("inside", "outside"):
                 name = f"{program.name}-{sampler}"
@@ -117,8 +123,9 @@ def run_instrumented(
 
 @pytest.mark.parametrize("sampler", ["inside", "outside"])
 @pytest.mark.parametrize("build", FLAGS)
-def test_counts_and_gauge_are_the_programs_own(left: dict[str, Left], build: str, sampler: str) -> None:
-    found = left[f"{build}-real-{sampler}"]
+@pytest.mark.parametrize("way", ["real", "patched"])
+def test_counts_and_gauge_are_the_programs_own(left: dict[str, Left], way: str, build: str, sampler: str) -> None:
+    found = left[f"{build}-{way}-{sampler}"]
     assert found.records.state == "finished"
     assert list(found.records.rows["software"][-1]) == found.own
     assert found.own[0] > 40_000

@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define UNPERTURBED_MAGIC "UNPREC04"
+#define UNPERTURBED_MAGIC "UNPREC05"
 #define UNPERTURBED_ENVIRONMENT "UNPERTURBED_RECORD"
 #define UNPERTURBED_LOG_ENVIRONMENT "UNPERTURBED_LOG" /* the simulator's log, without the process id */
 #define UNPERTURBED_EVENTS 16
@@ -133,9 +133,10 @@ struct unperturbed_header {
     uint32_t interval_event; /* index of the event whose counts end intervals, on an event's clock */
     struct unperturbed_probe probe[UNPERTURBED_PROBES];
     /* Written by the observer, on an event's clock: the kernel's throttling parameters at the end of the run. */
-    uint32_t sample_rate;  /* kernel.perf_event_max_sample_rate */
-    uint32_t tick_ns;      /* the kernel's tick */
-    uint64_t early_blocks; /* on the work clock: number of basic blocks by which the first interval is shorter */
+    uint32_t sample_rate;    /* kernel.perf_event_max_sample_rate */
+    uint32_t tick_ns;        /* the kernel's tick */
+    uint64_t early_blocks;   /* on the work clock: number of basic blocks by which the first interval is shorter */
+    uint64_t quantum_blocks; /* on the work clock: number of basic blocks of the simulator's quantum */
 };
 
 /* A record: cumulative values at one time. It is followed by `events` hardware values; if multiplexed, by enabled and

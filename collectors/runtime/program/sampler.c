@@ -256,7 +256,7 @@ static int open_source(struct unperturbed_sampler *sampler)
     if (unperturbed_header->clock == CLOCK_IS_WORK) {
         sampler->quanta.log = open_log();
         move_up(&sampler->quanta.log);
-        begin_early(&sampler->quanta, unperturbed_header->early_blocks);
+        begin_early(&sampler->quanta, unperturbed_header->quantum_blocks, unperturbed_header->early_blocks);
         begin_quanta(&sampler->quanta);
     }
     return 0;

@@ -32,15 +32,15 @@
 #define WORK_TICK_NS 200000
 #define SHORTEST_TICK_NS 50000 /* if the next tick makes up for a lost one: the sooner, the better */
 #define LONGEST_TICK_NS 6400000
-#define QUANTUM_BLOCKS 100000
 #define CLOSE_BLOCKS 5000  /* blocks that take longer than `SHORTEST_TICK_NS` plus the handling of a tick */
 #define SPARED_BLOCKS 2000 /* blocks of a quantum reserved for the ticks that usually occur in it */
 #define EDGE_BLOCKS 22     /* between the statistics' readings of two ticks in immediate succession */
 #define UNEVEN_SHARE 20    /* if one tick in this many is lost to system calls, intervals of work are uneven */
 #define REGISTERS 34       /* at most */
 
-/* Quanta of work, of 100,000 basic blocks each. */
+/* Quanta of work, of equally many basic blocks. */
 struct quanta {
+    uint64_t blocks;               /* basic blocks of a quantum */
     uint64_t tick_ns;              /* time until the next tick */
     int log;                       /* the simulator's log, for its statistics; -1: none */
     uint64_t begun;                /* the number of the current quantum, from the statistics */
@@ -193,7 +193,7 @@ static APART void begin_quanta(struct quanta *quanta)
     quanta->tick_ns = WORK_TICK_NS;
     if (quanta->log >= 0 && read_statistics(quanta, &done, &quanta->begun) != 0)
         quanta->log = -1;
-    quanta->first = done - done % QUANTUM_BLOCKS; /* the program's first thread executes complete quanta */
+    quanta->first = done - done % quanta->blocks; /* the program's first thread executes complete quanta */
     quanta->counted = quanta->begun;
     quanta->edge = EDGE_BLOCKS;
     quanta->entered = quanta->left = done;
@@ -207,12 +207,13 @@ static APART void execute_blocks(uint64_t count)
 
 /* Shortens the first interval, by quanta that count as passed and by blocks that belong to no interval. The interval
  * begins with a quantum in all configurations, although they load different code, and so do different work before. */
-static APART void begin_early(struct quanta *quanta, uint64_t blocks)
+static APART void begin_early(struct quanta *quanta, uint64_t quantum, uint64_t blocks)
 {
-    uint64_t done = 0, ended, left = blocks % QUANTUM_BLOCKS;
+    uint64_t done = 0, ended, left = blocks % quantum;
+    quanta->blocks = quantum;
     if (quanta->log >= 0 && read_statistics(quanta, &done, &ended) == 0)
-        left += QUANTUM_BLOCKS - done % QUANTUM_BLOCKS;
-    quanta->count = blocks / QUANTUM_BLOCKS;
+        left += quantum - done % quantum;
+    quanta->count = blocks / quantum;
     execute_blocks(left);
 }
 
@@ -247,10 +248,10 @@ static APART uint64_t quanta_since(struct quanta *quanta, const void *context)
     quanta->tick_ns = stands && quanta->tick_ns < LONGEST_TICK_NS ? 2 * quanta->tick_ns : SHORTEST_TICK_NS;
     spare_blocks(quanta, blocks, stands, ended != quanta->begun);
     if (ended != quanta->begun) {
-        quanta->first = in_system_call(context) ? quanta->first + (ended - quanta->begun) * QUANTUM_BLOCKS : blocks;
+        quanta->first = in_system_call(context) ? quanta->first + (ended - quanta->begun) * quanta->blocks : blocks;
         quanta->begun = ended;
     }
-    int ends = in_system_call(context) && blocks - quanta->first + CLOSE_BLOCKS > QUANTUM_BLOCKS;
+    int ends = in_system_call(context) && blocks - quanta->first + CLOSE_BLOCKS > quanta->blocks;
     uint64_t counted = ended + (uint64_t)ends, passed = counted > quanta->counted ? counted - quanta->counted : 0;
     quanta->counted += passed;
     return passed;
