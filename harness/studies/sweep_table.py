@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from unperturbed.collectors.data import Column, Metric, read_sweep, read_sweep_facts, write_sweep
+from unperturbed.collectors.data import Metric, SweepColumn, read_sweep, read_sweep_facts, write_sweep
 from unperturbed.collectors.records.assemble import derived_metric
 from unperturbed.collectors.records.counts import implausible
 from unperturbed.common.result import Result
-from unperturbed.common.table import Cell, Table
-from unperturbed.common.table import Column as TableColumn
+from unperturbed.common.table import Cell, Column, Table
 from unperturbed.common.wording import counted
 from unperturbed.harness.campaign.manifest import Manifest, RunState
 from unperturbed.harness.campaign.plan import FURTHER_NATIVE, NATIVE
@@ -131,7 +130,7 @@ class SweepTable(Result):
     """A sweep's table; it has no files until a row is complete."""
 
     frame: pl.DataFrame  # One row for each point and repetition
-    columns: tuple[Column, ...]  # Descriptions of the frame's columns
+    columns: tuple[SweepColumn, ...]  # Descriptions of the frame's columns
     missing: tuple[Missing, ...]  # The incomplete rows
     notes: tuple[str, ...]  # Limits on the use of the numbers, one sentence each
     facts: Mapping[str, Any]  # Facts about the whole sweep, as in `table.json`
@@ -156,7 +155,7 @@ class SweepTable(Result):
             ]
             for column in self.columns
         ]
-        heads = (TableColumn("column"), TableColumn("kind"), TableColumn("unit"), TableColumn("values"))
+        heads = (Column("column"), Column("kind"), Column("unit"), Column("values"))
         return (Table(heads, rows, self.headline()),)
 
     def to_frame(self) -> pl.DataFrame:
@@ -242,13 +241,15 @@ def write_table(
 
 def _frame(
     spec: CampaignSpec, rows: Sequence[Row], metrics: Mapping[str, Metric]
-) -> tuple[pl.DataFrame, tuple[Column, ...]]:
+) -> tuple[pl.DataFrame, tuple[SweepColumn, ...]]:
     """Return rows as a frame: parameters, node, times, metrics in the order of the spec, and derived metrics."""
     measure = spec.measure
-    columns = [Column(name, "parameter", source="spec", meaning="parameter of the sweep") for name in spec.parameters]
+    columns = [
+        SweepColumn(name, "parameter", source="spec", meaning="parameter of the sweep") for name in spec.parameters
+    ]
     if any(row.node for row in rows):
         # The plan assigned the node, like a parameter: no measured column can cause it.
-        columns.append(Column(NODE_COLUMN, "parameter", source="nodes", meaning="node that measured the point"))
+        columns.append(SweepColumn(NODE_COLUMN, "parameter", source="nodes", meaning="node that measured the point"))
     columns += _time_columns(spec.campaign.native_runs)
     measured = [name for name in (*measure.hardware, *measure.os, *measure.software) if name in metrics]
     columns += [_column(metrics[name]) for name in measured]
@@ -265,20 +266,22 @@ def _frame(
     return pl.DataFrame(values_of, schema=types), tuple(columns)
 
 
-def _time_columns(native_runs: int) -> tuple[Column, Column]:
+def _time_columns(native_runs: int) -> tuple[SweepColumn, SweepColumn]:
     least = f"; the minimum of {native_runs} runs" if native_runs > 1 else ""
     run = "these runs" if least else "the same run"
     wall = f"wall-clock time of the untouched program, from start to end, without a sampler{least}"
     cpu = f"CPU time (user and system) of {run}, including child processes{least}"
-    return Column("time_s", "time", "s", "clock", wall), Column("cpu_s", "time", "s", "wait4", cpu)
+    return SweepColumn("time_s", "time", "s", "clock", wall), SweepColumn("cpu_s", "time", "s", "wait4", cpu)
 
 
-def _column(metric: Metric) -> Column:
+def _column(metric: Metric) -> SweepColumn:
     meaning = metric.meaning.replace("at the end of the interval", "at the end of the run")
-    return Column(metric.name, metric.kind, metric.unit, metric.source, meaning, metric.semantics, metric.components)
+    return SweepColumn(
+        metric.name, metric.kind, metric.unit, metric.source, meaning, metric.semantics, metric.components
+    )
 
 
-def _type(spec: CampaignSpec, column: Column, values: Sequence[Any]) -> type[pl.DataType]:
+def _type(spec: CampaignSpec, column: SweepColumn, values: Sequence[Any]) -> type[pl.DataType]:
     """Return a column's type; a parameter's type depends on the spec, not on the drawn values."""
     parameter = spec.parameters.get(column.name)
     if isinstance(parameter, Between):
@@ -290,7 +293,9 @@ def _type(spec: CampaignSpec, column: Column, values: Sequence[Any]) -> type[pl.
     return pl.String if any(isinstance(value, str) for value in values) else pl.Int64
 
 
-def _notes(frame: pl.DataFrame, columns: Sequence[Column], starting: Mapping[str, float] | None) -> tuple[str, ...]:
+def _notes(
+    frame: pl.DataFrame, columns: Sequence[SweepColumn], starting: Mapping[str, float] | None
+) -> tuple[str, ...]:
     """Return notes on the limits of the numbers, one sentence each."""
     notes = []
     if frame.height and starting is not None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from unperturbed.collectors.data import TABLE, Column, read_sweep, read_sweep_facts
+from unperturbed.collectors.data import TABLE, SweepColumn, read_sweep, read_sweep_facts
 from unperturbed.collectors.data.files import read_parquet_file
 from unperturbed.collectors.imports import recognise
 from unperturbed.errors import DataError
@@ -23,7 +23,7 @@ _MOST_COLUMNS = 1_000
 _ABSENT = ["", "NA", "N/A", "null", "NULL", "None"]
 
 
-def read_table(path: Path) -> tuple[pl.DataFrame, Mapping[str, Column]]:
+def read_table(path: Path) -> tuple[pl.DataFrame, Mapping[str, SweepColumn]]:
     """Read the table of a sweep, a campaign's runs or any CSV or Parquet file, with descriptions of its columns."""
     if _is_campaign(path):
         return _totals_of_runs(path), {}

@@ -10,7 +10,7 @@ from typing import Literal
 import polars as pl
 
 from unperturbed.analysis.causal import CurveParameters, Data, Exclusion, Knowledge, derive, logarithms, prepare
-from unperturbed.collectors.data import Column
+from unperturbed.collectors.data import SweepColumn
 from unperturbed.common.expressions.metrics import parse_metric_expression
 from unperturbed.errors import DataError, SpecError
 from unperturbed.harness.methods.causal.derived_tables import DerivedTable, tabulate_curves, tabulate_steps
@@ -116,7 +116,7 @@ def _prepare_table(path: Path, prior: PriorKnowledge, missing: Literal["error", 
 def _derived_table(
     frame: pl.DataFrame,
     prior: PriorKnowledge,
-    columns: Mapping[str, Column],
+    columns: Mapping[str, SweepColumn],
     left_out: Mapping[str, str],
     missing: Literal["error", "drop"],
 ) -> DerivedTable | None:
@@ -155,7 +155,7 @@ def _pure_effects(results: Iterable[str], prior: PriorKnowledge) -> list[str]:
     return [name for name in results if name not in placed]
 
 
-def _simulated_artefacts(columns: Mapping[str, Column], asked: Sequence[str]) -> dict[str, str]:
+def _simulated_artefacts(columns: Mapping[str, SweepColumn], asked: Sequence[str]) -> dict[str, str]:
     """Return the columns that simulation computes from others, each with the reason why a model cannot use it.
 
     If two simulated counts have events in common, the count of more events is a sum that contains the other.
@@ -168,7 +168,7 @@ def _simulated_artefacts(columns: Mapping[str, Column], asked: Sequence[str]) ->
         for column in columns.values():
             if column.kind == "derived" and cycles.components and set(cycles.components) <= set(column.components):
                 reasons[column.name] = f"computed from the simulated cycles {cycles.name}"
-    kept: list[Column] = []
+    kept: list[SweepColumn] = []
     for column in sorted(simulated, key=lambda candidate: len(candidate.components)):
         if column.name in reasons or column.name not in asked:
             continue
@@ -201,7 +201,7 @@ def _derived(
     return frame, definitions
 
 
-def _sweep_definitions(columns: Mapping[str, Column]) -> dict[str, tuple[str, ...]]:
+def _sweep_definitions(columns: Mapping[str, SweepColumn]) -> dict[str, tuple[str, ...]]:
     """Return, for each derived column of a sweep, the columns that its formula (its meaning) names."""
     definitions = {}
     for column in columns.values():
@@ -226,7 +226,7 @@ def _knowledge(
     prior: PriorKnowledge,
     log_names: Mapping[str, str],
     definitions: Mapping[str, Sequence[str]],
-    columns: Mapping[str, Column],
+    columns: Mapping[str, SweepColumn],
     data: Data,
 ) -> Knowledge:
     """Combine prior knowledge with what a sweep implies: nothing causes its parameters, and its times cause nothing."""
@@ -260,7 +260,7 @@ def _knowledge(
 
 def _notes(
     prior: PriorKnowledge,
-    columns: Mapping[str, Column],
+    columns: Mapping[str, SweepColumn],
     data: Data,
     definitions: Mapping[str, Sequence[str]],
     known: Knowledge,
