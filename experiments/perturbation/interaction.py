@@ -255,8 +255,8 @@ def draw_figure_3(campaign: Path, target: Path) -> list[str]:
     for traces in zip(*passes, strict=True):
         columns = {name: trace[name] for trace in traces for name in (first, second, third) if name in trace}
         length = min(map(len, columns.values()))
-        for (one, other), rho in pairs.items():
-            rho.append(_spearman(columns[one][:length], columns[other][:length]))
+        for (cause, effect), rho in pairs.items():
+            rho.append(_spearman(columns[cause][:length], columns[effect][:length]))
     figure, axes = panels(1, columns=1, height=2.6)
     lines = []
     for pair, rho in pairs.items():

@@ -170,9 +170,9 @@ def differ(table: Measured, which: str) -> float:
     Costs are divided by each data type's own spread first, as errors of slow types are larger.
     """
     together, apart, costs = [], [], []
-    for at, (name, one) in enumerate(zip(BYTES, costs_of(table), strict=True)):
+    for at, (name, fitted) in enumerate(zip(BYTES, costs_of(table), strict=True)):
         instructions, misses, cost = _columns(table, name, "instr_op", "L2M_op", table.cost)
-        spread = one.left * cost.mean()
+        spread = fitted.left * cost.mean()
         shared, own = (instructions, misses) if which == "instr_op" else (misses, instructions)
         rows = np.zeros((len(cost), 2 * len(BYTES)))
         rows[:, at], rows[:, len(BYTES) + at] = shared / spread, own / spread

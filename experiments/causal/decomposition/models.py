@@ -88,16 +88,16 @@ def parameter_model(table: Measured, datatypes: Sequence[str]) -> CausalModel:
     jump and threshold are as uncertain as they are.
     """
     random = np.random.default_rng(_SEED)
-    found = []
+    parts = []
     for datatype in datatypes:
         here = table.frame.filter(pl.col("datatype") == datatype)
         for rows in np.array_split(random.permutation(here.height), PARTS):
             part = here[rows.tolist()]
             step = step_of(datatype, part["n"].cast(pl.Float64).to_numpy(), part["L2M_op"].to_numpy())
-            found.append(
+            parts.append(
                 {"datatype": datatype, "elementsize": BYTES[datatype], JUMP: step.jump, THRESHOLD: step.threshold}
             )
-    data = prepare(pl.DataFrame(found), kinds=dict.fromkeys(("elementsize", JUMP, THRESHOLD), "continuous"))
+    data = prepare(pl.DataFrame(parts), kinds=dict.fromkeys(("elementsize", JUMP, THRESHOLD), "continuous"))
     known = Knowledge(
         tiers=[["datatype"], ["elementsize"], [JUMP, THRESHOLD]],
         definitions={"elementsize": ["datatype"]},

@@ -103,7 +103,7 @@ def draw_costs(path: Path, frame: pl.DataFrame, ways: Mapping[str, Sequence[floa
 def draw_model(path: Path, characteristics: Mapping[str, tuple[str, bool]]) -> None:
     """Draw the model of figure 12, and what was found of its application's and system's characteristics.
 
-    `found`: Of characteristics, what the programs differ by, in words, and whether they agree.
+    `characteristics`: Of each characteristic, what the programs differ by, in words, and whether they agree.
     """
     figure = Figure(figsize=(9, 4.2), layout="constrained")
     axes: Any = figure.subplots()
