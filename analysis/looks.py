@@ -40,7 +40,7 @@ def plan_looks(most: int) -> tuple[int, ...]:
 
     Each look has at least 1.5 times the runs of the look before, and there are at most six looks.
     """
-    looks = [min(FIRST_LOOK, most)]
+    looks = [FIRST_LOOK if most >= _GROWTH * FIRST_LOOK else most]
     growth = max(_GROWTH, (most / looks[0]) ** (1 / (_MOST_LOOKS - 1)))
     while looks[-1] < most:
         following = round(looks[-1] * growth)

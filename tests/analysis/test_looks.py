@@ -15,14 +15,13 @@ from unperturbed.analysis.looks import FIRST_LOOK, look_levels, plan_looks, spen
 @given(st.integers(3, 1000))
 def test_looks_end_at_the_most_runs(most: int) -> None:
     looks = plan_looks(most)
-    assert looks[0] == min(FIRST_LOOK, most)
+    assert looks[0] == (FIRST_LOOK if most >= 1.5 * FIRST_LOOK else most)
     assert looks[-1] == most
     assert len(looks) <= 6
-    # A last step may be shorter than half as many runs again.
-    assert all(later >= 1.4 * earlier for earlier, later in list(pairwise(looks))[:-1])
+    assert all(later >= 1.4 * earlier for earlier, later in pairwise(looks))
 
 
-@given(st.integers(10, 1000), st.floats(0.001, 0.2))
+@given(st.integers(10, 1000), st.floats(0.001, 0.1))  # above, a last look may have less than the one before
 def test_the_levels_add_up_to_alpha(most: int, alpha: float) -> None:
     looks = plan_looks(most)
     levels = look_levels(alpha, looks)

@@ -86,7 +86,7 @@ def run_instrumented(
     for build, flag in flags.items():
         for way, form in list(FORMS.items())[: None if shams else 1]:
             compilers = write_toolchain(
-                folder / f"{build}-{way}",
+                folder / f"{build}-{way}.toolchain",
                 software,
                 compilers={"cc": compiler},
                 runtime=runtime_files(),
