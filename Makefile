@@ -69,6 +69,7 @@ bench:
 	$(python) tests/benchmarks/sampler_intervals.py
 	$(python) tests/benchmarks/instrument_instructions.py
 	$(python) tests/benchmarks/instrument_builds.py
+	$(python) tests/benchmarks/instrument_patching.py
 	$(python) tests/benchmarks/instrument_probes.py
 	$(python) tests/benchmarks/instrument_preload.py
 	$(python) tests/benchmarks/instrument_python.py

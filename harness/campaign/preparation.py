@@ -35,6 +35,7 @@ from unperturbed.harness.campaign.session import (
     UNTOUCHED,
     Session,
     build_configurations,
+    is_patched,
     one_build,
     shared_builds,
     use_separate_builds,
@@ -289,8 +290,11 @@ def _result_stays(
 ) -> bool:
     """Run the one build once with all its counters; use separate builds if the program notices the patched bytes."""
     metrics, fact = one_build(manifest), manifest.fact("one_build")
-    tree = next((workspace.builds[item.name] for item in configurations(spec) if item.software), None)
-    if not metrics or fact.get("tried") or tree is None or manifest.fact("shared") is not None:
+    if not metrics or fact.get("tried") or manifest.fact("shared") is not None:
+        return True
+    trees = (workspace.builds.get(item.name) for item in configurations(spec) if is_patched(spec, item, metrics))
+    tree = next(filter(None, trees), None)
+    if tree is None:  # this session needs none of the configurations
         return True
     progress.step("running the program with all counters")
 

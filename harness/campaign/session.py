@@ -276,6 +276,11 @@ def use_separate_builds(manifest: Manifest, progress: Progress, metrics: Sequenc
     if why_not:
         why_not = f"Each configuration is a build of its own, despite `builds: one`: {why_not}."
         progress.note(why_not)
+        known: dict[str, dict[str, Any]] = dict(manifest.fact("builds") or {})
+        if READY in known:  # the configurations get folders of their own
+            number = known[READY]["number"]
+            known = {name: each for name, each in known.items() if name == READY or each["number"] != number}
+            manifest.set_facts(builds=known)
     manifest.set_facts(one_build={"metrics": list(metrics), "why_not": why_not})
 
 
@@ -330,7 +335,8 @@ def _numbered(wanted: Sequence[Configuration], manifest: Manifest, *, of: str = 
     known: dict[str, dict[str, Any]] = dict(manifest.fact("builds") or {})
     for item in wanted:
         content = {"software": list(item.software), "inert": list(item.inert)}
-        fact = known.setdefault(item.name, {"number": known[of]["number"] if of else len(known), **content})
+        following = 1 + max((each["number"] for each in known.values()), default=-1)
+        fact = known.setdefault(item.name, {"number": known[of]["number"] if of else following, **content})
         if {key: fact[key] for key in content} != content:
             raise SpecError(
                 f"this campaign already built the configuration {item.name} with different metrics "

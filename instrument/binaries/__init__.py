@@ -1,1 +1,1 @@
-"""Programs that are not built here: ELF symbols, sites of kernel probes, library functions to interpose."""
+"""Binaries: ELF symbols, sites of kernel probes, library functions to interpose, places that a build can patch."""
