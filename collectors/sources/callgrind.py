@@ -9,7 +9,6 @@ from __future__ import annotations
 import mmap
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -30,6 +29,7 @@ from unperturbed.collectors.sources.source import (
     SourceSupport,
     Trials,
 )
+from unperturbed.common import supervision
 from unperturbed.errors import HostError, RunError
 
 if TYPE_CHECKING:
@@ -188,8 +188,8 @@ def finest_quantum() -> int:
     Versions before 3.21 have a fixed quantum.
     """
     try:
-        told = subprocess.run(
-            ["valgrind", "--tool=callgrind", "--help"], capture_output=True, text=True, errors="replace", check=False
+        told = supervision.run(
+            ["valgrind", "--tool=callgrind", "--help"], capture_output=True, text=True, errors="replace"
         )
     except OSError:
         return QUANTUM_BLOCKS
