@@ -266,7 +266,7 @@ def _least_separated(values: FloatArray, labels: Labels, clusters: Clusters) -> 
 def valley_bits(members: FloatArray, other: FloatArray, variances: FloatArray, way: FloatArray) -> float:
     """Return the number of bits that a valley of density between two classes saves; −1 without a valley.
 
-    `one`, `other`: shape (n, metrics) and (m, metrics). Values of the classes, which must not be empty.
+    `members`, `other`: shape (n, metrics) and (m, metrics). Values of the classes, which must not be empty.
     `variances`, `way`: shape (metrics,). Variances of both classes, and the vector between the classes' medians.
     Result: With a values in the emptiest window between the medians and b in a window around the emptier median, a < b:
     (a + b)·(1 − H(a / (a + b))) − log₂(a + b) / 2, the saving of a code with its own frequency.
