@@ -43,7 +43,7 @@ class Configuration:
     program: str = ""  # Name of the other program that it runs (`programs:` of the spec); '' for `program:`
 
 
-ALL = ""
+ALL = "*"
 """`sham_of` of the one build without any counting, the sham of all configurations."""
 
 

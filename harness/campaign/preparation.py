@@ -222,10 +222,8 @@ def _identity(spec: CampaignSpec, manifest: Manifest) -> str | None:
 
 def _identities(spec: CampaignSpec) -> str:
     """Return the identities of the program and of the programs that it is compared with."""
-    each = (spec.of_program(name) for name in ("", *spec.programs))
-    return ", ".join(
-        program_identity(program_spec, find_source(program_spec.program, program_spec.folder)) for program_spec in each
-    )
+    specs = (spec.of_program(name) for name in ("", *spec.programs))
+    return ", ".join(program_identity(each, find_source(each.program, each.folder)) for each in specs)
 
 
 def _inputs(
@@ -288,7 +286,7 @@ def _result_stays(
     manifest: Manifest,
     progress: Progress,
 ) -> bool:
-    """Run the one build once with all its counters; use separate builds if the program notices the patched bytes."""
+    """Return whether the one build gives the expected result with all its counters; if not, choose separate builds."""
     metrics, fact = one_build(manifest), manifest.fact("one_build")
     if not metrics or fact.get("tried") or manifest.fact("shared") is not None:
         return True

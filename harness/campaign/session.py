@@ -29,6 +29,7 @@ from unperturbed.harness.spec.sections.campaign import READY, REFERENCE
 UNTOUCHED = Configuration(REFERENCE, (), 1)
 """The program as built by the plain compiler; all other configurations must reproduce its result."""
 
+_WRAPPER = "unperturbed cc: "
 _NO_PLACES = "the linker dropped the list of places (section unperturbed_places), as ld.gold does with --gc-sections"
 
 _LAYOUTS_A_PART = 10_000  # More than the runs of one configuration on a node
@@ -64,9 +65,8 @@ class Session:
     # The results of the other programs (`programs:`), by name.
     others: Mapping[str, ProgramResult] = field(default_factory=dict)
     slowness: float = 1  # Duration of the slowest of these programs relative to the program's, at least 1
-    one_build: tuple[
-        str, ...
-    ] = ()  # The metrics of the one build, in the order of their numbers; () for separate builds
+    # The metrics of the one build, in the order of their numbers; () for separate builds.
+    one_build: tuple[str, ...] = ()
 
     @property
     def configurations(self) -> Sequence[str]:
@@ -150,6 +150,7 @@ def software_metrics_in(session: Session, run: PlannedRun) -> Iterator[SoftwareM
 
 
 def _put_in_place(built: Built, layout: int) -> None:
+    """Put a configuration's layout into its build, and make the one build count its metrics."""
     assert built.tree is not None
     put_in_place(built.tree, layout)
     if built.patched is not None:
@@ -190,7 +191,9 @@ def build_configurations(
     spec: CampaignSpec, folder: Path, wanted: Sequence[Configuration], manifest: Manifest, progress: Progress
 ) -> dict[str, Path | None]:
     """Build configurations unless already built; return their folders by name, None for a program not built here."""
-    if UNTOUCHED in wanted[:-1]:  # first, because its build shows the faults of the source and of the build command
+    if (
+        UNTOUCHED in wanted and len(wanted) > 1
+    ):  # first, because its build shows the faults of the source and of the build command
         rest = [item for item in wanted if item != UNTOUCHED]
         untouched = build_configurations(spec, folder, [UNTOUCHED], manifest, progress)
         return untouched | build_configurations(spec, folder, rest, manifest, progress)
@@ -223,6 +226,7 @@ def build_configurations(
 
 
 def _build(spec: CampaignSpec, item: Configuration, source: Path, folder: Path, progress: Progress) -> Build:
+    """Build a configuration unless it is built, and put the layout of its build into place."""
     events = {metric: spec.measure.software[metric] for metric in item.inert or item.software}
     built = build_configuration(
         spec.of_program(item.program).program,
@@ -259,29 +263,35 @@ def _one_build(
     ready = replace(ready, inert=tuple(metrics))
     try:
         built = _build(spec, ready, source, folder / "builds" / _numbered([ready], manifest)[READY], progress)
+        has_places = bool(built.missing or places_of(built.folder))
     except (HostError, RunError) as error:
-        why = str(error).splitlines()[-2 if "(full output" in str(error) else -1]
-    else:
-        counted_sites = any(
-            count and spec.measure.software[name].semantics == "counter" for name, count in built.sites.items()
-        )
-        why = "" if places_of(built.folder) or not counted_sites else _NO_PLACES
-    if why or manifest.fact("one_build") is None:
-        use_separate_builds(manifest, progress, metrics, why)
-    return None if why else built
+        use_separate_builds(manifest, progress, metrics, _why_no_build(error))
+        return None
+    counters = [name for name in built.sites if spec.measure.software[name].semantics == "counter"]
+    if not has_places and any(built.sites[name] for name in counters):
+        use_separate_builds(manifest, progress, metrics, _NO_PLACES)
+        return None
+    if manifest.fact("one_build") is None:
+        manifest.set_facts(one_build=fact)
+    return built
 
 
-def use_separate_builds(manifest: Manifest, progress: Progress, metrics: Sequence[str], why_not: str) -> None:
-    """Record whether a campaign's configurations share one build, or the reason for separate builds."""
-    if why_not:
-        why_not = f"Each configuration is a build of its own, despite `builds: one`: {why_not}."
-        progress.note(why_not)
-        known: dict[str, dict[str, Any]] = dict(manifest.fact("builds") or {})
-        if READY in known:  # the configurations get folders of their own
-            number = known[READY]["number"]
-            known = {name: each for name, each in known.items() if name == READY or each["number"] != number}
-            manifest.set_facts(builds=known)
-    manifest.set_facts(one_build={"metrics": list(metrics), "why_not": why_not})
+def _why_no_build(error: Exception) -> str:
+    """Return what the compiler wrapper said, or else the first line of an error."""
+    lines = str(error).splitlines()
+    return next((line.partition(_WRAPPER)[2] for line in lines if line.startswith(f"{_WRAPPER}patchable")), lines[0])
+
+
+def use_separate_builds(manifest: Manifest, progress: Progress, metrics: Sequence[str], why: str) -> None:
+    """Record why a campaign's configurations are separate builds, and free the names of those that shared one."""
+    note = f"Each configuration is a build of its own, despite `builds: one`: {why}."
+    progress.note(note)
+    known: dict[str, dict[str, Any]] = dict(manifest.fact("builds") or {})
+    if READY in known:
+        number = known[READY]["number"]
+        known = {name: each for name, each in known.items() if name == READY or each["number"] != number}
+        manifest.set_facts(builds=known)
+    manifest.set_facts(one_build={"metrics": list(metrics), "why_not": note})
 
 
 def shared_builds(home: Path, wanted: Sequence[Configuration], manifest: Manifest) -> dict[str, Path | None]:

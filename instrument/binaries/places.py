@@ -28,7 +28,7 @@ _ENTRY = struct.Struct("<iIHH")
 _VERSION = 1
 _ALIGNMENT = 4
 
-_LONGEST_NO_OP = 8
+_LONGEST_X86, _LONGEST_NO_OP = 15, 8
 _NO_OPS = {
     3: b"\x0f\x1f\x00",
     4: b"\x0f\x1f\x40\x00",
@@ -85,7 +85,7 @@ def read_places(path: Path) -> tuple[Place, ...]:
                 distance, metric, version, length = _ENTRY.unpack_from(entries, at)
                 start = at + _ENTRY.size
                 code = entries[start : start + length]
-                if version != _VERSION or not length or len(code) < length:
+                if version != _VERSION or len(code) < length or not _is_length(length, machine):
                     raise RunError(f"{path}: entry at offset {at} of section {SECTION} is damaged")
                 place = address + at + distance
                 if machine == "EM_X86_64":
@@ -120,6 +120,11 @@ def _file_offset(path: Path, segments: Sequence[tuple[int, int, int]], address: 
     raise RunError(f"{path}: address {address:#x} of section {SECTION} is in no segment of the file")
 
 
+def _is_length(length: int, machine: str) -> bool:
+    """Return whether counting instructions and their no-op can have a length."""
+    return length % len(_ARM_NO_OP) == 0 < length if machine == "EM_AARCH64" else min(_NO_OPS) <= length <= _LONGEST_X86
+
+
 def _no_op(length: int, machine: str) -> bytes:
     if machine == "EM_AARCH64":
         return _ARM_NO_OP * (length // len(_ARM_NO_OP))
@@ -132,13 +137,12 @@ def _moved(path: Path, code: bytes, distance: int) -> bytes:
 
     Only an operand relative to the instruction pointer depends on the address (ModRM with mod 0 and r/m 5).
     """
-    at = 0
-    while code[at] in _PREFIXES:
-        at += 1
+    at = next((place for place, byte in enumerate(code) if byte not in _PREFIXES), 0)
     at += code[at] in _REX
-    if code[at] not in _COUNTING:
+    relative_end = at + 6  # opcode, ModRM, displacement
+    if code[at] not in _COUNTING or at + 1 >= len(code) or (code[at + 1] & 0xC7 == 5 and relative_end > len(code)):
         raise RunError(f"{path}: section {SECTION} has an instruction that is unknown here: {code.hex(' ')}")
     if code[at + 1] & 0xC7 != 5:
         return code
     (displacement,) = struct.unpack_from("<i", code, at + 2)
-    return code[: at + 2] + struct.pack("<i", displacement + distance) + code[at + 6 :]
+    return code[: at + 2] + struct.pack("<i", displacement + distance) + code[relative_end:]

@@ -21,12 +21,14 @@ def test_looks_end_at_the_most_runs(most: int) -> None:
     assert all(later >= 1.4 * earlier for earlier, later in pairwise(looks))
 
 
-@given(st.integers(10, 1000), st.floats(0.001, 0.1))  # above, a last look may have less than the one before
+@given(st.integers(10, 1000), st.floats(0.001, 0.2))
 def test_the_levels_add_up_to_alpha(most: int, alpha: float) -> None:
     looks = plan_looks(most)
     levels = look_levels(alpha, looks)
     assert sum(levels) == pytest.approx(alpha)
-    assert list(levels) == sorted(levels)
+    assert min(levels) > 0
+    if alpha <= 0.1:  # above, with looks after 10 and 15 runs, the second has less than the first
+        assert list(levels) == sorted(levels)
 
 
 def test_the_function_is_that_of_lan_and_demets() -> None:

@@ -125,6 +125,7 @@ class _Vectors:
         return cgutils.alloca_once(self.builder, kind)
 
     def variable_of(self, value: Any) -> Any:
+        """Return a variable that begins with a value."""
         place = self.variable(value.type)
         self.builder.store(value, place)
         return place

@@ -83,17 +83,34 @@ cc: phases.c
 
 
 GOLD = "all: phases.c\n\t$(CC) -O2 -ffunction-sections -fuse-ld=gold -Wl,--gc-sections -o phases phases.c\n"
+DAMAGED = """\
+all: phases.c
+	$(CC) -O2 -o phases phases.c
+	head -c 10000 /dev/zero > zeros
+	objcopy --dump-section unperturbed_places=places phases /dev/null 2> errors; if test -f places; then \\
+	head -c $$(stat -c %s places) zeros > bad && objcopy --update-section unperturbed_places=bad phases; fi
+"""
+INTEL = "all: phases.c\n\t$(CC) -O2 -masm=intel -o phases phases.c\n"
 OWN_BYTES = ("/bin/sh {spec}/checked.sh {build}", "the program's result changes if its file is patched")
 DROPPED = ("{build}/phases 60", "the linker dropped the list of places")
+NO_LIST = ("{build}/phases 60", "is damaged")
+SYNTAX = ("{build}/phases 60", "need AT&T assembly syntax")
+clang = pytest.mark.skipif(not shutil.which("clang"), reason="clang is not installed")
 gold = pytest.mark.skipif(not shutil.which("ld.gold"), reason="gold is not installed")
 
 
 @pytest.mark.parametrize(
     ("makefile", "run", "why"),
-    [pytest.param(CHECKED, *OWN_BYTES, id="own bytes"), pytest.param(GOLD, *DROPPED, id="gold", marks=gold)],
+    [
+        pytest.param(CHECKED, *OWN_BYTES, id="own bytes"),
+        pytest.param(GOLD, *DROPPED, id="gold", marks=gold),
+        pytest.param(DAMAGED, *NO_LIST, id="damaged list"),
+        pytest.param(INTEL, *SYNTAX, id="intel syntax", marks=clang),
+    ],
 )
 def test_where_a_program_cannot_be_patched_there_are_separate_builds(tmp_path: Path, makefile, run, why) -> None:
-    spec = write_spec(tmp_path, campaign__builds="one", program__run=run)
+    compilers = {"cc": "clang"} if "intel" in makefile else None
+    spec = write_spec(tmp_path, campaign__builds="one", program__run=run, program__compilers=compilers)
     (tmp_path / "phases" / "Makefile").write_text(makefile)
     (tmp_path / "checked.sh").write_text(
         'cksum < "$1/phases" | cmp -s - "$1/phases.sum" || exit 1\nexec "$1/phases" 60\n'

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import shutil
+import struct
 import subprocess
 
 import pytest
+from elftools.elf.elffile import ELFFile
 
 from tests.instrument.conftest import own_counts
 from unperturbed.errors import RunError
-from unperturbed.instrument.binaries.places import patch, read_places
+from unperturbed.instrument.binaries.places import SECTION, patch, read_places
 
 clang = pytest.mark.skipif(not shutil.which("clang++"), reason="clang is not installed")
 lld = pytest.mark.skipif(
@@ -114,6 +116,26 @@ def test_a_file_that_changed_since_it_was_built_is_refused(workshop):
     with pytest.raises(RunError, match="was changed since it was built"):
         patch(program, [place], [0])
     with pytest.raises(RunError, match="neither the no-op nor the counting code"):
+        read_places(program)
+
+
+@pytest.mark.parametrize("header", [(1, 0), (1, 2), (1, 16), (1, 5000), (2, 7)], ids=str)
+def test_a_damaged_list_is_refused_with_one_message(workshop, header):
+    shop = workshop({"f": {"enter": "f"}}, form="patchable")
+    shop.write("prog.c", "int f(int n) { return n; }\nint main(void) { return f(0); }\n")
+    shop.call("-O0", "prog.c", "-o", "prog")
+    program = shop.folder / "prog"
+    with program.open("rb") as file:
+        at = ELFFile(file).get_section_by_name(SECTION)["sh_offset"]
+    with program.open("r+b") as file:
+        file.seek(at + 8)
+        file.write(struct.pack("<HH", *header))
+    with pytest.raises(RunError, match="is damaged"):
+        read_places(program)
+    with program.open("r+b") as file:
+        file.seek(at + 8)
+        file.write(struct.pack("<HH", 1, 7) + b"\x90" * 7)
+    with pytest.raises(RunError, match="an instruction that is unknown here"):
         read_places(program)
 
 
