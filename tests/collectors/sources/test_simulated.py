@@ -66,9 +66,9 @@ def test_intervals_add_up_and_the_handler_is_left_out(tmp_path: Path, program: P
     assert len(records.rows) > 5
     fine_records, fine = _measure(tmp_path, program, Machine(), interval_ns=4_000_000)
     assert len(fine_records.rows) > len(records.rows)
-    # Up to five times as many samples, the same program: what the handler executes is not counted.
+    # More samples, the same program: of a sample, only the way into the handler and out of it is counted.
     total, finer = int(events["Ir"].sum()), int(fine["Ir"].sum())
-    assert abs(finer - total) <= 40 * len(fine_records.rows)
+    assert 0 <= finer - total <= 100 * (len(fine_records.rows) - len(records.rows))
     assert int(records.rows["software"][-1][1]) == 4 * 300_000
     assert int(events["D1mw"].sum() + events["D1mr"].sum()) > 1_000_000
 
