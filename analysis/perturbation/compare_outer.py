@@ -36,7 +36,7 @@ good, but the spread of runs that agree to .99 is enormous: intervals reached �
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,6 +82,10 @@ each of these."""
 _IMPROBABLE = 0.05
 """If the ratio of both spreads is less probable than this, proportionally fewer degrees of freedom are borrowed."""
 
+_FEWEST_TOGETHER, _TOGETHER_LEVEL, _TOGETHER = 3, 0.05, 0.7
+"""Minimum number of metrics whose spreads are judged together, the level of the F test, and the share of their typical
+ratio in each metric's spread if they are wider."""
+
 _FAR_LEVEL = 0.5
 """Level of the interval's far end, relative to that of the near end."""
 
@@ -112,7 +116,13 @@ def _per_relative_noise(rho: FloatArray, noise: FloatArray) -> FloatArray:
 
 
 def compare_outer_runs(
-    reference: FloatArray, observed: FloatArray, pair_variance: FloatArray, *, intervals: int | None, alpha: float
+    reference: FloatArray,
+    observed: FloatArray,
+    pair_variance: FloatArray,
+    *,
+    intervals: int | None,
+    alpha: float,
+    together: bool = True,
 ) -> Comparison:
     """Compare outer correlations of checked runs with those of reference runs.
 
@@ -120,6 +130,7 @@ def compare_outer_runs(
     others, and of each checked run with all reference runs.
     `pair_variance`: array of float64, shape (m,). From the function `pair_variance`.
     `alpha`: One-sided level of the interval's near bound; the far bound has half this level.
+    `together`: Whether the m columns are metrics of the same runs, whose spreads are also judged together.
     """
     k, r = len(reference), len(observed)
     before, after = fisher(reference), fisher(observed)
@@ -128,7 +139,8 @@ def compare_outer_runs(
     shared = pair_variance / (k * (k - 1))
     unchanged = pooled(spread.reference, spread.observed, k, r)
     error = np.sqrt(unchanged / k + shared + unchanged / r)
-    errors = outer_errors(means, spread, shared, (k, r), (k - 1, r - 1))
+    of_errors = _wider_together(means, spread, k, r) if together else spread
+    errors = outer_errors(means, of_errors, shared, (k, r), (k - 1, r - 1))
     freedom = np.full_like(shared, k + r - 2)
     return comparison(means, error, outer_bounds(means, errors, alpha), errors.near, freedom, spread.notes(k, r))
 
@@ -137,6 +149,29 @@ def outer_spreads(before: FloatArray, after: FloatArray, intervals: float | None
     """Return each side's variance between runs, from Fisher's z of outer values of k ≥ 3 and r runs, each (runs, m)."""
     k = len(before)
     return spreads(before, after, intervals, inflation=(k - 1) / (k - 2))
+
+
+def _wider_together(means: tuple[FloatArray, FloatArray], spread: Spreads, k: int, r: int) -> Spreads:
+    """Return the spreads with that of each metric's checked runs raised if all metrics' together show a wider one.
+
+    The typical ratio is the geometric mean over metrics, which one wide metric hardly moves; the logarithm of a sample
+    variance with d degrees of freedom is on average digamma(d/2) − log(d/2) too low.
+    """
+    varying = ~spread.none & (spread.observed > NO_SPREAD**2)
+    metrics = int(varying.sum())
+    if r == 1 or metrics < _FEWEST_TOGETHER:
+        return spread
+    at_level = relative_spread(*map(from_fisher, means)) ** 2 * spread.reference
+    logarithms = np.log(spread.observed[varying] / at_level[varying])
+    typical = np.exp(logarithms.mean() - _log_bias(r - 1) + _log_bias(k - 1))
+    if special.fdtrc(metrics * (r - 1), metrics * (k - 1), typical) >= _TOGETHER_LEVEL:
+        return spread
+    mixed = np.maximum(spread.observed, (1 - _TOGETHER) * spread.observed + _TOGETHER * typical * at_level)
+    return replace(spread, observed=np.where(varying, mixed, spread.observed))
+
+
+def _log_bias(freedom: int) -> float:
+    return float(special.digamma(freedom / 2) - np.log(freedom / 2))
 
 
 @dataclass(frozen=True)

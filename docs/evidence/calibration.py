@@ -26,7 +26,8 @@ from scipy import special
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))  # the simulated programs are part of the tests, not installed
 
-from experiments.calibration.common import ALPHA, TOLERANCE, header  # noqa: E402  after the path is set
+from experiments.calibration.attempts import CASES, attempts_cells, attempts_table  # noqa: E402  after the path is set
+from experiments.calibration.common import ALPHA, TOLERANCE, header  # noqa: E402
 from experiments.calibration.few import (  # noqa: E402
     FEW,
     FEW_SPREAD,
@@ -124,6 +125,7 @@ def page(campaigns: int, seed: int, drawing: Path) -> str:
             for rho, spread in product(OUTER_RHO, NOISE_SPREAD)
         ),
         *(("wider", wider_cell, (max(4, campaigns * 2 // 5), seed, *kind)) for kind in WIDER),
+        *(("attempts", attempts_cells, (max(4, campaigns * 2 // 5), seed, case)) for case in CASES),
         *(("few", few_cell, (max(4, campaigns * 2 // 5), seed, runs)) for runs in FEW),
         ("monotone", monotone_rows, (max(4, campaigns // 10), seed)),
         *(("nodes", nodes_cell, (max(4, campaigns // 5), seed, nodes)) for nodes in NODES),
@@ -155,6 +157,7 @@ def page(campaigns: int, seed: int, drawing: Path) -> str:
             elsewhere += seconds if workers.count > 1 else 0.0
     power = dict(found.pop("curves"))
     plot(power, drawing)
+    found["attempts"] = [*attempts_table(found["attempts"])]
     tables = {**found, "power": power_table(power)}
     tables["summary"] = list(summary(tables))
     written = {name: "\n".join(table) for name, table in tables.items()}

@@ -7,6 +7,7 @@ from statistics import fmean, variance
 
 import numpy as np
 from scipy import optimize, stats
+from scipy.special import digamma
 
 SHRINKAGE = 1e-3
 
@@ -164,8 +165,27 @@ def outer_spreads(before, after):
     return first, variance(after) if len(after) > 1 else first
 
 
-def compare_outer(reference, observed, of_pairs, alpha, tolerance):
-    """As `compare`, for outer correlations."""
+def wider_together(metrics):
+    """Each metric's variance of checked runs, raised if those of all metrics together are wider; metrics: (ρ of the
+    reference runs, ρ of the checked runs)."""
+    sides = [([fisher(rho) for rho in before], [fisher(rho) for rho in after]) for before, after in metrics]
+    own = [outer_spreads(*both)[1] for both in sides]
+    r, k = len(sides[0][1]), len(sides[0][0])
+    if r == 1 or len(sides) < 3:
+        return own
+    expected = [
+        outer_spreads(*both)[0] * relative_spread(from_fisher(fmean(both[0])), from_fisher(fmean(both[1]))) ** 2
+        for both in sides
+    ]
+    too_low = [digamma((runs - 1) / 2) - math.log((runs - 1) / 2) for runs in (r, k)]
+    typical = math.exp(fmean(math.log(o / e) for o, e in zip(own, expected, strict=True)) - too_low[0] + too_low[1])
+    if stats.f.sf(typical, len(sides) * (r - 1), len(sides) * (k - 1)) >= 0.05:
+        return own
+    return [max(o, 0.3 * o + 0.7 * typical * e) for o, e in zip(own, expected, strict=True)]
+
+
+def compare_outer(reference, observed, of_pairs, alpha, tolerance, raised=None):
+    """As `compare`, for outer correlations; raised: the checked runs' variance in the errors after a change."""
     before, after = [fisher(rho) for rho in reference], [fisher(rho) for rho in observed]
     k, r = len(before), len(after)
     start, end = fmean(before), fmean(after)
@@ -173,7 +193,8 @@ def compare_outer(reference, observed, of_pairs, alpha, tolerance):
     shared = of_pairs / (k * (k - 1))
     spread = ((k - 1) * first + (r - 1) * second) / (k + r - 2)
     p = 2 * float(stats.t.sf(abs(end - start) / math.sqrt(spread * (1 / k + 1 / r) + shared), k + r - 2))
-    near, far = outer_ways(start, end, first, second, shared, (k, r), (k - 1, r - 1))
+    changed = second if raised is None else raised
+    near, far = outer_ways(start, end, first, changed, shared, (k, r), (k - 1, r - 1))
     low, high = outer_bounds(start, end, near, far, alpha)
     beyond = max(level_reaching(start, end, *errors, tolerance) for errors in near)
     return from_fisher(end) - from_fisher(start), low, high, p, beyond
