@@ -195,6 +195,10 @@ class Curve:
         )
 
 
+_LEAST_SCALE = 1e-120
+"""Norm of a parameter's derivative below which its variance exceeds the range of float64; it is taken as known."""
+
+
 def curve_of(state: State) -> Curve:
     """Return the curve of a state."""
     problem = state.problem
@@ -202,7 +206,7 @@ def curve_of(state: State) -> Curve:
     gradient = gradient_of(state.terms, coefficients, problem.numbers, problem.ids, problem.rows) * problem.weights
     scale = np.sqrt((gradient * gradient).sum(axis=1))
     scale[scale == 0] = 1
-    kept = independent_columns(gradient / scale[:, None])
+    kept = independent_columns(gradient / scale[:, None]) & (scale > _LEAST_SCALE)
     thresholds = sum(len(step.thresholds) for step in steps_of(state.terms))
     free = max(problem.rows - int(kept.sum()) - thresholds, 1)
     spread = math.sqrt(state.rss / free)

@@ -509,3 +509,13 @@ def test_different_terms_look_different():
     assert formula_of("y", curve, Cells.of({}, {}, 3), {}, True) == "y = 3·x^1 − 2·x^0.99998"
     alone = replace(curve, terms=curve.terms[:1], coefficients=numbers[:1])
     assert formula_of("y", alone, Cells.of({}, {}, 3), {}, True) == "y = 3·x^1"
+
+
+def test_a_power_whose_variance_no_number_holds_is_described_without_one():
+    # Its coefficient is about 1e154; the warning of an overflow reached the terminal.
+    random = np.random.default_rng(1)
+    x = random.uniform(500, 20_000, 60)
+    found = fit_mechanism(table(x=x, y=5e4 * (x / x.min()) ** -60 + 10 + 0.3 * random.standard_normal(60)), "y", ["x"])
+    assert isinstance(found, CurveMechanism)
+    assert np.isfinite(found.curve.covariance).all()
+    assert found.used == ("x",)
