@@ -40,13 +40,6 @@ def test_it_is_the_same_with_the_same_seed(program):
     assert first.notes[0].startswith("2 baseline runs:")
 
 
-def test_false_alarms_of_a_program_whose_runs_are_alike():
-    rng = np.random.default_rng(4)
-    program = simulate.program(rng, correlation=simulate.equicorrelated(2, 0.5), intervals=400, phi=0.5, run_effect=0.0)
-    found = [inner_by_bootstrap(*simulate.runs(program, rng, 2)).changes[0].p <= 0.05 for _ in range(60)]
-    assert 0.0 < np.mean(found) < 0.17
-
-
 def test_runs_that_cannot_be_compared_are_refused(program):
     rng = np.random.default_rng(5)
     one, two = simulate.runs(program, rng, 2)

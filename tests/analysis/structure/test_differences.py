@@ -32,19 +32,6 @@ def _runs(seed: int, noise: float, size: int, foreign: str = "") -> tuple[Struct
     return first, structural_sequence(list(other), classes=first.classes, name="other")
 
 
-def test_the_same_structure_is_seldom_called_another() -> None:
-    said = []
-    for seed in range(10):
-        one, other = _runs(seed, 0.05, 290)
-        said.append(compare_structure(compose(one, adequate=1e9), compose(other, adequate=1e9), seed=seed))
-    assert sum(not each.adequacy.is_adequate for each in said) <= 4, (
-        "level .05: more than 4 of 30 would come by chance once in 70"
-    )
-    for each in said:
-        assert each.adequacy.cost == decompose(each.second.sequence, each.first.dictionary.words).cost
-        assert each.own_cost == each.second.dictionary.adequacy.cost
-
-
 @pytest.mark.parametrize(("changed", "edit"), [("abcacdb", (3, "d", True)), ("abcdaecdb", (5, "e", False))])
 def test_what_every_segment_lacks_or_has_in_addition_is_told(changed: str, edit: tuple[int, str, bool]) -> None:
     one = structural_sequence(list("abcdacdb" * 30), classes=CLASSES, name="one")
