@@ -18,12 +18,15 @@ from unperturbed.analysis.pages.chart import (
 )
 from unperturbed.analysis.pages.document import document, frame, page_header, section
 from unperturbed.analysis.perturbation import Change, ranked_changes
+from unperturbed.analysis.report.campaign.figures.totals import total_forest
+from unperturbed.analysis.totals.describe import totals_sentence
 from unperturbed.common.markup import Html, tag
 from unperturbed.common.wording import number
 
 if TYPE_CHECKING:
     from unperturbed.analysis.nodes.combine import Combined
     from unperturbed.analysis.nodes.verdicts import NodeVerdicts
+    from unperturbed.common.table import Table
 
 _ROW_PX = 22
 _MOST_CHANGES = 12
@@ -41,6 +44,7 @@ def render_nodes(verdicts: NodeVerdicts) -> str:
         The verdicts.
     """
     first, *rest = verdicts.tables()
+    of_totals = [rest.pop()] if verdicts.totals else []
     said = [tag("p", sentence) for sentence in verdicts.sentences()]
     header = page_header("Unperturbed: do the verdicts hold on every node?", verdicts.headline(), said)
     body = tag(
@@ -48,9 +52,27 @@ def render_nodes(verdicts: NodeVerdicts) -> str:
         header,
         tag("section", first.to_html(sortable=True)),
         [_section(combined, at) for at, combined in enumerate(verdicts.combined) if combined.these.changes],
-        section("", "The most serious change, node by node", [table.to_html() for table in rest]),
+        section("", "The most serious change, node by node", [table.to_html() for table in rest]) if rest else None,
+        [_totals_section(verdicts, table) for table in of_totals],
     )
     return document(verdicts.headline(), body)
+
+
+def _totals_section(verdicts: NodeVerdicts, table: Table) -> Html:
+    said = [tag("li", totals_sentence(name, changes, "the baseline")) for name, changes in verdicts.totals.items()]
+    rows = [(name, change) for name, changes in verdicts.totals.items() for change in changes]
+    return section(
+        "",
+        "Totals of a run",
+        tag(
+            "p",
+            "The mean change over the nodes, each with the same weight. The page of each node has the totals of that "
+            "node.",
+        ),
+        tag("ul", said),
+        frame(total_forest(rows)),
+        table.to_html(sortable=True),
+    )
 
 
 def _section(combined: Combined, at: int) -> Html:

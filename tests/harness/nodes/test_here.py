@@ -188,6 +188,7 @@ def test_parts_are_judged_together(tmp_path: Path) -> None:
     assert not (campaign / "nodes/01/builds").exists()
     page = (campaign / "report.html").read_text()
     assert "these nodes" in page and "nodes-0" in page and (campaign / "nodes/02/report.html").is_file()
+    assert "Totals of a run" in page and "mean over the nodes" in page
     assert json.loads((campaign / "nodes.json").read_text()) == json.loads(shown.stdout)
     again = unperturbed(tmp_path, "check", campaign, "--json", "--no-write")
     assert json.loads(again.stdout)["nodes"] == [steps] and again.returncode == shown.returncode
