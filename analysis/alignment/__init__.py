@@ -4,7 +4,6 @@ Based on Mytkowicz et al., "Aligning Traces for Performance Evaluation". The fir
 to keep the import of this package cheap.
 """
 
-from unperturbed.analysis.alignment import describe
 from unperturbed.analysis.alignment.dtw.pairs import distance_matrix, warp_paths
 from unperturbed.analysis.alignment.dtw.paths import WarpPath, anchored_dtw, dtw, dtw_cost
 from unperturbed.analysis.alignment.merging import (
@@ -30,6 +29,7 @@ from unperturbed.analysis.alignment.milestones import (
 from unperturbed.analysis.alignment.pairwise_alignment import PairwiseAlignment, pairwise
 from unperturbed.analysis.alignment.prepared_runs import align_as_paper
 from unperturbed.analysis.alignment.traces import Alignment, align, with_default_metrics
+from unperturbed.common.faces import lazy_names
 
 __all__ = [
     "Alignment",
@@ -43,7 +43,6 @@ __all__ = [
     "align_as_paper",
     "anchored_dtw",
     "choose_anchors",
-    "describe",
     "distance_matrix",
     "dtw",
     "dtw_cost",
@@ -62,3 +61,5 @@ __all__ = [
     "warp_paths",
     "with_default_metrics",
 ]
+
+__getattr__, __dir__ = lazy_names(__name__, former={"unperturbed.analysis.alignment": "describe=alignment_text"})

@@ -3,7 +3,6 @@
 Kamdem Kengne et al., "Distance-Based Trace Diagnosis for Multimedia Applications: Help me TED!".
 """
 
-from unperturbed.analysis.diagnosis import describe
 from unperturbed.analysis.diagnosis.calibrating import (
     FittedStrictness,
     LabelledTrace,
@@ -93,7 +92,6 @@ __all__ = [
     "calibrate",
     "carriers_of",
     "count_types",
-    "describe",
     "diagnose",
     "dropping_distance",
     "learn_blocks",
@@ -110,5 +108,9 @@ __all__ = [
 ]
 
 __getattr__, __dir__ = lazy_names(
-    __name__, former={"unperturbed.analysis.diagnosis.comparison": "Comparison=LogComparison"}
+    __name__,
+    former={
+        "unperturbed.analysis.diagnosis": "describe=diagnosis_text",
+        "unperturbed.analysis.diagnosis.comparison": "Comparison=LogComparison",
+    },
 )

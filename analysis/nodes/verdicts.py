@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from unperturbed.analysis.nodes.combine import FEWEST_FOR_TYPE, Combined, change_key
 from unperturbed.analysis.perturbation import SEVERITY, VerdictName, ranked_changes, verdict_cell
 from unperturbed.analysis.totals import TotalChange
-from unperturbed.analysis.totals.describe import total_table
+from unperturbed.analysis.totals.total_text import total_table
 from unperturbed.analysis.totals.verdict import joint_verdict
 from unperturbed.common.frames import Framed
 from unperturbed.common.result import Result

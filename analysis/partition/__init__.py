@@ -3,9 +3,9 @@
 Open problem 1 of Mytkowicz et al., "Understanding Measurement Perturbation in Trace-based Data", section 4.
 """
 
-from unperturbed.analysis.partition.describe import STAGES, plan_headline, plan_table
 from unperturbed.analysis.partition.evaluation import Ahead, CandidateEvaluator, Judge, SearchSettings, Stop
 from unperturbed.analysis.partition.judging import Reference, TraceJudge
+from unperturbed.analysis.partition.partition_text import STAGES, plan_headline, plan_table
 from unperturbed.analysis.partition.plan import (
     CertifiedSubset,
     Cost,

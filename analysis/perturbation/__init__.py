@@ -10,17 +10,6 @@ from unperturbed.analysis.perturbation.bootstrap import inner_by_bootstrap
 from unperturbed.analysis.perturbation.comparable import MINIMUM_INTERVALS
 from unperturbed.analysis.perturbation.correlation import fisher, from_fisher
 from unperturbed.analysis.perturbation.decide import combine_checks
-from unperturbed.analysis.perturbation.describe import (
-    VERDICT_MEANINGS,
-    VERDICT_SIGNS,
-    change_sentence,
-    change_table,
-    overhead_words,
-    runs_advice,
-    verdict_cell,
-    verdict_headline,
-    verdict_table,
-)
 from unperturbed.analysis.perturbation.outer import outer_correlations
 from unperturbed.analysis.perturbation.stability import Drift, OutlierRun, Stability
 from unperturbed.analysis.perturbation.verdict import (
@@ -35,6 +24,17 @@ from unperturbed.analysis.perturbation.verdict import (
     combine,
     overhead,
     ranked_changes,
+)
+from unperturbed.analysis.perturbation.verdict_text import (
+    VERDICT_MEANINGS,
+    VERDICT_SIGNS,
+    change_sentence,
+    change_table,
+    overhead_words,
+    runs_advice,
+    verdict_cell,
+    verdict_headline,
+    verdict_table,
 )
 from unperturbed.common.faces import lazy_names
 
@@ -78,7 +78,7 @@ __getattr__, __dir__ = lazy_names(
         "unperturbed.analysis.multiple_testing": "holm",
         "unperturbed.analysis.perturbation.correlation": "FloatArray",
         "unperturbed.analysis.perturbation.decide": "classify_change with_origins",
-        "unperturbed.analysis.perturbation.describe": "VERDICT_TONES decisive_change mean_rho",
+        "unperturbed.analysis.perturbation.verdict_text": "VERDICT_TONES decisive_change mean_rho",
         "unperturbed.analysis.perturbation.verdict": "MethodName OriginName change_weight",
     },
 )

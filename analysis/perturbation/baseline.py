@@ -19,7 +19,6 @@ from unperturbed.analysis.perturbation.compare_outer import (
 )
 from unperturbed.analysis.perturbation.correlation import FloatArray, correlate_runs, from_fisher
 from unperturbed.analysis.perturbation.decide import compare_as_paper, decide, decide_as_paper
-from unperturbed.analysis.perturbation.describe import baseline_table
 from unperturbed.analysis.perturbation.outer import OuterSettings, checked_outer_z, outer_matrix
 from unperturbed.analysis.perturbation.rounds import (
     DESIGNS,
@@ -37,6 +36,7 @@ from unperturbed.analysis.perturbation.verdict import (
     combine,
     overhead,
 )
+from unperturbed.analysis.perturbation.verdict_text import baseline_table
 from unperturbed.collectors.data import Trace
 from unperturbed.collectors.data.trace import require_traces
 from unperturbed.errors import DataError

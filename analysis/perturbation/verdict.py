@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from unperturbed.analysis.perturbation import describe
+from unperturbed.analysis.perturbation import verdict_text
 from unperturbed.analysis.perturbation.compare import Comparison
 from unperturbed.analysis.perturbation.correlation import FloatArray
 from unperturbed.collectors.data import Trace
@@ -227,11 +227,11 @@ class Verdict(Framed, Result):
 
     def headline(self) -> str:
         """Return the verdict in one line, with the number of changes of each kind."""
-        return describe.verdict_headline(self)
+        return verdict_text.verdict_headline(self)
 
     def tables(self) -> tuple[Table, ...]:
         """Return the changes as a table, the most serious change first."""
-        return (describe.change_table([(self.configuration, change) for change in ranked_changes(self.changes)]),)
+        return (verdict_text.change_table([(self.configuration, change) for change in ranked_changes(self.changes)]),)
 
     def to_frame(self) -> pl.DataFrame:
         """Return a frame with one row for each change and one column for each field."""

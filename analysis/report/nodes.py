@@ -19,7 +19,7 @@ from unperturbed.analysis.pages.chart import (
 from unperturbed.analysis.pages.document import document, frame, page_header, section
 from unperturbed.analysis.perturbation import Change, ranked_changes
 from unperturbed.analysis.report.campaign.figures.totals import total_forest
-from unperturbed.analysis.totals.describe import totals_sentence
+from unperturbed.analysis.totals.total_text import totals_sentence
 from unperturbed.common.markup import Html, tag
 from unperturbed.common.wording import number
 

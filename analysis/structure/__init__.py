@@ -5,7 +5,6 @@ reference fragments (words) and the decomposition of the sequence into fragments
 Fragments are compared by insertions and deletions.
 """
 
-from unperturbed.analysis.structure import describe
 from unperturbed.analysis.structure.classes.classifiers import Classes, MostUsed, Quantiles, Ranges
 from unperturbed.analysis.structure.composition import Composition, Span, WordUse, compose
 from unperturbed.analysis.structure.dictionary.adequacy import Adequacy, Null, adequacy_of
@@ -56,7 +55,6 @@ __all__ = [
     "compare_structure",
     "compose",
     "decompose",
-    "describe",
     "description_length",
     "first_decomposition",
     "indel_distance",
@@ -74,6 +72,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     former={
+        "unperturbed.analysis.structure": "describe=structure_text",
         "unperturbed.analysis.structure.classes.classifiers": "class_letter",
         "unperturbed.analysis.structure.symbols": "medoids",
     },

@@ -11,9 +11,9 @@ from rich.text import Text
 
 from unperturbed.analysis.nodes.verdicts import NodeVerdicts
 from unperturbed.analysis.perturbation import VerdictName, verdict_cell, verdict_table
-from unperturbed.analysis.perturbation.describe import decisive_change
+from unperturbed.analysis.perturbation.verdict_text import decisive_change
 from unperturbed.analysis.report import to_json
-from unperturbed.analysis.totals.describe import total_table, totals_sentence
+from unperturbed.analysis.totals.total_text import total_table, totals_sentence
 from unperturbed.common.table import Column, Table, style_of
 from unperturbed.harness.campaign.plan import Configuration, configurations
 from unperturbed.harness.cli.streams import print_json

@@ -11,9 +11,9 @@ import pytest
 from tests.analysis.report.browser import chromium_missing, open_report
 from tests.analysis.report.campaign.test_page import Document
 from unperturbed.analysis.causal import CausalModel, Exclusion, Knowledge, curve_parameters, learn
-from unperturbed.analysis.causal.describe import markov_sentences
 from unperturbed.analysis.causal.html.figures import variable_figure
 from unperturbed.analysis.causal.html.graph import graph_svg
+from unperturbed.analysis.causal.model_text import markov_sentences
 from unperturbed.analysis.report import render_model, write_page
 
 EVIL = "</script><img src=x onerror=alert(1)>\"'&%{y}\u202e"

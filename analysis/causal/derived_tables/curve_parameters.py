@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from unperturbed.analysis.causal.describe import curve_table
+from unperturbed.analysis.causal.model_text import curve_table
 from unperturbed.analysis.causal.regression.fit import fit_mechanism
 from unperturbed.analysis.causal.regression.mechanism import Mechanism, Parameter
 from unperturbed.analysis.causal.table.variables import Data, Kind, prepare

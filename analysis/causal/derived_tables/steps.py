@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from unperturbed.analysis.causal.describe import frame_table
+from unperturbed.analysis.causal.model_text import frame_table
 from unperturbed.analysis.causal.table.variables import Exclusion, gaps, is_text
 from unperturbed.common.result import Result
 from unperturbed.common.wording import counted, first_of, listing, no_such_column

@@ -13,9 +13,9 @@ from graphlib import TopologicalSorter
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from unperturbed.analysis.causal.describe import edge_remark, p_text, share_text
 from unperturbed.analysis.causal.discovery.adjacency import reached
 from unperturbed.analysis.causal.model.export import edge_style, edge_width
+from unperturbed.analysis.causal.model_text import edge_remark, p_text, share_text
 from unperturbed.common.markup import Html, tag
 
 if TYPE_CHECKING:

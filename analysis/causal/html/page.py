@@ -7,7 +7,9 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from unperturbed.analysis.causal import causal_order
-from unperturbed.analysis.causal.describe import (
+from unperturbed.analysis.causal.html.figures import variable_figure
+from unperturbed.analysis.causal.html.graph import graph_svg, regression_id
+from unperturbed.analysis.causal.model_text import (
     claims_table,
     curve_table,
     edges_table,
@@ -19,8 +21,6 @@ from unperturbed.analysis.causal.describe import (
     undecided,
     variables_table,
 )
-from unperturbed.analysis.causal.html.figures import variable_figure
-from unperturbed.analysis.causal.html.graph import graph_svg, regression_id
 from unperturbed.analysis.pages.document import choice, definitions, document, frame, navigation, page_header
 from unperturbed.common.markup import Html, HtmlCell, table, tag
 from unperturbed.common.wording import counted, listing, number

@@ -15,10 +15,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from unperturbed.analysis.causal.describe import claims_table, markov_sentences
 from unperturbed.analysis.causal.independence.methods import IndependenceOutcome, IndependenceTest
 from unperturbed.analysis.causal.independence.methods.regression import RegressionTest
 from unperturbed.analysis.causal.model.prediction import causal_order
+from unperturbed.analysis.causal.model_text import claims_table, markov_sentences
 from unperturbed.analysis.causal.regression.curve_mechanism import CurveMechanism
 from unperturbed.analysis.causal.regression.mechanism import Mechanism
 from unperturbed.analysis.multiple_testing import benjamini_hochberg, holm

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from unperturbed.analysis.causal.describe import forecast_table
+from unperturbed.analysis.causal.model_text import forecast_table
 from unperturbed.analysis.causal.regression.mechanism import Mechanism
 from unperturbed.analysis.causal.regression.table_mechanism import TableMechanism
 from unperturbed.analysis.causal.table.variables import Category, Floats

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from unperturbed.analysis.causal.describe import edges_table, formulas_table, summary_sentence, variables_table
 from unperturbed.analysis.causal.discovery.adjacency import Pair, Separation, separates
 from unperturbed.analysis.causal.discovery.agreement import Contradiction
 from unperturbed.analysis.causal.discovery.refinement import Equivalence
@@ -25,6 +24,7 @@ from unperturbed.analysis.causal.model.markov import (
     screens_off,
 )
 from unperturbed.analysis.causal.model.prediction import Forecast, forecast
+from unperturbed.analysis.causal.model_text import edges_table, formulas_table, summary_sentence, variables_table
 from unperturbed.analysis.causal.regression.mechanism import Mechanism
 from unperturbed.analysis.causal.table.knowledge import Arrow, Knowledge
 from unperturbed.analysis.causal.table.variables import Category, Data, Exclusion, Variable

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
-from unperturbed.analysis.causal.describe import parameters_table
+from unperturbed.analysis.causal.model_text import parameters_table
 from unperturbed.analysis.causal.regression.cells import Cells, Scope
 from unperturbed.analysis.causal.table.variables import Category, Codes, Floats
 from unperturbed.common.result import Result

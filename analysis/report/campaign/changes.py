@@ -10,7 +10,7 @@ from unperturbed.analysis.metric_names import meaning, pair_name, plain_name
 from unperturbed.analysis.pages.chart import short
 from unperturbed.analysis.pages.document import packed_block, section
 from unperturbed.analysis.perturbation import VERDICT_SIGNS, change_sentence, change_table
-from unperturbed.analysis.perturbation.describe import mean_rho
+from unperturbed.analysis.perturbation.verdict_text import mean_rho
 from unperturbed.analysis.report.campaign.content import ReportView, change_key, changed_pairs
 from unperturbed.analysis.report.campaign.figures import Blocks, shown
 from unperturbed.common.markup import Content, Html, HtmlCell, table, tag

@@ -13,7 +13,7 @@ from unperturbed.analysis.metric_names import is_simulated, meaning, pair_name, 
 from unperturbed.analysis.pages.chart import Figure, axis, layout, plot_text, scatter, short
 from unperturbed.analysis.pages.document import document, frame, moment, navigation, page_header, section
 from unperturbed.analysis.perturbation import SEVERITY, VERDICT_SIGNS
-from unperturbed.analysis.perturbation.describe import mean_rho
+from unperturbed.analysis.perturbation.verdict_text import mean_rho
 from unperturbed.analysis.report.campaign.content import ReportView, configuration_results
 from unperturbed.analysis.report.campaign.trust import metric_rows, metric_verdicts, ordered_configurations
 from unperturbed.analysis.report.campaign.verdicts import campaign_sentence, doubts, simulated_banner, verdict_legend

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from unperturbed.analysis.totals.describe import totals_sentence
+from unperturbed.analysis.totals.total_text import totals_sentence
 from unperturbed.common.wording import correlation, counted, listing
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from unperturbed.analysis.pages.document import section
 from unperturbed.analysis.report.campaign.figures import Blocks, shown
 from unperturbed.analysis.report.campaign.setups import SECOND
-from unperturbed.analysis.totals.describe import total_table, totals_sentence
+from unperturbed.analysis.totals.total_text import total_table, totals_sentence
 from unperturbed.common.markup import Html, tag
 
 if TYPE_CHECKING:

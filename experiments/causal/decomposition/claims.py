@@ -21,7 +21,7 @@ from experiments.causal.decomposition.equations import (
 from experiments.causal.decomposition.models import JUMP, PARAMETERS, THRESHOLD, Precision, is_related
 from experiments.common.tables import Claim
 from unperturbed.analysis.causal import CausalModel, CurveParameters, PaperTest
-from unperturbed.analysis.causal.describe import p_text
+from unperturbed.analysis.causal.model_text import p_text
 
 _LIKELY = 0.01
 _FORETOLD = 0.5

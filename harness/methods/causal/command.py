@@ -191,7 +191,7 @@ def _write(arguments: argparse.Namespace, table: ModelInput, model: CausalModel,
 def _json(
     table: ModelInput, model: CausalModel, intervention: InterventionForecast | None, checks: Checks
 ) -> dict[str, Any]:
-    from unperturbed.analysis.causal.describe import undecided
+    from unperturbed.analysis.causal.model_text import undecided
     from unperturbed.harness.methods.causal.questions import checks_json, forecast_json
 
     written: dict[str, Any] = {

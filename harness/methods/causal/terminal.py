@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from unperturbed.analysis.causal import CausalModel, Exclusion, ForecastVariable, causal_order
-from unperturbed.analysis.causal.describe import (
+from unperturbed.analysis.causal.model_text import (
     curve_table,
     edges_table,
     forecast_table,

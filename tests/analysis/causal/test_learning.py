@@ -7,8 +7,8 @@ import pytest
 
 from tests.analysis.causal.lu_campaign import ALL, SEVEN, draw, knowledge, quality, true_edges
 from tests.analysis.causal.mixed_tables import independent_table, structured_table
-from unperturbed.analysis.causal.describe import edge_remark, undecided
 from unperturbed.analysis.causal.learning import learn, stability_of
+from unperturbed.analysis.causal.model_text import edge_remark, undecided
 from unperturbed.analysis.causal.table.knowledge import Knowledge
 from unperturbed.analysis.causal.table.variables import prepare
 from unperturbed.errors import DataError

@@ -9,8 +9,8 @@ from itertools import combinations
 import numpy as np
 from scipy import stats
 
-from unperturbed.analysis.perturbation.describe import mean_rho
 from unperturbed.analysis.perturbation.verdict import Change, Overhead, Verdict, VerdictName, combine
+from unperturbed.analysis.perturbation.verdict_text import mean_rho
 from unperturbed.analysis.report.alignment import AlignmentExample
 from unperturbed.analysis.report.campaign.content import CounterSource, Headline, ReportContent, ReportSettings, RunRow
 from unperturbed.collectors.data import Metric, Trace

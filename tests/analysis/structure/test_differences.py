@@ -14,9 +14,9 @@ from unperturbed.analysis.structure import (
     decompose,
     structural_sequence,
 )
-from unperturbed.analysis.structure.describe import composition_sentence, difference_sentence
 from unperturbed.analysis.structure.differences import simulate_run_costs
 from unperturbed.analysis.structure.sequence import StructuralSequence
+from unperturbed.analysis.structure.structure_text import composition_sentence, difference_sentence
 
 CLASSES = {letter: number for number, letter in enumerate("abcdef")}
 

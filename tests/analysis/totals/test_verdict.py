@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from unperturbed.analysis.totals import TotalChange, check_totals
-from unperturbed.analysis.totals.describe import total_table, totals_sentence
+from unperturbed.analysis.totals.total_text import total_table, totals_sentence
 from unperturbed.collectors.data import Metric, Trace
 
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from tests.analysis.causal.random_sweeps import Sweep, draw_sweep, script_sweep
-from unperturbed.analysis.causal.describe import undecided
 from unperturbed.analysis.causal.discovery.agreement import Contradiction
 from unperturbed.analysis.causal.learning import learn
 from unperturbed.analysis.causal.model.prediction import causal_order
+from unperturbed.analysis.causal.model_text import undecided
 
 
 @dataclass

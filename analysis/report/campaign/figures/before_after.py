@@ -21,7 +21,7 @@ from unperturbed.analysis.pages.chart import (
     stacked,
 )
 from unperturbed.analysis.perturbation import change_sentence
-from unperturbed.analysis.perturbation.describe import mean_rho
+from unperturbed.analysis.perturbation.verdict_text import mean_rho
 from unperturbed.analysis.report.campaign.content import listed_changes
 from unperturbed.analysis.report.campaign.figures import CaptionedFigure, FigureBlock, ReportFigure, ReportView
 from unperturbed.analysis.report.traces import TICKS, metric_title, mid_times, trace_name

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from unperturbed.analysis.metric_names import pair_name
 from unperturbed.analysis.pages.chart import SERIES, Figure, axis, layout, plot_text, scatter, short
-from unperturbed.analysis.perturbation.describe import mean_rho
+from unperturbed.analysis.perturbation.verdict_text import mean_rho
 from unperturbed.analysis.report.campaign.content import changed_pairs
 from unperturbed.analysis.report.campaign.figures import CaptionedFigure, FigureBlock, ReportFigure, ReportView
 from unperturbed.common.markup import tag

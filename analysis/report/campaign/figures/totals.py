@@ -20,7 +20,7 @@ from unperturbed.analysis.pages.chart import (
 )
 from unperturbed.analysis.perturbation import VERDICT_SIGNS
 from unperturbed.analysis.report.campaign.figures import FigureBlock, ReportFigure, ReportView
-from unperturbed.analysis.totals.describe import total_name
+from unperturbed.analysis.totals.total_text import total_name
 from unperturbed.common.wording import percent
 
 if TYPE_CHECKING:

@@ -15,14 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unperturbed.analysis.causal import CausalModel, Knowledge, learn, to_dot, to_gml, to_graphml
-from unperturbed.analysis.causal.describe import (
+from unperturbed.analysis.causal.model.export import edge_style, edge_width
+from unperturbed.analysis.causal.model_text import (
     edge_remark,
     p_text,
     separation_sentence,
     summary_sentence,
     undecided,
 )
-from unperturbed.analysis.causal.model.export import edge_style, edge_width
 
 SPACE = "{http://graphml.graphdrawing.org/xmlns}"
 EVIL = 'a"; b -> c; "\\\n<x>&amp;\x00\ud800'

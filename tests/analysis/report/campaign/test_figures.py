@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from tests.analysis.report.synthetic import make_content, make_hostile
 from unperturbed.analysis.pages import chart
 from unperturbed.analysis.pages.chart import Figure, bucket_means, plot_text, short, stacked
-from unperturbed.analysis.perturbation.describe import mean_rho
 from unperturbed.analysis.perturbation.verdict import Overhead
+from unperturbed.analysis.perturbation.verdict_text import mean_rho
 from unperturbed.analysis.report.alignment import score_shares
 from unperturbed.analysis.report.campaign.content import (
     ReportContent,

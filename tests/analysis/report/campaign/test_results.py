@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unperturbed.analysis.metric_names import is_simulated, meaning, pair_name, plain_name
-from unperturbed.analysis.perturbation.describe import mean_rho
 from unperturbed.analysis.perturbation.verdict import SEVERITY, Overhead, Verdict, ranked_changes
+from unperturbed.analysis.perturbation.verdict_text import mean_rho
 from unperturbed.analysis.report.campaign.content import (
     ReportContent,
     changed_pairs,

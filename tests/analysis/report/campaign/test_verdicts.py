@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.analysis.report.synthetic import make_change
-from unperturbed.analysis.perturbation import describe
+from unperturbed.analysis.perturbation import verdict_text
 from unperturbed.analysis.perturbation.verdict import Overhead
 from unperturbed.analysis.report.campaign import verdicts
 from unperturbed.analysis.report.campaign.content import (
@@ -109,7 +109,7 @@ def test_listing(items, said):
 
 
 def test_a_fallen_pair_in_words():
-    said = describe.change_sentence(replace(change(0.25, "perturbed"), low=-0.16, high=-0.1), 0.05)
+    said = verdict_text.change_sentence(replace(change(0.25, "perturbed"), low=-0.16, high=-0.1), 0.05)
     assert said == (
         "L1-data misses and mispredicted branches: ρ fell from 0.38 to 0.25; 90\u00a0% confidence interval of the "
         "change (uncorrected) "
@@ -118,7 +118,7 @@ def test_a_fallen_pair_in_words():
 
 
 def test_a_level_metric_across_runs_in_words():
-    said = describe.change_sentence(change(0.38, "unperturbed", "outer"), 0.025)
+    said = verdict_text.change_sentence(change(0.38, "unperturbed", "outer"), 0.025)
     assert said.startswith("L1-data misses, compared across runs: ρ stayed at 0.38; 95\u00a0% confidence interval")
 
 
@@ -209,7 +209,7 @@ def test_advice_for_the_unperturbed_is_to_go_ahead():
 
 
 def test_overhead_that_was_not_measured_says_so():
-    assert describe.overhead_words(Overhead(0.17, None, 0.2)) == [
+    assert verdict_text.overhead_words(Overhead(0.17, None, 0.2)) == [
         ("instructions", "+17\u00a0%"),
         ("cycles", "not measured"),
         ("time", "+20\u00a0%"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from unperturbed.analysis.metric_names import plain_name
-from unperturbed.analysis.perturbation.describe import VERDICT_SIGNS, VERDICT_TONES
 from unperturbed.analysis.perturbation.verdict import VerdictName
+from unperturbed.analysis.perturbation.verdict_text import VERDICT_SIGNS, VERDICT_TONES
 from unperturbed.analysis.totals.verdict import TIMES, TotalChange
 from unperturbed.common.table import Cell, Column, Table
 from unperturbed.common.wording import listing, number, percent

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from unperturbed.analysis.floor.resolution import RUNS, Resolution
 from unperturbed.analysis.perturbation import MINIMUM_RUNS
-from unperturbed.analysis.totals.describe import total_name
+from unperturbed.analysis.totals.total_text import total_name
 from unperturbed.analysis.totals.verdict import TIMES
 from unperturbed.common.table import Cell, Column, Table
 from unperturbed.common.wording import counted, duration, listing, number

@@ -11,7 +11,7 @@ import pytest
 
 from tests.analysis import simulate
 from unperturbed.analysis.perturbation import Baseline, Verdict, verdict_table
-from unperturbed.analysis.perturbation.describe import decisive_change
+from unperturbed.analysis.perturbation.verdict_text import decisive_change
 
 
 @pytest.fixture(scope="module")
