@@ -121,6 +121,30 @@ def verdict_table(
     return Table(columns, rows, caption)
 
 
+def cause_table(verdicts: Sequence[Verdict], counting: Mapping[str, Verdict]) -> Table:
+    """Return what changes a program of one build: the rewriting, the counting, or both together.
+
+    `verdicts`: Verdicts against the baseline, that on the build without counting first.
+    `counting`: Verdict on each configuration against the build without counting.
+    """
+    columns = (
+        Column("configuration"),
+        Column("1. rewriting", meaning="the build without counting against the untouched program"),
+        Column("2. counting", meaning="this configuration against the build without counting, at the same addresses"),
+        Column("3. both", meaning="this configuration against the untouched program"),
+    )
+    rows: list[list[Cell | str]] = []
+    for verdict in verdicts:
+        alone = counting.get(verdict.configuration)
+        against_baseline = verdict_cell(verdict.verdict)
+        rows.append(
+            [verdict.configuration, "", verdict_cell(alone.verdict), against_baseline]
+            if alone is not None
+            else [verdict.configuration, against_baseline, "", ""]
+        )
+    return Table(columns, rows, "What changes the program")
+
+
 _CHANGE_COLUMNS = (
     Column("metrics"),
     Column("configuration"),

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from unperturbed.analysis.nodes.verdicts import NodeVerdicts
 from unperturbed.analysis.perturbation import VerdictName, verdict_cell, verdict_table
-from unperturbed.analysis.perturbation.verdict_text import decisive_change
+from unperturbed.analysis.perturbation.verdict_text import cause_table, decisive_change
 from unperturbed.analysis.report import to_json
 from unperturbed.analysis.totals.total_text import total_table, totals_sentence
 from unperturbed.common.table import Column, Table, style_of
@@ -106,6 +106,12 @@ def show_verdicts(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
             console.say(f"baseline (A): {escape(spec.program.run)}")
         table = verdict_table(checked.verdicts, f"{spec.name}: {heading}", totals=checked.totals_verdicts)
         console.print(table.to_rich())
+        if checked.counting:
+            console.print(cause_table(checked.verdicts, checked.counting).to_rich())
+            console.say(
+                "1: the build without counting against the untouched program. 2: the same build with counting against "
+                "that without. 3: with counting against the untouched program."
+            )
         over = f" (over {len(checked.traces)} passes)" if len(checked.traces) > 1 else ""
         console.say(
             f"Number of correlations{over}: ✓ unperturbed, ✗ changed by more than {spec.analysis.tolerance:g}, ~ "

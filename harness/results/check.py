@@ -21,7 +21,7 @@ from unperturbed.analysis.perturbation.decide import with_origins
 from unperturbed.collectors.data import Trace
 from unperturbed.common.wording import counted
 from unperturbed.errors import DataError
-from unperturbed.harness.campaign.plan import Configuration, configurations, find_sham
+from unperturbed.harness.campaign.plan import ALL, Configuration, configurations, find_sham
 from unperturbed.harness.campaign.progress import Watch, unwatched
 from unperturbed.harness.results.recorded import Traces
 from unperturbed.harness.results.totals import check_totals_of
@@ -93,8 +93,15 @@ def check_runs(
             if any(trace.names("hardware", "simulated") for trace in every)
             else "No hardware metric was measured, so perturbation cannot be detected."
         )
-    totals = check_totals_of(spec, traces)
-    return CampaignVerdicts(tuple(verdicts), traces, tuple(findings.notes), findings.stability, shams, totals)
+    return CampaignVerdicts(
+        tuple(verdicts),
+        traces,
+        tuple(findings.notes),
+        findings.stability,
+        shams,
+        check_totals_of(spec, traces),
+        counting={name: combine_checks(name, *checks) for name, checks in findings.counting.items()},
+    )
 
 
 @dataclass
@@ -106,6 +113,7 @@ class _Findings:
     begun: int = 0
     parts: defaultdict[str, list[Verdict]] = field(default_factory=lambda: defaultdict(list))
     against_sham: defaultdict[str, list[Verdict]] = field(default_factory=lambda: defaultdict(list))
+    counting: defaultdict[str, list[Verdict]] = field(default_factory=lambda: defaultdict(list))
     stability: dict[str, Stability] = field(default_factory=dict)
     notes: dict[str, None] = field(default_factory=dict)
 
@@ -180,6 +188,7 @@ def _check_pass(pass_: _Pass, findings: _Findings) -> None:
         findings.note(f"Pass {pass_.name!r} does not count {lacking}, so its runs are aligned on {', '.join(on)}.")
     findings.stability[pass_.name] = baseline.stability(how.disturbed)
     anchored = _anchored(pass_, findings) if anchor else None
+    ready = _ready(pass_, planned)
     for item in planned:
         findings.begin(item.name)
         checked = pass_.traces.get(item.name, ())
@@ -197,9 +206,21 @@ def _check_pass(pass_: _Pass, findings: _Findings) -> None:
                 f"The anchor {anchor!r} alone perturbs the program. Comparisons of subsets between runs do not show "
                 "this, because they use the anchor's runs as the reference: choose an anchor whose events are rarer."
             )
+        if ready is not None and item.software:
+            within = ready.inner(checked)
+            findings.against_sham[item.name].append(within)
+            findings.counting[item.name] += [within, ready.outer(checked, align_on=on)]
+            continue
         sham = find_sham(planned, item)
         if len(pass_.traces.get(sham, ())) >= MINIMUM_RUNS and how.method == "runs":
             findings.against_sham[item.name].append(pass_.baseline(sham).inner(checked))
+
+
+def _ready(pass_: _Pass, planned: Sequence[Configuration]) -> Baseline | None:
+    """Return the runs of the one build without counting as a baseline; None for separate builds or too few runs."""
+    name = next((item.name for item in planned if item.sham_of == ALL), "")
+    enough = len(pass_.traces.get(name, ())) >= MINIMUM_RUNS
+    return pass_.baseline(name) if enough and pass_.how.method == "runs" else None
 
 
 def _check_by_few(pass_: _Pass, planned: Sequence[Configuration], findings: _Findings) -> None:

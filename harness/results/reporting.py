@@ -75,6 +75,7 @@ def content_of(spec: CampaignSpec, checked: CampaignVerdicts, manifest: Manifest
         totals=checked.totals,
         floor=floor_of(spec, checked, states),
         looks=checked.looks,
+        counting=checked.counting,
         notes=checked.notes
         + _notes(
             manifest, [trace for runs in checked.traces.values() for recorded in runs.values() for trace in recorded]

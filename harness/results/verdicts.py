@@ -13,6 +13,7 @@ from unperturbed.analysis.perturbation import (
     VerdictName,
     verdict_table,
 )
+from unperturbed.analysis.perturbation.verdict_text import cause_table
 from unperturbed.analysis.totals import TotalChange
 from unperturbed.analysis.totals.verdict import joint_verdict
 from unperturbed.common.frames import Framed
@@ -39,6 +40,8 @@ class CampaignVerdicts(Framed, Result):
     shams: tuple[str, ...] = ()
     totals: Mapping[str, tuple[TotalChange, ...]] = field(default_factory=dict)  # Changes of totals, by configuration
     looks: Looks | None = None  # For a campaign that runs until decided
+    # Verdict on the counting alone: each configuration against the same build without counting (`builds: one`).
+    counting: Mapping[str, Verdict] = field(default_factory=dict)
 
     def at_least(self, mildest: VerdictName) -> tuple[str, ...]:
         """Return the configurations, except shams, with this verdict or a more serious one (`SEVERITY`)."""
@@ -94,8 +97,9 @@ class CampaignVerdicts(Framed, Result):
         return f"{counted(len(names), 'configuration')}: {listing(counts)}{simulated}" if counts else "no verdict"
 
     def tables(self) -> tuple[Table, ...]:
-        """Return one table with one row per configuration."""
-        return (verdict_table(self.verdicts, totals=self.totals_verdicts),)
+        """Return a table with one row per configuration; for one build, another with the cause of changes."""
+        causes = (cause_table(self.verdicts, self.counting),) if self.counting else ()
+        return (verdict_table(self.verdicts, totals=self.totals_verdicts), *causes)
 
     def to_frame(self) -> pl.DataFrame:
         """Return a frame with one row for each change of each configuration."""
@@ -108,6 +112,7 @@ class CampaignVerdicts(Framed, Result):
         return {
             "verdicts": [verdict.to_dict() for verdict in self.verdicts],
             "totals": {name: [change.to_dict() for change in changes] for name, changes in self.totals.items()},
+            "counting": {name: verdict.to_dict() for name, verdict in self.counting.items()},
             "steadiness": list(self.steadiness),
             "notes": list(self.notes),
         }
@@ -131,5 +136,6 @@ def _page_of(verdicts: CampaignVerdicts) -> str:
         steadiness=verdicts.steadiness,
         doubts=verdicts.doubts,
         totals=verdicts.totals,
+        counting=verdicts.counting,
     )
     return render(content)

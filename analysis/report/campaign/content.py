@@ -205,6 +205,8 @@ class ReportContent:
         Smallest changes that runs can show; None if nothing was compared.
     looks : Looks or None
         The looks of a campaign that runs until decided; None for a fixed number of runs.
+    counting : mapping of str to Verdict
+        Verdict on each configuration against the same build without counting; empty for separate builds.
     """
 
     campaign: str
@@ -227,6 +229,7 @@ class ReportContent:
     totals: Mapping[str, tuple[TotalChange, ...]] = field(default_factory=dict)
     floor: NoiseFloor | None = None
     looks: Looks | None = None
+    counting: Mapping[str, Verdict] = field(default_factory=dict)
 
 
 def to_json(content: ReportContent) -> dict[str, Any]:
@@ -252,6 +255,7 @@ def to_json(content: ReportContent) -> dict[str, Any]:
         "totals": plain({name: [change.to_dict() for change in changes] for name, changes in content.totals.items()}),
         "floor": None if content.floor is None else plain(content.floor.to_dict()),
         "looks": None if content.looks is None else plain(asdict(content.looks)),
+        "counting": plain({name: verdict.to_json() for name, verdict in content.counting.items()}),
         "provenance": plain(content.provenance),
         "spec": content.spec_text,
     }
@@ -308,8 +312,12 @@ class ConfigurationResult:
     @property
     def is_sham(self) -> bool:
         """Return whether the configuration is a sham: rewritten code that does not count."""
-        is_ready = self.configuration == "ready" and not self.software  # the one build that counts nothing
-        return is_ready or self.configuration.startswith("sham-")
+        return self.is_ready or self.configuration.startswith("sham-")
+
+    @property
+    def is_ready(self) -> bool:
+        """Return whether the configuration is the one build of all configurations, which counts nothing."""
+        return self.configuration == "ready" and not self.software
 
     def of(self, check: CheckName) -> tuple[Change, ...]:
         """Return the changes of one check."""

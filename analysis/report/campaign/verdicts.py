@@ -15,6 +15,7 @@ from unperturbed.analysis.perturbation import (
     overhead_words,
     runs_advice,
 )
+from unperturbed.analysis.perturbation.verdict_text import cause_table
 from unperturbed.analysis.report.campaign.content import described_metrics
 from unperturbed.analysis.report.campaign.setups import (
     SECOND,
@@ -151,7 +152,8 @@ def result_section(content: ReportContent, results: Sequence[ConfigurationResult
     most_serious_first = sorted(enumerate(results), key=lambda pair: SEVERITY.index(pair[1].verdict))
     cards = [_card(place, result, content) for place, result in most_serious_first]
     style = "cards even" if len(results) in {2, 4} else "cards"
-    return section("verdicts", "Verdicts", verdict_legend(VERDICT_SIGNS), tag("div", cards, class_=style))
+    causes = cause_table(content.verdicts, content.counting).to_html() if content.counting else None
+    return section("verdicts", "Verdicts", verdict_legend(VERDICT_SIGNS), causes, tag("div", cards, class_=style))
 
 
 def verdict_legend(verdicts: Iterable[VerdictName], *more: Html) -> Html:
@@ -303,6 +305,11 @@ def advice(result: ConfigurationResult, content: ReportContent) -> tuple[str, ..
 
 
 def _advice_perturbed(result: ConfigurationResult, content: ReportContent) -> tuple[str, ...]:
+    if result.is_ready:
+        return (
+            "A no-op is executed for each event, and the compiler may generate other code around it. Remove the metric "
+            "with most events, or count it in a campaign of its own.",
+        )
     if result.is_sham:
         return (
             "A sham does not count, so the change comes from the rewritten code. With `layouts: varied`, the effect of "
@@ -320,7 +327,9 @@ def _advice_perturbed(result: ConfigurationResult, content: ReportContent) -> tu
         said.append(
             f"{own[0]} perturbs by itself: count a rarer event instead, or do not combine it with hardware metrics."
         )
-    if "layout" in origins and origins <= {"layout", "unclear", None}:
+    if content.counting and "layout" in origins:
+        said.append("The same build changes the program without counting too: see the advice on ready.")
+    elif "layout" in origins and origins <= {"layout", "unclear", None}:
         said.append(
             "The sham build shows the same change: it comes from the layout of the code or the no-ops that replace "
             "the increments, not from the counting. With `layouts: varied`, the effect of the layout becomes part of "

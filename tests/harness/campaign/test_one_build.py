@@ -11,6 +11,7 @@ import pytest
 
 from tests.harness.campaign.test_sampling_campaign import traces
 from tests.harness.phases_campaign import unperturbed, verdicts, write_spec
+from tests.harness.results.schema_faults import schema_faults
 from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.program.patching import count_at, places_of
 
@@ -43,6 +44,13 @@ def test_all_configurations_are_one_build_and_count_exactly(tmp_path: Path) -> N
         "turns",
     ]
     assert "ready has a no-op at every site and counts nothing" in result.stdout
+    assert "What changes the program" in result.stdout
+    counting = verdicts(campaign)["counting"]
+    assert list(counting) == ["anchor", "steps", "turns"]
+    for alone in counting.values():
+        assert {change["check"] for change in alone["changes"]} == {"inner", "outer"}
+    assert "1. rewriting" in (campaign / "report.html").read_text()
+    assert schema_faults("verdicts", verdicts(campaign)) == []
     separate = write_spec(tmp_path / "separate", measure__software=SOFTWARE, campaign__subsets=TWO["campaign__subsets"])
     other = unperturbed(tmp_path / "separate", "run", separate)
     assert other.returncode in (0, 4), other.stderr
