@@ -62,4 +62,4 @@ __all__ = [
     "with_default_metrics",
 ]
 
-__getattr__, __dir__ = lazy_names(__name__, former={"unperturbed.analysis.alignment": "describe=alignment_text"})
+__getattr__, __dir__ = lazy_names(__name__, former={"unperturbed.analysis.alignment": "describe=merge_text"})

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unperturbed.analysis.alignment import alignment_text
+from unperturbed.analysis.alignment import merge_text
 from unperturbed.analysis.alignment.dtw.paths import WarpPath
 from unperturbed.analysis.alignment.dtw.series import FloatArray
 from unperturbed.analysis.alignment.traces import Alignment, align
@@ -246,7 +246,7 @@ class MergedTrace(Result):
 
     def tables(self) -> list[Table]:
         """Return one table: the source of each metric."""
-        return [alignment_text.merge_table(self)]
+        return [merge_text.merge_table(self)]
 
     def to_frame(self) -> pl.DataFrame:
         """Return the merged trace as a frame, one row for each interval."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unperturbed.analysis.alignment import alignment_text
+from unperturbed.analysis.alignment import merge_text
 from unperturbed.analysis.alignment.dtw.pairs import Progress, distance_matrix, warp_paths
 from unperturbed.analysis.alignment.dtw.paths import WarpPath
 from unperturbed.analysis.alignment.dtw.series import FloatArray, Scale
@@ -48,11 +48,11 @@ class PairwiseAlignment(Result):
 
     def headline(self) -> str:
         """Return the number of series and the range of their distances, in one line."""
-        return alignment_text.pairwise_headline(self)
+        return merge_text.pairwise_headline(self)
 
     def tables(self) -> list[Table]:
         """Return the distances as a table."""
-        return [alignment_text.distances_table(self)]
+        return [merge_text.distances_table(self)]
 
     def to_frame(self) -> pl.DataFrame:
         """Return a frame with one row for each pair: first, second, distance."""
@@ -137,7 +137,7 @@ def pairwise(
         traces, metrics = (traces, tuple(named)) if named is not None else _with_metrics(traces)
         rows = [trace.values(metrics) for trace in traces]
         scale = "range" if scale is None else scale
-        called = [alignment_text.run_name(trace, str(number)) for number, trace in enumerate(traces)]
+        called = [merge_text.run_name(trace, str(number)) for number, trace in enumerate(traces)]
     else:
         rows = [array for array in given if not isinstance(array, Trace)]
         called = [str(number) for number in range(len(rows))]

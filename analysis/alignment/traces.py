@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from unperturbed.analysis.alignment import alignment_text
+from unperturbed.analysis.alignment import merge_text
 from unperturbed.analysis.alignment.dtw.paths import WarpPath, anchored_dtw
 from unperturbed.analysis.alignment.dtw.series import FloatArray, IntArray
 from unperturbed.analysis.alignment.flatness import (
@@ -99,19 +99,19 @@ class Alignment(WarpPath):
 
     def headline(self) -> str:
         """Return the runs, the sizes and the cost in one line."""
-        first, second = (alignment_text.run_name(run) for run in self.runs)
+        first, second = (merge_text.run_name(run) for run in self.runs)
         return f"{first} and {second}: {super().headline()}"
 
     def tables(self) -> list[Table]:
         """Return the table of scores, or no table if no counter scores the path."""
-        return [alignment_text.scores_table(self.scores)] if self.scores else []
+        return [merge_text.scores_table(self.scores)] if self.scores else []
 
     def to_dict(self) -> dict[str, Any]:
         """Return the alignment as plain data, ready for JSON."""
         a, b = self.runs
         return {
-            "first": {"run": alignment_text.run_name(a, "a"), "intervals": len(a)},
-            "second": {"run": alignment_text.run_name(b, "b"), "intervals": len(b)},
+            "first": {"run": merge_text.run_name(a, "a"), "intervals": len(a)},
+            "second": {"run": merge_text.run_name(b, "b"), "intervals": len(b)},
             "method": self.method,
             "on": dict(zip(self.on, self.scale or (), strict=True)),
             "penalty": self.penalty,
@@ -123,7 +123,7 @@ class Alignment(WarpPath):
             "evened": self.evened,
             "pace": self.pace,
             "contradicted": self.contradicted,
-            "warning": "; ".join(alignment_text.notes(self)),
+            "warning": "; ".join(merge_text.notes(self)),
             "scores": {name: vars(summary) for name, summary in self.scores.items()},
             "x_index": self.x_index.tolist(),
             "y_index": self.y_index.tolist(),

@@ -110,7 +110,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     former={
-        "unperturbed.analysis.diagnosis": "describe=diagnosis_text",
+        "unperturbed.analysis.diagnosis": "describe=finding_text",
         "unperturbed.analysis.diagnosis.comparison": "Comparison=LogComparison",
     },
 )

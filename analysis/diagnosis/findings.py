@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unperturbed.analysis.diagnosis import diagnosis_text
+from unperturbed.analysis.diagnosis import finding_text
 from unperturbed.analysis.diagnosis.comparison import LogComparison
 from unperturbed.analysis.diagnosis.events import EventType
 from unperturbed.common.result import Result
@@ -246,14 +246,14 @@ class Diagnosis(Result):
 
     def headline(self) -> str:
         """Return the verdict and the kinds that were found, in one line."""
-        return diagnosis_text.headline(self)
+        return finding_text.headline(self)
 
     def tables(self) -> list[Table]:
         """Return tables of findings, their event types, the paper's distances, and the smallest detectable changes."""
-        carried = [diagnosis_text.carriers_table(finding, self.unit) for finding in self.findings if finding.carriers]
-        findings = [diagnosis_text.findings_table(self)] if self.findings else []
-        distances = [diagnosis_text.distances_table(self.distances)] if self.distances else []
-        return [*findings, *carried, *distances, *([diagnosis_text.visible_table(self)] if self.visible else [])]
+        carried = [finding_text.carriers_table(finding, self.unit) for finding in self.findings if finding.carriers]
+        findings = [finding_text.findings_table(self)] if self.findings else []
+        distances = [finding_text.distances_table(self.distances)] if self.distances else []
+        return [*findings, *carried, *distances, *([finding_text.visible_table(self)] if self.visible else [])]
 
     def to_frame(self) -> pl.DataFrame:
         """Return a data frame with one row for each finding; it is empty for a clean trace."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unperturbed.analysis.diagnosis import diagnosis_text
+from unperturbed.analysis.diagnosis import finding_text
 from unperturbed.analysis.pages.chart import SERIES, Figure, axis, label, layout, plot_text, short, stacked
 from unperturbed.analysis.pages.document import definitions, document, frame, navigation, page_header
 from unperturbed.common.markup import Html, tag
@@ -47,9 +47,9 @@ def render_diagnosis(diagnosis: Diagnosis) -> str:
     header = page_header(
         "Unperturbed: what is wrong with this trace?",
         name,
-        tag("p", f"The trace is {diagnosis_text.verdict_text(diagnosis)}.", class_="answer"),
+        tag("p", f"The trace is {finding_text.verdict_text(diagnosis)}.", class_="answer"),
         [_finding(finding, diagnosis.unit) for finding in diagnosis.findings],
-        [] if diagnosis.findings or not diagnosis.visible else diagnosis_text.visible_table(diagnosis).to_html(),
+        [] if diagnosis.findings or not diagnosis.visible else finding_text.visible_table(diagnosis).to_html(),
     )
     sections = [section(diagnosis) for section in (_picture, _carriers, _noise, _reading, _references)]
     title, main = f"{name}: {diagnosis.verdict}", tag("main", sections)
@@ -74,7 +74,7 @@ def _section(identity: str, *content: Html | list[Html] | None) -> Html:
 
 
 def _finding(finding: Finding, unit: str) -> Html:
-    facts = definitions(diagnosis_text.facts(finding, unit), "facts")
+    facts = definitions(finding_text.facts(finding, unit), "facts")
     return tag("div", tag("h3", f"{finding.kind}: {finding.summary}"), facts)
 
 
@@ -91,7 +91,7 @@ def _picture(diagnosis: Diagnosis) -> Html:
 
 def _carriers(diagnosis: Diagnosis) -> Html:
     tables = [
-        diagnosis_text.carriers_table(finding, diagnosis.unit).to_html()
+        finding_text.carriers_table(finding, diagnosis.unit).to_html()
         for finding in diagnosis.findings
         if finding.carriers
     ]
@@ -103,7 +103,7 @@ def _noise(diagnosis: Diagnosis) -> Html:
     if len(comparison.references) == 1:
         advice = "One reference does not show how much clean runs differ. Give several references, ideally six."
         return _section("noise", tag("p", advice))
-    varying, table = diagnosis_text.noise_table(comparison)
+    varying, table = finding_text.noise_table(comparison)
     count = f"The counts of {varying:,} of {len(comparison.types):,} event types differ between references."
     listed = tag("div", table.to_html(), class_="tall") if varying else None
     return _section("noise", tag("p", count), listed)
@@ -119,13 +119,13 @@ def _reading(diagnosis: Diagnosis) -> Html:
         for line in trace.reading.first_bad_lines[:3]
     ]
     listed = [tag("h3", "First bad lines"), tag("ul", bad)] if bad else None
-    return _section("reading", diagnosis_text.reading_table(traces).to_html(), listed)
+    return _section("reading", finding_text.reading_table(traces).to_html(), listed)
 
 
 def _references(diagnosis: Diagnosis) -> Html:
     listed = [tag("li", name or "a reference") for name in diagnosis.references]
     looked = tag("p", f"Anomalies searched for: {', '.join(diagnosis.kinds)}.") if diagnosis.kinds else None
-    distances = diagnosis_text.distances_table(diagnosis.distances).to_html() if diagnosis.distances else None
+    distances = finding_text.distances_table(diagnosis.distances).to_html() if diagnosis.distances else None
     notes = [tag("p", note, class_="note") for note in diagnosis.notes]
     return _section("references", tag("ul", listed), looked, distances, notes)
 

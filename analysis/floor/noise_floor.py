@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from unperturbed.analysis.floor import floor_text
+from unperturbed.analysis.floor import resolution_text
 from unperturbed.analysis.floor.resolution import RUNS, Resolution, resolution_of_correlation, resolution_of_total
 from unperturbed.analysis.totals import TotalChange
 from unperturbed.common.extras import LazyLibrary
@@ -41,7 +41,7 @@ class NoiseFloor(Framed, Result):
     @property
     def runs(self) -> int | None:
         """Return how many runs in each group suffice for all tolerances except those of times; None if none suffice."""
-        wanted = [resolution.runs for resolution in self.resolutions if not floor_text.is_time(resolution)]
+        wanted = [resolution.runs for resolution in self.resolutions if not resolution_text.is_time(resolution)]
         return None if not wanted or None in wanted else max(count for count in wanted if count is not None)
 
     @property
@@ -56,11 +56,11 @@ class NoiseFloor(Framed, Result):
 
     def headline(self) -> str:
         """Return how many runs suffice for the tolerances, and which total or correlation needs the most."""
-        return floor_text.headline(self)
+        return resolution_text.headline(self)
 
     def tables(self) -> tuple[Table, ...]:
         """Return a table with one row for each total and correlation, sorted by runs needed."""
-        return (floor_text.floor_table(self),)
+        return (resolution_text.floor_table(self),)
 
     def to_frame(self) -> pl.DataFrame:
         """Return a frame with one row for each combination of a total or correlation and a number of runs."""

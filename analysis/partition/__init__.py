@@ -5,7 +5,6 @@ Open problem 1 of Mytkowicz et al., "Understanding Measurement Perturbation in T
 
 from unperturbed.analysis.partition.evaluation import Ahead, CandidateEvaluator, Judge, SearchSettings, Stop
 from unperturbed.analysis.partition.judging import Reference, TraceJudge
-from unperturbed.analysis.partition.partition_text import STAGES, plan_headline, plan_table
 from unperturbed.analysis.partition.plan import (
     CertifiedSubset,
     Cost,
@@ -16,6 +15,7 @@ from unperturbed.analysis.partition.plan import (
     UndecidedMetrics,
     UnmeasurableMetric,
 )
+from unperturbed.analysis.partition.plan_text import STAGES, plan_headline, plan_table
 from unperturbed.analysis.partition.search import partition, search
 from unperturbed.analysis.partition.strategies import STRATEGIES, Strategy, forecast
 from unperturbed.common.faces import lazy_names

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
-from unperturbed.analysis.partition import partition_text
+from unperturbed.analysis.partition import plan_text
 from unperturbed.analysis.perturbation import Verdict, VerdictName
 from unperturbed.common.result import Result, plain
 
@@ -291,13 +291,11 @@ class Plan(Result):
 
     def headline(self) -> str:
         """Return which metrics can be measured together, in one sentence."""
-        return partition_text.plan_headline(self)
+        return plan_text.plan_headline(self)
 
     def tables(self) -> tuple[Table, ...]:
         """Return the table of certified subsets and that of metrics left out; empty tables are omitted."""
-        return tuple(
-            table for table in (partition_text.plan_table(self), partition_text.left_out_table(self)) if table.rows
-        )
+        return tuple(table for table in (plan_text.plan_table(self), plan_text.left_out_table(self)) if table.rows)
 
     def to_frame(self) -> pl.DataFrame:
         """Return a frame with one row for each metric: `metric`, `subset` (null if there is none), `state`."""

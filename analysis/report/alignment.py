@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unperturbed.analysis.alignment import Alignment, alignment_text, milestone_scores, score_summaries
+from unperturbed.analysis.alignment import Alignment, merge_text, milestone_scores, score_summaries
 from unperturbed.analysis.metric_names import plain_name
 from unperturbed.analysis.pages.chart import (
     Figure,
@@ -136,8 +136,8 @@ def alignment_example(
     if isinstance(path, Alignment):
         flat = [(int(start), int(stop) + 1) for start, stop in path.warped.x_index[path.flat - (0, 1)]]
     return AlignmentExample(
-        first=alignment_text.run_name(a, "a"),
-        second=alignment_text.run_name(b, "b"),
+        first=merge_text.run_name(a, "a"),
+        second=merge_text.run_name(b, "b"),
         metric=on[0],
         x=a[on[0]],
         y=b[on[0]],
@@ -152,13 +152,13 @@ def alignment_example(
 def render_alignment(alignment: Alignment) -> str:
     """Return the page of an alignment: both signals, the warp path and the milestone scores."""
     example = alignment_example(alignment, *alignment.runs, on=alignment.on, anchor=alignment.anchor)
-    warning = "; ".join(alignment_text.notes(alignment))
+    warning = "; ".join(merge_text.notes(alignment))
     sections = [
         section("", "Both runs", alignment_block(example).to_html()),
-        section("", "How the runs were aligned", definitions(alignment_text.facts(alignment), "provenance")),
+        section("", "How the runs were aligned", definitions(merge_text.facts(alignment), "provenance")),
     ]
     if alignment.scores:
-        sections.append(section("", "Milestone scores", alignment_text.scores_table(alignment.scores).to_html()))
+        sections.append(section("", "Milestone scores", merge_text.scores_table(alignment.scores).to_html()))
     return _page(
         f"Alignment of {example.first} and {example.second}",
         "Unperturbed: which intervals of two runs show the same work?",
@@ -179,13 +179,13 @@ def render_path(path: WarpPath) -> str:
 
 def render_pairwise(pairs: PairwiseAlignment) -> str:
     """Return the page of a pairwise alignment: a table with the distance of each pair."""
-    shown = section("", "Distances", alignment_text.distances_table(pairs).to_html(sortable=True))
+    shown = section("", "Distances", merge_text.distances_table(pairs).to_html(sortable=True))
     return _page("Alignment of all pairs", "Unperturbed: dynamic time warping", f"{pairs.headline()}.", [shown])
 
 
 def render_merged(merged: MergedTrace) -> str:
     """Return the page of a merged trace: a table of its sources."""
-    shown = section("", "Where the metrics come from", alignment_text.merge_table(merged).to_html())
+    shown = section("", "Where the metrics come from", merge_text.merge_table(merged).to_html())
     return _page("Merged runs", "Unperturbed: one trace with every metric", f"{merged.headline()}.", [shown])
 
 

@@ -19,7 +19,7 @@ from unperturbed.analysis.pages.document import (
     section,
     write_page,
 )
-from unperturbed.analysis.partition.partition_text import (
+from unperturbed.analysis.partition.plan_text import (
     STAGES,
     CostKind,
     alone_costs,

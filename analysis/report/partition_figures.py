@@ -17,7 +17,7 @@ from unperturbed.analysis.pages.chart import (
     row_bars,
     scatter,
 )
-from unperturbed.analysis.partition.partition_text import STAGES, measurement_verdict, new_runs
+from unperturbed.analysis.partition.plan_text import STAGES, measurement_verdict, new_runs
 from unperturbed.common.wording import counted
 
 if TYPE_CHECKING:

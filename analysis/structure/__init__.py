@@ -72,7 +72,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     former={
-        "unperturbed.analysis.structure": "describe=structure_text",
+        "unperturbed.analysis.structure": "describe=phase_text",
         "unperturbed.analysis.structure.classes.classifiers": "class_letter",
         "unperturbed.analysis.structure.symbols": "medoids",
     },

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from unperturbed.analysis.structure import structure_text
+from unperturbed.analysis.structure import phase_text
 from unperturbed.analysis.structure.dictionary.adequacy import Bound
 from unperturbed.analysis.structure.dictionary.learning import Dictionary, Method, learn_dictionary
 from unperturbed.analysis.structure.segmentation import Decomposition
@@ -123,11 +123,11 @@ class Composition(Result):
 
     def headline(self) -> str:
         """Return one or two sentences with the run's elements, classes, words and verdict."""
-        return structure_text.composition_sentence(self)
+        return phase_text.composition_sentence(self)
 
     def tables(self) -> Sequence[Table]:
         """Return tables of the words and of the classes."""
-        return [structure_text.words_table(self), structure_text.classes_table(self)]
+        return [phase_text.words_table(self), phase_text.classes_table(self)]
 
     def to_frame(self) -> pl.DataFrame:
         """Return a data frame of the segments: first element, end (exclusive), word (null for none), letters, edits."""

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rapidfuzz.distance import Indel
 
-from unperturbed.analysis.structure import structure_text
+from unperturbed.analysis.structure import phase_text
 from unperturbed.analysis.structure.composition import (
     Composition,
     Span,
@@ -152,14 +152,14 @@ class StructuralComparison(Result):
 
     def headline(self) -> str:
         """Return a sentence on how the second run differs."""
-        return structure_text.difference_sentence(self)
+        return phase_text.difference_sentence(self)
 
     def tables(self) -> Sequence[Table]:
         """Return tables of the words in both runs, of stretches without a word, and of both runs' classes."""
         return [
-            structure_text.words_table(self.first, self),
-            *([structure_text.unmatched_table(self)] if self.unmatched else []),
-            structure_text.classes_table(self.first, self),
+            phase_text.words_table(self.first, self),
+            *([phase_text.unmatched_table(self)] if self.unmatched else []),
+            phase_text.classes_table(self.first, self),
         ]
 
     def to_frame(self) -> pl.DataFrame:

@@ -21,7 +21,7 @@ from unperturbed.analysis.pages.chart import (
     stacked,
 )
 from unperturbed.analysis.pages.document import document, frame, navigation, page_header
-from unperturbed.analysis.structure import structure_text
+from unperturbed.analysis.structure import phase_text
 from unperturbed.common.markup import Html, tag
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def render_structure(
         tag("p", comparison.headline(), class_="answer") if comparison is not None else None,
     )
     if composition.dictionary.words:
-        words = structure_text.words_table(composition, comparison).to_html()
+        words = phase_text.words_table(composition, comparison).to_html()
     else:
         words = tag(
             "p", "No word shortens the description of this sequence: nothing in it recurs more often than by chance."
@@ -82,7 +82,7 @@ def render_structure(
     # If only one order is possible, the header describes the run completely.
     if not composition.sequence.is_plain:
         if comparison is not None and comparison.unmatched:
-            stretches = tag("div", structure_text.unmatched_table(comparison).to_html(), class_="tall")
+            stretches = tag("div", phase_text.unmatched_table(comparison).to_html(), class_="tall")
             sections.append(_section("unmatched", "Stretches that no word describes", [stretches]))
         adequacy = _adequacy(composition.dictionary.adequacy, "shuffled sequences")
         sections.append(_section("adequacy", "Is the model adequate?", adequacy))
@@ -90,7 +90,7 @@ def render_structure(
             source = "draws of the first run's segments"
             further = _adequacy(comparison.adequacy, source, "structure-adequacy-second")
             sections.append(_section("difference", "Do the words describe the second run?", further))
-    sections.append(_section("classes", "Classes", [structure_text.classes_table(composition, comparison).to_html()]))
+    sections.append(_section("classes", "Classes", [phase_text.classes_table(composition, comparison).to_html()]))
     return document(
         f"{title}: structure",
         navigation([(identity, heading) for identity, heading, _ in sections]),
@@ -115,12 +115,12 @@ def _strips(composition: Composition, comparison: StructuralComparison | None, s
     drawn = [*signals, *[("", np.empty(0))] * len(runs)]
     rows = [StripRow(*run, *signal) for run, signal in zip(runs, drawn, strict=False)]
     uses = [use for use in composition.uses if use.letters]
-    words = [structure_text.shorten_word(use.letters) for use in uses]
+    words = [phase_text.shorten_word(use.letters) for use in uses]
     element = composition.sequence.element
     caption = (
         f"The strip below each signal shows the words of {rows[0].title} in colour, and stretches that no word "
         "describes in red. The words with the largest shares of the run have colours of their own. Point at a stretch "
-        f"to see its word, its {structure_text.plural(element)} and its edits."
+        f"to see its word, its {phase_text.plural(element)} and its edits."
     )
     return [frame(strips(rows, words, word_colours([use.share for use in uses]), element), caption)]
 
@@ -128,7 +128,7 @@ def _strips(composition: Composition, comparison: StructuralComparison | None, s
 def _adequacy(adequacy: Adequacy, source: str, name: str = "") -> list[Html]:
     figure = adequacy_figure(adequacy, source, name)
     drawn = [frame(figure, f"Solid line: J. Dotted line: a(L). Bars: J of {source}.")] if figure is not None else []
-    return [tag("p", structure_text.adequacy_sentence(adequacy, source)), *drawn]
+    return [tag("p", phase_text.adequacy_sentence(adequacy, source)), *drawn]
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +143,7 @@ class StripRow:
 
 def word_colours(shares: Sequence[float]) -> list[str]:
     """Return a colour for each word: one of its own if its share of the run is among the largest, else a common one."""
-    return [SERIES[rank - 1] if rank else _FURTHER for rank in structure_text.word_series(shares)]
+    return [SERIES[rank - 1] if rank else _FURTHER for rank in phase_text.word_series(shares)]
 
 
 def strips(rows: Sequence[StripRow], words: Sequence[str], colours: Sequence[str], element: str) -> Figure:
@@ -228,7 +228,7 @@ def _bars(
                 "customdata": [span.edits for span in own],
                 "marker": {"color": _NO_WORD if word < 0 else colours[word], "line": {"width": 0.5, "color": "@card"}},
                 "hovertemplate": (
-                    f"{plot_text(name if word < 0 else words[word])}: %{{x}} {structure_text.plural(element)} from "
+                    f"{plot_text(name if word < 0 else words[word])}: %{{x}} {phase_text.plural(element)} from "
                     "%{base} on, %{customdata} edits<extra></extra>"
                 ),
             }

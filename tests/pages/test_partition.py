@@ -22,7 +22,7 @@ from tests.analysis.report.partition.partitions import (
 )
 from tests.pages.test_campaign_in_use import CONTRAST
 from unperturbed.analysis.partition import Plan, UndecidedMetrics
-from unperturbed.analysis.partition.partition_text import new_runs, plan_headline
+from unperturbed.analysis.partition.plan_text import new_runs, plan_headline
 from unperturbed.analysis.report import CounterSource, ReportContent, render_partition, write_partition
 from unperturbed.analysis.report.partition_figures import runs_figure, steps_figure
 

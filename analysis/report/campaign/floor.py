@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unperturbed.analysis.floor.floor_text import floor_table, headline, sentences
+from unperturbed.analysis.floor.resolution_text import floor_table, headline, sentences
 from unperturbed.analysis.pages.document import section
 from unperturbed.analysis.report.campaign.figures import Blocks, shown
 from unperturbed.common.markup import Html, tag

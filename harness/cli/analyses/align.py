@@ -168,10 +168,10 @@ def _region(text: str | None) -> tuple[int, int] | None:
 def _show(alignment: Alignment) -> None:
     import numpy as np
 
-    from unperturbed.analysis.alignment import alignment_text, resample
+    from unperturbed.analysis.alignment import merge_text, resample
 
     console = terminal()
-    for name, value in alignment_text.facts(alignment):
+    for name, value in merge_text.facts(alignment):
         console.print(f"{name:>11}  {escape(value)}")
     a, b = alignment.runs
     metric = alignment.on[0]
@@ -183,12 +183,12 @@ def _show(alignment: Alignment) -> None:
         console.print(_sparkline(series, low, high, max(1, console.width - 1)))
     console.print()
     if alignment.scores:
-        console.print(alignment_text.scores_table(alignment.scores).to_rich())
+        console.print(merge_text.scores_table(alignment.scores).to_rich())
     else:
         console.print(
             "No other software counter has the same total in both runs, so the path cannot be checked independently."
         )
-    for note in alignment_text.notes(alignment):
+    for note in merge_text.notes(alignment):
         print_note(console, note)
 
 

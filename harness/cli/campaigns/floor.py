@@ -156,7 +156,7 @@ def _show(
 
 
 def _print_floor(spec: CampaignSpec, floor: NoiseFloor, causes: Sequence[Cause], judgement: Judgement) -> None:
-    from unperturbed.analysis.floor.floor_text import floor_table, headline, sentences
+    from unperturbed.analysis.floor.resolution_text import floor_table, headline, sentences
     from unperturbed.analysis.totals.total_text import total_name
     from unperturbed.harness.results.floor import same_programs
 

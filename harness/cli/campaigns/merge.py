@@ -78,10 +78,10 @@ def _described(campaign: MergedCampaign, out: Path) -> dict[str, object]:
 
 
 def _show(campaign: MergedCampaign, out: Path) -> None:
-    from unperturbed.analysis.alignment import alignment_text
+    from unperturbed.analysis.alignment import merge_text
 
     console = terminal()
-    console.print(alignment_text.merge_table(campaign.merged, campaign.rejected).to_rich())
+    console.print(merge_text.merge_table(campaign.merged, campaign.rejected).to_rich())
     console.print(
         "Spread: number of intervals by which alignments through other repetitions differ from the direct alignment. "
         "The columns spread:… contain the spread of each interval."

@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from unperturbed.analysis.diagnosis import Diagnosis, Finding, FittedStrictness, PaperDistance, Verdict, diagnosis_text
+from unperturbed.analysis.diagnosis import Diagnosis, Finding, FittedStrictness, PaperDistance, Verdict, finding_text
 from unperturbed.common.wording import BAD, GOOD, UNDECIDED
 from unperturbed.harness.cli.terminal import terminal
 
@@ -22,7 +22,7 @@ def show_diagnosis(diagnosis: Diagnosis) -> None:
     """Print a diagnosis: its verdict, findings, distances and notes."""
     console = terminal()
     style, sign = _STYLES[diagnosis.verdict], _SIGNS[diagnosis.verdict]
-    against = diagnosis_text.references_text(diagnosis)
+    against = finding_text.references_text(diagnosis)
     console.print(
         f"[{style}]{sign} {diagnosis.verdict}[/{style}]  {escape(diagnosis.trace)}, {against}", soft_wrap=True
     )
@@ -32,7 +32,7 @@ def show_diagnosis(diagnosis: Diagnosis) -> None:
         _show_distance(console, distance)
     if not diagnosis.findings and diagnosis.kinds:
         console.print(f"Searched for: {', '.join(diagnosis.kinds)}.")
-        rows = diagnosis_text.visible_texts(diagnosis)
+        rows = finding_text.visible_texts(diagnosis)
         if rows:
             console.print("Smallest change that would have been found:")
         width = max((len(kind) for kind, _, _ in rows), default=0)
@@ -45,17 +45,17 @@ def show_diagnosis(diagnosis: Diagnosis) -> None:
 def show_fitted_strictness(fitted: Sequence[FittedStrictness], written: Path) -> None:
     """Print thresholds that were fitted to labelled traces, and the path of the file with them."""
     console = terminal()
-    console.print(diagnosis_text.strictness_table(fitted).to_rich())
+    console.print(finding_text.strictness_table(fitted).to_rich())
     console.print(f"to use them: unperturbed diagnose --thresholds {escape(str(written))} …", soft_wrap=True)
 
 
 def _show_finding(console: Console, finding: Finding, unit: str) -> None:
     certain = "" if finding.decides else " [yellow](uncertain: one reference is not enough to decide)[/yellow]"
     console.print(f"\n[bold]{escape(finding.kind)}[/bold]: {escape(finding.summary)}{certain}")
-    for name, value in diagnosis_text.facts(finding, unit):
+    for name, value in finding_text.facts(finding, unit):
         console.print(f"{name:>10}  {escape(value)}", soft_wrap=True)
     if finding.carriers:
-        console.print(diagnosis_text.carriers_table(finding, unit, _CARRIERS_SHOWN).to_rich())
+        console.print(finding_text.carriers_table(finding, unit, _CARRIERS_SHOWN).to_rich())
 
 
 def _show_distance(console: Console, distance: PaperDistance) -> None:

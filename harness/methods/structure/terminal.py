@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from unperturbed.analysis.structure import Composition, Span, StructuralComparison, structure_text
+from unperturbed.analysis.structure import Composition, Span, StructuralComparison, phase_text
 from unperturbed.analysis.structure.classes.classifiers import class_letter
 from unperturbed.common.table import SERIES_STYLES
 from unperturbed.harness.cli.terminal import terminal
@@ -25,14 +25,14 @@ def show_structure(composition: Composition, comparison: StructuralComparison | 
     console.print(escape(composition.headline()), soft_wrap=True)
     sequence = composition.sequence
     if not sequence.is_plain:
-        reason = structure_text.adequacy_sentence(composition.dictionary.adequacy, "shuffled sequences")
+        reason = phase_text.adequacy_sentence(composition.dictionary.adequacy, "shuffled sequences")
         console.print(escape(reason), soft_wrap=True)
-        series = structure_text.word_series([use.share for use in composition.uses if use.letters])
+        series = phase_text.word_series([use.share for use in composition.uses if use.letters])
         console.print()
         console.print(_strip(composition.spans, series, console.width - 1))
         if comparison is not None:
             console.print(_strip(comparison.spans, series, console.width - 1))
-        console.print(structure_text.words_table(composition, comparison).to_rich())
+        console.print(phase_text.words_table(composition, comparison).to_rich())
     shares = sequence.class_shares
     odd = shares[-1] or (comparison is not None and comparison.foreign)
     for number, name in enumerate([*sequence.classes.names, *(["unlike all of these"] if odd else [])]):
@@ -48,7 +48,7 @@ def _show_difference(console: Console, comparison: StructuralComparison) -> None
     console.print(f"[{style}]{escape(comparison.headline())}[/{style}]", soft_wrap=True)
     if comparison.first.sequence.is_plain:
         return
-    elements = structure_text.plural(comparison.second.sequence.element)
+    elements = phase_text.plural(comparison.second.sequence.element)
     longest = sorted(comparison.unmatched, key=len, reverse=True)
     for span in longest[:_STRETCHES_SHOWN]:
         console.print(f"  no word: {elements} from {span.first:,} up to, but not including, {span.stop:,}")

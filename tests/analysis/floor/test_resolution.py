@@ -11,9 +11,9 @@ import pytest
 
 from tests.analysis.simulate import equicorrelated, program
 from tests.analysis.simulate import runs as simulated_runs
-from unperturbed.analysis.floor.floor_text import floor_table, headline, sentences
 from unperturbed.analysis.floor.noise_floor import NoiseFloor, measure_floor
 from unperturbed.analysis.floor.resolution import RUNS, resolution_of_correlation, resolution_of_total
+from unperturbed.analysis.floor.resolution_text import floor_table, headline, sentences
 from unperturbed.analysis.perturbation import MINIMUM_RUNS, Baseline, combine_checks
 from unperturbed.analysis.totals import TotalChange, check_totals
 from unperturbed.collectors.data import Metric, Trace

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from unperturbed.analysis.structure import compare_structure, compose, most_discriminating_metric, structural_sequence
-from unperturbed.analysis.structure.structure_text import (
+from unperturbed.analysis.structure.phase_text import (
     adequacy_sentence,
     composition_sentence,
     difference_sentence,

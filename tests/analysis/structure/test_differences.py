@@ -15,8 +15,8 @@ from unperturbed.analysis.structure import (
     structural_sequence,
 )
 from unperturbed.analysis.structure.differences import simulate_run_costs
+from unperturbed.analysis.structure.phase_text import composition_sentence, difference_sentence
 from unperturbed.analysis.structure.sequence import StructuralSequence
-from unperturbed.analysis.structure.structure_text import composition_sentence, difference_sentence
 
 CLASSES = {letter: number for number, letter in enumerate("abcdef")}
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from unperturbed.analysis.floor.floor_text import LEAST_RELATIVE, LEAST_RHO, change_text, is_time, name_of
 from unperturbed.analysis.floor.noise_floor import NoiseFloor
 from unperturbed.analysis.floor.resolution import RUNS, Resolution
+from unperturbed.analysis.floor.resolution_text import LEAST_RELATIVE, LEAST_RHO, change_text, is_time, name_of
 from unperturbed.analysis.pages.chart import LEGEND_ON_TOP, Figure, axis, layout, plot_text, scatter, short
 from unperturbed.analysis.report.campaign.figures import ReportFigure, ReportView
 from unperturbed.common.wording import duration

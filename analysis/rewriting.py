@@ -1,0 +1,128 @@
+"""What a build without counting executes in addition to the untouched program, function by function.
+
+A no-op at every site is executed once for each event. Around it, the compiler may generate other code: it may inline
+another function, or keep another variable in a register. Both are counted instruction by instruction under callgrind.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from unperturbed.common.table import Cell, Column, Table
+from unperturbed.common.wording import listing, percent
+
+_MOST = 12
+"""Maximum number of functions in the table, those with most additional instructions first."""
+
+
+@dataclass(frozen=True)
+class FunctionCost:
+    """Instructions that one function executes in a run, in the untouched program and in the build without counting."""
+
+    name: str
+    file: str  # The program or library, relative to the build
+    before: int
+    after: int
+    no_ops: Mapping[str, int] = field(default_factory=dict)  # Executed no-ops, by metric
+
+    @property
+    def by_compiler(self) -> int:
+        """Return the additional instructions that are not no-ops; negative if the compiler saved some."""
+        return self.after - self.before - sum(self.no_ops.values())
+
+
+@dataclass(frozen=True)
+class Rewriting:
+    """Instructions that the rewriting of a program adds to a run."""
+
+    before: int  # Of the untouched program, libraries included
+    after: int  # Of the build without counting
+    functions: tuple[FunctionCost, ...]  # Those with no-ops or a difference
+
+    @classmethod
+    def of(
+        cls,
+        before: Mapping[tuple[str, str], int],
+        after: Mapping[tuple[str, str], int],
+        no_ops: Mapping[tuple[str, str], Mapping[str, int]],
+    ) -> Rewriting:
+        """Compare two runs: instructions by file and function; no-ops by file, function and metric."""
+        costs = [
+            FunctionCost(name, file, before.get(key, 0), after.get(key, 0), dict(no_ops.get(key, {})))
+            for key in sorted({*before, *after})
+            for file, name in [key]
+        ]
+        changed = [cost for cost in costs if cost.file and (cost.no_ops or cost.before != cost.after)]
+        changed.sort(key=lambda cost: -abs(cost.after - cost.before))
+        return cls(sum(before.values()), sum(after.values()), tuple(changed))
+
+    @classmethod
+    def from_dict(cls, written: Mapping[str, Any]) -> Rewriting:
+        """Return what `to_dict` has written."""
+        return cls(written["before"], written["after"], tuple(FunctionCost(**cost) for cost in written["functions"]))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all numbers as JSON types."""
+        return asdict(self)
+
+    @property
+    def no_ops(self) -> Mapping[str, int]:
+        """Return the executed no-ops of each metric, most first."""
+        total: Counter[str] = Counter()
+        for cost in self.functions:
+            total.update(cost.no_ops)
+        return dict(total.most_common())
+
+    def sentences(self) -> tuple[str, ...]:
+        """Return how much is added, by which metrics, and in which functions the compiler generates other code."""
+        said = [
+            f"Without counting, the rewritten program executes {percent(self.after / self.before - 1)} instructions: "
+            f"{percent(sum(self.no_ops.values()) / self.before)} are no-ops, one for each event, and "
+            f"{percent(self._other / self.before)} because the compiler generates other code around them."
+        ]
+        if self.no_ops:
+            shares = [f"{name} {percent(count / self.before)}" for name, count in self.no_ops.items()]
+            said.append(f"No-ops by metric: {', '.join(shares)}.")
+        other = [cost for cost in self.functions if abs(cost.by_compiler) > _NOTABLE * self.before]
+        if other:
+            parts = [f"{cost.name} ({percent(cost.by_compiler / self.before)})" for cost in other[:_MOST]]
+            said.append(f"Functions with other code: {listing(parts)}.")
+        return tuple(said)
+
+    @property
+    def _other(self) -> int:
+        return self.after - self.before - sum(self.no_ops.values())
+
+    def table(self) -> Table:
+        """Return a table with one row for each function, those with most additional instructions first."""
+        columns = (
+            Column("function"),
+            Column("instructions", "right", "of a run of the untouched program"),
+            Column("added", "right", "by the build without counting"),
+            Column("no-ops", "right", "one for each event"),
+            Column("other code", "right", "because the compiler generates other code around the no-ops"),
+            Column("metrics", meaning="with sites in this function"),
+        )
+        rows: list[Sequence[Cell | str]] = [
+            [
+                cost.name,
+                _count(cost.before),
+                _count(cost.after - cost.before),
+                _count(sum(cost.no_ops.values())),
+                _count(cost.by_compiler),
+                ", ".join(cost.no_ops),
+            ]
+            for cost in self.functions[:_MOST]
+        ]
+        return Table(columns, rows, "Instructions that the rewriting adds to a run, by function")
+
+
+_NOTABLE = 1e-4
+"""Share of a run's instructions from which a difference by the compiler is named."""
+
+
+def _count(number: int) -> Cell:
+    return Cell(f"{number:,}", key=number)
