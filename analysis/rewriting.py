@@ -80,17 +80,21 @@ class Rewriting:
         """Return how much is added, by which metrics, and in which functions the compiler generates other code."""
         said = [
             f"Without counting, the rewritten program executes {percent(self.after / self.before - 1)} instructions: "
-            f"{percent(sum(self.no_ops.values()) / self.before)} are no-ops, one for each event, and "
-            f"{percent(self._other / self.before)} because the compiler generates other code around them."
+            f"{self._share(sum(self.no_ops.values()))} are no-ops, one for each event, and {self._share(self._other)} "
+            "come from other code that the compiler generates around them."
         ]
         if self.no_ops:
-            shares = [f"{name} {percent(count / self.before)}" for name, count in self.no_ops.items()]
+            shares = [f"{name} {self._share(count)}" for name, count in self.no_ops.items()]
             said.append(f"No-ops by metric: {', '.join(shares)}.")
         other = [cost for cost in self.functions if abs(cost.by_compiler) > _NOTABLE * self.before]
         if other:
             parts = [f"{cost.name} ({percent(cost.by_compiler / self.before)})" for cost in other[:_MOST]]
             said.append(f"Functions with other code: {listing(parts)}.")
         return tuple(said)
+
+    def _share(self, instructions: int) -> str:
+        """Return a part of the untouched program's instructions: `0.27 %`."""
+        return percent(instructions / self.before).removeprefix("+")
 
     @property
     def _other(self) -> int:

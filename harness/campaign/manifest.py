@@ -71,6 +71,7 @@ _FACTS: Mapping[str, Shape] = {
     "layout_notes": {str: [str]},
     "one_build": {"metrics": [str], "why_not": str},
     "probe_notes": [str],
+    "rewriting": {"before": int, "after": int, "functions": list},
     "part": int,
     "expected": {"exit_code": int, "digest": str, "run": str},
     "extended": [{"runs": int, "by": int, "at": str}],

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from unperturbed.collectors.passes import Passes
+from unperturbed.collectors.sources.instructions import Profile, profiler_command, read_profile
 from unperturbed.common import supervision
 from unperturbed.errors import HostError, RunError, SpecError
 from unperturbed.harness.campaign.manifest import Manifest
@@ -43,10 +44,14 @@ from unperturbed.harness.campaign.session import (
 from unperturbed.harness.host import state as host
 from unperturbed.harness.program.build import check_compilers, find_source
 from unperturbed.harness.program.patching import count_at
+from unperturbed.harness.program.rewriting import compare_builds
 from unperturbed.harness.program.sources import program_identity
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.campaign import BASELINE, PILOT, READY, REFERENCE
 from unperturbed.harness.spec.text import substitute
+
+_LONGEST_PROFILED_S = 5
+"""Longest duration of a program that is profiled; a profiled run takes about 50 times as long."""
 
 Needed: TypeAlias = Callable[[CampaignSpec, Sequence[str], Manifest], Collection[str]]
 """`needed(spec, passes, manifest)` returns the configurations that a session needs; `passes` are pass names."""
@@ -81,6 +86,7 @@ def prepare(
     expected = _reference(spec, folder, workspace, manifest, progress)
     if not _result_stays(spec, folder, workspace, expected, manifest, progress):
         workspace = build_and_stage(spec, folder, manifest, progress, needed=names)
+    _profile_rewriting(spec, folder, workspace, expected, manifest, progress)
     others, slowness = _other_results(spec, folder, workspace, manifest, progress)
     session = Session(
         spec,
@@ -215,7 +221,9 @@ def _identity(spec: CampaignSpec, manifest: Manifest) -> str | None:
         pilots_of = [f"{PILOT}:{item['name']}" for item in manifest.fact("passes") or []]
         rehearsals = [f"probes:{item.name}" for item in configurations(spec)]
         others = [f"expected:{name}" for name in spec.programs]
-        manifest.set_facts(**dict.fromkeys(["expected", "native", "inputs", *others, *pilots_of, *rehearsals]))
+        manifest.set_facts(
+            **dict.fromkeys(["expected", "native", "inputs", "rewriting", *others, *pilots_of, *rehearsals])
+        )
     manifest.set_facts(program=now)
     return now
 
@@ -311,6 +319,40 @@ def _result_stays(
         return True
     use_separate_builds(manifest, progress, metrics, "the program's result changes if its file is patched")
     return False
+
+
+def _profile_rewriting(
+    spec: CampaignSpec,
+    folder: Path,
+    workspace: Workspace,
+    expected: ProgramResult,
+    manifest: Manifest,
+    progress: Progress,
+) -> None:
+    """Record which instructions the one build without counting executes in addition to the untouched program."""
+    metrics, untouched, ready = one_build(manifest), workspace.builds.get(REFERENCE), workspace.builds.get(READY)
+    if manifest.fact("rewriting") is not None or not metrics or untouched is None or ready is None:
+        return
+    if shutil.which("valgrind") is None or manifest.fact("native")["seconds"] > _LONGEST_PROFILED_S:
+        progress.note(
+            "The instructions that the rewriting adds are not counted by function: this needs valgrind, and a program "
+            f"that runs for at most {_LONGEST_PROFILED_S} s."
+        )
+        return
+    progress.step("counting the instructions that the rewriting adds, by function")
+    place = folder / "runs" / READY
+
+    def profile(tree: Path) -> Profile | None:
+        before = profiler_command(make_empty_folder(place))
+        result, _ = run_plain(spec, place, build=tree, inputs=workspace.inputs, before=before)
+        return read_profile(place) if result == expected else None
+
+    found = compare_builds(profile, untouched, ready, metrics)
+    make_empty_folder(place)  # profiles of long programs are large
+    if found is None:
+        progress.note("The program's result is different under valgrind: the rewriting is not profiled.")
+        return
+    manifest.set_facts(rewriting=found.to_dict())
 
 
 def _other_results(

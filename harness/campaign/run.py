@@ -81,10 +81,20 @@ class ProgramResult:
 
 
 def run_plain(
-    spec: CampaignSpec, folder: Path, *, build: Path | None, inputs: Path, pad_bytes: int = 0
+    spec: CampaignSpec,
+    folder: Path,
+    *,
+    build: Path | None,
+    inputs: Path,
+    pad_bytes: int = 0,
+    before: Sequence[str] = (),
 ) -> tuple[ProgramResult, ProcessOutcome]:
-    """Run the untouched program once, unmeasured; every measured run must give the same result."""
+    """Run the untouched program once, unmeasured; every measured run must give the same result.
+
+    `before`: Words put before the program's command, such as those of a profiler.
+    """
     command = _command(spec, folder, build=build, inputs=inputs)
+    command = replace(command, argv=[*before, *command.argv])
     if pad_bytes:
         command = replace(command, environment={**command.environment, "UNPERTURBED_PAD": "x" * pad_bytes})
     outcome = _launch(command, folder)

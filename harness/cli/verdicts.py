@@ -112,6 +112,9 @@ def show_verdicts(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
                 "1: the build without counting against the untouched program. 2: the same build with counting against "
                 "that without. 3: with counting against the untouched program."
             )
+        if checked.rewriting is not None:
+            for sentence in checked.rewriting.sentences():
+                console.say(escape(sentence))
         over = f" (over {len(checked.traces)} passes)" if len(checked.traces) > 1 else ""
         console.say(
             f"Number of correlations{over}: ✓ unperturbed, ✗ changed by more than {spec.analysis.tolerance:g}, ~ "

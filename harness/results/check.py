@@ -201,19 +201,20 @@ def _check_pass(pass_: _Pass, findings: _Findings) -> None:
         against = baseline if anchored is None or through is None else anchored
         outer = against.outer(checked, align_on=on, anchor=through, across=how.across, method=how.method)
         findings.parts[item.name] += [inner, outer, *_software(pass_, item, checked)]
-        if item.name == ANCHOR and combine_checks(ANCHOR, inner, outer).verdict == "perturbed":
+        both = inner, outer
+        if ready is not None and item.software:
+            both = ready.inner(checked), ready.outer(checked, align_on=on)
+            findings.against_sham[item.name].append(both[0])
+            findings.counting[item.name] += both
+        else:
+            sham = find_sham(planned, item)
+            if len(pass_.traces.get(sham, ())) >= MINIMUM_RUNS and how.method == "runs":
+                findings.against_sham[item.name].append(pass_.baseline(sham).inner(checked))
+        if item.name == ANCHOR and combine_checks(ANCHOR, *both).verdict == "perturbed":
             findings.note(
                 f"The anchor {anchor!r} alone perturbs the program. Comparisons of subsets between runs do not show "
                 "this, because they use the anchor's runs as the reference: choose an anchor whose events are rarer."
             )
-        if ready is not None and item.software:
-            within = ready.inner(checked)
-            findings.against_sham[item.name].append(within)
-            findings.counting[item.name] += [within, ready.outer(checked, align_on=on)]
-            continue
-        sham = find_sham(planned, item)
-        if len(pass_.traces.get(sham, ())) >= MINIMUM_RUNS and how.method == "runs":
-            findings.against_sham[item.name].append(pass_.baseline(sham).inner(checked))
 
 
 def _ready(pass_: _Pass, planned: Sequence[Configuration]) -> Baseline | None:

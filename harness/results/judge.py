@@ -13,6 +13,7 @@ import numpy as np
 from unperturbed.analysis.nodes.combine import apart, combine_nodes
 from unperturbed.analysis.nodes.verdicts import NodeVerdicts
 from unperturbed.analysis.report import ReportContent
+from unperturbed.analysis.rewriting import Rewriting
 from unperturbed.analysis.totals.verdict import TotalChange, combine_totals
 from unperturbed.errors import SpecError
 from unperturbed.harness.campaign.manifest import Manifest
@@ -69,6 +70,8 @@ def judge(
                 raise SpecError(f"--without {run}: no such finished run; {which}")
         options = CheckOptions(method, across, disturbed_runs(manifest), pending_repetitions(manifest))
         verdicts = check(spec, read_traces(folder, manifest, without=without, watch=watch), options, watch)
+        if (fact := manifest.fact("rewriting")) is not None:
+            verdicts = replace(verdicts, rewriting=Rewriting.from_dict(fact))
         if without:
             which = f"Run {without[0]} was" if len(without) == 1 else f"Runs {', '.join(without)} were"
             left_out = (

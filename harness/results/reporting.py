@@ -76,6 +76,7 @@ def content_of(spec: CampaignSpec, checked: CampaignVerdicts, manifest: Manifest
         floor=floor_of(spec, checked, states),
         looks=checked.looks,
         counting=checked.counting,
+        rewriting=checked.rewriting,
         notes=checked.notes
         + _notes(
             manifest, [trace for runs in checked.traces.values() for recorded in runs.values() for trace in recorded]

@@ -14,6 +14,7 @@ from unperturbed.analysis.perturbation import (
     verdict_table,
 )
 from unperturbed.analysis.perturbation.verdict_text import cause_table
+from unperturbed.analysis.rewriting import Rewriting
 from unperturbed.analysis.totals import TotalChange
 from unperturbed.analysis.totals.verdict import joint_verdict
 from unperturbed.common.frames import Framed
@@ -42,6 +43,7 @@ class CampaignVerdicts(Framed, Result):
     looks: Looks | None = None  # For a campaign that runs until decided
     # Verdict on the counting alone: each configuration against the same build without counting (`builds: one`).
     counting: Mapping[str, Verdict] = field(default_factory=dict)
+    rewriting: Rewriting | None = None  # The instructions that the build without counting adds (`builds: one`)
 
     def at_least(self, mildest: VerdictName) -> tuple[str, ...]:
         """Return the configurations, except shams, with this verdict or a more serious one (`SEVERITY`)."""
@@ -99,7 +101,8 @@ class CampaignVerdicts(Framed, Result):
     def tables(self) -> tuple[Table, ...]:
         """Return a table with one row per configuration; for one build, another with the cause of changes."""
         causes = (cause_table(self.verdicts, self.counting),) if self.counting else ()
-        return (verdict_table(self.verdicts, totals=self.totals_verdicts), *causes)
+        added = () if self.rewriting is None else (self.rewriting.table(),)
+        return (verdict_table(self.verdicts, totals=self.totals_verdicts), *causes, *added)
 
     def to_frame(self) -> pl.DataFrame:
         """Return a frame with one row for each change of each configuration."""
@@ -113,6 +116,7 @@ class CampaignVerdicts(Framed, Result):
             "verdicts": [verdict.to_dict() for verdict in self.verdicts],
             "totals": {name: [change.to_dict() for change in changes] for name, changes in self.totals.items()},
             "counting": {name: verdict.to_dict() for name, verdict in self.counting.items()},
+            "rewriting": None if self.rewriting is None else self.rewriting.to_dict(),
             "steadiness": list(self.steadiness),
             "notes": list(self.notes),
         }
@@ -137,5 +141,6 @@ def _page_of(verdicts: CampaignVerdicts) -> str:
         doubts=verdicts.doubts,
         totals=verdicts.totals,
         counting=verdicts.counting,
+        rewriting=verdicts.rewriting,
     )
     return render(content)

@@ -50,6 +50,7 @@ class Place(NamedTuple):
     """Place in a program's file at which a metric is counted or not."""
 
     metric: int  # Number of the metric in the build's settings
+    address: int  # Address in the file's memory image
     offset: int  # Offset in the file
     counting: bytes  # Instructions that count
     idle: bytes  # No-ops of the same length
@@ -94,7 +95,7 @@ def read_places(path: Path) -> tuple[Place, ...]:
                 idle = _no_op(length, machine)
                 if content[offset : offset + length] not in (idle, code):
                     raise RunError(f"{path}: the code at {place:#x} is neither the no-op nor the counting code")
-                places.append(Place(metric, offset, code, idle))
+                places.append(Place(metric, place, offset, code, idle))
                 at = start + -(-length // _ALIGNMENT) * _ALIGNMENT
     return tuple(places)
 
@@ -103,7 +104,7 @@ def patch(path: Path, places: Sequence[Place], metrics: Collection[int]) -> None
     """Make a file count the given metrics and no others; `places`: as `read_places` returned them for this file."""
     wanted = set(metrics)
     with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as content:
-        for metric, offset, counting, idle in places:
+        for metric, _, offset, counting, idle in places:
             new, end = counting if metric in wanted else idle, offset + len(idle)
             old = content[offset:end]
             if old == new:

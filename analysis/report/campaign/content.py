@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from unperturbed.analysis.looks import Looks
     from unperturbed.analysis.perturbation import CheckName
     from unperturbed.analysis.report.alignment import AlignmentExample
+    from unperturbed.analysis.rewriting import Rewriting
     from unperturbed.analysis.totals import TotalChange
     from unperturbed.collectors.data import Metric, Trace
 
@@ -207,6 +208,8 @@ class ReportContent:
         The looks of a campaign that runs until decided; None for a fixed number of runs.
     counting : mapping of str to Verdict
         Verdict on each configuration against the same build without counting; empty for separate builds.
+    rewriting : Rewriting or None
+        The instructions that the build without counting adds, by function; None for separate builds.
     """
 
     campaign: str
@@ -230,6 +233,7 @@ class ReportContent:
     floor: NoiseFloor | None = None
     looks: Looks | None = None
     counting: Mapping[str, Verdict] = field(default_factory=dict)
+    rewriting: Rewriting | None = None
 
 
 def to_json(content: ReportContent) -> dict[str, Any]:
@@ -256,6 +260,7 @@ def to_json(content: ReportContent) -> dict[str, Any]:
         "floor": None if content.floor is None else plain(content.floor.to_dict()),
         "looks": None if content.looks is None else plain(asdict(content.looks)),
         "counting": plain({name: verdict.to_json() for name, verdict in content.counting.items()}),
+        "rewriting": None if content.rewriting is None else content.rewriting.to_dict(),
         "provenance": plain(content.provenance),
         "spec": content.spec_text,
     }

@@ -152,8 +152,17 @@ def result_section(content: ReportContent, results: Sequence[ConfigurationResult
     most_serious_first = sorted(enumerate(results), key=lambda pair: SEVERITY.index(pair[1].verdict))
     cards = [_card(place, result, content) for place, result in most_serious_first]
     style = "cards even" if len(results) in {2, 4} else "cards"
-    causes = cause_table(content.verdicts, content.counting).to_html() if content.counting else None
+    causes = _causes(content) if content.counting else None
     return section("verdicts", "Verdicts", verdict_legend(VERDICT_SIGNS), causes, tag("div", cards, class_=style))
+
+
+def _causes(content: ReportContent) -> list[Html]:
+    """Return what changes the program: the rewriting, with the instructions that it adds, or the counting."""
+    table = cause_table(content.verdicts, content.counting).to_html()
+    if content.rewriting is None:
+        return [table]
+    said = [tag("p", sentence) for sentence in content.rewriting.sentences()]
+    return [table, *said, content.rewriting.table().to_html(sortable=True)]
 
 
 def verdict_legend(verdicts: Iterable[VerdictName], *more: Html) -> Html:

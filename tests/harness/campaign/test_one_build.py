@@ -12,6 +12,7 @@ import pytest
 from tests.harness.campaign.test_sampling_campaign import traces
 from tests.harness.phases_campaign import unperturbed, verdicts, write_spec
 from tests.harness.results.schema_faults import schema_faults
+from unperturbed.analysis.rewriting import Rewriting
 from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.program.patching import count_at, places_of
 
@@ -66,6 +67,13 @@ def test_all_configurations_are_one_build_and_count_exactly(tmp_path: Path) -> N
             assert counts == totals(kept, configuration, metric)
             assert min(counts) > 0
     assert {trace.names("software") for trace in traces(campaign, "ready")} == {()}
+    added = Rewriting.from_dict(verdicts(campaign)["rewriting"])
+    assert {metric: {count} for metric, count in added.no_ops.items()} == {
+        metric: totals(campaign, name, metric)
+        for metric, name in (("rounds", "anchor"), ("steps", "steps"), ("turns", "turns"))
+    }
+    assert {cost.name for cost in added.functions if cost.no_ops} == {"begin_round", "walk", "sweep"}
+    assert "no-ops, one for each event" in result.stdout
     instructions = {name: totals(campaign, name, "PAPI_TOT_INS") for name in ("ready", "anchor", "steps", "turns")}
     every = set().union(*instructions.values())
     assert max(every) - min(every) <= START_UP, instructions

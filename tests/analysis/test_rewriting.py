@@ -1,0 +1,68 @@
+"""What the rewriting of a program adds to a run, by function."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from unperturbed.analysis.rewriting import Rewriting
+from unperturbed.collectors.sources.instructions import read_profile
+
+BEFORE = {("prog", "main"): 100, ("prog", "walk"): 800, ("", "libc.so:memcpy"): 100}
+AFTER = {("prog", "main"): 100, ("prog", "walk"): 850, ("prog", "step"): 60, ("", "libc.so:memcpy"): 101}
+NO_OPS = {("prog", "walk"): {"turns": 40}, ("prog", "step"): {"steps": 10}}
+
+
+def test_no_ops_and_other_code_are_told_apart() -> None:
+    added = Rewriting.of(BEFORE, AFTER, NO_OPS)
+    assert (added.before, added.after) == (1000, 1111)
+    assert {cost.name: (cost.after - cost.before, cost.by_compiler) for cost in added.functions} == {
+        "step": (60, 50),
+        "walk": (50, 10),
+    }
+    assert list(added.no_ops.items()) == [("turns", 40), ("steps", 10)]
+    said = " ".join(added.sentences()).replace("\u00a0", " ")
+    assert "executes +11 % instructions: 5.0 % are no-ops, one for each event, and 6.1 % come from other code" in said
+    assert "No-ops by metric: turns 4.0 %, steps 1.0 %." in said
+    assert "Functions with other code: step (+5.0 %) and walk (+1.0 %)." in said
+    assert Rewriting.from_dict(added.to_dict()) == added
+    assert [str(row[0]) for row in added.table().rows] == ["step", "walk"]
+
+
+def test_a_program_that_stays_the_same_adds_nothing() -> None:
+    added = Rewriting.of(BEFORE, BEFORE, {})
+    assert added.functions == () and added.table().rows == []
+    assert len(added.sentences()) == 1
+
+
+PROFILE = """\
+# callgrind format
+positions: instr
+events: Ir
+ob=/build/prog
+fl=a.c
+fn=main
+0x10 2
+0x14 2
+cfn=walk
+calls=3 0x20
+0x18 900
+fi=b.h
+0x1c 1
+fn=walk'2
+0x20 7
+fn=walk
+0x20 5
+ob=/lib/libc.so
+fn=memcpy
+0x20 4
+"""
+
+
+def test_a_profile_has_executions_by_address_and_no_cost_of_callees_twice(tmp_path: Path) -> None:
+    (tmp_path / "profile.1").write_text(PROFILE)
+    (tmp_path / "profile.2").write_text(PROFILE)
+    assert {key: dict(executions) for key, executions in read_profile(tmp_path).items()} == {
+        ("/build/prog", "main"): {0x10: 4, 0x14: 4, 0x1C: 2},
+        ("/build/prog", "walk"): {0x20: 24},
+        ("/lib/libc.so", "memcpy"): {0x20: 8},
+    }
