@@ -80,6 +80,6 @@ def to_library(frame: pl.DataFrame, library: Library) -> Any:
             return pa.table(frame)
     except ModuleNotFoundError as error:
         raise DataError(
-            f"cannot return a frame of {library}: {error.name} is not installed (pip install {error.name})"
+            f"cannot return a {library} frame: {error.name} is not installed (pip install {error.name})"
         ) from None
     raise DataError(f"unknown library {library!r}: use polars, pandas or pyarrow")

@@ -72,7 +72,7 @@ def is_own_file(path: Path) -> bool:
 def _require_own(path: Path, state: os.stat_result) -> os.stat_result:
     if state.st_uid != os.geteuid():
         raise HostError(
-            f"{path} belongs to {_name(state.st_uid)}, but {_name(os.geteuid())} would execute its content: "
+            f"{path} belongs to {_name(state.st_uid)}, who could change code that {_name(os.geteuid())} executes: "
             f"{_ADVICE}, or remove {path}"
         )
     return state
@@ -100,8 +100,8 @@ def _require_safe_way(path: Path) -> None:
         writable = state.st_mode & (stat.S_IWOTH if state.st_gid == primary else _OTHERS_WRITE)
         if writable and not state.st_mode & stat.S_ISVTX and state.st_uid != _overflow():
             raise HostError(
-                f"the cache would be at {path}, but other users can write to {folder} and could replace files that are "
-                f"executed: {_ADVICE}, or run chmod go-w {folder}"
+                f"the cache would be at {path}, but other users can write to {folder} and could replace files that "
+                f"{_name(own)} executes: {_ADVICE}, or run chmod go-w {folder}"
             )
         if not state.st_mode & (stat.S_IXGRP | stat.S_IXOTH):
             return  # only the owner can enter this folder

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from unperturbed.analysis.alignment.dtw.paths import WarpPath
 from unperturbed.analysis.alignment.dtw.series import FloatArray, IntArray
 from unperturbed.collectors.data import Trace
+from unperturbed.common.wording import counted
 from unperturbed.errors import DataError
 
 _ACTIVE_WEIGHT = 0.1
@@ -163,8 +164,8 @@ def require_same_total(counts_x: IntArray, counts_y: IntArray, name: str) -> Non
     x, y = (int(counts.max(initial=0)) for counts in (counts_x, counts_y))
     if x != y:
         raise DataError(
-            f"{name} occurred {x} times in one run and {y} times in the other, so it is not a deterministic "
-            "milestone: use another anchor, or no anchor"
+            f"{name} occurred {counted(x, 'time')} in one run and {counted(y, 'time')} in the other, so it is not a "
+            "deterministic milestone: use another anchor, or no anchor"
         )
     if x == 0:
         raise DataError(f"{name} never occurred in these runs: use another anchor, or no anchor")

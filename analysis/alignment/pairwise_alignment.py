@@ -18,6 +18,7 @@ from unperturbed.analysis.alignment.traces import with_default_metrics
 from unperturbed.collectors.data import Trace
 from unperturbed.common.result import Result
 from unperturbed.common.table import Table
+from unperturbed.common.wording import counted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -129,7 +130,7 @@ def pairwise(
             "traces, not both"
         )
     if names is not None and len(names) != len(given):
-        raise ValueError(f"{len(names)} names for {len(given)} series: give one name per series")
+        raise ValueError(f"{counted(len(names), 'name')} for {len(given)} series: give one name per series")
     metrics: tuple[str, ...] = ()
     rows: list[ArrayLike] = []
     if traces:

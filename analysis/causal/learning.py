@@ -135,8 +135,8 @@ def learn(
     data = table if isinstance(table, Data) else prepare(to_polars(table), kinds=kinds, missing=missing)
     if data.rows < _FEWEST_ROWS:
         raise DataError(
-            f"{data.rows} rows are too few to learn from: give at least {_FEWEST_ROWS}, and about ten per variable "
-            "for useful results"
+            f"too few rows to learn from ({data.rows}): give at least {_FEWEST_ROWS}, and about ten per variable for "
+            "useful results"
         )
     given = knowledge or Knowledge()
     given = replace(given, inputs=tuple(dict.fromkeys([*given.inputs, *inputs])))

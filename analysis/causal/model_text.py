@@ -30,7 +30,7 @@ def summary_sentence(model: CausalModel) -> str:
     """Return one sentence with the numbers of rows, variables and edges."""
     kinds = list(model.data.kinds.values())
     open_edges = sum(not edge.directed for edge in model.edges)
-    left = f", {open_edges} of them without a direction" if open_edges else ""
+    left = f" ({open_edges} without a direction)" if open_edges else ""
     against = counted(len(model.contradictions), "dependence")
     denied = f"; the graph rules out {against} that the table shows" if model.contradictions else ""
     return (
@@ -74,7 +74,7 @@ def separation_sentence(reason: Separation, alpha: float) -> str:
         other = reason.other if reason.determined == reason.one else reason.one
         return (
             f"{listing(reason.given)} {'determine' if len(reason.given) > 1 else 'determines'} {reason.determined}, so "
-            f"{other} adds no information about it"
+            f"{other} adds no information about {reason.determined}"
         )
     given = f" given {listing(reason.given)}" if reason.given else ""
     p_value = f" (p = {p_text(reason.p_value)})" if not math.isnan(reason.p_value) else ""

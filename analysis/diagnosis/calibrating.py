@@ -116,8 +116,8 @@ def calibrate(
                 (clean if example.label == _CLEAN else own)[name].append(reached)
     if any(not ratios for ratios in clean.values()):
         raise DataError(
-            f"no trace has the label `{_CLEAN}`: give it to at least one trace, because thresholds are fitted to avoid "
-            "false alarms"
+            f"no trace has the label `{_CLEAN}`: label at least one trace `{_CLEAN}`, because thresholds are fitted so "
+            "that clean traces raise no false alarm"
         )
     return tuple(_fit(name, clean[name], own[name]) for name in fittable)
 
@@ -160,7 +160,7 @@ def with_strictness(strictness: Mapping[str, float], kinds: Mapping[str, Kind] |
         kind = kinds.get(name)
         if kind is None or not kind.is_fittable:
             fittable = ", ".join(kind_name for kind_name in kinds if kinds[kind_name].is_fittable)
-            raise DataError(f"{name!r} is not a kind of anomaly with a strictness: use one of {fittable}")
+            raise DataError(f"{name!r} is not a kind of anomaly whose strictness can be set: use one of {fittable}")
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
             raise DataError(f"the strictness of {name!r} is {value!r}: use a finite number above 0")
         changed[name] = _with(kind, float(value))

@@ -113,9 +113,9 @@ def forecast_words(plan: Plan) -> str:
     """Return a sentence on the number of runs, and on the numbers that were predicted."""
     predicted = plan.forecast
     return (
-        f"The search made {counted(plan.runs_used, 'run')} after the first baseline. Predicted were {predicted.low:,} "
-        f"runs if one subset holds all metrics, {predicted.expected:,} if each subset holds about five, and "
-        f"{predicted.high:,} if each metric needs a subset of its own."
+        f"The search made {counted(plan.runs_used, 'run')} after the first baseline. The prediction was "
+        f"{counted(predicted.low, 'run')} if one subset holds all metrics, {predicted.expected:,} if each subset holds "
+        f"about five, and {predicted.high:,} if each metric needs a subset of its own."
     )
 
 

@@ -39,6 +39,7 @@ from unperturbed.analysis.perturbation.verdict import (
 from unperturbed.analysis.perturbation.verdict_text import baseline_table
 from unperturbed.collectors.data import Trace
 from unperturbed.collectors.data.trace import require_traces
+from unperturbed.common.wording import counted
 from unperturbed.errors import DataError
 
 MINIMUM_RUNS = 5
@@ -135,8 +136,8 @@ class Baseline:
         require_traces(traces)
         if len(traces) < MINIMUM_RUNS:
             raise DataError(
-                f"{name} has {len(traces)} runs, but at least {MINIMUM_RUNS} are needed (10 are recommended): make "
-                "more runs"
+                f"{name} has {counted(len(traces), 'run')}, but at least {MINIMUM_RUNS} are needed (10 are "
+                "recommended): make more runs"
             )
         self.name, self.alpha, self.tolerance = name, alpha, tolerance
         self.traces = tuple(traces)

@@ -10,7 +10,7 @@ import numpy as np
 
 from unperturbed.analysis.perturbation.correlation import FloatArray
 from unperturbed.collectors.data import Metric, Trace
-from unperturbed.common.wording import duration
+from unperturbed.common.wording import counted, duration
 from unperturbed.errors import DataError
 
 Excluded: TypeAlias = tuple[tuple[str, str], ...]
@@ -145,8 +145,9 @@ def _require_alike(reference: Trace, traces: Sequence[Trace], runs: Sequence[str
                     )
         if len(trace) < MINIMUM_INTERVALS:
             raise DataError(
-                f"{run} has {len(trace)} intervals, but at least {MINIMUM_INTERVALS} are needed: shorten the interval "
-                f"or lengthen the run; `unperturbed check CAMPAIGN --without {name_of_run}` checks the other runs"
+                f"{run} has {counted(len(trace), 'interval')}, but at least {MINIMUM_INTERVALS} are needed: shorten "
+                f"the interval or lengthen the run; `unperturbed check CAMPAIGN --without {name_of_run}` checks the "
+                "other runs"
             )
 
 

@@ -291,7 +291,8 @@ def _corrected_away(change: Change, family: int) -> str:
     if change.verdict != "undecided" or change.low <= 0 <= change.high:
         return ""
     among = f"{family} comparisons" if family else "all comparisons"
-    return f"; among {among}, this change may be due to chance (corrected p {p_value(change.p_corrected)})"
+    corrected = p_value(change.p_corrected)
+    return f"; after correction for {among}, this change may be due to chance (corrected p {corrected})"
 
 
 def runs_advice(changes: Iterable[Change], runs: int | None = None) -> tuple[str, ...]:

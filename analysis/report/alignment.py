@@ -24,6 +24,7 @@ from unperturbed.analysis.pages.chart import (
 from unperturbed.analysis.pages.document import definitions, document, frame, page_header, section
 from unperturbed.analysis.report.campaign.figures import CaptionedFigure, FigureBlock
 from unperturbed.common.markup import Html, tag
+from unperturbed.common.wording import counted
 from unperturbed.errors import DataError
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ class AlignmentExample:
             if path.size and (path.min() < 0 or path.max() >= series.size):
                 raise DataError(
                     f"alignment of {self.first} and {self.second}: the path points outside the {side} run, which has "
-                    f"{series.size} intervals"
+                    f"{counted(series.size, 'interval')}"
                 )
 
 

@@ -291,8 +291,8 @@ def tolerance_words(plan: Plan) -> str:
     """Return what a certificate guarantees, in two sentences."""
     size = f"more than {correlation(plan.tolerance)}" if plan.tolerance is not None else "more than the tolerance"
     return (
-        f"The probability that any certificate is wrong (its subset changes a correlation by {size}) is at most "
-        f"{number(plan.alpha, 3)}. Certificates are valid for this program, input, interval and host."
+        f"The probability that at least one certificate is wrong (its subset changes a correlation by {size}) is at "
+        f"most {number(plan.alpha, 3)}. Certificates are valid for this program, input, interval and host."
     )
 
 

@@ -210,7 +210,7 @@ def compare_structure(
             "`classes=first.sequence.classes`"
         )
     if not 0 < level < 1:
-        raise ValueError(f"`level` is {level}: use a share above 0 and below 1")
+        raise ValueError(f"`level` is {level}: use a probability above 0 and below 1")
     words = first.dictionary.words
     encoded = encode(second.sequence, words)
     under_first, bits = shortest_decomposition(encoded)

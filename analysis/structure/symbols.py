@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from rapidfuzz.distance import Indel
 from rapidfuzz.process import cdist
 
+from unperturbed.common.wording import counted
 from unperturbed.errors import DataError
 
 Word: TypeAlias = str | tuple[Hashable, ...]
@@ -230,7 +231,9 @@ def nearest_prototype(distances: ArrayLike, members: ArrayLike) -> NDArray[np.in
     matrix, chosen = square(distances), np.asarray(members, dtype=np.int64).reshape(-1)
     outside = chosen[(chosen < 0) | (chosen >= len(matrix))]
     if len(outside):
-        raise DataError(f"`members` contains {outside[0]}, but `distances` has {len(matrix)} rows, counted from 0")
+        raise DataError(
+            f"`members` contains {outside[0]}, but `distances` has {counted(len(matrix), 'row')}, counted from 0"
+        )
     if len(np.unique(chosen)) < len(chosen):
         raise DataError("`members` contains a row twice: give each row once")
     if not len(matrix):

@@ -180,7 +180,7 @@ least these keys, or `{str: shape}`, a dictionary with any keys."""
 
 _NAMES = {
     **{str: "text", int: "an integer", float: "a number"},
-    **{bool: "a truth value", list: "a list", dict: "a mapping"},
+    **{bool: "a boolean", list: "a list", dict: "a mapping"},
 }
 _SHOWN = 40
 

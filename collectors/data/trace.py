@@ -352,7 +352,9 @@ class Trace:
         frame, metadata = read_parquet_file(source)
         text = metadata.get(METADATA_KEY)
         if text is None:
-            raise DataError(f"{source}: not a trace of Unperturbed (the file's metadata does not describe its metrics)")
+            raise DataError(
+                f"{source}: not a trace file that unperturbed wrote (the file's metadata does not describe metrics)"
+            )
         try:
             metrics, attributes, digest = _parse_description(text)
             bounds = {name: _complete(frame, name) for name in INTERVAL_COLUMNS}

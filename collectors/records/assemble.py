@@ -133,8 +133,8 @@ def _check_throttling(records: Records, counts: NDArray[np.int64], attributes: M
     if certainty:
         are = "are" if certainty == "has" else "may be"
         raise RunError(
-            f"because of too many interrupts, the kernel {certainty} throttled {event}, which ends an interval every "
-            f"{period:,} counts: counts {are} missing. Use a longer interval, or raise "
+            f"the kernel {certainty} throttled {event} because it caused too many interrupts (an interval ends every "
+            f"{period:,} counts): counts {are} missing. Use a longer interval, or raise "
             "kernel.perf_event_max_sample_rate, which the kernel lowers by itself if interrupts take too long"
         )
 
@@ -206,8 +206,9 @@ def _check(records: Records, software: Sequence[Metric | None], *, whole: bool) 
         raise RunError(f"the sampler failed: {records.message}")
     if within and records.tables == 0:
         raise SpecError(
-            f"{counted}the program loaded no instrumented code. If it loads a system library instead of the library "
-            'built here, set `environment: {LD_LIBRARY_PATH: "{build}"}` in the spec, or link the library statically'
+            f"{counted}the program loaded no instrumented code. If it loads a system library instead of the "
+            'instrumented one in {build}, set `environment: {LD_LIBRARY_PATH: "{build}"}` in the spec, or link the '
+            "library statically"
         )
     for mark, sentence in _FATAL.items():
         if mark in records.marks and (within or mark not in _SPOILS_SOFTWARE):

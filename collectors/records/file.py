@@ -204,8 +204,8 @@ def create_record_file(path: Path, setup: Setup) -> None:
             )
     if setup.probes and setup.source != NONE and find_source(setup.source).simulated:
         raise HostError(
-            f"{setup.probes[0].name}: kernel probes do not work under the simulator, which would treat their "
-            "breakpoints as part of the program; use hardware or kernel counters, or remove this metric"
+            f"{setup.probes[0].name}: kernel probes do not work under the simulator, which would execute their "
+            "breakpoints as part of the program; count the hardware metrics without simulation, or remove this metric"
         )
     header = np.zeros((), HEADER)
     values: dict[str, object] = {

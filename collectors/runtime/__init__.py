@@ -164,7 +164,7 @@ def _build(compiler: str, name: str, flags: tuple[str, ...], sources: tuple[Path
             advice = "on Debian: apt-get install gcc libc6-dev"
             raise HostError(f"there is no C compiler {compiler!r} on this host ({advice})") from None
         if result.returncode != 0:
-            raise HostError(f"{compiler} cannot compile the runtime:\n{result.stderr.strip()[-2000:]}")
+            raise HostError(f"{compiler} cannot compile this tool's C runtime:\n{result.stderr.strip()[-2000:]}")
         aside.replace(target)
     return target
 

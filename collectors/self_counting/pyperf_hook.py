@@ -303,7 +303,8 @@ class _Counting:
         self._inward: tuple[ProcessCounters | ThreadCounters, ...] = (*self._chosen.process, *self._chosen.thread)
         self._outward = self._inward[::-1]
         if not self._inward:
-            raise HostError(f"no metric of {METRICS_VARIABLE} can be counted here: {_grouped(self._chosen.refused)}")
+            refused = _grouped(self._chosen.refused)
+            raise HostError(f"none of the metrics in {METRICS_VARIABLE} can be counted here: {refused}")
         self._empty = self._empty_pair()
         self._pairs = self._other_threads_ns = 0
 

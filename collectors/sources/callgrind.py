@@ -241,8 +241,8 @@ def read_dumps(path: Path, intervals: int) -> dict[str, NDArray[np.int64]]:
     if missing:
         raise RunError(
             f"callgrind's dump of interval {missing[0]} is missing (missing dumps: {len(missing)} of {intervals}): "
-            "the program replaced itself with another (exec), like a script that starts the real program, or it was "
-            "killed, or the disk is full. Measure the real program directly, not through a script"
+            "the program replaced itself with another program (exec), as a script may do to start the real program, or "
+            "it was killed, or the disk is full. Measure the real program directly, not through a script"
         )
     import numpy as np  # noqa: PLC0415  a self-counting process shall not load it
 

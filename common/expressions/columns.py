@@ -54,7 +54,7 @@ class Undefined:
         shown = zip(self.rows[:_ROWS_SHOWN], self.values, strict=False)
         first = ", ".join(f"{row} (value {value!r})" for row, value in shown)
         rest = f" and {len(self.rows) - _ROWS_SHOWN} more" if len(self.rows) > _ROWS_SHOWN else ""
-        return f"{self.why}, in row{'s' if len(self.rows) > 1 else ''} {first}{rest}, counted from 0"
+        return f"{self.why}, in row{'s' if len(self.rows) > 1 else ''} {first}{rest}; row numbers start at 0"
 
 
 @dataclass(frozen=True, eq=False)

@@ -102,8 +102,8 @@ def _read(chosen: ImportFormat, groups: Sequence[Group], options: Mapping[str, s
 def _check_name(name: str, place: str) -> None:
     if not _NAME.fullmatch(name):
         raise SpecError(
-            f"{place} {name!r}: this name is not valid; use --as with a name of at most 64 letters, digits, `_`, `-` "
-            "and `.`, which begins with a letter (a to z, A to Z) or a digit"
+            f"{place} {name!r}: this name is not valid; use --as with a name that begins with a letter (a to z, "
+            "A to Z) or a digit, and has at most 64 characters: letters, digits, `_`, `-` and `.`"
         )
     if name in (ANCHOR, PILOT, REFERENCE) or name.startswith(SHAM_PREFIX):
         raise SpecError(f"{place} {name}: this name is reserved; choose another name with --as")
@@ -279,7 +279,7 @@ def what_to_type(path: Path) -> str:
             place = path if path.is_dir() else path.parent
             return (
                 f"{what}; to check these runs, use `unperturbed check --from {file_format.name} --baseline '{place}/…' "
-                f"--checked '…'`; to make a campaign of them, use `unperturbed import {file_format.name} FILES --as "
-                "baseline FILES --as NAME -o CAMPAIGN`"
+                f"--checked '…'`; to import these runs as a campaign, use `unperturbed import {file_format.name} FILES "
+                "--as baseline FILES --as NAME -o CAMPAIGN`"
             )
     return ""

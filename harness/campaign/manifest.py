@@ -208,9 +208,10 @@ class Manifest:
     def fact(self, name: str) -> Any:
         """Return a fact about the campaign; None if not recorded."""
         rows = self._rows("SELECT CAST(value AS BLOB) FROM facts WHERE name = ?", (name,))
-        value = self._parsed(rows[0][0], f"the fact {name!r}") if rows else None
+        place = f"in the table `facts`, the entry {name!r}"
+        value = self._parsed(rows[0][0], place) if rows else None
         shape = _PILOT if name.startswith("pilot:") else _FACTS.get(name)
-        if value is not None and shape is not None and (fault := misfit(value, shape, f"the fact {name!r}")):
+        if value is not None and shape is not None and (fault := misfit(value, shape, place)):
             raise self._damaged(fault)
         return value
 
@@ -218,7 +219,7 @@ class Manifest:
         """Return a fact that every campaign with a finished run has; raise SpecError if it is missing."""
         value = self.fact(name)
         if value is None:
-            raise self._damaged(f"the fact {name!r} is missing")
+            raise self._damaged(f"in the table `facts`, the entry {name!r} is missing")
         return value
 
     def _rows(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:

@@ -96,8 +96,8 @@ def _check_overflow(spec: CampaignSpec, passes: Passes) -> None:
             why = passes.passed_over
             raise SpecError(
                 f"{place}: `interval` is a number of {event}, but {event} would be simulated here, and the simulator "
-                "cannot end intervals by counts of a metric: for intervals of equal simulated work, set `source: "
-                "simulated`, `clock: work` and `interval: {records: "
+                "cannot end an interval after a given number of events: for intervals of equal simulated work, set "
+                "`source: simulated`, `clock: work` and `interval: {records: "
                 f"200}}`{f'. Sources {why.rstrip(chr(46))}' if why else ''}"
             )
 
@@ -109,8 +109,8 @@ def check_probes(spec: CampaignSpec, passes: Passes) -> None:
     if probed and simulated:
         raise SpecError(
             f"{metric_position(spec, probed[0])}: kernel probes do not work in a simulated program, and "
-            f"{simulated[0]} is simulated here: use only hardware metrics that this host can count (such as "
-            f"perf::page-faults), or compile the counter of {probed[0]} into the program"
+            f"{simulated[0]} is simulated here: use only metrics that this host can count without simulation "
+            f"(such as perf::page-faults), or compile the counter of {probed[0]} into the program"
         )
 
 
@@ -130,7 +130,8 @@ def check_processor(spec: CampaignSpec) -> None:
     chosen, allowed = spec.measure.observer_cpu, os.sched_getaffinity(0)
     if chosen is not None and spec.measure.pin and chosen not in allowed:
         raise HostError(
-            f"`observer_cpu`: processor {chosen} is not allowed here; use one of {', '.join(map(str, sorted(allowed)))}"
+            f"`observer_cpu`: this process may not run on processor {chosen} (its CPU affinity excludes it); use one "
+            f"of {', '.join(map(str, sorted(allowed)))}"
         )
 
 

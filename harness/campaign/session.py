@@ -328,7 +328,10 @@ def make_layouts(
         program = spec.of_program(configuration.program).program
         source = find_source(program, spec.folder)
         if source is None or tree is None:
-            raise SpecError(f"{name}: a program that is not built here has only one layout: remove `layouts: varied`")
+            raise SpecError(
+                f"{name}: this campaign does not build the program, so there is only one layout: remove "
+                "`layouts: varied`"
+            )
         progress.step(f"linking {len(layouts)} {'layout' if len(layouts) == 1 else 'layouts'} of {name}")
         # A sham uses the layouts of the configuration that it is compared with; one build has the same for all.
         drawn_for = READY if spec.campaign.builds == "one" else configuration.sham_of or name

@@ -94,7 +94,7 @@ def add_program_options(parser: argparse.ArgumentParser, *, comparing: bool = Fa
             "--count",
             default="",
             metavar="F,G",
-            help="count calls of these library functions (default: some that the program calls, such as malloc, or "
+            help="count calls to these library functions (default: some that the program calls, such as malloc, or "
             "some functions of a Python script)",
         )
         add("--runs", type=int, metavar="N", help="runs with software metrics (default: 10)")

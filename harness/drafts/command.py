@@ -259,8 +259,11 @@ def _resolved(words: Sequence[str], search: str) -> list[str]:
     """Return a command with the absolute path of its program; for a script, put its interpreter first."""
     executable = shutil.which(words[0], path=search)
     if executable is None:
-        there = Path(words[0]).exists()
-        what = "is not executable (chmod +x)" if there and "/" in words[0] else "is not a program here or on the PATH"
+        path = Path(words[0])
+        what = "is not executable (chmod +x)" if path.exists() else "does not exist"
+        if "/" not in words[0]:
+            here = f" (write ./{words[0]} for the one in this folder)" if path.is_file() else ""
+            what = f"is not a program on the PATH{here}"
         raise SpecError(f"{words[0]} {what}; after --, give the program to measure, as you would type it")
     command = [os.path.abspath(executable), *words[1:]]  # noqa: PTH100  keeps links, such as a virtual environment's Python
     for _ in range(_MOST_SCRIPTS):

@@ -110,7 +110,7 @@ class Coordination:
         """Continue without a part, and print a note on the reason."""
         state = self._states[number]
         state.given_up = why
-        self.progress.note(f"part {state.part.name} is given up: {why}")
+        self.progress.note(f"giving up on part {state.part.name}: {why}")
 
     def watch(self, until: Callable[[], bool] | None = None) -> None:
         """Submit and watch the parts until each part is finished or given up, or `until` returns true."""

@@ -115,8 +115,8 @@ def _compare(spec: CampaignSpec, home: Path, workspace: Workspace, copies: Works
             if file.resolve().is_relative_to((home / "builds").resolve()):
                 raise SpecError(
                     f"the copied program of configuration {name} still loads {label} from {file}, an absolute path "
-                    "into the original build: link the program with a run path that begins with $ORIGIN, or remove "
-                    f"{' and '.join(staged_by)}"
+                    "into the original build: link the program with an RPATH or RUNPATH that begins with $ORIGIN, or "
+                    f"remove {' and '.join(staged_by)}"
                 )
     built, copied = (binaries_digest(spec, side.builds, side.inputs) for side in (workspace, copies))
     if built != copied:

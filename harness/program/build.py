@@ -38,7 +38,7 @@ _UNFIT = re.compile(r"[\s$`\"'\\;&|<>()\x00-\x1f\x7f]|^~")
 
 
 def _described(sign: str) -> str:
-    return "a space" if sign == " " else "a line end" if sign in "\r\n" else f"the character {sign}"
+    return "a space" if sign == " " else "a line break" if sign in "\r\n" else f"the character {sign}"
 
 
 @dataclass(frozen=True)

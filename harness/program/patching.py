@@ -53,8 +53,8 @@ def _patch(path: Path, places: tuple[Place, ...], metrics: Collection[int]) -> N
         if error.errno != errno.ETXTBSY:
             raise
         raise RunError(
-            f"{path} is still running, so the counters of the next run cannot be patched into it: an earlier run left "
-            "a process. End it, or use `builds: separate`"
+            f"{path} is still running, because an earlier run left a process behind, so the counters of the next run "
+            "cannot be patched into the file: end that process, or use `builds: separate`"
         ) from None
     finally:
         path.chmod(before.st_mode)

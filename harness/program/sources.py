@@ -54,7 +54,7 @@ def require_copyable(source: Path) -> None:
     kind = next((kinds[folder] for folder in (real, *real.parents) if folder in kinds), "")
     if kind in _MADE_UP or real == Path("/dev"):
         raise SpecError(
-            f"`source`: {source} is in a file system of the kernel ({kind}): use the folder of the program's source"
+            f"`source`: {source} is in a pseudo file system ({kind}): use the folder of the program's source"
         )
 
 

@@ -212,8 +212,9 @@ def _check_pass(pass_: _Pass, findings: _Findings) -> None:
                 findings.against_sham[item.name].append(pass_.baseline(sham).inner(checked))
         if item.name == ANCHOR and combine_checks(ANCHOR, *both).verdict == "perturbed":
             findings.note(
-                f"The anchor {anchor!r} alone perturbs the program. Comparisons of subsets between runs do not show "
-                "this, because they use the anchor's runs as the reference: choose an anchor whose events are rarer."
+                f"The anchor {anchor!r} alone perturbs the program. The checks between runs do not show this "
+                "for subsets, because they compare subsets with the anchor's runs instead of the baseline: choose an "
+                "anchor whose events are rarer."
             )
 
 
@@ -290,7 +291,7 @@ def _anchored(pass_: _Pass, findings: _Findings) -> Baseline | None:
         counted = (
             "counted nothing in any run"
             if totals <= {0}
-            else f"counted {min(totals)} events in one run and {max(totals)} in another"
+            else f"has a count of {min(totals)} in one run and of {max(totals)} in another"
         )
         findings.note(
             f"The anchor {name!r} {counted}, so it cannot serve as a milestone; subsets are aligned without an anchor."
@@ -315,7 +316,8 @@ def _with_origins(
         if verdict.verdict in SHOWN and findings.parts[sham] and how.method == "runs":
             findings.note(
                 f"{sham} has fewer than {MINIMUM_RUNS} runs, too few to tell whether the changes in {item.name} are "
-                f"due to counting or to the rewritten code: set `runs: {MINIMUM_RUNS}` or more, and run the spec again."
+                f"due to counting or to the rewritten code: set `runs` to {MINIMUM_RUNS} or more, and run the spec "
+                "again."
             )
         return verdict
     layout, counting = (

@@ -14,6 +14,7 @@ from unperturbed.analysis.floor.noise_floor import NoiseFloor, measure_floor
 from unperturbed.analysis.perturbation import MINIMUM_RUNS, Baseline, Verdict, combine_checks
 from unperturbed.analysis.totals import TotalChange, check_totals
 from unperturbed.analysis.totals.verdict import total_of
+from unperturbed.common.wording import counted
 from unperturbed.errors import DataError, SpecError, UnperturbedError
 from unperturbed.harness.campaign.manifest import RunState
 from unperturbed.harness.results.check import align_on, hardware_metrics
@@ -44,7 +45,7 @@ def floor_of_baseline(spec: CampaignSpec, traces: Traces, states: Sequence[RunSt
         first, second = runs[::2], runs[1::2]
         if len(second) < MINIMUM_RUNS:
             raise SpecError(
-                f"the baseline has {len(runs)} runs, but a noise floor needs {2 * MINIMUM_RUNS} or more: "
+                f"the baseline has {counted(len(runs), 'run')}, but a noise floor needs {2 * MINIMUM_RUNS} or more: "
                 "increase `baseline_runs` in the spec, and run the spec again"
             )
         settings = spec.analysis
@@ -86,7 +87,7 @@ def causes_of(spec: CampaignSpec, traces: Traces, states: Sequence[RunState]) ->
             continue
         run_states = [by_run[trace.attributes["run"]] for trace in runs]
         properties = {
-            "the order of the runs": [float(state.run.id) for state in run_states],
+            "the run number": [float(state.run.id) for state in run_states],
             "the load average at the start": [_before(state, "load_1min") for state in run_states],
             "time waiting for disks": [_grown(state, "iowait_s") for state in run_states],
             "CPU time of other guests": [_grown(state, "steal_s") for state in run_states],

@@ -364,9 +364,9 @@ def _overflowed(traces: Sequence[Trace]) -> Iterable[str]:
     event, period = (ended[0].attributes[name] for name in ("interval_event", "interval_ns"))
     skid, late = (median(trace.attributes[name] for trace in ended) for name in ("skid_median", "skid_p99"))
     yield (
-        f"An interval ends every {period:,} counts of {event}. The median skid until the counters are read is "
-        f"{skid:,.0f} counts ({skid / period:.2g} of an interval); in 99 % of the records, the skid is at most "
-        f"{late:,.0f}."
+        f"An interval ends every {period:,} counts of {event}. The median skid, from the overflow to the reading "
+        f"of the counters, is {skid:,.0f} counts ({skid / period:.2g} of an interval); in 99 % of the records, the "
+        f"skid is at most {late:,.0f}."
     )
 
 

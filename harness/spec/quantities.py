@@ -15,7 +15,7 @@ from typing import Annotated
 from pydantic import Discriminator, Field, PlainValidator, Tag, WithJsonSchema
 
 from unperturbed.collectors.sources.callgrind import Cache, Machine
-from unperturbed.common.wording import listing
+from unperturbed.common.wording import counted, listing
 from unperturbed.harness.spec.model import AS_MAPPING, AS_TEXT, Section, reading, text_or_mapping
 
 DURATION_UNITS = {
@@ -260,8 +260,8 @@ def check_cache(cache: Cache) -> Cache:
     way = cache.ways * cache.line
     if cache.size <= cache.line or cache.size % way:
         raise ValueError(
-            f"a cache of {format_size(cache.size)} cannot have {cache.ways} ways of {line} lines: the size must be a "
-            "multiple of ways × line, and larger than one line"
+            f"a cache of {format_size(cache.size)} cannot have {counted(cache.ways, 'way')} with lines of {line}: the "
+            "size must be a multiple of ways × line, and larger than one line"
         )
     sets = cache.size // way
     if sets & (sets - 1):

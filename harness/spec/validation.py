@@ -217,7 +217,7 @@ def _report(draft: Draft, path: YamlPath, missing: str | None, detail: ErrorDeta
     if detail["type"] == "missing":
         first_sentence = _properties(path).get(missing or "", {}).get("description", "").split(". ")[0].rstrip(".")
         meaning = f" ({first_sentence[0].lower()}{first_sentence[1:]})" if first_sentence else ""
-        where = f" in `{path[-1]}`" if path else ""
+        where = f" from `{path[-1]}`" if path else ""
         draft.report_key(path, f"`{missing}` is missing{where}{meaning}")
     elif detail["type"] == "extra_forbidden":
         draft.report_key(path, _unknown_key(draft, path))

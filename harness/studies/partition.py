@@ -94,8 +94,8 @@ def wanted_metrics(spec: CampaignSpec) -> tuple[str, ...]:
         )
     if not spec.measure.hardware:
         raise SpecError(
-            f"{spec.path}: the spec has no hardware metric, but perturbation shows in these: add some under "
-            "`measure: hardware:`"
+            f"{spec.path}: perturbation shows only in hardware metrics, but the spec has none: add hardware metrics "
+            "under `measure: hardware:`"
         )
     return wanted
 

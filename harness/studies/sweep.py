@@ -278,7 +278,7 @@ def run_sweep_on_nodes(spec: CampaignSpec, folder: Path, progress: Progress) -> 
     if coordination.given_up and not table.frame.height:
         reasons = "; ".join(dict.fromkeys(coordination.given_up.values()))
         raise RunError(
-            f"no row of the sweep is complete; finished runs are kept: repeat the command to resume. {reasons}"
+            f"no row of the sweep is complete; finished runs are kept: repeat the command to resume. Reasons: {reasons}"
         )
     return table
 

@@ -207,13 +207,14 @@ class Binary:
             return tuple(by_offset[offset] for offset in sorted(by_offset))
         if named and is_glob(target):
             raise SpecError(
-                f"{self.path}: `{target}` matches only IFUNCs, which have no code of their own: at load time, one of "
-                "several functions takes the place of each; name the chosen functions"
+                f"{self.path}: `{target}` matches only IFUNCs, which have no code of their own: at load time, the "
+                "dynamic linker replaces each by one of several implementations; name the implementations that are used"
             )
         if named:
             raise SpecError(
-                f"{self.path}: `{target}` is an IFUNC without code of its own: at load time, one of several functions "
-                f"takes its place; use `{{preload: {target}}}`, or name the chosen function"
+                f"{self.path}: `{target}` is an IFUNC, which has no code of its own: at load time, the dynamic linker "
+                f"replaces it by one of several implementations; use `{{preload: {target}}}`, or name the "
+                "implementation that is used"
             )
         raise SpecError(_missing_function(self, target))
 
@@ -226,7 +227,7 @@ class Binary:
         message = f"{self.path}: no static probe {provider}:{name}"
         if not self.static_probes:
             none_at_all = "the binary has no static probes (`readelf --notes` would list them)"
-            raise SpecError(f"{message}; {none_at_all}: was it built without probes?")
+            raise SpecError(f"{message}; {none_at_all}: build it with its static probes (USDT) enabled")
         known = sorted({f"{probe.provider}:{probe.name}" for probe in self.static_probes})
         raise SpecError(f"{message}{nearest_names(f'{provider}:{name}', known)}")
 

@@ -181,7 +181,7 @@ def find_function(event: Event, *, program: Path, library_path: Sequence[Path] =
     _quoted(name)
     if name == "dlsym":
         raise SpecError(
-            "`dlsym` cannot be preloaded, because the counting functions themselves use it; use `{probe: {uprobe: "
+            "`preload` cannot count `dlsym`, because the counting functions themselves call it: use `{probe: {uprobe: "
             '"libc.so.6:dlsym"}}`'
         )
     binary = read_binary(program)
@@ -212,7 +212,7 @@ def _check_own_definition(name: str, binary: Binary) -> None:
         return
     if binary.exports(name) or name not in binary.imported:
         raise SpecError(
-            f"{binary.path} defines `{name}` itself, so calls of `{name}` do not reach a library: build the program "
+            f"{binary.path} defines `{name}` itself, so calls to `{name}` do not reach a library: build the program "
             f'from source and use `{{enter: {name}}}`, or use `{{probe: {{uprobe: "{binary.path.name}:{name}"}}}}`'
         )
 

@@ -110,7 +110,7 @@ def patch(path: Path, places: Sequence[Place], metrics: Collection[int]) -> None
             if old == new:
                 continue
             if old not in (counting, idle):
-                raise RunError(f"{path}: the code at offset {offset:#x} was changed since it was built")
+                raise RunError(f"{path}: the code at offset {offset:#x} has changed since the file was built")
             content[offset:end] = new
 
 
@@ -142,7 +142,9 @@ def _moved(path: Path, code: bytes, distance: int) -> bytes:
     at += code[at] in _REX
     relative_end = at + 6  # opcode, ModRM, displacement
     if code[at] not in _COUNTING or at + 1 >= len(code) or (code[at + 1] & 0xC7 == 5 and relative_end > len(code)):
-        raise RunError(f"{path}: section {SECTION} has an instruction that is unknown here: {code.hex(' ')}")
+        raise RunError(
+            f"{path}: section {SECTION} contains an instruction that unperturbed does not recognise: {code.hex(' ')}"
+        )
     if code[at + 1] & 0xC7 != 5:
         return code
     (displacement,) = struct.unpack_from("<i", code, at + 2)

@@ -45,8 +45,8 @@ def needed_libraries(program: Path, library_path: Sequence[Path] = ()) -> Mappin
     missing = [name for names in _MISSING.findall(listed.stdout + listed.stderr) for name in names if name]
     if missing:
         raise SpecError(
-            f"{program}: the dynamic linker does not find {', '.join(dict.fromkeys(missing))}, which the program "
-            "needs; set LD_LIBRARY_PATH in the spec's `environment` to the library's folder"
+            f"{program}: the dynamic linker cannot find {', '.join(dict.fromkeys(missing))}, which the program "
+            "needs; add the folder that contains the missing library to LD_LIBRARY_PATH in the spec's `environment`"
         )
     if listed.returncode != 0:
         raise SpecError(f"{program}: the dynamic linker cannot load the program: {listed.stderr.strip()}")

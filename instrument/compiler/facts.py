@@ -88,7 +88,7 @@ def _machine(settings: ToolchainSettings, macros: Mapping[str, str], *, reads_at
         syntax = "with clang need AT&T assembly syntax: remove -masm=intel from the build's flags"
         raise HostError(f"{settings.form} builds {syntax}")
     if settings.form != "counting":
-        unknown = "on others, the length of the instructions that count an event is not known"
+        unknown = "on other processors, the length of the instructions that count an event is not known"
         raise HostError(f"{settings.form} builds need x86-64 or AArch64: {unknown}")
     return ""
 

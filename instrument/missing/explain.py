@@ -300,7 +300,7 @@ def _nearest(event: Event, report: SiteReport) -> str:
         return f"; nearest names: {', '.join(names)}"
     if similar.unread:
         unread = first_of(_distinct(similar.unread), _SHOWN_NAMES)
-        return f"; no similar name found, but {unread} could not be parsed again"
+        return f"; no similar name found, but the search could not parse {unread}"
     return "; no similar name"
 
 

@@ -75,7 +75,7 @@ def test_a_folder_above_that_everybody_can_write_to_is_refused(base: Path) -> No
     base.mkdir()
     base.chmod(0o777)
     _open_way(base)
-    with pytest.raises(HostError, match=f"other users can write to {base} and could replace files that are executed"):
+    with pytest.raises(HostError, match=f"other users can write to {base} and could replace files that root executes"):
         user_cache()
 
 
@@ -103,7 +103,7 @@ def test_another_users_file_is_refused(base: Path) -> None:
     file.write_text("")
     assert is_own_file(file)
     os.chown(file, 1, 1)
-    with pytest.raises(HostError, match="observer belongs to daemon, but root would execute its content"):
+    with pytest.raises(HostError, match="observer belongs to daemon, who could change code that root executes"):
         is_own_file(file)
 
 

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unperturbed.common.wording import counted
 from unperturbed.errors import DataError
 
 FloatArray: TypeAlias = NDArray[np.float64]
@@ -52,7 +53,8 @@ def comparable_rows(
     for name, array in zip(series, rows, strict=True):
         if array.shape[1] != metrics:
             raise DataError(
-                f"{first} has {metrics} metrics and {name} has {array.shape[1]}: give every series the same metrics"
+                f"{first} has {counted(metrics, 'metric')} and {name} has {array.shape[1]}: give every series the same "
+                "metrics"
             )
     if not (math.isfinite(penalty) and penalty >= 0):
         raise ValueError(f"`penalty` is {penalty}: give a finite number, 0 or more")

@@ -48,7 +48,10 @@ class Contradiction:
         if math.isnan(self.bits):
             return f"{text}, but background knowledge forbids {self.other} as a cause of {self.target}"
         if self.bits <= WORTH_A_PARENT:
-            return f"{text}, but no formula that was tried with {self.other} is short enough to justify another cause"
+            return (
+                f"{text}, but with every formula that was tried, {self.other} shortens the description of "
+                f"{self.target} too little to justify another cause"
+            )
         return (
             f"{text}, and {self.other} would shorten the description of {self.target} by {self.bits:.0f} bits, but no "
             "graph that was tried agrees with this: state the order of the two variables in `tiers`"

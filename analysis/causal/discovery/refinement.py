@@ -91,8 +91,8 @@ class Equivalence:
         """Reason for keeping the kept set, in words."""
         if math.isnan(self.kept_bits):
             return (
-                f"all are effects of {self.target}: the smaller set is preferred and, of equally large sets, the one "
-                "that is first in the causal order or else in the table"
+                f"all these variables are effects of {self.target}: the smaller set is preferred and, of equally large "
+                "sets, the one that comes first in the causal order or, if that is open, in the table"
             )
         less = self.left_out_bits - self.kept_bits
         if less >= TIE_BITS:
@@ -104,9 +104,11 @@ class Equivalence:
                 f"to describe with {others}"
             )
         if len(self.kept) < len(self.left_out):
-            return "the descriptions are equally long, and fewer variables are simpler"
+            return "the descriptions are equally long, and the smaller set is preferred"
         come = "it comes" if len(self.kept) == 1 else "they come"
-        return f"the descriptions are equally long, and {come} first in the causal order or else in the table"
+        return (
+            f"the descriptions are equally long, and {come} first in the causal order or, if that is open, in the table"
+        )
 
 
 @dataclass(frozen=True)

@@ -161,8 +161,8 @@ class Forecast(Result):
         if not np.isfinite(values).all():
             wrong = drawn[int(np.flatnonzero(~np.isfinite(values))[0])]
             raise DataError(
-                f"{called} is not finite for {name} = {float(wrong):.6g}, its value in a random run: use a function "
-                f"that is finite for all values of {name}"
+                f"{called} is not finite for {name} = {float(wrong):.6g}, which occurs in a random run: use a "
+                f"function that is finite for all values of {name}"
             )
         return _variable_forecast(called, values, self._weights, self.level, of.given)
 
@@ -220,8 +220,8 @@ def forecast(
     if effective < min(_FEWEST_EFFECTIVE, runs / 2):
         shown = ", ".join(f"{name}={value}" for name, value in given.items())
         raise DataError(
-            f"too few random runs agree with {shown} (effectively {effective:.1f} of {many}): increase `runs`, or "
-            "observe causes instead of effects"
+            f"too few random runs agree with {shown} (effective number {effective:.1f}, of {many} runs): increase "
+            "`runs`, or observe causes instead of effects"
         )
     variables = {name: _variable_forecast(name, drawn[name], weights, level, name in given) for name in order}
     return Forecast(dict(given), intervention, variables, many, effective, seed, level, drawn, weights)

@@ -318,7 +318,8 @@ class CurveMechanism(Mechanism):
         if len(wrong):
             values = ", ".join(f"{name}={float(x[wrong[0]]):g}" for name, x in inputs.numbers.items())
             raise DataError(
-                f"the formula of {self.target} has no finite value at {values}: choose values like the measured ones"
+                f"the formula of {self.target} has no finite value at {values}: choose values closer to the measured "
+                "ones"
             )
         return inputs, level, uncertainty
 

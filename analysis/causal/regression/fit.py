@@ -83,7 +83,7 @@ def fit_mechanism(
     if target in parents or len(set(parents)) < len(parents):
         raise DataError(f"parents of {target} must be other variables, each named once, not {', '.join(parents)}")
     if data.rows < 3:
-        raise DataError(f"{data.rows} rows are too few to fit {target}: give at least three")
+        raise DataError(f"too few rows to fit {target} ({data.rows}): give at least three")
     for name in (target, *parents):
         data.has_values(name)  # raises for unknown names
     discrete = [name for name in parents if data.kinds[name] == "discrete"]

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
-from unperturbed.common.wording import first_of, no_such_column
+from unperturbed.common.wording import counted, first_of, no_such_column
 from unperturbed.errors import DataError
 
 Kind = Literal["discrete", "continuous"]
@@ -89,7 +89,7 @@ def too_many_categories(column: pl.Series, distinct: int) -> str:
     if not is_text(column.dtype) or distinct <= 2 or 2 * distinct <= len(column):
         return ""
     if distinct == len(column):
-        return "text that differs in every row, like names of rows"
+        return "text that differs in every row, like row names"
     return (
         f"text with too many distinct values ({distinct} in {len(column)} rows); convert the column if its values are "
         "numbers"
@@ -331,8 +331,8 @@ def prepare(
         raise DataError(f'`missing` must be "error" or "drop", not {missing!r}')
     if frame.width == 0 or frame.height == 0:
         raise DataError(
-            f"the table has {frame.width} columns and {frame.height} rows: give one row per run, one column per "
-            "variable"
+            f"the table has {counted(frame.width, 'column')} and {counted(frame.height, 'row')}: give one row per run "
+            "and one column per variable"
         )
     asked = kinds or {}
     _check_kinds(frame, asked)
@@ -348,7 +348,7 @@ def prepare(
         )
     if kept.height < kept.width:
         raise DataError(
-            f"{kept.height} rows are too few for {kept.width} variables: measure more runs, or choose fewer columns"
+            f"too few rows ({kept.height}) for {kept.width} variables: measure more runs, or choose fewer columns"
         )
     variables = tuple(_variable(column, asked.get(column.name), most_categories) for column in kept)
     return Data(

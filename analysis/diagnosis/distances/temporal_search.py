@@ -381,7 +381,7 @@ def best_matches(path: CheapestPath) -> NDArray[np.int64]:
     saved = int((cells.reach[matching] - cells.costs(matches[:, 0], matches[:, 1])).sum())
     if saved != path.saved:
         raise AssertionError(
-            f"the edit script saves {saved}, but the distance saves {path.saved}: this is a bug in unperturbed; please "
-            "report it"
+            f"the edit script saves {saved} units of cost, but the distance was computed with a saving of "
+            f"{path.saved}: this is a bug in unperturbed; please report it"
         )
     return matches

@@ -86,8 +86,8 @@ class MissingType(Kind):
             return f"{_REFERENCES} or more references are needed to show which event types every good run has"
         if levels := _levels_left_out(comparison):
             return (
-                f"the trace has no events of level {' and '.join(levels)}, as if it were recorded in less detail; this "
-                "would explain missing event types"
+                f"the trace has no events of level {' or '.join(levels)}, as if it had been recorded in less detail; "
+                "this would explain missing event types"
             )
         if Crash().find(comparison) is not None:
             return "a crash or truncation would explain missing event types"

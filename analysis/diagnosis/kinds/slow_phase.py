@@ -316,8 +316,8 @@ class SlowPhase(Kind):
             return f"{_REFERENCES} or more references are needed to show how much good runs differ in each stretch"
         if paces(comparison) is None:
             return (
-                f"no event type occurs throughout the run, {OFTEN} times or more, and as often in the trace as in the "
-                "references"
+                f"no event type occurs throughout the run, at least {OFTEN} times, and about as often in the trace as "
+                "in the references"
             )
         return ""
 

@@ -163,9 +163,9 @@ def _require_one_run(log: ScannedLog, chosen: LogFormat, options: ReadOptions) -
         first = reading.first_bad_lines[:3]
         shown = "; ".join(f"{source}:{bad.number}: {bad.fault} ({bad.text[:60]!r})" for bad in first)
         raise DataError(
-            f"{source}: {without_event:,} of {filled:,} lines contain no event, more than the allowed "
-            f"{options.most_bad:.0%}. {shown or 'These lines continue earlier messages'}. Check the format, or set "
-            "`most_bad` to a larger share"
+            f"{source}: {without_event:,} of {filled:,} lines {'contains' if without_event == 1 else 'contain'} "
+            f"no event, more than the allowed {options.most_bad:.0%}. "
+            f"{shown or 'These lines continue earlier messages'}. Check the format, or set `most_bad` to a larger share"
         )
     if not len(log.times):
         left_out = "it contains only comments or a header"
@@ -176,8 +176,8 @@ def _require_one_run(log: ScannedLog, chosen: LogFormat, options: ReadOptions) -
         raise DataError(f"{source}: the log has no event in {reading.lines:,} lines: {left_out}")
     if log.second_run_line:
         raise DataError(
-            f"{source}:{log.second_run_line}: a second run begins in this log, after a pipeline had run: give one log "
-            "for each run or, if the runs are different processes, choose a process with `process`"
+            f"{source}:{log.second_run_line}: a second run begins here, although a pipeline has already run: give one "
+            "log for each run or, if each run is a process of its own, choose one with `process`"
         )
     if len(log.processes) > 1:
         listed = ", ".join(f"{number} from line {line:,} on" for number, line in log.processes)

@@ -299,7 +299,7 @@ def result_sentence(result: ConfigurationResult) -> str:
     if outer == "perturbed":
         return "Its runs cannot be compared with the reference runs interval by interval."
     if inner != "perturbed":
-        return "Its software metrics correlate with other metrics differently from when fewer metrics are collected."
+        return "Its software metrics correlate with other metrics differently than when fewer metrics are collected."
     return "Within its runs, hardware metrics correlate differently than in the original program."
 
 

@@ -90,7 +90,9 @@ def rates_of(trace: Trace, metrics: Sequence[str], per: str | None) -> Rates:
     work = _work(trace, per)
     usual = float(np.median(work))
     if usual <= 0:
-        raise DataError(f"`per` is {per!r}, which is 0 in most intervals: give another counter, or `None` for no rates")
+        raise DataError(
+            f"`per` is {per!r}, which is 0 in most intervals: give another counter, or `None` to use undivided counts"
+        )
     # An interval without instructions, in which the program waited, has no events either, and gets rates of 0.
     rates = np.where(counters, values / np.maximum(work, 1)[:, None], values)
     return Rates(tuple(metrics), per, rates, work >= _SHORT * usual, np.where(whole, 1 / usual, 0.0))
@@ -107,7 +109,9 @@ def _work(trace: Trace, per: str) -> FloatArray:
     work = trace[per].astype(np.float64)
     _refuse_missing(work[:, None], (per,))
     if not _is_counter(trace, per):
-        raise DataError(f"`per` is {per!r}, which is not a counter: give a counter, `{TIME}`, or `None` for no rates")
+        raise DataError(
+            f"`per` is {per!r}, which is not a counter: give a counter, `{TIME}`, or `None` to use undivided counts"
+        )
     return work
 
 
@@ -237,8 +241,8 @@ def _classify_by_known_elements(classes: GivenClasses, known: Mapping[Any, Any],
     met = np.array([item in known for item in elements.items], bool)
     if len(met) and not met.any():
         raise DataError(
-            f"none of the {len(met):,} elements (for example {elements.items[0]!r}) has one of the given classes: "
-            "classify elements of the same kind as those for which the classes were found"
+            f"the given classes include none of the {len(met):,} elements (for example {elements.items[0]!r}): give "
+            "classes that were found for elements of this kind"
         )
     labels = np.full(len(elements), len(classes), np.int64)
     labels[met] = classes.assign(item for item, is_known in zip(elements.items, met.tolist(), strict=True) if is_known)

@@ -164,7 +164,7 @@ class Null:
             raise ValueError(f"`level` is {self.level}: use a probability above 0 and below 1")
         if self.rank < 1:
             needed = math.ceil(1 / self.level - 1 - 1e-9)
-            raise ValueError(f"{self.shuffles} shuffles are too few for `level` {self.level}: use {needed} or more")
+            raise ValueError(f"`shuffles` is {self.shuffles}, too few for `level` {self.level}: use {needed} or more")
 
     @property
     def rank(self) -> int:

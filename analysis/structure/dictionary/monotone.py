@@ -299,7 +299,7 @@ def _kernel_words(segments: list[_Codes], power: float, *, literal: bool) -> tup
     compared = segments if literal else list(dict.fromkeys(segments))
     if len(compared) > _MOST_SEGMENTS:
         raise DataError(
-            f"all pairs of at most {_MOST_SEGMENTS:,} segments can be compared, but there are {len(compared):,}: "
+            f"there are {len(compared):,} segments, but at most {_MOST_SEGMENTS:,} can be compared in pairs: "
             'call `learn_dictionary` with `method="description_length"`, or use a shorter sequence'
         )
     members = kernel(indel_distances(compared), power).members

@@ -141,7 +141,10 @@ class PapiAnswers:
             return NO_PMU
         if not kernel.fit.good and kernel.fit.code in REFUSED:
             return host.forbidden()
-        return "the kernel has counters, so PAPI is probably older than the processor: use `source: perf_event`"
+        return (
+            "the kernel supports this processor's counters, so this version of PAPI is probably older than the "
+            "processor: use `source: perf_event`"
+        )
 
 
 def ask_papi(trials: Trials, names: Sequence[str], library: str = "") -> PapiAnswers:

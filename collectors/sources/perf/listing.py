@@ -68,9 +68,9 @@ class Host:
         level = self.paranoid
         if level.removeprefix("-").isdigit() and int(level) <= 1:
             why = "a container's seccomp profile or a security module forbids it"
-            return f"not permitted although perf_event_paranoid is {level}: {why}"
+            return f"counting is not permitted although perf_event_paranoid is {level}: {why}"
         allow = "allow counting with: sysctl kernel.perf_event_paranoid=1"
-        return f"not permitted: perf_event_paranoid is {level or 'unknown'}; {allow}"
+        return f"counting is not permitted: perf_event_paranoid is {level or 'unknown'}; {allow}"
 
 
 @dataclass(frozen=True)

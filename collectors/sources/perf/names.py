@@ -233,7 +233,7 @@ def _of_pmu(pmu_name: str, terms: str, root: Path) -> PerfEvent:
     pmu = units.get(pmu_name)
     if pmu is None:
         known = ", ".join(name for name, unit in units.items() if unit.formats) or "none"
-        raise HostError(f"this host has no PMU {pmu_name!r}; PMUs that can precede the slash: {known}")
+        raise HostError(f"this host has no PMU {pmu_name!r}; PMUs for names of the form `perf::PMU/EVENT/`: {known}")
     generic = _generic(terms)
     if pmu.core and terms not in pmu.events and generic is not None and generic.kind == "hardware":
         several = sum(unit.core for unit in units.values()) > 1

@@ -200,7 +200,7 @@ def _scatter(pmu: Pmu, term: str, number: int) -> tuple[str, int]:
         bits |= (left & ((1 << width) - 1)) << int(first)
         left >>= width
     if left:
-        raise SpecError(f"{pmu.name}: {term}={number:#x} is too large for the bits of this term, {pmu.formats[term]}")
+        raise SpecError(f"{pmu.name}: {term}={number:#x} does not fit into this term's bits ({pmu.formats[term]})")
     return match[1], bits
 
 

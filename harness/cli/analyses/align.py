@@ -42,13 +42,15 @@ class Command:
             choices=("dtw", "milestones", "paper"),
             default="dtw",
             help="dtw (default): dynamic time warping; milestones: interpolation between the anchor's milestones; "
-            "paper: dynamic time warping as in the paper, without what this tool adds to it: penalty, guide, repair of "
-            "the input and even pace (docs/explanation/alignment.md)",
+            'paper: dynamic time warping as in "Aligning Traces for Performance Evaluation", without this tool\'s '
+            "additions: replacement of short intervals, penalty, guide, and even pace in flat stretches "
+            "(docs/explanation/alignment.md)",
         )
         add(
             "--anchor",
             metavar="COUNTER",
-            help="counter whose events mark the same work in every run; the warp path must pass through its milestones",
+            help="counter whose nth event marks the same work in every run; the warp path must align intervals that "
+            "certainly share an event",
         )
         add(
             "--anchors",

@@ -62,8 +62,8 @@ class Command:
             "--method",
             choices=("runs", "paper"),
             default="runs",
-            help="runs (default): judge by the variation between runs; paper: judge by the paper's rule, by which a "
-            "correlation is perturbed if it is farther from the baseline's mean than in any baseline run, and leave "
+            help="runs (default): judge by the variation between runs; paper: judge by the paper's rule (a "
+            "correlation is perturbed if it is farther from the baseline's mean than in any baseline run); this leaves "
             "the report unchanged",
         )
         add(

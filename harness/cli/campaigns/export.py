@@ -65,7 +65,8 @@ class Command:
         add(
             "--phases",
             action="store_true",
-            help="show the phase words of `unperturbed structure` as slices (only for formats with a time axis)",
+            help="show the phases that `unperturbed structure` finds (phase words) as slices (only for formats with a "
+            "time axis)",
         )
 
     def run(self, arguments: argparse.Namespace) -> int:

@@ -22,7 +22,8 @@ class Command:
         add(
             "--example",
             metavar="NAME",
-            help="example spec with its program: verdicts, sweep or python (`--example list` describes them)",
+            help="write an example spec and its program; NAME is verdicts, sweep or python (`--example list` describes "
+            "them)",
         )
         add(
             "--name",

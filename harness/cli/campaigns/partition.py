@@ -166,7 +166,7 @@ def _show_plan(plan: Plan, folder: Path, notes: Sequence[str]) -> None:
     for unmeasurable in plan.unmeasurable:
         console.say(
             f"[red]{BAD} {escape(unmeasurable.metric)}[/red] cannot be measured at this interval: "
-            f"{escape(unmeasurable.reason)}. Suggestion: {escape(unmeasurable.advice)}"
+            f"it {escape(unmeasurable.reason)}. Suggestion: {escape(unmeasurable.advice)}"
         )
     for left in plan.undecided:
         console.say(f"[yellow]{UNDECIDED} {escape(', '.join(left.metrics))}[/yellow]: {escape(left.reason)}")
@@ -176,13 +176,12 @@ def _show_plan(plan: Plan, folder: Path, notes: Sequence[str]) -> None:
     for note in notes:
         console.say(f"[dim]note:[/dim] {escape(note)}")
     certificates = (
-        " The chance that any of these certificates is wrong (a correlation changed by more than "
-        f"{plan.tolerance:g}) is at most {plan.alpha:g}. Each certificate is of one build: another build of the same "
-        "metrics has other addresses, and its verdict may differ."
+        " The chance that at least one of these certificates is wrong (a correlation changed by more than "
+        f"{plan.tolerance:g}) is at most {plan.alpha:g}. Each certificate applies to one build only: another build of "
+        "the same metrics has other addresses, and its verdict may differ."
     )
-    console.say(
-        f"The search made {plan.runs_used} runs after the first baseline.{certificates if plan.subsets else ''}"
-    )
+    made = f"The search made {counted(plan.runs_used, 'run')} after the first baseline."
+    console.say(f"{made}{certificates if plan.subsets else ''}")
     console.say(f"plan: {folder / 'plan.yaml'} (for `unperturbed run`), evidence: {folder / 'plan.json'}")
     console.say(f"picture: {folder / 'partition.html'}")
 

@@ -141,8 +141,8 @@ def _show_tracepoints(console: Terminal, listing: Listing) -> None:
     if number:
         systems = ", ".join(f"{name} {count}" for name, count in sorted(listing.tracepoints.items()))
         console.say(
-            f"[bold]tracepoints[/bold] by perf_event ({number} in {len(listing.tracepoints)} subsystems; list some "
-            f"with: unperturbed metrics 'sched:*')\n  {escape(systems)}"
+            f"[bold]tracepoints[/bold], counted by perf_event ({number} in {len(listing.tracepoints)} subsystems; list "
+            f"some with: unperturbed metrics 'sched:*')\n  {escape(systems)}"
         )
 
 

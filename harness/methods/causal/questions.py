@@ -48,7 +48,9 @@ def forecast(model: CausalModel, asked: Mapping[str, str], *, logged: Sequence[s
         if name in logged:
             value = _number(name, text)
             if value <= 0:
-                raise SpecError(f"--do {name}={text}: give a number above 0, because {name} is analysed as a logarithm")
+                raise SpecError(
+                    f"--do {name}={text}: give a number above 0, because the model uses the logarithm of {name}"
+                )
             settings[f"{LOGARITHM}{name}"] = math.log(value)
         else:
             settings[name] = _value(model.data, name, text)
@@ -74,8 +76,8 @@ def _outside(data: Data, name: str, value: object, asked: Mapping[str, str], log
     if column != name:
         low, high = math.exp(low), math.exp(high)
     return (
-        f"{column} = {asked[column]} is outside the measured range ({low:g} … {high:g}): formulas are extrapolated, "
-        "and the forecast's intervals do not include the error of extrapolation."
+        f"{column} = {asked[column]} is outside the measured range ({low:g} … {high:g}): the forecast "
+        "extrapolates the model's formulas, and its intervals do not include the error of extrapolation."
     )
 
 

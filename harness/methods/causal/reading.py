@@ -13,6 +13,7 @@ import polars as pl
 from unperturbed.collectors.data import TABLE, SweepColumn, read_sweep, read_sweep_facts
 from unperturbed.collectors.data.files import read_parquet_file
 from unperturbed.collectors.imports import recognise
+from unperturbed.common.wording import counted
 from unperturbed.errors import DataError
 from unperturbed.harness.campaign.importing import what_to_type
 
@@ -37,10 +38,12 @@ def read_table(path: Path) -> tuple[pl.DataFrame, Mapping[str, SweepColumn]]:
         file_format = recognise(path)
         if file_format is not None and file_format.name not in ("csv", "parquet"):
             raise DataError(
-                f"{what_to_type(path)}; then run `unperturbed model CAMPAIGN`, which uses the totals of runs"
+                f"{what_to_type(path)}, and model each run's totals with `unperturbed model CAMPAIGN`"
             ) from None
         first = _ragged(path) or (str(error).splitlines()[0] if str(error) else type(error).__name__)
-        raise DataError(f"{path}: cannot read a table ({first}); expected CSV with a header row, or Parquet") from None
+        raise DataError(
+            f"{path}: cannot read the file as a table ({first}); expected CSV with a header row, or Parquet"
+        ) from None
     _require_few(path, len(frame.columns))
     return frame, {}
 
@@ -59,7 +62,8 @@ def _ragged(path: Path) -> str:
             for row in reader:
                 if row and len(row) != len(names):
                     return (
-                        f"line {reader.line_num} has {len(row)} fields, but the first line names {len(names)} columns"
+                        f"line {reader.line_num} has {counted(len(row), 'field')}, but the first line names "
+                        f"{counted(len(names), 'column')}"
                     )
     except (UnicodeDecodeError, csv.Error):
         return ""
@@ -76,9 +80,10 @@ def missing_points(path: Path) -> str:
     points = sorted({item["point"] for item in missing})
     first = ", ".join(map(str, points[:_POINTS_NAMED])) + (", …" if len(points) > _POINTS_NAMED else "")
     return (
-        f"The sweep is not complete: {len(missing):,} rows of its table are missing (points {first}, counted from 1; "
-        f"first reason: {missing[0]['why']}). If points failed because of their parameter values, the remaining rows "
-        "are a biased sample, and the model may show relations that do not exist."
+        f"The sweep is not complete: its table lacks {counted(len(missing), 'row')} "
+        f"({'point' if len(points) == 1 else 'points'} {first}, counted from 1; first reason: {missing[0]['why']}). "
+        "If points failed because of their parameter values, the remaining rows are a biased sample, and the model "
+        "may show relations that do not exist."
     )
 
 
@@ -147,7 +152,7 @@ def _read(path: Path) -> pl.DataFrame:
         frame = pl.read_csv(file, separator=separator, null_values=_ABSENT, infer_schema_length=None)
     if len(frame.columns) != len(names):
         raise DataError(
-            f"{path}: the first line can be read as {len(names)} columns or as {len(frame.columns)}: check the "
-            "quotes and the line end"
+            f"{path}: the first line can be read as {counted(len(names), 'column')} or as {len(frame.columns)}: check "
+            "its quotes and line ending"
         )
     return frame.rename(dict(zip(frame.columns, names, strict=True)))

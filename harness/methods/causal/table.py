@@ -123,9 +123,9 @@ def _derived_table(
     """Return the table of steps or of cells to analyse instead of the runs; None to analyse the runs."""
     if prior.derivatives and prior.curves:
         raise SpecError(
-            "derivatives and curves cannot be combined: with derivatives, each row of the analysed table is a step of "
-            "a parameter, but with curves, each row is a combination of discrete values; learn one model with the "
-            "derivatives, and another with the curves"
+            "derivatives and curves cannot be combined: with derivatives, each row of the analysed table is a step "
+            "between two values of a parameter, but with curves, each row is a combination of discrete values; learn "
+            "one model with the derivatives, and another with the curves"
         )
     spoken: list[tuple[str, tuple[str, ...]]] = [
         (name, (derivative.of, derivative.over)) for name, derivative in prior.derivatives.items()

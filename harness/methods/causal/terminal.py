@@ -84,7 +84,7 @@ def _formulas(console: Console, model: CausalModel) -> None:
         for line in lines[:_CELLS_SHOWN]:
             console.print(f"  {escape(line)}", soft_wrap=True)
         if len(lines) > _CELLS_SHOWN:
-            more = f"{len(lines) - _CELLS_SHOWN} more lines of {escape(name)}"
+            more = f"{counted(len(lines) - _CELLS_SHOWN, 'more line')} of {escape(name)}"
             console.print(f"  and {more}; --html and --json show all lines")
 
 
@@ -93,7 +93,7 @@ def _separations(model: CausalModel) -> Iterable[str]:
     yield from (separation_sentence(separation, alpha) for separation in model.separations[:_SEPARATIONS_SHOWN])
     more = len(model.separations) - _SEPARATIONS_SHOWN
     if more > 0:
-        yield f"and {more} more pairs; --html and --json show all pairs"
+        yield f"and {counted(more, 'more pair')}; --html and --json show all pairs"
 
 
 def _forecast(console: Console, model: CausalModel, intervention: InterventionForecast) -> None:

@@ -63,7 +63,7 @@ class Command:
         units = ("ns", "us", "ms", "s", "ticks")
         add("--unit", choices=units, help="unit of timestamps, if the format defines none")
         columns = "columns of a CSV log that contain time, name, plugin and level, as in time=when,name=what"
-        add("--columns", metavar="PART=NAME,…", help=columns)
+        add("--columns", metavar="PART=COLUMN,…", help=columns)
         pattern = (
             "regular expression for each line of a log in another format, with groups time and name, and optionally "
             "plugin and level"
@@ -204,8 +204,8 @@ def _columns(text: str | None) -> dict[str, str] | None:
     columns = {part.strip(): name.strip() for part, equals, name in pairs if equals}
     if len(columns) < len(pairs) or not set(columns) <= {"time", "name", "plugin", "level"}:
         raise SpecError(
-            f"--columns {text}: write PART=COLUMN, separated by commas, as in time=when,name=what; PART is time, name, "
-            "plugin or level"
+            f"--columns {text}: write PART=COLUMN pairs, separated by commas, as in time=when,name=what; PART is time, "
+            "name, plugin or level"
         )
     return columns
 

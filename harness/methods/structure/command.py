@@ -59,7 +59,7 @@ class Command:
         parser.add_argument(
             "--classes",
             metavar="K",
-            help="number of classes of intervals, or a method and its number: quantiles:K, ranges:K or most-used:K "
+            help="number K of classes of intervals, alone or after a method: quantiles:K, ranges:K or most-used:K "
             "(default: the number that gives the shortest description)",
         )
         parser.add_argument(
@@ -73,8 +73,9 @@ class Command:
             "--method",
             choices=("description_length", "paper", "monotone"),
             default="description_length",
-            help="how to learn phase words: description_length (the default) finds the shortest description; paper "
-            "alternates between kernels and decompositions, as the paper does; monotone is another name for paper",
+            help="how to learn phase words: description_length (the default) looks for the words that give the "
+            "shortest description; paper uses the published algorithm, which alternately chooses words from segments "
+            "and divides the run into those words; monotone is another name for paper",
         )
         parser.add_argument(
             "--longest", type=int, default=32, metavar="N", help="maximum number of symbols in a word (default: 32)"
@@ -83,7 +84,8 @@ class Command:
             "--bound",
             type=float,
             metavar="EDITS",
-            help="maximum number of edits of an adequate description, a(L) (default: computed from shuffled sequences)",
+            help="bound a(L): a description is adequate if it needs at most this many insertions and deletions "
+            "(default: computed from shuffled sequences)",
         )
         parser.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
         parser.add_argument(

@@ -328,8 +328,8 @@ def _check_event(draft: Draft, path: YamlPath, event: object) -> None:
     if means & PRELOADED and draft.value("program", "shell") is True and not draft.has("program", "build"):
         draft.report_key(
             path,
-            "`preload` and `python` find the program by its name in `run`, because it is not built here: remove "
-            "`shell: true`",
+            "without `build`, `preload` and `python` find the program by its name in `run`, which `shell: true` does "
+            "not allow: remove `shell: true`",
         )
 
 

@@ -88,8 +88,8 @@ def _check(draft: Draft) -> None:
         if runs // count < least:
             draft.report(
                 ("campaign", key) if draft.has("campaign", key) else ("nodes", "count"),
-                f"`{key}: {runs}` gives each of {count} nodes {counted(runs // count, 'run')}; the minimum is {least}: "
-                f"set `{key}` to {least * count} or more, or reduce `count`",
+                f"`{key}: {runs}` gives each node only {counted(runs // count, 'run')}, but a node needs at least "
+                f"{least}: set `{key}` to {least * count} or more, or reduce `count`",
             )
 
 

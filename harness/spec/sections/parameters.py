@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Discriminator, Field, PlainValidator, Tag, WithJsonSchema
 
 from unperturbed.collectors.sources.catalogue import OS_METRICS, PRESETS
+from unperturbed.common.wording import counted
 from unperturbed.harness.spec.model import (
     ADDED_LATER,
     AS_LIST,
@@ -335,8 +336,8 @@ def _check_points(draft: Draft) -> None:
     has_points = draft.has("campaign", "points")
     if drawn and not has_points:
         what = (
-            "`points` is missing in `campaign`: a sweep that draws parameters at random needs the number of points, as "
-            "in `points: 400`"
+            "`points` is missing from `campaign`: a sweep that draws parameters at random needs the number of points, "
+            "as in `points: 400`"
         )
         draft.report_key(("campaign",) if draft.has("campaign") else ("parameters",), what)
     if draft.spec is None:
@@ -345,8 +346,8 @@ def _check_points(draft: Draft) -> None:
     if not drawn and has_points:
         draft.report_key(
             ("campaign", "points"),
-            f"a sweep over only lists and ranges measures every combination ({count:,} points): remove `points`, or "
-            "draw a parameter at random, as in `{choice: [1, 2]}`",
+            f"a sweep whose parameters are all lists or ranges measures every combination ({counted(count, 'point')}): "
+            "remove `points`, or draw a parameter at random, as in `{choice: [1, 2]}`",
         )
     elif not drawn and count > MOST_POINTS:
         draft.report_key(

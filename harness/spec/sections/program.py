@@ -280,7 +280,8 @@ def _check_program_is_there(draft: Draft) -> None:
         search = draft.text("program", "environment", "PATH") or PROGRAM_PATH
         if shutil.which(program, path=search) is None:
             where = "is not a program" if "/" in word else f"is not a program on the PATH ({search})"
-            draft.report(path, f"`{word}` {where}, and there is no `build`: install the program, or give its path")
+            mend = "correct" if "/" in word else "give"
+            draft.report(path, f"`{word}` {where}, and there is no `build`: install the program, or {mend} its path")
 
 
 def _check_working_folder(draft: Draft) -> None:
@@ -343,7 +344,8 @@ def _check_environment(draft: Draft) -> None:
             draft.report_key(path, f"`{name}` is reserved: {what}")
         elif name == "LD_PRELOAD" and not draft.has("program", "build"):
             draft.report_key(
-                path, "`LD_PRELOAD` is reserved: the sampler needs it, because the program is not built here"
+                path,
+                "`LD_PRELOAD` is reserved: without `build`, the sampler is loaded into the program with `LD_PRELOAD`",
             )
         elif name == "LD_PRELOAD" and PRELOADED & _means(draft):
             draft.report_key(path, "`LD_PRELOAD` is reserved: software metrics with `preload` or `python` need it")

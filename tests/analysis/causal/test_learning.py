@@ -51,7 +51,7 @@ def test_what_carries_the_same_information_is_told_in_words(lu):
     words = [str(one) for one in lu.equivalences]
     assert (
         "n carries the same information about L2M given elementsize as ops; n is kept because the descriptions are "
-        "equally long, and it comes first in the causal order or else in the table" in words
+        "equally long, and it comes first in the causal order or, if that is open, in the table" in words
     )
     assert any(
         one.startswith("ops carries the same information about T given C as n; ops is kept because T takes ")
@@ -156,7 +156,7 @@ def test_an_edge_that_no_formula_uses_is_told_of():
 
 
 def test_two_rows_are_refused():
-    with pytest.raises(DataError, match="2 rows are too few to learn from: give at least 3"):
+    with pytest.raises(DataError, match=r"too few rows to learn from \(2\): give at least 3"):
         learn(pl.DataFrame({"x": [1.0, 2.5], "y": [2.0, 7.25]}))
 
 
@@ -317,14 +317,14 @@ class TestBadInput:
                 r"values are missing, NaN or infinite \(rows are counted from 0\): x \(1 of 4 rows, first row 1\)",
             ),
             ({"x": [1.0, math.nan, 3.0, math.inf], "y": [1, 2, 3, 5]}, r"x \(2 of 4 rows, first row 1\)"),
-            ({"x": [1.5, 2.5], "y": [3.5, 4.0], "z": [1.0, 0.5]}, "2 rows are too few for 3 variables"),
+            ({"x": [1.5, 2.5], "y": [3.5, 4.0], "z": [1.0, 0.5]}, r"too few rows \(2\) for 3 variables"),
             (
                 {"x": [1, 1, 1], "y": ["a", "a", "a"]},
                 r"no column of the table can be analysed: x \(constant: always 1\), y",
             ),
             ({"x": ["a", "b", "c"]}, "text that differs in every row"),
             ({}, "the table has 0 columns and 0 rows"),
-            ({"x": []}, "the table has 1 columns and 0 rows"),
+            ({"x": []}, "the table has 1 column and 0 rows"),
         ],
     )
     def test_tables_that_tell_nothing_are_refused(self, table, message):

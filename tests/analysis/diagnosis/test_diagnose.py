@@ -334,7 +334,7 @@ def test_what_cannot_be_fitted() -> None:
         calibrate([labelled(1, SLOW, pace=2)])
     with pytest.raises(DataError, match="has the unknown label 'odd'"):
         calibrate([labelled(1, "odd")])
-    with pytest.raises(DataError, match="'crash or truncation' is not a kind of anomaly with a strictness"):
+    with pytest.raises(DataError, match="'crash or truncation' is not a kind of anomaly whose strictness can be set"):
         with_strictness({CRASH: 2.0})
     with pytest.raises(DataError, match="a finite number above 0"):
         with_strictness({SLOW: -1.0})

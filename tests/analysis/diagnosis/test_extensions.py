@@ -92,7 +92,7 @@ def test_a_format_of_another_distribution(toys: Path) -> None:
     with pytest.raises(DataError, match="time goes backwards by 7 ms"):
         read_events(path, most_bad=0.5)
     path.write_text(f"a @ 1\nb @ {2**63}\n")
-    with pytest.raises(DataError, match="1 of 2 lines contain no event"):
+    with pytest.raises(DataError, match="1 of 2 lines contains no event"):
         read_events(path)
     with pytest.raises(DataError, match=r"unknown log format 'toi': did you mean toy\? use .*toy"):
         read_events(path, format="toi")

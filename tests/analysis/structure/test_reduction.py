@@ -228,7 +228,7 @@ NAN = float("nan")
         (
             [5.0, 1.0],
             {"classes": structural_sequence("ab").classes},
-            r"none of the 2 elements \(for example 5.0\) has one of the given classes",
+            r"the given classes include none of the 2 elements \(for example 5.0\)",
         ),
         ("ab", {"classes": structural_sequence([1.0, 2.0]).classes}, r"\(such as 'a'\) cannot be classified by value"),
         (

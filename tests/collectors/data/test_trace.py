@@ -104,7 +104,7 @@ def test_reading_what_is_no_trace(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="not a readable Parquet file"):
         Trace.read(tmp_path / "text.parquet")
     pl.DataFrame({"a": [1]}).write_parquet(tmp_path / "other.parquet")
-    with pytest.raises(DataError, match="not a trace of Unperturbed"):
+    with pytest.raises(DataError, match="not a trace file that unperturbed wrote"):
         Trace.read(tmp_path / "other.parquet")
 
 

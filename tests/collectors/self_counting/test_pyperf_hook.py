@@ -147,7 +147,7 @@ def test_the_user_names_what_is_counted(installed: Path, tmp_path: Path) -> None
     [
         ("perf::task-clok", True, "perf has no event 'task-clok'; did you mean perf::task-clock?"),
         ("minor_faults,PAPI_TOT_IN", True, "unknown metric 'PAPI_TOT_IN'; did you mean PAPI_TOT_INS"),
-        ("callgrind::D1mw", True, "no metric of UNPERTURBED_METRICS can be counted here: callgrind::D1mw ("),
+        ("callgrind::D1mw", True, "none of the metrics in UNPERTURBED_METRICS can be counted here: callgrind::D1mw ("),
         ("perf::page-faults", False, "add --inherit-environ=UNPERTURBED_METRICS to the command"),
     ],
 )

@@ -93,5 +93,5 @@ def test_a_relation_as_simple_goes_to_the_input():
     assert {(edge.source, edge.target) for edge in model.edges} == {("X", "Y"), ("X", "Z")}
     (tie,) = [one for one in model.equivalences if one.target == "Z"]
     assert tie.reason == (
-        "the descriptions are equally long, and it comes first in the causal order or else in the table"
+        "the descriptions are equally long, and it comes first in the causal order or, if that is open, in the table"
     )

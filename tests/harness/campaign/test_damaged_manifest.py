@@ -70,7 +70,9 @@ def _change(file: Path, statement: str, *values: Any) -> None:
 )
 def test_a_damaged_fact_is_named(file: Path, name: str, value: object, message: str) -> None:
     _change(file, "UPDATE facts SET value = ? WHERE name = ?", value, name)
-    with pytest.raises(UnperturbedError, match=f"is damaged: the fact .*{message}.*unperturbed import parquet"):
+    with pytest.raises(
+        UnperturbedError, match=f"is damaged: in the table `facts`, the entry .*{message}.*unperturbed import parquet"
+    ):
         _read(file)
 
 

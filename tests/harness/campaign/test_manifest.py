@@ -194,7 +194,7 @@ def test_facts_that_are_missing_or_of_another_shape_are_damage(tmp_path: Path) -
     with Manifest(tmp_path / "campaign.sqlite") as manifest:
         manifest.set_facts(passes=[{"name": 3}], native=native)
         for name in ("passes", "native"):
-            with pytest.raises(SpecError, match=f"manifest is damaged: the fact .{name}."):
+            with pytest.raises(SpecError, match=f"manifest is damaged: in the table `facts`, the entry .{name}."):
                 manifest.fact(name)
-        with pytest.raises(SpecError, match="the fact 'description' is missing"):
+        with pytest.raises(SpecError, match="in the table `facts`, the entry 'description' is missing"):
             manifest.required_fact("description")

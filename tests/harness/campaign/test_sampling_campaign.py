@@ -198,7 +198,7 @@ def test_what_only_the_simulator_counts_the_observer_cannot(tmp_path: Path) -> N
     ("changes", "code", "said"),
     [
         ({"measure__os": ["blocks_read"]}, 2, "use `bytes_read`"),
-        ({"measure__observer_cpu": 4000}, 3, "processor 4000 is not allowed here"),
+        ({"measure__observer_cpu": 4000}, 3, "this process may not run on processor 4000"),
     ],
 )
 def test_what_the_observer_cannot_do_is_said(tmp_path: Path, changes: dict[str, object], code: int, said: str) -> None:

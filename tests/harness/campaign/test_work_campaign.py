@@ -73,7 +73,10 @@ def test_runs_need_no_alignment_and_the_report_says_by_what_intervals_ended(fold
     assert np.ptp(np.stack(steps), axis=0).max() <= np.ptp(totals)
     report = (campaign / "report.html").read_text()
     assert "500 perf::page-faults" in report
-    assert "every 500 counts of perf::page-faults. The median skid until the counters are read is 0 counts" in report
+    assert (
+        "every 500 counts of perf::page-faults. The median skid, from the overflow to the reading of the counters, is "
+        "0 counts" in report
+    )
     assert "when perf::page-faults overflows" in report
     assert up.load(campaign).spec.measure.interval_event == "perf::page-faults"
 
@@ -98,5 +101,5 @@ def test_what_would_be_simulated_is_refused_at_its_place(folder: Path) -> None:
     done = unperturbed(folder, "run", folder / "spec.yaml")
     assert done.returncode == 2, done.stderr
     said = f"spec.yaml:8:13: `interval` is a number of {simulated}, but {simulated} would be simulated here, and"
-    assert f"{said} the simulator cannot end intervals by counts of a metric" in done.stderr
+    assert f"{said} the simulator cannot end an interval after a given number of events" in done.stderr
     assert not (folder / "campaigns" / "faults" / "runs").exists()

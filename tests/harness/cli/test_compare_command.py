@@ -122,7 +122,7 @@ def test_what_is_otherwise_in_a_set_up(programs: Path, monkeypatch: pytest.Monke
         (["--", "./one"], 2, "give two commands"),
         (["--", "./one", "--"], 2, "give two commands"),
         ([], 2, "give two commands"),
-        (["--", "./one", "--", "./nothing"], 2, "is not a program here"),
+        (["--", "./one", "--", "./nothing"], 2, "./nothing does not exist"),
         (["--runs", "3", "--", "./one", "--", "./same"], 2, "--runs is 3, but must be at least 5"),
     ],
 )

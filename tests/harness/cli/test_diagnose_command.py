@@ -80,11 +80,11 @@ def test_find_stops_at_the_first(capsys: pytest.CaptureFixture[str], tmp_path: P
         ([REFERENCES[0], "nowhere.log"], "nowhere.log"),
         ([*REFERENCES, "--theta", "2"], "give a ratio from 0 to 1"),
         ([*REFERENCES, "--method", "paper"], "needs a choice of distances: add --distance"),
-        ([*REFERENCES, "--identity", "colour"], "`identity` has unknown fields colour"),
+        ([*REFERENCES, "--identity", "colour"], "`identity` cannot contain colour"),
         (["-", "-"], "standard input can be only one of the logs"),
         ([*REFERENCES, REFERENCES[0], REFERENCES[0]], "is given twice as a reference"),
         ([*REFERENCES, REFERENCES[0], "--html", "/nowhere/page.html"], "the folder /nowhere does not exist"),
-        ([*REFERENCES, "--columns", "when"], "write PART=COLUMN, separated by commas, as in time=when,name=what"),
+        ([*REFERENCES, "--columns", "when"], "write PART=COLUMN pairs, separated by commas, as in time=when,name=what"),
         (
             [*REFERENCES, "--pattern", "x", "--format", "csv"],
             "--pattern defines a format: use --pattern without --format",

@@ -119,8 +119,10 @@ def test_the_examples_are_in_the_wheel(tmp_path: Path) -> None:
         (["nowhere"], "no such folder"),
         (["empty"], "no Makefile, CMakeLists.txt"),
         (["--example", "verdict"], "did you mean verdicts?"),
-        (["--", "./nothing"], "is not a program here or on the PATH"),
+        (["--", "./nothing"], "./nothing does not exist"),
         (["--", "./data"], "is not executable"),
+        (["--", "nothing"], "nothing is not a program on the PATH; after --"),
+        (["--", "data"], "data is not a program on the PATH (write ./data for the one in this folder)"),
     ],
 )
 def test_what_no_spec_can_be_written_of(tmp_path: Path, words: list[str], said: str) -> None:

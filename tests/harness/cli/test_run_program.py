@@ -106,7 +106,7 @@ def test_a_program_that_prints_another_thing_each_time_and_ends_otherwise(tmp_pa
         ([], 2, "give a spec (unperturbed run SPEC) or a program after --"),
         (["x.yaml", "--", "ls"], 2, "not both"),
         (["--runs", "3", "x.yaml"], 2, "--runs can be used only with a program after --"),
-        (["--", "./nothing"], 2, "is not a program here or on the PATH"),
+        (["--", "./nothing"], 2, "./nothing does not exist"),
         (["--", "python3", "nothing.py"], 2, "nothing.py: no such file"),
         (["--runs", "2", "--", "true"], 2, "in the options before --: --runs is 2, but must be at least 3"),
         (["--until", "decided", "--runs", "9", "--", "true"], 2, "remove --runs and --baseline-runs"),

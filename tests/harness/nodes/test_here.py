@@ -132,7 +132,7 @@ def test_a_part_that_cannot_be_made_is_given_up_and_told(tmp_path: Path) -> None
     (campaign / "nodes/facts.json").write_text(json.dumps(facts))
     shown = unperturbed(tmp_path, "run", spec, "--no-check")
     assert shown.returncode == 1  # as where a verdict is given: runs are missing
-    assert "part 01 is given up: node part-01 differs from the first node, part-01: processor model" in " ".join(
+    assert "giving up on part 01: node part-01 differs from the first node, part-01: processor model" in " ".join(
         shown.stderr.split()
     )
     assert len(states(campaign)) == 12

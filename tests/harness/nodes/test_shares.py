@@ -59,9 +59,9 @@ def test_too_few_runs_are_refused_with_the_numbers() -> None:
     with pytest.raises(SpecError) as refused:
         _spec(12, 5, 3)
     assert str(refused.value).splitlines() == [
-        "x.yaml:5:27: `baseline_runs: 12` gives each of 3 nodes 4 runs; the minimum is 5: set "
+        "x.yaml:5:27: `baseline_runs: 12` gives each node only 4 runs, but a node needs at least 5: set "
         "`baseline_runs` to 15 or more, or reduce `count`",
-        "x.yaml:5:37: `runs: 5` gives each of 3 nodes 1 run; the minimum is 2: set `runs` to 6 or "
+        "x.yaml:5:37: `runs: 5` gives each node only 1 run, but a node needs at least 2: set `runs` to 6 or "
         "more, or reduce `count`",
     ]
     assert lacks(_spec(10, 4, 2), {"baseline": 4, "all": 2}) == ("baseline 4 of 5",)

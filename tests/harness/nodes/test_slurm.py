@@ -179,7 +179,7 @@ def test_a_node_that_never_comes_back(slurm: Cluster, tmp_path: Path) -> None:
         slurm.start_node(gone)
         slurm.ask("scontrol", "update", f"nodename={gone}", "state=resume")
     assert watching.returncode == 1, told  # runs are missing
-    assert f"part 02 is given up: its node {gone} is not in service" in " ".join(told.split())
+    assert f"giving up on part 02: its node {gone} is not in service" in " ".join(told.split())
     assert done(running.campaign) == 10
     # Once the node is back, the same command makes the rest.
     wait_for(lambda: slurm.ask("sinfo", "-h", "-n", gone, "-t", "idle", "-o", "%D").strip() != "")

@@ -59,7 +59,7 @@ def test_a_sweep_goes_on_without_a_node_that_is_lost(slurm: Cluster, tmp_path: P
         slurm.start_node(gone)
         slurm.ask("scontrol", "update", f"nodename={gone}", "state=resume")
     assert second.returncode == 1, told  # points are missing
-    assert f"part 02 is given up: its node {gone} is not in service" in " ".join(told.split())
+    assert f"giving up on part 02: its node {gone} is not in service" in " ".join(told.split())
     frame, facts = read_sweep(campaign)[0], read_sweep_facts(campaign)
     assert frame.height + len(facts["missing"]) == 16 and gone not in set(frame["node"])
     assert all(f"its node {gone} is not in service" in item["why"] for item in facts["missing"])

@@ -161,7 +161,7 @@ def test_points_that_fail_and_a_node_that_is_refused_are_told(tmp_path: Path) ->
     spec.write_text(spec.read_text().replace("repetitions: 2", "repetitions: 3"))
     refused = unperturbed(tmp_path, "run", spec)
     assert refused.returncode == 1
-    assert "part 01 is given up: node part-01 differs from the first node" in " ".join(refused.stderr.split())
+    assert "giving up on part 01: node part-01 differs from the first node" in " ".join(refused.stderr.split())
     missing = read_sweep_facts(campaign)["missing"]
     assert len(missing) == 3 + 7 and any("part 01 ended earlier" in item["why"] for item in missing)
     assert read_sweep(campaign)[0].height == 14

@@ -121,7 +121,7 @@ def test_faults_of_the_key_have_line_column_and_advice(distribution: Path, spec:
         f"f:{line + 2}:3: unknown key `domian`; did you mean `domain`?",
     ]
     assert _faults(f"{SMALL_EXAMPLE}power: {{}}\n", spec.parent) == [
-        f"f:{line}:1: `watts` is missing in `power` (most watts)"
+        f"f:{line}:1: `watts` is missing from `power` (most watts)"
     ]
     assert _faults(f"{SMALL_EXAMPLE}power: 90\n", spec.parent) == [
         f"f:{line}:8: expected a mapping, not the number 90; valid keys: watts, domain"

@@ -162,12 +162,12 @@ _CACHE_FORMS = "write `32 KiB 8-way 64 B` (size, ways, line), or a mapping `{siz
         ("33 KiB 8-way 96 B", "cannot simulate a cache line of 96 B: use a power of two, at least 32 B"),
         (
             "64 B 1-way 64 B",
-            "a cache of 64 B cannot have 1 ways of 64 B lines: the size must be a multiple of ways × line, and larger "
-            "than one line",
+            "a cache of 64 B cannot have 1 way with lines of 64 B: the size must be a multiple of ways × line, and "
+            "larger than one line",
         ),
         (
             "1000 B 2-way 64 B",
-            "a cache of 1000 B cannot have 2 ways of 64 B lines: the size must be a multiple of ways × line, and "
+            "a cache of 1000 B cannot have 2 ways with lines of 64 B: the size must be a multiple of ways × line, and "
             "larger than one line",
         ),
         (

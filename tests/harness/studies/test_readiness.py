@@ -85,7 +85,7 @@ def test_the_sampler_outside_needs_no_dynamic_linker_and_a_cpu_that_is_there(tmp
     assert "program" not in {problem["subject"] for problem in found["problems"]}
     checked, found = ready(host, write_spec(tmp_path, **changes, measure__observer_cpu=4095))
     assert checked.exit_code == 3
-    assert "processor 4095 is not allowed here" in found["problems"][0]["what"]
+    assert "this process may not run on processor 4095" in found["problems"][0]["what"]
 
 
 def test_a_clock_of_the_simulator_where_the_kernel_counts(tmp_path: Path, host: Examination) -> None:

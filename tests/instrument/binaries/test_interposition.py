@@ -281,7 +281,7 @@ def test_other_names_of_a_function_are_told(tmp_path: Path) -> None:
         ),
         ("environ", "/usr/bin/xz", r"`environ` is a variable of .*libc\.so\.6, not a function"),
         ("malloc", "{static}", r"static: this file is statically linked"),
-        ("work", "{own}", r"own defines `work` itself, so calls of `work` do not reach a library"),
+        ("work", "{own}", r"own defines `work` itself, so calls to `work` do not reach a library"),
         ("malloc", "{script}", r"script: this is a script for /bin/sh -e, not a binary"),
         ("malloc", "{nothing}", r"nothing: cannot read the binary"),
     ],

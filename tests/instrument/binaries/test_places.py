@@ -113,7 +113,7 @@ def test_a_file_that_changed_since_it_was_built_is_refused(workshop):
     with program.open("r+b") as file:
         file.seek(place.offset)
         file.write(b"\xcc")
-    with pytest.raises(RunError, match="was changed since it was built"):
+    with pytest.raises(RunError, match="has changed since the file was built"):
         patch(program, [place], [0])
     with pytest.raises(RunError, match="neither the no-op nor the counting code"):
         read_places(program)
@@ -135,7 +135,7 @@ def test_a_damaged_list_is_refused_with_one_message(workshop, header):
     with program.open("r+b") as file:
         file.seek(at + 8)
         file.write(struct.pack("<HH", 1, 7) + b"\x90" * 7)
-    with pytest.raises(RunError, match="an instruction that is unknown here"):
+    with pytest.raises(RunError, match="an instruction that unperturbed does not recognise"):
         read_places(program)
 
 

@@ -143,7 +143,7 @@ def test_a_static_function_an_alias_and_the_code_behind_them(build: Compile) -> 
 
 
 def test_what_is_chosen_at_load_time_has_no_code_of_its_own(build: Compile) -> None:
-    assert "`chosen` is an IFUNC without code of its own" in refused(build(C), "chosen")
+    assert "`chosen` is an IFUNC, which has no code of its own" in refused(build(C), "chosen")
     assert "`chose?` matches only IFUNCs" in refused(build(C), "chose?")
     # The old version of this symbol is a plain function, which nothing calls any more.
     assert "{preload: memcpy}" in refused(system_library("libc.so.6"), "memcpy")
@@ -328,10 +328,10 @@ def test_libraries_are_those_that_the_program_loads(with_library: Callable[..., 
 
 def test_the_library_path_of_the_programs_environment(with_library: Callable[..., Path], tmp_path: Path) -> None:
     program = with_library()
-    with pytest.raises(SpecError, match=r"user: the dynamic linker does not find libhelp.so.1, .*LD_LIBRARY_PATH"):
+    with pytest.raises(SpecError, match=r"user: the dynamic linker cannot find libhelp.so.1, .*LD_LIBRARY_PATH"):
         needed_libraries(program)
     assert needed_libraries(program, [tmp_path / "lib"])["libhelp.so.1"].samefile(tmp_path / "lib" / "libhelp.so.1.2")
-    with pytest.raises(SpecError, match=r"libraries are not known: .* does not find libhelp.so.1"):
+    with pytest.raises(SpecError, match=r"libraries are not known: .* cannot find libhelp.so.1"):
         find_binary("libhelp.so.1", program=program)
 
 

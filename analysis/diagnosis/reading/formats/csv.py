@@ -159,7 +159,7 @@ class _CsvFormat(CompiledFormat):
     def check(self, options: ReadOptions) -> None:
         """Raise DataError if `columns` names a part that events do not have."""
         if unknown := set(options.columns) - set(_COLUMNS):
-            raise DataError(f"`columns` has the unknown keys {', '.join(sorted(unknown))}: use {', '.join(_COLUMNS)}")
+            raise DataError(f"`columns` cannot have the key {' or '.join(sorted(unknown))}: use {', '.join(_COLUMNS)}")
 
     def recognise(self, sample: LogSample, options: ReadOptions) -> float:
         """Return 1 if the first line is a header with a time and a name, else 0."""

@@ -236,7 +236,7 @@ class _GStreamerFormat(CompiledFormat):
         wrong = ", ".join(part for part in options.identity if part not in _FIELDS)
         if wrong or not options.identity:
             raise DataError(
-                f"`identity` {f'has unknown fields {wrong}' if wrong else 'is empty'}: choose from {', '.join(_FIELDS)}"
+                f"`identity` {f'cannot contain {wrong}' if wrong else 'is empty'}: choose from {', '.join(_FIELDS)}"
             )
 
     def layout(self, sample: LogSample, options: ReadOptions) -> LogLayout:

@@ -83,7 +83,7 @@ def test_wrong_arguments_are_refused_by_name():
         distance_matrix([])
     with pytest.raises(DataError, match=r"series\[1\]\[0\] is nan"):
         warp_paths([[1.0], [math.nan]])
-    with pytest.raises(DataError, match=r"series\[0\] has 1 metrics and series\[2\] has 3"):
+    with pytest.raises(DataError, match=r"series\[0\] has 1 metric and series\[2\] has 3"):
         distance_matrix([[1.0], [2.0], np.ones((2, 3))])
     with pytest.raises(DataError, match=r"the differences between series\[0\] and series\[2\] overflow"):
         distance_matrix([[1e308], [1e308], [-1e308]])

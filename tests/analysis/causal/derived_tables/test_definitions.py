@@ -61,7 +61,7 @@ def test_rows_without_a_value_are_an_error_or_missing_and_told() -> None:
         derive(FRAME, expressions)
     assert str(told.value) == (
         "log_misses = log(`perf::cache-misses`), character 1: log of a number that is not positive, in row 0 "
-        "(value 0.0), counted from 0"
+        "(value 0.0); row numbers start at 0"
     )
     frame, _ = derive(FRAME, expressions, undefined="null")
     assert frame["log_misses"].to_list() == [None, math.log(5), math.log(10)]

@@ -109,7 +109,10 @@ def test_what_a_test_refutes_and_no_description_mends_is_returned():
     found = agreed(parents, graph, Knowledge(inputs=["n", "kind"]), bits=lambda _target, given: -50.0 * ("n" in given))
     (one,) = found.contradictions
     assert (one.target, one.other, one.given, one.bits, one.p_value) == ("instructions", "kind", ("n",), 0.0, 0.0)
-    assert str(one).endswith("but no formula that was tried with kind is short enough to justify another cause")
+    assert str(one).endswith(
+        "but with every formula that was tried, kind shortens the description of instructions too little "
+        "to justify another cause"
+    )
 
 
 def test_knowledge_that_contradicts_the_data_is_returned():

@@ -55,14 +55,15 @@ def test_a_tie_goes_to_fewer_variables_and_then_to_the_input():
     relations, _ = told({frozenset("m"): 52, frozenset("ne"): 50}, found)
     choice = choose("C", ["n", "e", "m"], found, relations, Knowledge())
     assert choice.kept == {"m"}
-    assert choice.equivalences[0].reason == "the descriptions are equally long, and fewer variables are simpler"
+    assert choice.equivalences[0].reason == "the descriptions are equally long, and the smaller set is preferred"
     found = rivals("C", a=["b"], b=["a"])
     relations, _ = told({frozenset("a"): 50, frozenset("b"): 50 + TIE_BITS / 2}, found)
     for first, known in (("a", Knowledge()), ("b", Knowledge(tiers=[["b"], ["a"]])), ("b", Knowledge(inputs=["b"]))):
         choice = choose("C", ["a", "b"], found, relations, known)
         assert choice.kept == {first}
         assert choice.equivalences[0].reason == (
-            "the descriptions are equally long, and it comes first in the causal order or else in the table"
+            "the descriptions are equally long, and it comes first in the causal order or, if that is open, in the "
+            "table"
         )
 
 
@@ -126,8 +127,8 @@ def test_many_rivals_are_left_out_one_after_the_other():
     [
         (
             math.nan,
-            "all are effects of Z: the smaller set is preferred and, of equally large sets, the one that is first in "
-            "the causal order or else in the table",
+            "all these variables are effects of Z: the smaller set is preferred and, of equally large sets, the one "
+            "that comes first in the causal order or, if that is open, in the table",
         ),
         (10.0, "Z takes 40 fewer bits to describe with a and b"),
     ],
@@ -197,8 +198,8 @@ def test_effects_that_say_the_same_do_not_both_go():
     assert found.adjacent["e"] == {"l"}
     assert (
         found.equivalences[0].reason
-        == "all are effects of e: the smaller set is preferred and, of equally large sets, the one that is first in "
-        "the causal order or else in the table"
+        == "all these variables are effects of e: the smaller set is preferred and, of equally large sets, the one "
+        "that comes first in the causal order or, if that is open, in the table"
     )
     assert not asked
 

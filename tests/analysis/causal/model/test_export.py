@@ -129,7 +129,7 @@ def test_styles_and_widths_at_their_ends() -> None:
 
 def test_words(model: CausalModel, open_model: CausalModel) -> None:
     assert summary_sentence(model) == "120 rows of 3 variables (1 discrete, 2 continuous) give 2 edges."
-    assert summary_sentence(open_model).endswith("give 1 edge, 1 of them without a direction.")
+    assert summary_sentence(open_model).endswith("give 1 edge (1 without a direction).")
     (apart,) = model.separations
     assert separation_sentence(apart, 0.01).startswith("n and kind are independent (p = ")
     by_length = replace(apart, p_value=0.004, given=("time",))
@@ -144,7 +144,7 @@ def test_words(model: CausalModel, open_model: CausalModel) -> None:
     )
     assert (
         separation_sentence(replace(apart, given=("a", "b"), determined="kind"), 0.01)
-        == "a and b determine kind, so n adds no information about it"
+        == "a and b determine kind, so n adds no information about kind"
     )
     required = model.edge("n", "time")
     assert required is not None

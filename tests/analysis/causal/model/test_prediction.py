@@ -114,8 +114,8 @@ def test_more_runs_are_drawn_where_few_agree_and_it_is_said_where_none_do(confou
     assert rare.effective_runs >= 30
     with pytest.raises(
         DataError,
-        match=r"too few random runs agree with speed=30, time=1000 \(effectively .* of 12800\): increase `runs`, or "
-        r"observe causes",
+        match=r"too few random runs agree with speed=30, time=1000 \(effective number .*, of 12800 runs\): "
+        r"increase `runs`, or observe causes",
     ):
         predict(mechanisms, {"speed": 30, "time": 1000}, runs=200)
 

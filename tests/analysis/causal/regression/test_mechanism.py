@@ -396,7 +396,7 @@ def test_wrong_parents_are_told():
             fit_mechanism(data, target, [parent])
     with pytest.raises(ValueError, match=r"confidence level `level` must be above 0 and below 1, not 1\.5"):
         fit_mechanism(data, "a", ["b"], level=1.5)
-    with pytest.raises(DataError, match="2 rows are too few"):
+    with pytest.raises(DataError, match=r"too few rows to fit a \(2\)"):
         fit_mechanism(data.take([0, 1]), "a", ["b"])
     with pytest.raises(
         DataError, match='`errors="proportional"` needs positive values, but the minimum of b is 0: use `errors="even"`'

@@ -155,7 +155,7 @@ def test_columns_that_cannot_be_variables_are_left_out_and_said() -> None:
     assert data.names == ("n", "datatype", "optimization", "elementsize", "cycles")
     assert {one.name: one.why for one in data.exclusions} == {
         "machine": "constant: always alpha",
-        "run": "text that differs in every row, like names of rows",
+        "run": "text that differs in every row, like row names",
         "size": "duplicate of n",
         "same": "duplicate of datatype",
         "opt": "duplicate of optimization",
@@ -199,7 +199,7 @@ def test_missing_values_are_refused_or_dropped() -> None:
     assert dict(data.missing) == {"a": 1, "b": 1}
     assert data.values("a").tolist() == [1, 3, 5.5, 6]
     assert data.codes("c").tolist() == [0, 1, 0, 1]
-    with pytest.raises(DataError, match=r"3 rows are too few for 4 variables"):
+    with pytest.raises(DataError, match=r"too few rows \(3\) for 4 variables"):
         prepare(frame, missing="drop")
     with pytest.raises(DataError, match=r"every row lacks a value, most often that of e \(5 of 6 rows\)"):
         prepare(frame.with_columns(e=pl.Series([None, 1, None, None, None, None])), missing="drop")
@@ -218,9 +218,9 @@ def test_what_dropping_rows_makes_constant_is_left_out() -> None:
     ("frame", "message"),
     [
         (pl.DataFrame(), "the table has 0 columns and 0 rows"),
-        (pl.DataFrame({"a": []}, schema={"a": pl.Float64}), "1 columns and 0 rows"),
+        (pl.DataFrame({"a": []}, schema={"a": pl.Float64}), "the table has 1 column and 0 rows"),
         (pl.DataFrame({"a": [1, 1], "b": ["x", "x"]}), r"a \(constant: always 1\), b \(constant: always x\)"),
-        (pl.DataFrame({"a": [1.5, 2], "b": [1.5, 2.5], "c": [1.5, 3.5]}), "2 rows are too few for 3 variables"),
+        (pl.DataFrame({"a": [1.5, 2], "b": [1.5, 2.5], "c": [1.5, 3.5]}), r"too few rows \(2\) for 3 variables"),
     ],
 )
 def test_tables_without_anything_to_learn_are_refused(frame: pl.DataFrame, message: str) -> None:

@@ -121,8 +121,8 @@ def test_words_of_more_symbols_than_lanes_have_bits():
     ("options", "message"),
     [
         ({"level": 0.0}, r"`level` is 0\.0: use a probability above 0 and below 1"),
-        ({"shuffles": 18}, r"18 shuffles are too few for `level` 0\.05: use 19 or more"),
-        ({"level": 0.01}, r"19 shuffles are too few for `level` 0\.01: use 99 or more"),
+        ({"shuffles": 18}, r"`shuffles` is 18, too few for `level` 0\.05: use 19 or more"),
+        ({"level": 0.01}, r"`shuffles` is 19, too few for `level` 0\.01: use 99 or more"),
     ],
 )
 def test_a_level_that_cannot_be_told_is_refused(options, message):

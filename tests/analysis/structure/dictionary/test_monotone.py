@@ -287,7 +287,7 @@ def test_symbols_of_any_kind():
 
 def test_more_segments_than_can_be_compared_are_refused(monkeypatch):
     monkeypatch.setattr(monotone, "_MOST_SEGMENTS", 3)
-    compared = "all pairs of at most 3 segments can be compared, but there are 4"
+    compared = "there are 4 segments, but at most 3 can be compared in pairs"
     with pytest.raises(DataError, match=rf'^{compared}: call `learn_dictionary` with `method="description_length"`'):
         learn_monotone("abcdefghijkl", judge_by(0))
 

@@ -313,7 +313,7 @@ INPUTS = ("--inputs", "n,datatype")
         ),
         (
             [D, "g = d time / d n", *INPUTS, "--curve", "time over n in datatype"],
-            "a step of a parameter, but with curves, each row is a combination of discrete values",
+            "a step between two values of a parameter, but with curves, each row is a combination of discrete values",
         ),
         (
             [D, "g = d time / d datatype", *INPUTS, "--variables", "g,datatype"],

@@ -249,7 +249,7 @@ def test_rows_that_a_sweep_lacks_are_told_of(sweep: str, capsys: pytest.CaptureF
     write_sweep(tmp_path, frame, list(columns.values()), {"name": "part", "missing": missing})
     found = told(capsys, str(tmp_path))
     assert found["notes"][0].startswith(
-        "The sweep is not complete: 7 rows of its table are missing (points 3, 4, 5, 6, 7, …, counted from 1; first "
+        "The sweep is not complete: its table lacks 7 rows (points 3, 4, 5, 6, 7, …, counted from 1; first "
         "reason: it hangs)."
     )
     assert not any("not complete" in note for note in told(capsys, sweep)["notes"])
@@ -350,7 +350,7 @@ def test_wrong_usage_is_exit_code_2(
         ("a.csv", "x,x\n1,2\n", "two columns are named x"),
         ("a.csv", "x,\n1,2\n", "column 2 has no name"),
         ("a.csv", "x;y\n1;2\n", "separate columns by commas"),
-        ("a.csv", "", "cannot read a table"),
+        ("a.csv", "", "cannot read the file as a table"),
         ("a.csv", "x,y\n1,2\n", "no column of the table can be analysed"),
         ("a.csv", "x,y\n1,2,3\n", "line 2 has 3 fields, but the first line names 2 columns"),
         ("a.parquet", "no parquet", "not a readable Parquet file"),
