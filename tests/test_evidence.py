@@ -68,3 +68,29 @@ def test_quoted_figures_are_those_of_the_page(
     assert missing("[A](evidence/a.md): 0.059, 5.9 %, 12.6, 13 and 8.") == ["0.059", "5.9", "12.6", "13", "8"]
     assert missing("Figures of [A](evidence/a.md):\n\n| a |\n|---|\n| 8 |\n") == ["8"]
     assert missing("Elsewhere: 8.\n\n| a |\n|---|\n| 8 |\n") == []
+    assert missing("Elsewhere: [A](evidence/a.md).\n\n## Next\n\n- 8.\n") == []
+    assert missing("[A](evidence/a.md), on x86-64: 7.\n") == []
+
+
+def test_quoted_figures_are_those_of_the_section_that_is_linked(
+    check: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "evidence").mkdir()
+    monkeypatch.setattr(check, "EVIDENCE", tmp_path / "evidence")
+    evidence = "# A\n\n11\n\n## θ, in `runs`\n\n12\n\n### Both\n\n13\n\n## Others\n\n14\n\n### Both\n\n15\n"
+    (tmp_path / "evidence" / "a.md").write_text(evidence)
+    page = tmp_path / "page.md"
+
+    def missing(anchors: str, numbers: str) -> list[str]:
+        links = " ".join(f"[A](evidence/a.md#{anchor})" for anchor in anchors.split())
+        page.write_text(f"{links}: {numbers}.\n\n| {numbers} |\n")
+        return [what for _, what in check.parted(page)]
+
+    assert missing("in-runs", "12 13") == []
+    assert missing("in-runs", "14") == ["14 is not on a.md#in-runs"] * 2, "a figure from another section"
+    assert missing("others", "14 15") == []
+    assert missing("both", "13") == []
+    assert missing("both_1", "13") == ["13 is not on a.md#both_1"] * 2
+    assert missing("in-runs others", "12 14") == []
+    assert missing("a", "11 12 15") == []
+    assert missing("elsewhere", "11") == ["a.md has no section elsewhere"] * 2

@@ -70,6 +70,8 @@ from unperturbed.analysis.parallel import choose_workers  # noqa: E402
 
 PAGE = (ROOT / "experiments/calibration/page.md").read_text(encoding="utf-8")
 PHI, INTERVALS = (0.7, 0.95), (165, 1000)
+SPREADS, WIDER_RUNS = "outer check by spread of the noise", "outer check of checked runs that spread wider"
+"""Names of two tables in the summary."""
 
 
 def spread_table(draws: int, seed: int, family: int = 66) -> Iterator[str]:
@@ -188,6 +190,12 @@ def summary(tables: Mapping[str, Sequence[str]]) -> Iterator[str]:
         "called perturbed at the tolerance, outer check: every metric has changed": ("whole", "outer called perturbed"),
         "called unperturbed at the tolerance, inner check": ("inner", "accepted"),
         "called unperturbed at the tolerance, outer check": ("whole", "outer accepted"),
+        f"false alarms, {SPREADS}": ("outer", "false alarms"),
+        f"called perturbed at the tolerance, {SPREADS}: every metric": ("outer", "called perturbed"),
+        f"called unperturbed at the tolerance, {SPREADS}": ("outer", "accepted"),
+        f"false alarms, {WIDER_RUNS}": ("wider", "false alarms"),
+        f"called perturbed at the tolerance, {WIDER_RUNS}: every metric": ("wider", "called perturbed"),
+        f"called unperturbed at the tolerance, {WIDER_RUNS}": ("wider", "accepted"),
         "false alarms, outer check over nodes": ("nodes", "false alarms"),
         "called perturbed at the tolerance, outer check over nodes: every metric": ("nodes", "called perturbed"),
         "called unperturbed at the tolerance, outer check over nodes": ("nodes", "accepted"),

@@ -325,6 +325,10 @@ PAGE = """# Runs held back, and shams: false alarms on a real program
 **What changed on this page, and why.** Since November 2026 outer changes are compared on Fisher's scale, with the
 spread that runs have at their level of agreement ([Calibration](calibration.md#outer-checks)).
 
+Verdicts here are those of the commit named above; later outer checks are stricter only where the checked runs of all
+metrics spread wider than the baseline's ([Outer checks](calibration.md#outer-checks)). Later inner checks are stricter
+where a correlation is beyond ±0.9 ([Inner checks](calibration.md#where-checked-runs-differ-in-other-ways)).
+
 The quickstart's program (`experiments/quickstart/blocksort`) on a smaller input, six hardware metrics (15 pairs within
 a run, six metrics after alignment), intervals of CPU time. One campaign gives each configuration one layout of
 its code, the other gives each run a layout of its own ([how events are

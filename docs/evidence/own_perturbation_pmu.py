@@ -380,6 +380,15 @@ def page(found: dict[str, list[Trace]], alone: int, made: str, runs: int) -> str
         "",
         made,
         "",
+        "**What changed on this page, and why.** On 26 November 2026 it was made again by the runtime of version "
+        "1.0.0, and says at which commit and on which host. The page before was of 20 November, when the inside "
+        "sampler's handler had not been trimmed: a record added 401 instructions. The verdicts of all comparisons are "
+        "the same.",
+        "",
+        "Verdicts here are those of the commit named above, by the inner check alone, so that later outer checks "
+        "change nothing. Later inner checks are stricter where a correlation is beyond ±0.9 ([Inner "
+        "checks](calibration.md#where-checked-runs-differ-in-other-ways)).",
+        "",
         f"{runs} runs of each kind in random order on an emulated arm64 machine (Cortex-A57 with a PMU, one "
         f"processor), {min(intervals)} to "
         f"{max(intervals)} intervals of",

@@ -116,7 +116,10 @@ def _page(found: list[dict[str, Any]], made: str) -> str:
         "**What changed on this page, and why.** Since 27 November 2026 simulated runs are cut at equal work and "
         "compared within rounds, and the tolerance is 0.1 in place of 0.25. Intervals of CPU time, cut by ticks of 4 "
         "ms, had numbered 150 to 209 and left comparisons of `front` undecided beside other work. The handling of the "
-        "sampler's signals takes no work from an interval, however many a busy host brings.",
+        "sampler's signals takes no work from an interval, however many a busy host brings. "
+        "Verdicts here are those of the commit named below; later outer checks are stricter only where the "
+        "checked runs of all metrics spread wider than the baseline's ([Outer "
+        "checks](calibration.md#outer-checks)).",
         "",
         f"**{_agreement(found)}**",
         "",

@@ -5,7 +5,8 @@
 - Each page of docs/evidence with figures, and each of its sections that a command of its own writes, has the line of
   `experiments.common.provenance.made_by`: a command whose script exists, a commit of this history, date, version, host.
 - Where a paragraph of another page links to an evidence page, each of its figures is found there; so are those of a
-  table or list below such a paragraph.
+  table or list below such a paragraph. Where the link names a section (`page.md#section`), they are found in it: on a
+  long page almost any figure stands somewhere.
 
 Prints `file:line: what`, and exits with 1 where there is any.
 """
@@ -18,7 +19,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from prose import paragraphs, report, table_rows, user_pages
+from markdown.extensions.toc import slugify, unique
+from prose import blank_code, paragraphs, report, table_rows, user_pages
 
 EVIDENCE = Path("docs/evidence")
 WITHOUT_FIGURES = ("processor.md",)  # it lists what `make validate-processor` records
@@ -34,7 +36,8 @@ _NUMBER = re.compile(r"(?<![\w.])[-−+±]?(?:\d[\d,]*\d|\d)(?:\.\d+)?(?!\w)|(?<
 _UNITS = {"%": 0.01, "million": 1e6}
 _UNIT = re.compile(rf"\s*({'|'.join(_UNITS)})")
 _ITEM = re.compile(r"[-*+] |\d+\. ")
-_LINK = re.compile(r"\]\(([^)#\s]+\.md)(?:#[^)]*)?\)")
+_LINK = re.compile(r"\]\(([^)#\s]+\.md)(?:#([^)\s]*))?\)")
+_HEADING = re.compile(r"(#{1,6})\s+(.*?)\s*#*\s*$")
 
 
 def main() -> int:
@@ -70,28 +73,51 @@ def _faults_of(command: str, commit: str) -> Iterator[str]:
 
 
 def parted(page: Path) -> Iterator[tuple[int, str]]:
-    """Yield line and fault of each figure that the evidence pages linked beside it do not have."""
+    """Yield line and fault of each figure that the evidence linked beside it, a page or its section, does not have."""
     text = page.read_text(encoding="utf-8")
     lines, lead = text.split("\n"), []
-    for line, paragraph in sorted((*paragraphs(text), *table_rows(text))):
-        names = _LINK.findall(paragraph)
+    headings = [(line, "#") for line, content in enumerate(blank_code(text).split("\n"), 1) if _HEADING.match(content)]
+    for line, paragraph in sorted((*paragraphs(text), *table_rows(text), *headings)):
+        links = _LINK.findall(paragraph)
         if paragraph.startswith("|") or _ITEM.match(lines[line - 1]):
-            names = names or lead
+            links = links or lead
         else:
-            lead = names
-        linked = [(page.parent / name).resolve() for name in names]
-        sources = [file for file in linked if file.parent == EVIDENCE.resolve() and file.exists()]
-        if sources:
-            known = [float(figure) for file in sources for figure, _ in figures(file.read_text(encoding="utf-8"))]
-            pages = " or ".join(sorted({file.name for file in sources}))
+            lead = links
+        linked = [((page.parent / name).resolve(), anchor) for name, anchor in links]
+        sources = [(file, anchor) for file, anchor in linked if file.parent == EVIDENCE.resolve() and file.exists()]
+        found = [section(file.read_text(encoding="utf-8"), anchor) for file, anchor in sources]
+        for (file, anchor), part in zip(sources, found, strict=True):
+            if part is None:
+                yield line, f"{file.name} has no section {anchor}"
+        if sources and None not in found:
+            known = [float(figure) for part in found if part for figure, _ in figures(part)]
+            places = " or ".join(sorted({f"{file.name}#{anchor}".rstrip("#") for file, anchor in sources}))
             for figure, unit in figures(paragraph):
                 if not _is_among(figure, [*known, *(round(value / unit, 9) for value in known)]):
-                    yield line, f"{figure} is not on {pages}"
+                    yield line, f"{figure} is not on {places}"
+
+
+def section(text: str, anchor: str) -> str | None:
+    """Return a page's part from the heading of that anchor to the next one of its level or above; all for no anchor."""
+    if not anchor:
+        return text
+    lines, begin, depth = text.split("\n"), None, 0
+    taken: set[str] = set()
+    for number, line in enumerate(blank_code(text).split("\n")):
+        heading = _HEADING.match(line)
+        if not heading:
+            continue
+        if begin is not None and len(heading[1]) <= depth:
+            return "\n".join(lines[begin:number])
+        if unique(slugify(re.sub(r"[`*]|\]\([^)]*\)", "", heading[2]), "-"), taken) == anchor:
+            begin, depth = number, len(heading[1])
+    return None if begin is None else "\n".join(lines[begin:])
 
 
 def figures(text: str) -> Iterable[tuple[str, float]]:
-    """Yield each number of a text, unsigned, with the unit behind it (% is 0.01); code and links' targets have none."""
+    """Yield each number of a text, unsigned, with the unit behind it (% is 0.01); code, names and links have none."""
     plain = re.sub(r"\]\([^)]*\)", "]", re.sub(r"`[^`]*`", "`", text))
+    plain = re.sub(r"\b[A-Za-z]\w*-\d+\b", "", plain)  # x86-64, Cortex-A57
     for match in _NUMBER.finditer(plain):
         unit = _UNIT.match(plain, match.end())
         yield match[0].lstrip("-−+±").replace(",", ""), _UNITS[unit[1]] if unit else 1.0

@@ -83,7 +83,7 @@ def faults(text: str) -> Iterator[tuple[int, str]]:
 
 def paragraphs(text: str) -> Iterator[tuple[int, str]]:
     """Yield each paragraph and list item with its line; code, tables, headings and comments are left out."""
-    kept = enumerate(_blank_code(text).split("\n"), 1)
+    kept = enumerate(blank_code(text).split("\n"), 1)
     for filled, lines in groupby(kept, key=lambda numbered: bool(numbered[1].strip())):
         if filled:
             yield from _items(list(lines))
@@ -91,7 +91,7 @@ def paragraphs(text: str) -> Iterator[tuple[int, str]]:
 
 def table_rows(text: str) -> Iterator[tuple[int, str]]:
     """Yield each row of a table with its line; tables in code are left out."""
-    for number, line in enumerate(_blank_code(text).split("\n"), 1):
+    for number, line in enumerate(blank_code(text).split("\n"), 1):
         if re.match(r"\s*\|(?! \")", line):  # a quoted cell shows what not to write
             yield number, line.strip()
 
@@ -110,7 +110,7 @@ def _items(lines: list[tuple[int, str]]) -> Iterator[tuple[int, str]]:
         yield first, gathered
 
 
-def _blank_code(text: str) -> str:
+def blank_code(text: str) -> str:
     """Return the text with the same lines, those of code blocks and comments empty."""
 
     def blank(match: re.Match[str]) -> str:

@@ -190,6 +190,10 @@ def section(table: Sequence[Sequence[str]], traces: int, made: str) -> list[str]
         "diagnosis notes as errors that no reference has. Such an error alone is no anomaly, because the run reaches "
         "its end. For the rest, compare pictures.",
         "",
+        "**What changed on this section, and why.** Since 28 November 2026 the diagnosis knows the kind *missing "
+        "event type*. Before, it saw 1 of 7 changes in the player that passes pictures on; the runs are recorded "
+        "anew, too.",
+        "",
         made,
     ]
 

@@ -148,3 +148,22 @@ def test_the_campaign_of_held_back_runs_is_valid_and_holds_what_is_drawn_from_it
         needed = dict.fromkeys((null.inner, null.outer), study.BASELINE_RUNS)
         needed[null.checked] = needed.get(null.checked, 0) + max(study.CHECKED_RUNS)
         assert all(halves[name] >= count for name, count in needed.items())
+
+
+def test_the_page_in_short_has_the_rates_of_its_tables(monkeypatch):
+    study = load_study("calibration", monkeypatch)
+    page = (Path(study.__file__).with_suffix(".md")).read_text(encoding="utf-8")
+    headers = {
+        "whole": study.whole_header,
+        "inner": study.inner_header,
+        "outer": study.outer_header,
+        "wider": study.wider_header,
+        "nodes": study.nodes_header,
+    }
+    tables = {name: table_of(page, "\n".join(header())) for name, header in headers.items()}
+    assert list(study.summary(tables)) == table_of(page, page.split("## In short\n\n")[1].split("\n")[0])
+
+
+def table_of(page, header):
+    """Return the lines of the table with this header."""
+    return (header + page.split(f"\n\n{header}")[1].split("\n\n")[0]).split("\n")
