@@ -117,9 +117,7 @@ def _page(found: list[dict[str, Any]], made: str) -> str:
         "compared within rounds, and the tolerance is 0.1 in place of 0.25. Intervals of CPU time, cut by ticks of 4 "
         "ms, had numbered 150 to 209 and left comparisons of `front` undecided beside other work. The handling of the "
         "sampler's signals takes no work from an interval, however many a busy host brings. "
-        "Verdicts here are those of the commit named below; later outer checks are stricter only where the "
-        "checked runs of all metrics spread wider than the baseline's ([Outer "
-        "checks](calibration.md#outer-checks)).",
+        "The campaigns were recorded at commit 5a4c3d81, and judged at the commit named below.",
         "",
         f"**{_agreement(found)}**",
         "",
@@ -153,7 +151,8 @@ def _load(result: dict[str, Any]) -> str:
 
 
 def _intervals(result: dict[str, Any]) -> str:
-    counts = [row["intervals"] for row in result["runs"] if row["configuration"] == "baseline"]
+    baseline = (row for row in result["runs"] if row["configuration"] == "baseline")
+    counts = [row["intervals"] for row in baseline if row["intervals"] is not None]  # an interrupted attempt has none
     return f"{min(counts)}–{max(counts)}, median {statistics.median(counts):g}"
 
 
