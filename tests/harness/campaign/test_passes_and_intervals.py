@@ -205,6 +205,7 @@ def test_a_campaign_goes_on_when_more_runs_are_asked_for_and_builds_what_these_n
     said = verdicts(folder)
     assert said["settings"]["tolerance"] == 0.3
     assert any("extended by 2 runs, from 8" in note for note in said["notes"])
+    assert "extended by 2 runs, from 8" in " ".join(second.stdout.split())
     assert len(said["verdicts"][0]["changes"][0]["reference"]) == 6
 
     shutil.rmtree(folder / "builds")
