@@ -22,6 +22,7 @@ GLOSSARY = {
     "hardware metric": "An event that the processor counts, such as a cache miss. If counters are simulated, a model "
     "of the processor counts it.",
     "inner correlation": "ρ of two metrics within one run.",
+    "look": "A judgement of a campaign that runs until decided, after a planned number of runs. The looks share α.",
     "milestone": "An event that happens at the same point of the work in every run. It shows whether an alignment is "
     "correct.",
     "minimum-effect test": "A test that can show a change to be larger than the tolerance. The verdict is then "
@@ -39,6 +40,8 @@ GLOSSARY = {
     "point": "One combination of parameter values in a sweep.",
     "ρ (Spearman's rank correlation)": "How closely two signals rise and fall together: 1 in step, 0 unrelated, −1 in "
     "opposition.",
+    "round": "Consecutive runs of all configurations with the same size of the environment. Runs of a round are "
+    "compared with each other, because what the round varies cancels out.",
     "run": "One execution of the program, for one configuration and one pass.",
     "sampling interval": "A short slice of a run. Every metric has one value per interval. The sequence of values is "
     "its signal.",
@@ -52,9 +55,11 @@ GLOSSARY = {
     "spec": "The YAML file that describes a campaign: program, metrics, runs, analysis.",
     "subset": "Software metrics that are collected together in one configuration.",
     "sweep": "A campaign that runs a program with different parameter values and produces a table.",
-    "tolerance": "The largest change of ρ that you declare to be harmless.",
+    "tolerance": "The largest change that you declare to be harmless: of ρ, or of a total in per cent.",
     "total": "The count of a metric over a whole run, or the run's time. Totals have their own verdicts.",
     "trace": "All signals of one run: a table with one row per interval and one column per metric.",
+    "until decided": "A way to choose the number of runs: configurations whose verdicts are open get further runs, in "
+    "up to six looks.",
 }
 """Term → meaning, sorted; terms are in lower case unless they are names."""
 

@@ -108,7 +108,7 @@ class Comparison:
             return self.p
         bound = np.asarray(tolerance, np.float64)
         tails = [self._tail(errors, bound) + self._tail(errors, -bound) for errors in self.tested]
-        return np.asarray(self.designs * np.max(tails, axis=0), np.float64)
+        return np.asarray(np.minimum(1, self.designs * np.max(tails, axis=0)), np.float64)
 
     def _tail(self, errors: MeanErrors, change: FloatArray) -> FloatArray:
         """Return the probability of at least the observed effect if the true change in its direction were `change`."""

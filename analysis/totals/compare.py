@@ -27,7 +27,7 @@ MAXIMUM_RUNS = 1000
 """Maximum number of runs per configuration to plan for; more are out of reach."""
 
 _EQUAL = 1e-12
-"""Standard deviations of logarithms below this are due to rounding."""
+"""Standard deviations and differences of logarithms below this are due to rounding."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def _comparison(
     effect: FloatArray, error: FloatArray, freedom: FloatArray, alpha: float, designs: int
 ) -> TotalsComparison:
     error = np.where(error < _EQUAL, 0.0, error)
-    effect = np.where((error == 0) & (np.abs(effect) < _EQUAL), 0.0, effect)
+    effect = np.where(np.abs(effect) < _EQUAL, 0.0, effect)
     reach = special.stdtrit(freedom, 1 - alpha) * error
     p = np.minimum(1, 2 * designs * _tail(np.abs(effect), error, freedom))
     return TotalsComparison(effect, error, freedom, effect - reach, effect + reach, p, designs)

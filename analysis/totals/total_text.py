@@ -40,7 +40,7 @@ def total_table(changes: Mapping[str, Sequence[TotalChange]], alpha: float, capt
         Column("A" if two else "baseline", "right", whole=True),
         Column("B" if two else "here", "right", whole=True),
         Column("change", "right", whole=True),
-        Column(f"{level} % interval", "right", "confidence interval, from all runs or within rounds"),
+        Column(f"{level} % interval", "right", "confidence interval, from all runs or within rounds", whole=True),
         Column("tolerance", "right", "verdict, and largest relative change that counts as none", whole=True),
     ]
     rows: list[list[Cell | str]] = [

@@ -8,7 +8,7 @@ import sqlite3
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -27,7 +27,7 @@ from unperturbed.harness.campaign.session import Session, execute_in, first_layo
 from unperturbed.harness.campaign.traces import is_lost, reopen_lost
 from unperturbed.harness.host import state as host
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
-from unperturbed.harness.spec.load import changed_keys
+from unperturbed.harness.spec.load import changed_keys, parse_spec
 from unperturbed.harness.spec.sections.campaign import PILOT
 
 CAMPAIGN = "a campaign"  # Purpose of a folder with the runs that a spec plans
@@ -317,5 +317,16 @@ def check_owner(manifest: Manifest, spec: CampaignSpec, purpose: str) -> None:
         which = f"; changed keys: {', '.join(changed)}" if changed else ""
         raise SpecError(
             f"{manifest.path.parent} contains a campaign of another spec ({manifest.fact('name')}, started "
-            f"{manifest.fact('begun')}{which}): choose another folder with --campaign, or remove this folder"
+            f"{manifest.fact('begun')}{which}): {_shared_out(spec, changed, manifest.fact('spec_text') or '')}choose "
+            "another folder with --campaign, or remove this folder"
         )
+
+
+def _shared_out(spec: CampaignSpec, changed: Collection[str], recorded: str) -> str:
+    """Return why the runs of a campaign that runs until decided cannot change; '' for other changes."""
+    if not {"campaign.runs", "campaign.at_most"}.intersection(changed):
+        return ""
+    earlier = parse_spec(recorded, spec.path.name, spec.folder).campaign
+    if not earlier.until_decided:
+        return ""
+    return f"α is shared out over looks up to {earlier.most_runs} runs, so give the campaign another `name`, "

@@ -34,6 +34,7 @@ _REHEARSAL_TIMES, _REHEARSAL_SLACK_S = 20, 10
 """Time limit of a rehearsal: this multiple of the pilot's duration, plus this many seconds."""
 _AMPLE = 1.1  # A finer quantum gives this many times the wanted intervals
 _FEWER = 0.75  # With intervals of work, a smaller share of the requested records than this gives a note
+_SCRIPTS = (".py", ".pl", ".rb", ".sh", ".js", ".lua", ".php", ".R", ".jl", ".awk")  # Arguments that are no input
 _JIFFIES = 2  # Minimum interval of CPU time in jiffies: the length of a shorter interval is mostly rounding
 
 
@@ -66,7 +67,7 @@ def pilots(session: Session, manifest: Manifest, progress: Progress) -> dict[str
             seconds = time.monotonic() - started
             interval_ns, note = first.interval_ns, _coarse(first.interval_ns, clock)
             if clock == "work":
-                interval_ns, note = _quanta(interval, trace, first.quantum)
+                interval_ns, note = _quanta(session.spec, interval, trace, first.quantum)
             elif interval.records is not None:
                 interval_ns, note = _interval_for(interval.records, len(trace) * first.interval_ns, clock)
             if shows_perturbation(session.passes.values()):
@@ -74,7 +75,8 @@ def pilots(session: Session, manifest: Manifest, progress: Progress) -> dict[str
                 shortest = interval.records is not None or (not event and interval_ns <= SHORTEST_INTERVAL_NS)
                 if clock == "work":
                     shortest = interval_ns == 1
-                _check_length(round(len(trace) * first.interval_ns / interval_ns), said, shortest=shortest)
+                intervals = round(len(trace) * first.interval_ns / interval_ns)
+                _check_length(session.spec, intervals, said, shortest=shortest)
             manifest.set_facts(
                 **{
                     fact: {
@@ -146,10 +148,21 @@ def _rehearse(
         ) from None
 
 
-def _check_length(intervals: int, interval: str, *, shortest: bool) -> None:
+def _times_as_much(spec: CampaignSpec, times: str) -> str:
+    """Return "2 times as much work", with an example if the program reads an input."""
+    program = spec.program
+    words = [word.replace("{spec}", str(spec.folder)) for word in program.run.split()[1:]]
+    folder = spec.folder / program.working_folder
+    files = any((folder / word).is_file() and Path(word).suffix not in _SCRIPTS for word in words)
+    reads = program.inputs or program.stdin or "{inputs}" in f"{program.prepare} {program.run}" or files
+    return f"{times} times as much work{f' (for example, an input {times} times as large)' if reads else ''}"
+
+
+def _check_length(spec: CampaignSpec, intervals: int, interval: str, *, shortest: bool) -> None:
     """Reject a run with too few intervals for a verdict; `shortest`: the interval cannot be shorter."""
     if intervals < MINIMUM_INTERVALS:
-        more = f"give the program {math.ceil(1.1 * MINIMUM_INTERVALS / max(intervals, 1))} times as much work"
+        times = math.ceil(1.1 * MINIMUM_INTERVALS / max(intervals, 1))
+        more = f"give the program {_times_as_much(spec, str(times))}"
         raise RunError(
             f"the pilot run has {counted(intervals, 'interval')} of {interval}, but a verdict needs at least "
             f"{MINIMUM_INTERVALS}: {more if shortest else f'use a shorter interval, or {more}'}"
@@ -164,7 +177,7 @@ def _finer_quantum(interval: Interval, trace: Trace) -> int | None:
     return max(finest, int(QUANTUM_BLOCKS * len(trace) / (_AMPLE * wanted)) // 1000 * 1000)
 
 
-def _quanta(interval: Interval, trace: Trace, quantum: int) -> tuple[int, str]:
+def _quanta(spec: CampaignSpec, interval: Interval, trace: Trace, quantum: int) -> tuple[int, str]:
     """Return the length of a work interval in quanta, and a note, from a pilot run with intervals of one quantum.
 
     An interval given as a time becomes the work that the simulated program does in that time on this host.
@@ -178,7 +191,7 @@ def _quanta(interval: Interval, trace: Trace, quantum: int) -> tuple[int, str]:
     return quanta, (
         f"The spec requests {interval.records} records, but the shortest interval of "
         f"{describe_interval(1, 'work', quantum=quantum)} "
-        f"gives only {len(trace)}. Give the program {interval.records / len(trace):.2g} times as much work."
+        f"gives only {len(trace)}. Give the program {_times_as_much(spec, f'{interval.records / len(trace):.2g}')}."
     )
 
 

@@ -23,7 +23,7 @@ def campaign_folder(given: Path) -> Path:
         raise SpecError(f"no file or folder {given}; `unperturbed list` lists the campaigns in the current folder")
     if not given.is_file():
         return given.absolute()
-    from unperturbed.harness.spec.load import changed_keys, load_spec
+    from unperturbed.harness.spec.load import changed_keys, changed_settings, load_spec
 
     spec = load_spec(given)
     folder = HOME / spec.name
@@ -40,6 +40,12 @@ def campaign_folder(given: Path) -> Path:
             f"note: {folder} was measured with a different version of {given}"
             f"{f' (changed since: {changed})' if changed else ''}, and its results are of that version. To measure the "
             f"current version: unperturbed run {given} --campaign FOLDER",
+            file=sys.stderr,
+        )
+    elif changed := ", ".join(changed_settings(spec, text or "")):
+        print(
+            f"note: {given} was edited since the last run of its campaign ({changed}), and these results are of the "
+            f"earlier version. To apply the change: unperturbed run {given}",
             file=sys.stderr,
         )
     return folder.absolute()

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from unperturbed.harness.campaign.progress import Progress
     from unperturbed.harness.cli.terminal import TerminalProgress
     from unperturbed.harness.results.judge import Judgement
-    from unperturbed.harness.results.verdicts import CampaignVerdicts
     from unperturbed.harness.spec.campaign_spec import CampaignSpec
     from unperturbed.harness.studies.readiness import Readiness
 
@@ -65,10 +64,8 @@ def run_and_show(
     further = []
     if drafted is not None:
         further.append(f"spec:   {drafted} (edit it to continue)")
-        wanted = None if spec.campaign.until_decided else runs_that_decide(judgement.verdicts)
-        if wanted is not None:
-            keys = "baseline_runs" if spec.programs else "baseline_runs and runs"
-            further.append(f"next:   set {keys} to {wanted} in this spec, then: unperturbed run {drafted}")
+        if advice := decide_open_changes(spec, judgement, drafted):
+            further.append(f"next:   {advice}")
     code = show_judgement(spec, judgement, report, as_json=arguments.json, fail_on=arguments.fail_on, further=further)
     return _end(code, folder, report, arguments, progress)
 
@@ -176,13 +173,28 @@ def _show_measured(
     return code
 
 
-def runs_that_decide(checked: CampaignVerdicts) -> int | None:
-    """Return how many runs per configuration would probably decide the open verdicts; None if no verdict is open."""
+def decide_open_changes(spec: CampaignSpec, judgement: Judgement, drafted: Path) -> str:
+    """Return how to decide all open changes of a drafted spec's campaign; '' if none is open."""
     from unperturbed.analysis.perturbation import OPEN
+    from unperturbed.harness.campaign.plan import configurations
+    from unperturbed.harness.spec.sections.campaign import MOST_RUNS
 
     # A decided verdict does not change, even if some of its correlations are undecided.
-    changes = [change for verdict in checked.verdicts if verdict.verdict in OPEN for change in verdict.changes]
-    return max((change.runs_to_decide for change in changes if change.runs_to_decide is not None), default=None)
+    verdicts = [verdict for verdict in judgement.verdicts.verdicts if verdict.verdict in OPEN]
+    needed = [change.runs_to_decide for verdict in verdicts for change in verdict.changes if change.is_open]
+    if not needed or spec.campaign.until_decided:
+        return ""
+    wanted = max(MOST_RUNS + 1 if runs is None else runs for runs in needed)
+    if wanted > MOST_RUNS:
+        return (
+            f"{MOST_RUNS} runs per configuration would probably not decide every open change. Give the program more "
+            "work per run, set a wider `tolerance` in the spec, or decide as much as possible with --until decided"
+        )
+    done = [row.seconds for row in judgement.content.runs if row.state == "done" and row.seconds is not None]
+    planned = sum(max(item.runs, wanted) for item in configurations(spec)) * max(len(judgement.verdicts.traces), 1)
+    lasts = f" (about {duration((planned - len(done)) * sum(done) / len(done), whole=True)})" if done else ""
+    keys = "baseline_runs" if spec.programs else "baseline_runs and runs"
+    return f"set {keys} to {wanted} in this spec, then: unperturbed run {drafted}{lasts}"
 
 
 def show_plan(spec: CampaignSpec, folder: Path, *, as_json: bool) -> int:

@@ -128,7 +128,10 @@ def show_verdicts(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
             )
     _show_configurations(spec, checked, comparing=comparing)
     if checked.simulated:
-        console.say("Hardware metrics are [bold yellow]simulated[/bold yellow], not counted by a processor.")
+        console.say(
+            "Hardware metrics are [bold yellow]simulated[/bold yellow], not counted by a processor, and do not include "
+            "the loading of the program and its libraries."
+        )
     if comparing and checked.totals:
         which = "B" if set(checked.totals) == {"B"} else "each set-up"
         caption = f"Totals: mean over the runs, and how much {which} differs"

@@ -11,7 +11,7 @@ import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, dropwhile, takewhile
 from pathlib import Path
 from typing import BinaryIO
 
@@ -23,6 +23,8 @@ from unperturbed.harness.campaign.summary import HOME
 _PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./-]*")
 _INTERPRETER = re.compile(r"(python|pypy|perl|ruby|bash|dash|sh|zsh|node|lua|php|Rscript|julia)[0-9.]*")
 _SCRIPTS = (".py", ".pl", ".rb", ".sh", ".js", ".mjs", ".lua", ".php", ".R", ".jl")
+_NO_SCRIPT = re.compile(r"-[A-Za-z]*[ceEmpr]$|--(eval|print|require|import|loader|rcfile|init-file)$")
+"""Options of interpreters after which the next word is code, a module or another file."""
 _WORDS_OF_YAML = re.compile(r"true|false|yes|no|on|off|null", re.IGNORECASE)
 
 
@@ -44,10 +46,16 @@ def without_placeholders(text: str) -> str:
 
 
 def missing_script(words: Sequence[str]) -> str:
-    """Return the missing script that an interpreter is to run; '' if there is none."""
-    script = next((word for word in words[1:] if not word.startswith("-")), "")
-    interpreted = _INTERPRETER.fullmatch(Path(words[0]).name) and len(words) > 1 and words[1] == script
-    return script if interpreted and Path(script).suffix in _SCRIPTS and not Path(script).exists() else ""
+    """Return the missing script that an interpreter is to run, also after `env NAME=VALUE`; '' if there is none."""
+    if Path(words[0]).name == "env":
+        words = list(dropwhile(lambda word: "=" in word, words[1:]))
+    if not words or not _INTERPRETER.fullmatch(Path(words[0]).name):
+        return ""
+    options = list(takewhile(lambda word: word.startswith("-"), words[1:]))
+    script = next(iter(words[1 + len(options) :]), "")
+    if any(map(_NO_SCRIPT.match, options)) or Path(script).suffix not in _SCRIPTS or Path(script).exists():
+        return ""
+    return script
 
 
 def called(words: Sequence[str]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shlex
 import shutil
 import threading
@@ -21,7 +22,7 @@ from unperturbed.collectors.sources import Pass
 from unperturbed.collectors.sources.source import NONE
 from unperturbed.common.scratch import scratch_folder
 from unperturbed.common.wording import duration
-from unperturbed.errors import RunError, UnperturbedError
+from unperturbed.errors import RunError, SpecError, UnperturbedError
 from unperturbed.harness.campaign.run import ProgramResult, Sampling, execute
 from unperturbed.harness.drafts.command import CommandSpec, Trial, how_counted
 from unperturbed.harness.program.process import Command, launch, program_command
@@ -181,6 +182,8 @@ def count_once(spec: CampaignSpec, scratch: Path, exit_code: int) -> Mapping[str
 
 _LONG_TRIAL_S = 60  # A program that takes longer runs only once, without a check that its output is repeatable
 _KILLED = 128
+_NOT_STARTED = (126, 127)  # Exit codes of shells and `env` for a program that is not executable, or missing
+_MISSING = re.compile(r"No such file|can't open file")
 _OWN_SHARE = 0.5  # A program that uses a smaller share of the CPU time leaves the work to its child processes
 
 
@@ -194,6 +197,7 @@ def try_command(
     """
     with scratch_folder("trial") as place:
         first = _run_once(spec, place, say)
+        _require_files(spec, first)
         said: tuple[str, ...] = ()
         image = first.watched.image
         if follow and image is not None and image.file != Path(spec.words[0]).resolve():
@@ -328,6 +332,17 @@ def _require_same_end(spec: CommandSpec, first: _Once, second: _Once) -> None:
         "the second, let each run start in an empty folder: write a spec (unperturbed init -- "
         f'{command}{spec.reads}), set `working_folder: "{{scratch}}"` in it, and run the spec. {second.wrote}'
     )
+
+
+def _require_files(spec: CommandSpec, run: _Once) -> None:
+    """Refuse a command that failed because a program or file is missing: its campaign would measure the failure."""
+    if run.exit_code in _NOT_STARTED or (run.exit_code and _MISSING.search(run.wrote)):
+        raise SpecError(
+            f"{shlex.join(spec.words)} ended with exit code {run.exit_code} in an unmeasured run: a program or file is "
+            f"missing or cannot be opened. {run.wrote}\nAfter --, give the program to measure, as you would type it. "
+            "To measure a program that ends so on purpose, write a spec (unperturbed init -- …) and set "
+            f"`exit_code: {run.exit_code}` in it"
+        )
 
 
 def _require_length(spec: CommandSpec, seconds: float, kind: str, run: _Once) -> None:

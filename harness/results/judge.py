@@ -23,7 +23,7 @@ from unperturbed.harness.nodes.shares import difference_notes, done_runs, lacks,
 from unperturbed.harness.results.check import CheckOptions
 from unperturbed.harness.results.looks import check
 from unperturbed.harness.results.recorded import Traces, disturbed_runs, pending_repetitions, read_traces
-from unperturbed.harness.results.reporting import content_of, write_results
+from unperturbed.harness.results.reporting import content_of, extension_notes, write_results
 from unperturbed.harness.results.verdicts import CampaignVerdicts
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.campaign import BASELINE
@@ -80,6 +80,7 @@ def judge(
             )
             verdicts = replace(verdicts, notes=(left_out, *verdicts.notes))
         content = content_of(spec, verdicts, manifest)
+        verdicts = replace(verdicts, notes=(*verdicts.notes, *extension_notes(manifest)))
         native = manifest.fact("native") or {"seconds": 0.0}  # not recorded for imported runs
         totals = software_totals(spec, verdicts.traces, native_seconds=native["seconds"])
     unwritten = ""

@@ -81,12 +81,17 @@ def content_of(spec: CampaignSpec, checked: CampaignVerdicts, manifest: Manifest
         + _notes(
             manifest, [trace for runs in checked.traces.values() for recorded in runs.values() for trace in recorded]
         )
-        + tuple(
-            f"The campaign was extended by {step['by']} runs, from {step['runs']} ({step['at']}). Its earlier "
-            "verdicts spent all of α. If they were the reason to extend it, the error probability exceeds α: see "
-            "“May I add runs?” in docs/explanation/verdicts.md."
-            for step in manifest.fact("extended") or []
-        ),
+        + extension_notes(manifest),
+    )
+
+
+def extension_notes(manifest: Manifest) -> tuple[str, ...]:
+    """Return a sentence on each extension of a campaign with a fixed number of runs."""
+    return tuple(
+        f"The campaign was extended by {step['by']} runs, from {step['runs']} ({step['at']}). Its earlier "
+        "verdicts spent all of α. If they were the reason to extend it, the error probability exceeds α: see "
+        "“May I add runs?” in docs/explanation/verdicts.md."
+        for step in manifest.fact("extended") or []
     )
 
 

@@ -277,6 +277,21 @@ def changed_keys(spec: CampaignSpec, recorded: str) -> tuple[str, ...]:
     return tuple(_differences(_canonical(other), _canonical(spec)))
 
 
+def changed_settings(spec: CampaignSpec, recorded: str) -> tuple[str, ...]:
+    """Return the keys that may change during a campaign and differ from its recorded spec; none if it is invalid."""
+    try:
+        other = parse_spec(recorded, spec.path.name, spec.folder)
+    except SpecError:
+        return ()
+    sections = {name: (getattr(spec, name), getattr(other, name)) for name in ("program", "campaign", "analysis")}
+    return tuple(
+        f"{section}.{field.alias or name}"
+        for section, (now, before) in sections.items()
+        for name, field in type(now).model_fields.items()
+        if MAY_CHANGE in field.metadata and getattr(now, name) != getattr(before, name)
+    )
+
+
 def _differences(before: Any, now: Any, path: str = "") -> Iterator[str]:
     if isinstance(before, dict) and isinstance(now, dict):
         for key in dict.fromkeys((*before, *now)):

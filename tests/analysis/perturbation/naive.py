@@ -81,7 +81,7 @@ def level_reaching(start, end, of_start, of_end, freedom, tolerance):
             found = float(stats.t.sf(optimize.brentq(off, 0, 1e3, (upper,), xtol=1e-14), freedom))
         return found if beyond else 1 - found
 
-    return tail(tolerance) + tail(-tolerance)
+    return min(1, tail(tolerance) + tail(-tolerance))
 
 
 def satterthwaite(start, end, a, b, of_a, of_b):

@@ -124,3 +124,19 @@ def test_the_sentence_and_the_table() -> None:
     assert "all totals except times are simulated" in text
     assert "✗ ±1" in text
     assert "equal" in text
+
+
+def test_runs_that_differ_only_in_order_have_no_change() -> None:
+    found = _one([900_001, 900_003, 900_007, 900_002, 900_005], [900_007, 900_005, 900_003, 900_001, 900_002])
+    assert found.change == 0
+    assert found.low == pytest.approx(-found.high, rel=1e-4)
+    assert found.high > 0
+
+
+def test_tiny_changes_are_written_as_bounds_and_the_interval_stays_whole() -> None:
+    found = _one([10**9, 10**9 + 2, 10**9 + 1, 10**9, 10**9 + 2], [10**9 + 30, 10**9 + 28, 10**9 + 31, 10**9 + 30] * 2)
+    assert found.interval == "<\u00a0+0.001\u00a0%"
+    crossing = _one([10**9, 10**9 + 20, 10**9 + 10, 10**9, 10**9 + 20], [10**9 + 12, 10**9, 10**9 + 9, 10**9 + 20] * 2)
+    assert crossing.interval == ">\u00a0−0.001 … <\u00a0+0.001\u00a0%"
+    (column,) = (column for column in total_table({"B": [found]}, 0.05).columns if column.head.endswith("interval"))
+    assert column.whole

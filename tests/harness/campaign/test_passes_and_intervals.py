@@ -14,6 +14,7 @@ from unperturbed.harness.campaign import pilot
 from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.results.looks import check
 from unperturbed.harness.results.recorded import read_traces, recorded_campaign
+from unperturbed.harness.spec.load import load_spec
 
 
 @pytest.fixture(scope="module")
@@ -205,6 +206,7 @@ def test_a_campaign_goes_on_when_more_runs_are_asked_for_and_builds_what_these_n
     said = verdicts(folder)
     assert said["settings"]["tolerance"] == 0.3
     assert any("extended by 2 runs, from 8" in note for note in said["notes"])
+    assert "extended by 2 runs, from 8" in " ".join(second.stdout.split())
     assert len(said["verdicts"][0]["changes"][0]["reference"]) == 6
 
     shutil.rmtree(folder / "builds")
@@ -217,6 +219,28 @@ def test_a_campaign_goes_on_when_more_runs_are_asked_for_and_builds_what_these_n
     assert fourth.returncode == 0, fourth.stderr
     assert ("building steps" in fourth.stderr, "building baseline" in fourth.stderr) == (True, False)
     assert len(done_runs(folder)) == 11
+
+
+@pytest.mark.parametrize(
+    ("changes", "larger"),
+    [
+        ({}, False),
+        ({"program__run": "{build}/phases work.py"}, False),  # a script, not its input
+        ({"program__run": "{build}/phases {spec}/words.txt"}, True),
+        ({"program__run": "{build}/phases words.txt", "program__working_folder": "FOLDER"}, True),
+        ({"program__stdin": "{spec}/words.txt"}, True),
+        ({"program__inputs": ["words.txt"]}, True),
+        ({"program__prepare": "make {inputs}/words.txt"}, True),
+    ],
+)
+def test_more_work_is_said_as_a_larger_input_if_the_program_reads_one(
+    tmp_path: Path, changes: dict[str, object], larger: bool
+) -> None:
+    for name in ("words.txt", "work.py"):
+        (tmp_path / name).touch()
+    changes = {key: str(tmp_path) if value == "FOLDER" else value for key, value in changes.items()}
+    said = pilot._times_as_much(load_spec(write_spec(tmp_path, **changes)), "1.9")
+    assert said == "1.9 times as much work" + " (for example, an input 1.9 times as large)" * larger
 
 
 def test_a_program_too_short_for_the_records_is_refused_after_the_pilot(tmp_path: Path) -> None:

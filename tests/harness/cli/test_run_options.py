@@ -157,6 +157,11 @@ def test_an_edited_spec_is_told_and_a_dry_run_foresees_the_refusal(campaign: Pat
     spec.write_text((campaign / "spec.yaml").read_text().replace("seed: 3", "seed: 4"))
     checked = unperturbed(campaign, "check", "--no-write", "edited.yaml")
     assert "was measured with a different version of edited.yaml (changed since: campaign.seed)" in checked.stderr
+    spec.write_text((campaign / "spec.yaml").read_text().replace("analysis:", "analysis:\n  tolerance: 0.07"))
+    applied = unperturbed(campaign, "check", "--no-write", "edited.yaml")
+    assert "edited.yaml was edited since the last run of its campaign (analysis.tolerance)" in applied.stderr
+    assert "note:" not in unperturbed(campaign, "check", "--no-write", "spec.yaml").stderr
+    spec.write_text((campaign / "spec.yaml").read_text().replace("seed: 3", "seed: 4"))
     planned = unperturbed(campaign, "run", "--dry-run", "edited.yaml")
     assert planned.returncode == 2
     assert "contains a campaign of another spec" in planned.stderr

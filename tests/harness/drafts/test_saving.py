@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from unperturbed.harness.drafts.saving import set_runs
+import pytest
+
+from unperturbed.harness.drafts.saving import missing_script, set_runs
 
 SPEC = """# Typed in /somewhere: unperturbed run -- ./sort
 name: sort
@@ -33,3 +35,28 @@ def test_fewer_runs_are_left_to_the_user(tmp_path: Path) -> None:
     assert "already has baseline_runs: 10, and options can only increase it; edit the spec" in fewer
     assert "has no `runs`" in none
     assert spec.read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("command", "script"),
+    [
+        ("python3 none.py", "none.py"),
+        ("python3 -u -O none.py x", "none.py"),
+        ("Rscript --vanilla none.R", "none.R"),
+        ("env A=1 B=2 bash none.sh", "none.sh"),
+        ("env", ""),
+        ("env A=1", ""),
+        ("python3", ""),
+        ("python3 -m pytest none.py", ""),
+        ("bash -lc ./none.sh", ""),  # code: it may change the folder first
+        ("node --require none.js there.js", ""),
+        ("sort none.py", ""),
+        ("bash there.sh", ""),
+    ],
+)
+def test_a_missing_script_is_found_after_options_and_variables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, script: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there.sh").touch()
+    assert missing_script(command.split()) == script

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +18,8 @@ from tests.analysis.simulate import run as simulated_run
 from tests.harness.phases_campaign import unperturbed, verdicts, write_spec
 from unperturbed.analysis.looks import look_levels, plan_looks
 from unperturbed.collectors.data import Metric, Trace
+from unperturbed.errors import SpecError
+from unperturbed.harness.campaign.execution import CAMPAIGN, check_owner
 from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.campaign.plan import baselines_alone, configurations
 from unperturbed.harness.results.check import STANDARD, check_runs
@@ -132,6 +135,32 @@ def test_a_number_of_runs_is_another_campaign(tmp_path: Path) -> None:
         load_spec(write_spec(tmp_path, campaign__runs=runs)).digest for runs in ("until decided", 3, 9)
     )
     assert three == nine != until
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            {"campaign__at_most": 20},
+            "changed keys: campaign.at_most): α is shared out over looks up to 12 runs",
+        ),
+        (
+            {"campaign__runs": 14, "campaign__at_most": None},
+            "12 runs, so give the campaign another `name`, choose",
+        ),
+        ({"campaign__seed": 4}, "changed keys: campaign.seed): choose another folder"),
+    ],
+)
+def test_a_changed_number_of_runs_is_refused_with_the_reason(
+    tmp_path: Path, changes: dict[str, object], said: str
+) -> None:
+    until = {"campaign__runs": "until decided", "campaign__at_most": 12}
+    earlier = load_spec(write_spec(tmp_path, **until))
+    facts = {"spec_digest": earlier.digest, "spec_text": earlier.text, "name": "phases", "begun": "now"}
+    manifest = SimpleNamespace(fact=facts.get, has_done=lambda: True, path=tmp_path / "campaign.sqlite")
+    with pytest.raises(SpecError) as refused:
+        check_owner(manifest, load_spec(write_spec(tmp_path, **{**until, **changes})), CAMPAIGN)  # type: ignore[arg-type]
+    assert said in str(refused.value)
 
 
 def test_a_search_for_a_partition_makes_numbers_of_runs(tmp_path: Path) -> None:
