@@ -94,6 +94,9 @@ def test_a_name_that_was_public_can_be_used_with_a_warning() -> None:
     partition = importlib.import_module("unperturbed.analysis.partition")
     with pytest.warns(DeprecationWarning, match=r"Settings is deprecated: use .*analysis\.partition\.SearchSettings"):
         assert partition.Settings is partition.SearchSettings
+    library = importlib.import_module("unperturbed.harness.library")
+    with pytest.warns(DeprecationWarning, match=r"library\.structure is deprecated: use unperturbed\.structure"):
+        assert library.structure is importlib.import_module("unperturbed").structure
     with pytest.raises(AttributeError, match="has no attribute 'misfits'; it has INTERVAL_COLUMNS, TABLE"):
         _ = data.misfits
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 
 PACKAGES = {
-    "unperturbed.harness.library": "Campaigns as objects, and the verbs of `import unperturbed as up`.",
+    "unperturbed.harness.library": "Campaigns as objects, and verbs of `import unperturbed as up`.",
     "unperturbed.collectors": "Traces, and the metrics that their columns are.",
     "unperturbed.collectors.data": "Tables of sweeps, derived metrics, and what is stored with a trace.",
     "unperturbed.collectors.imports": "Traces that other tools recorded.",
