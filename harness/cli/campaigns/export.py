@@ -65,7 +65,7 @@ class Command:
         add(
             "--phases",
             action="store_true",
-            help="show the phase words of `unperturbed structure` as slices (only for formats with a time axis)",
+            help="show the phases that recur in the runs as slices, by phase word (only for formats with a time axis)",
         )
 
     def run(self, arguments: argparse.Namespace) -> int:
