@@ -19,6 +19,7 @@ PACKAGES = {
     "unperturbed.analysis.causal": "Causal performance models.",
     "unperturbed.analysis.report": "Pages of results.",
     "unperturbed.harness.exports": "Formats of other tools.",
+    "unperturbed.harness.cli.commands": "For extensions: commands.",
     "unperturbed.instrument.events": "Kinds of software events.",
     "unperturbed.harness.spec": "The spec as an object; for extensions: keys at its top.",
     "unperturbed.harness.host": "For extensions: checks of the doctor.",

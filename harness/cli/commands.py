@@ -21,6 +21,8 @@ from unperturbed.errors import HostError
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
+__all__ = ["Command"]  # what a command of another distribution is written against
+
 ROOMS = {
     "campaigns": "campaigns",
     "overview": "the state of campaigns",
