@@ -1,1 +1,1 @@
-"""Helpers for every part, independent of all parts: wording, tables, caches, extensions."""
+"""Helpers for all rooms, independent of every other: wording, tables, caches, extensions."""

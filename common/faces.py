@@ -36,9 +36,11 @@ def lazy_names(package: str, former: Mapping[str, str] = _NONE) -> tuple[Callabl
         module = sys.modules[package]
         if name in gone:
             home, new = gone[name]
-            why = f"use {package}.{new}" if new else "this name is no longer public"
+            holder = importlib.import_module(home)
+            still = f"use {home}.{name}" if name in getattr(holder, "__all__", ()) else "this name is no longer public"
+            why = f"use {package}.{new}" if new else still
             warnings.warn(f"{package}.{name} is deprecated: {why}", DeprecationWarning, stacklevel=2)
-            return getattr(importlib.import_module(home), new or name)
+            return getattr(holder, new or name)
         if name not in module.__all__ or name not in homes():
             raise AttributeError(f"module {package!r} has no attribute {name!r}; it has {', '.join(module.__all__)}")
         home, original = homes()[name]

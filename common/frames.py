@@ -27,18 +27,7 @@ class Framed:
     __slots__ = ()
 
     def frame(self: HasFrame, library: Library = "polars") -> Any:
-        """Return the tidy frame of `to_frame` as a frame of the given library.
-
-        Parameters
-        ----------
-        library : {"polars", "pandas", "pyarrow"}, default "polars"
-            Library of the returned frame; it must be installed.
-
-        Returns
-        -------
-        polars.DataFrame, pandas.DataFrame or pyarrow.Table
-            The same columns.
-        """
+        """Return the frame of `to_frame` as one of another library, which must be installed: "pandas" or "pyarrow"."""
         return to_library(self.to_frame(), library)
 
 

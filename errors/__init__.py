@@ -1,4 +1,4 @@
-"""The exception hierarchy; every part may import this module, which imports nothing.
+"""The exception hierarchy; every room may import this module, which imports nothing.
 
 ::
 

@@ -237,7 +237,8 @@ def listed() -> str:
             indent = "  " * (len(room.parts) - 1)
             sentence = " ".join((ast.get_docstring(ast.parse(path.read_text())) or "").partition("\n\n")[0].split())
             line = f"{indent}- **{room.name}/** {sentence}"
-            lines += _wrapped(f"{line.partition(': ')[0]}." if len(line) > 120 else line, f"{indent}  ")
+            short = line.partition(": ")[0].removesuffix(".")
+            lines += _wrapped(f"{short}." if len(line) > 120 else line, f"{indent}  ")
     return "\n".join(lines)
 
 

@@ -20,6 +20,18 @@ def test_a_room_uses_those_below_it_alone() -> None:
     assert rooms.faults_of_order() == []
 
 
+def test_the_harness_knows_methods_by_their_entry_points_alone() -> None:
+    methods = ("analysis.causal", "analysis.diagnosis", "analysis.structure", "harness.methods")
+    found = [
+        f"{name} imports {used}"
+        for name, all_used in rooms.imports().items()
+        if name.startswith("harness.") and not f"{name}.".startswith("harness.methods.")
+        for used in all_used
+        if f"{used}.".startswith(tuple(f"{method}." for method in methods))
+    ]
+    assert found == []
+
+
 def test_a_room_that_used_one_above_it_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = {"analysis.perturbation.outer": frozenset({"analysis.causal.table.variables", "harness.spec"})}
     monkeypatch.setattr(rooms, "imports", lambda: wrong)

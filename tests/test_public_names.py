@@ -10,6 +10,8 @@ import pytest
 from tests import rooms
 from tools.public import MOST_NAMES, PACKAGES, public_names
 
+STABILITY = rooms.ROOT / "docs" / "reference" / "stability.md"
+
 SURFACE = {
     "unperturbed": "load open_campaign Campaign Trace Baseline check align merge dtw pairwise partition diagnose "
     "structure learn Knowledge read_trace read_events read_sweep read_traces read_perf_stat __version__",
@@ -24,6 +26,21 @@ SURFACE = {
     "unperturbed.analysis.causal": "learn Knowledge CausalModel",
     "unperturbed.errors": "UnperturbedError SpecError DataError HostError RunError",
 }
+
+EXTENSIONS = {
+    "unperturbed.harness.cli.commands": "Command",
+    "unperturbed.collectors.sources": "Source",
+    "unperturbed.instrument.events": "CompiledKind ProbeKind EventKind",
+    "unperturbed.collectors.imports": "ImportFormat",
+    "unperturbed.harness.exports": "Format",
+    "unperturbed.analysis.diagnosis": "PlainFormat CompiledFormat Kind",
+    "unperturbed.analysis.causal": "IndependenceTest",
+    "unperturbed.analysis.report": "ReportFigure ReportView",
+    "unperturbed.harness.spec": "SpecKey",
+    "unperturbed.harness.host": "HostCheck",
+    "unperturbed.harness.nodes.engines": "Engine",
+}
+"""What extensions are made of, by CONTRIBUTING.md: the promise about extensions covers these names."""
 
 PARAMETERS = {
     ("unperturbed.analysis.alignment", "dtw"): ["x", "y", "penalty", "band"],
@@ -55,6 +72,15 @@ def test_names(module: str) -> None:
         assert hasattr(found, name), f"{module}.{name}"
         assert name in found.__all__
         assert name in dir(found)
+
+
+@pytest.mark.parametrize("module", EXTENSIONS)
+def test_an_extension_is_made_of_public_names(module: str) -> None:
+    found = importlib.import_module(module)
+    assert module in PACKAGES
+    assert set(EXTENSIONS[module].split()) <= set(public_names(found))
+    assert all(hasattr(found, name) for name in EXTENSIONS[module].split())
+    assert "their records and base classes are public names" in STABILITY.read_text()
 
 
 @pytest.mark.parametrize(("module", "name"), PARAMETERS)
@@ -94,10 +120,13 @@ def test_a_name_that_was_public_can_be_used_with_a_warning() -> None:
     partition = importlib.import_module("unperturbed.analysis.partition")
     with pytest.warns(DeprecationWarning, match=r"Settings is deprecated: use .*analysis\.partition\.SearchSettings"):
         assert partition.Settings is partition.SearchSettings
+    library = importlib.import_module("unperturbed.harness.library")
+    with pytest.warns(DeprecationWarning, match=r"library\.structure is deprecated: use unperturbed\.structure"):
+        assert library.structure is importlib.import_module("unperturbed").structure
     with pytest.raises(AttributeError, match="has no attribute 'misfits'; it has INTERVAL_COLUMNS, TABLE"):
         _ = data.misfits
 
 
 def test_the_promise_names_the_list() -> None:
-    text = (rooms.ROOT / "docs" / "reference" / "stability.md").read_text()
+    text = STABILITY.read_text()
     assert "those on the pages of [the packages](api/index.md)" in text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 
 PACKAGES = {
-    "unperturbed.harness.library": "Campaigns as objects, and the verbs of `import unperturbed as up`.",
+    "unperturbed.harness.library": "Campaigns as objects, and verbs of `import unperturbed as up`.",
     "unperturbed.collectors": "Traces, and the metrics that their columns are.",
     "unperturbed.collectors.data": "Tables of sweeps, derived metrics, and what is stored with a trace.",
     "unperturbed.collectors.imports": "Traces that other tools recorded.",
@@ -19,6 +19,7 @@ PACKAGES = {
     "unperturbed.analysis.causal": "Causal performance models.",
     "unperturbed.analysis.report": "Pages of results.",
     "unperturbed.harness.exports": "Formats of other tools.",
+    "unperturbed.harness.cli.commands": "For extensions: commands.",
     "unperturbed.instrument.events": "Kinds of software events.",
     "unperturbed.harness.spec": "The spec as an object; for extensions: keys at its top.",
     "unperturbed.harness.host": "For extensions: checks of the doctor.",

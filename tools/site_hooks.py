@@ -16,7 +16,7 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from unperturbed.analysis.pages.glossary import GLOSSARY
+from unperturbed.analysis.pages.glossary import GLOSSARY, VERBS
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # mkdocs loads this file by its path
 
@@ -60,7 +60,12 @@ def index() -> str:
 def glossary() -> str:
     """Return the glossary: the reports' words, and those of the other commands."""
     terms = "".join(f"**{term}**\n:   {meaning}\n\n" for term, meaning in GLOSSARY.items())
-    return f"# Glossary\n\nEach word has one meaning in this tool, its reports and these pages.\n\n{terms}"
+    verbs = "".join(f"| `{verb}` | {takes} | {returns} |\n" for verb, (takes, returns) in VERBS.items())
+    return (
+        f"# Glossary\n\nEach word has one meaning in this tool, its reports and these pages.\n\n{terms}"
+        "## Verbs of the library\n\nA step of the analysis of verdicts has one verb, in the names of functions too.\n\n"
+        f"| verb | takes | returns |\n|---|---|---|\n{verbs}"
+    )
 
 
 def page(package: str) -> str:

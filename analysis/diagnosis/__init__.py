@@ -3,6 +3,8 @@
 Kamdem Kengne et al., "Distance-Based Trace Diagnosis for Multimedia Applications: Help me TED!".
 """
 
+from typing import TYPE_CHECKING
+
 from unperturbed.analysis.diagnosis.calibrating import (
     FittedStrictness,
     LabelledTrace,
@@ -51,11 +53,15 @@ from unperturbed.analysis.diagnosis.reading.formats import LineParser, LogFormat
 from unperturbed.analysis.diagnosis.verdict import DistanceChoice, diagnose
 from unperturbed.common.faces import lazy_names
 
+if TYPE_CHECKING:  # loaded on first use
+    from unperturbed.analysis.diagnosis.reading.compiled_format import CompiledFormat
+
 __all__ = [
     "AbstractTrace",
     "BadLine",
     "Block",
     "Carrier",
+    "CompiledFormat",
     "Crash",
     "Desynchronisation",
     "Diagnosis",

@@ -1,4 +1,4 @@
-"""Terms of this tool with their meanings: the source of the site's glossary and of the glossaries in reports."""
+"""Terms of this tool with their meanings: the source of the site's glossary and of the glossaries in reports; verbs."""
 
 from __future__ import annotations
 
@@ -85,3 +85,13 @@ CAMPAIGN_TERMS = (
     "milestone",
 )
 """Terms that a campaign's report explains, in the order of their use on the page."""
+
+VERBS = {
+    "compare": ("two groups of runs", "a change, its interval and p"),
+    "classify": ("a change with corrected p", "its verdict"),
+    "decide": ("the changes of a family", "the verdict on each"),
+    "combine": ("several verdicts", "one"),
+    "check": ("the runs of a campaign", "all of its verdicts"),
+    "judge": ("a campaign, or the runs that a search asks for", "the check, with all that is shown beside it"),
+}
+"""Verbs in the names of the analysis's steps: what each takes, and what it returns."""

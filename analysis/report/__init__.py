@@ -26,6 +26,8 @@ from unperturbed.common.faces import lazy_names
 if TYPE_CHECKING:
     from unperturbed.analysis.causal.html.page import render_model
     from unperturbed.analysis.diagnosis.page import render_diagnosis
+    from unperturbed.analysis.report.campaign.content import ReportView
+    from unperturbed.analysis.report.campaign.figures import ReportFigure
     from unperturbed.analysis.report.nodes import render_nodes
     from unperturbed.analysis.report.traces import render_traces
     from unperturbed.analysis.structure.page import render_structure
@@ -35,7 +37,9 @@ __all__ = [
     "CounterSource",
     "Headline",
     "ReportContent",
+    "ReportFigure",
     "ReportSettings",
+    "ReportView",
     "RunRow",
     "alignment_example",
     "render",

@@ -6,7 +6,7 @@ Fragments are compared by insertions and deletions.
 """
 
 from unperturbed.analysis.structure.classes.classifiers import Classes, MostUsed, Quantiles, Ranges
-from unperturbed.analysis.structure.composition import Composition, Span, WordUse, compose
+from unperturbed.analysis.structure.composition import Composition, Span, WordUse, compose, structure
 from unperturbed.analysis.structure.dictionary.adequacy import Adequacy, Null, adequacy_of
 from unperturbed.analysis.structure.dictionary.description_length import DescriptionLength, description_length
 from unperturbed.analysis.structure.dictionary.learning import Dictionary, learn_dictionary, learn_monotone
@@ -67,6 +67,7 @@ __all__ = [
     "nearest_prototype",
     "phase_anchors",
     "structural_sequence",
+    "structure",
 ]
 
 __getattr__, __dir__ = lazy_names(

@@ -14,7 +14,7 @@ from unperturbed.analysis.structure import phase_text
 from unperturbed.analysis.structure.dictionary.adequacy import Bound
 from unperturbed.analysis.structure.dictionary.learning import Dictionary, Method, learn_dictionary
 from unperturbed.analysis.structure.segmentation import Decomposition
-from unperturbed.analysis.structure.sequence import StructuralSequence, letters_of
+from unperturbed.analysis.structure.sequence import StructuralSequence, letters_of, structural_sequence
 from unperturbed.analysis.structure.symbols import Word
 from unperturbed.common.result import Result
 from unperturbed.common.table import Table
@@ -187,6 +187,26 @@ def compose(
     """
     learned = learn_dictionary(sequence, method=method, adequate=adequate, longest=longest, seed=seed)
     return Composition(sequence, learned)
+
+
+def structure(source: Any, *, seed: int = 0, **options: Any) -> Composition:
+    """Find the phases of a run: its classes of intervals, and the recurring words that they form.
+
+    Parameters
+    ----------
+    source : Trace, array of shape (n,) or (n, metrics), or sequence
+        As for `structural_sequence`.
+    seed : int, default 0
+        Seed of random choices.
+    **options : object
+        Further arguments of `structural_sequence`: `metrics`, `classes`, `per`, `dwell`, …
+
+    Returns
+    -------
+    Composition
+        The words, their occurrences, and whether they describe the run.
+    """
+    return compose(structural_sequence(source, seed=seed, **options), seed=seed)
 
 
 def foreign_spans(sequence: StructuralSequence) -> tuple[Span, ...]:

@@ -1,4 +1,4 @@
-"""Data that all parts of the tool exchange: traces and tables of sweeps."""
+"""Data that all rooms exchange: traces and tables of sweeps."""
 
 from __future__ import annotations
 

@@ -177,14 +177,12 @@ def share(halves: Sequence[Sequence[bool]]) -> str:
     return f"{found.mean():.3f} ± {np.sqrt(of_a_half / 2 + within):.3f}"
 
 
-def draw(
-    null: Null, pools: Mapping[str, Sequence[Trace]], campaign: CampaignSpec, draws: int, seed: int
-) -> dict[int, Row]:
+def draw(null: Null, pools: Mapping[str, Sequence[Trace]], spec: CampaignSpec, draws: int, seed: int) -> dict[int, Row]:
     """Check many draws of held-back runs against many draws of reference runs; a row for each number of checked
     runs."""
     rng = np.random.default_rng([seed, NULLS.index(null)])
-    metrics = hardware_metrics(campaign, pools["baseline"])
-    anchor = campaign.analysis.anchor if null.anchored else None
+    metrics = hardware_metrics(spec, pools["baseline"])
+    anchor = spec.analysis.anchor if null.anchored else None
     names = tuple(dict.fromkeys((null.checked, null.inner, null.outer)))
     rows = {r: Row() for r in CHECKED_RUNS}
     most = max(CHECKED_RUNS)
@@ -202,8 +200,8 @@ def draw(
                     name: Baseline(
                         drawn[name][:BASELINE_RUNS],
                         metrics=metrics,
-                        alpha=campaign.analysis.alpha,
-                        tolerance=campaign.analysis.tolerance,
+                        alpha=spec.analysis.alpha,
+                        tolerance=spec.analysis.tolerance,
                         name=name,
                     )
                     for name in {null.inner, null.outer}
@@ -212,7 +210,7 @@ def draw(
                     inner = against[null.inner].inner(checked[:r])
                     row.add(
                         inner,
-                        against[null.outer].outer(checked[:r], align_on=campaign.analysis.align_on, anchor=anchor),
+                        against[null.outer].outer(checked[:r], align_on=spec.analysis.align_on, anchor=anchor),
                     )
     return rows
 
@@ -254,7 +252,7 @@ def _baseline_first(name: str) -> tuple[bool, str]:
     return name != "baseline", name
 
 
-def spread_table(pools: Mapping[str, Mapping[str, Sequence[Trace]]], campaign: CampaignSpec) -> Iterator[str]:
+def spread_table(pools: Mapping[str, Mapping[str, Sequence[Trace]]], spec: CampaignSpec) -> Iterator[str]:
     """How far the pools' mean correlations are apart, and how far runs are within a pool: the greatest over pairs."""
     heads = (
         "layouts",
@@ -267,7 +265,7 @@ def spread_table(pools: Mapping[str, Mapping[str, Sequence[Trace]]], campaign: C
     )
     yield from header(heads)
     for layouts, by_configuration in pools.items():
-        metrics = hardware_metrics(campaign, by_configuration["baseline"])
+        metrics = hardware_metrics(spec, by_configuration["baseline"])
         made = {
             name: Baseline(by_configuration[name], metrics=metrics, name=name)
             for name in sorted(by_configuration, key=_baseline_first)
@@ -286,10 +284,10 @@ def spread_table(pools: Mapping[str, Mapping[str, Sequence[Trace]]], campaign: C
 
 def read(folder: Path) -> tuple[CampaignSpec, dict[str, tuple[Trace, ...]]]:
     """Read a campaign and the traces of its only pass, by configuration."""
-    campaign = recorded_campaign(folder)
+    spec = recorded_campaign(folder)
     with Manifest(folder / "campaign.sqlite") as manifest:
         (by_configuration,) = read_traces(folder, manifest).values()
-    return campaign, dict(by_configuration)
+    return spec, dict(by_configuration)
 
 
 def page(folder: Path, draws: int, seed: int) -> str:
@@ -297,9 +295,9 @@ def page(folder: Path, draws: int, seed: int) -> str:
     made, started = made_by(), time.process_time()
     pools = {}
     for layouts in LAYOUTS:
-        campaign, pools[layouts] = read(run_campaign(folder, layouts, seed))
-    rows = {null: draw(null, pools[null.layouts], campaign, draws, seed) for null in NULLS}
-    rare, anchor = pools["fixed"]["rare"][0], str(campaign.analysis.anchor)
+        spec, pools[layouts] = read(run_campaign(folder, layouts, seed))
+    rows = {null: draw(null, pools[null.layouts], spec, draws, seed) for null in NULLS}
+    rare, anchor = pools["fixed"]["rare"][0], str(spec.analysis.anchor)
     sources = sorted(
         {
             metric.source
@@ -311,9 +309,9 @@ def page(folder: Path, draws: int, seed: int) -> str:
         made=made, source=", ".join(sources),
         runs=sum(len(traces) for by_configuration in pools.values() for traces in by_configuration.values()),
         seconds=time.process_time() - started,
-        drawn=2 * SPLITS * draws, splits=SPLITS, draws=draws, k=BASELINE_RUNS, alpha=campaign.analysis.alpha,
+        drawn=2 * SPLITS * draws, splits=SPLITS, draws=draws, k=BASELINE_RUNS, alpha=spec.analysis.alpha,
         milestones=int(rare[anchor].sum()), events=int(sum(rare[name].sum() for name in rare.names("software"))),
-        tolerance=campaign.analysis.tolerance, spread="\n".join(spread_table(pools, campaign)),
+        tolerance=spec.analysis.tolerance, spread="\n".join(spread_table(pools, spec)),
         table="\n".join(table(rows)),
     )  # fmt: skip
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import importlib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,8 @@ from unperturbed.errors import HostError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
+
+__all__ = ["Command"]  # what a command of another distribution is written against
 
 ROOMS = {
     "campaigns": "campaigns",
@@ -35,7 +38,9 @@ class Command(Protocol):
     """Interface of a command's class.
 
     `resumable = True`: after an interruption, the same command continues the work. `takes_program = True`: the words
-    after the first `--` are another program's command line, `arguments.program`, and are never parsed.
+    after the first `--` are another program's command line, `arguments.program`, and are never parsed. `foreign =
+    {"phases": "structure TRACE"}`, in a command from an entry point: words that users may type in place of the command,
+    each with the command line to suggest.
     """
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
@@ -63,6 +68,16 @@ def all_commands() -> dict[str, Entry]:
     """Return every command by name; commands from entry points come last."""
     own = own_commands()
     return own | dict(_offered(own))
+
+
+def foreign_words(entries: Mapping[str, Entry]) -> dict[str, str]:
+    """Return the words that commands from entry points take to mean them, each with the command line to suggest."""
+    own = own_commands()
+    words: dict[str, str] = {}
+    for entry in (entry for name, entry in entries.items() if name not in own):
+        with suppress(HostError):  # a faulty extension must not hide the user's mistake
+            words |= getattr(entry.load(), "foreign", {})
+    return words
 
 
 def commands_in(package: str, heading: str) -> Iterator[tuple[str, Entry]]:

@@ -10,7 +10,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, NoReturn
 
-from unperturbed.harness.cli.commands import Command, Entry, all_commands
+from unperturbed.harness.cli.commands import Command, Entry, all_commands, foreign_words
 from unperturbed.harness.cli.streams import drawing
 
 EXIT_CODES = """\
@@ -38,8 +38,6 @@ _FOREIGN = {
         "doctor": "env host system info tune",
         "compare -- A -- B": "diff ab versus vs",
         "partition SPEC": "split search subsets",
-        "structure TRACE": "phases words",
-        "model TABLE": "causal learn",
         "cc --metrics FILE -- gcc …": "gcc clang compile",
         "completion bash": "completions complete",
         "cache": "clean purge warm",
@@ -48,7 +46,8 @@ _FOREIGN = {
     }.items()
     for word in words.split()
 }
-"""Commands of perf, git, hyperfine, asv, PAPI and other tools, each with the equivalent command here."""
+"""Commands of perf, git, hyperfine, asv, PAPI and other tools, each with the equivalent command here; commands from
+entry points have more of them in their attribute `foreign`."""
 
 _OPTION_OF = {
     word: meant
@@ -84,12 +83,12 @@ class RegisteredNames:
         return ", ".join(self)
 
 
-def unknown_command(word: str, known: Iterable[str]) -> str:
+def unknown_command(word: str, entries: Mapping[str, Entry]) -> str:
     """Return the message for a word that is not a command."""
     from unperturbed.common.wording import did_you_mean
 
-    names = set(known)
-    meant = _FOREIGN.get(word.casefold())
+    names = set(entries)
+    meant = (foreign_words(entries) | _FOREIGN).get(word.casefold())
     path = Path(word)
     if meant is not None and (meant.startswith("-") or meant.split()[0] in names):
         advice = f"use `unperturbed {meant}`"

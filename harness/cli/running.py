@@ -265,14 +265,14 @@ def _builds(ready: Readiness) -> dict[str, list[str]]:
     """Return the metrics compiled into each build; empty if the spec does not build the program."""
     from unperturbed.harness.spec.sections.campaign import READY
 
-    campaign = ready.spec
-    if campaign.program.build is None:
+    spec = ready.spec
+    if spec.program.build is None:
         return {}
-    compiled = {name for name, event in campaign.measure.software.items() if event.means == "compiled"}
+    compiled = {name for name, event in spec.measure.software.items() if event.means == "compiled"}
     builds = {
         item.name: [name for name in item.inert or item.software if name in compiled] for item in ready.configurations
     }
-    if campaign.campaign.builds == "one":
+    if spec.campaign.builds == "one":
         builds = {name: metrics for name, metrics in builds.items() if not metrics} | {READY: sorted(compiled)}
     return {"reference": [], **builds}
 

@@ -50,11 +50,11 @@ def recurring_phases(seed: int) -> Iterator[Trace]:
         yield Trace.from_columns(metrics, columns, begin_ns=ends - 1_000_000, end_ns=ends)
 
 
-GROUP = "unperturbed.kernels"  # Entry points of the functions that compile each part's loops
+GROUP = "unperturbed.kernels"  # Entry points of the functions that compile each analysis's loops
 
 
 def warmers() -> Mapping[str, Callable[[], None]]:
-    """Return the functions that compile each part's loops, keyed by the part's name."""
+    """Return the functions that compile each analysis's loops, keyed by the name of the analysis."""
     from unperturbed.common.extensions import loaders
 
     others = {name: _compile_with(load) for name, load in loaders(GROUP, FunctionType).items()}
@@ -66,33 +66,33 @@ def _compile_with(load: Callable[[], FunctionType]) -> Callable[[], None]:
     return lambda: load()()  # noqa: PLW0108  without the lambda, the import would happen at once
 
 
-def warm_once(part: str, announce: Callable[[str], None] | None = None) -> None:
-    """Compile a part's kernels before a command's own work, if not yet compiled; announce or log this in one line."""
-    stamp = _stamp(part)
+def warm_once(analysis: str, announce: Callable[[str], None] | None = None) -> None:
+    """Compile an analysis's kernels before a command's own work, if not yet compiled; announce or log this."""
+    stamp = _stamp(analysis)
     if stamp is None or stamp.exists():
         return
-    what = f"compiling the loops of the {part} analysis, at first use only: about 10 s of CPU time"
+    what = f"compiling the loops of the {analysis} analysis, at first use only: about 10 s of CPU time"
     (announce or (lambda line: logging.getLogger(__name__).info("%s …", line)))(what)
     logger = logging.getLogger("unperturbed")
     level = logger.level
     if level == logging.INFO:  # one line is enough; with -v, each kernel has its own line
         logger.setLevel(logging.WARNING)
     try:
-        warmers()[part]()
+        warmers()[analysis]()
     finally:
         logger.setLevel(level)
     stamp.touch()
 
 
-def remember_warmed(part: str) -> None:
-    """Record in the cache that a part is compiled."""
-    stamp = _stamp(part)
+def remember_warmed(analysis: str) -> None:
+    """Record in the cache that an analysis is compiled."""
+    stamp = _stamp(analysis)
     if stamp is not None:
         stamp.touch()
 
 
-def _stamp(part: str) -> Path | None:
-    """Return the file that marks a part as compiled; None if the cache is not writable (compiling would be wasted)."""
+def _stamp(analysis: str) -> Path | None:
+    """Return the file that marks an analysis as compiled; None if the cache is not writable (compiling is wasted)."""
     from importlib.metadata import version
 
     from unperturbed.common.user_cache import user_cache
@@ -104,4 +104,4 @@ def _stamp(part: str) -> Path | None:
         return None
     if not os.access(folder, os.W_OK):
         return None
-    return folder / f"{part}-{version('unperturbed')}-{version('numba')}.ready"
+    return folder / f"{analysis}-{version('unperturbed')}-{version('numba')}.ready"

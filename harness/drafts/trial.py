@@ -245,8 +245,8 @@ class _Once:
 
 
 def _run_once(spec: CommandSpec, scratch: Path, say: Callable[[str], None]) -> _Once:
-    campaign = parse_spec(spec.text("trial"), f"{spec.name}.yaml", spec.folder)
-    command = program_command(campaign, scratch=scratch, build=None, inputs=scratch)
+    trial_spec = parse_spec(spec.text("trial"), f"{spec.name}.yaml", spec.folder)
+    command = program_command(trial_spec, scratch=scratch, build=None, inputs=scratch)
     watch = Watch(say, spec.timeout_s)
     try:
         outcome = launch(
@@ -292,8 +292,8 @@ def _becoming(spec: CommandSpec, image: Image, before: Mapping[str, str]) -> Com
 def _with_calls_made(spec: CommandSpec, exit_code: int, place: Path) -> tuple[CommandSpec, tuple[str, ...]]:
     """Run the program once and keep only the calls that it makes; also return a sentence on the omitted calls."""
     alone = replace(spec, trial=Trial(0.0, exit_code, same=False))
-    campaign = parse_spec(alone.text("trial"), f"{spec.name}.yaml", spec.folder)
-    counts = count_once(campaign, place, exit_code) if spec.calls else {}
+    trial_spec = parse_spec(alone.text("trial"), f"{spec.name}.yaml", spec.folder)
+    counts = count_once(trial_spec, place, exit_code) if spec.calls else {}
     if counts is None:
         return replace(spec, calls=dict(list(spec.calls.items())[:_MOST])), ()
     chosen, said = choose_counted(counts)

@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
-from unperturbed.common.extensions import records_in
+from unperturbed.common.extensions import loaders, records_in
 from unperturbed.common.scratch import naming, scratch_folder
 from unperturbed.common.wording import did_you_mean, listing
 from unperturbed.errors import SpecError
@@ -23,13 +23,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Format", "Kind", "choose_format", "export", "formats"]
 
-Kind = Literal["trace", "campaign", "table", "model", "diagnosis"]
-"""Kinds of content that can be exported.
+Kind = str
+"""Kind of content that can be exported: `trace`, `campaign`, `table`, or the kind of an analysis method.
 
 `trace`: a `Trace` of one run, or of several merged runs (it then has the attribute `merged`). `campaign`: all or
-selected runs of a recorded campaign (`exports.content.ExportedRuns`). `table`: a `SweepTable`. `model`: a
-causal model. `diagnosis`: a diagnosis of an event log, with the logs that were compared.
+selected runs of a recorded campaign (`exports.content.ExportedRuns`). `table`: a `SweepTable`. An analysis method adds
+the kind of its result by an entry point of the group `unperturbed.export_kinds`, which has the kind's name and refers
+to the class of the result.
 """
+
+_OWN_KINDS = ("trace", "campaign", "table")
 
 GROUP = "unperturbed.exports"
 
@@ -48,9 +51,14 @@ class Format:
     shows_kinds: bool = True  # The format marks simulated metrics, as `title_of` does; otherwise the command lists them
 
     def __post_init__(self) -> None:
-        if unknown := set(self.writers) - set(get_args(Kind)):
-            kinds = listing(sorted(unknown))
-            raise ValueError(f"export format {self.name}: the keys of `writers` must be values of `Kind`, not {kinds}")
+        if set(self.writers) <= set(_OWN_KINDS):
+            return
+        known = (*_OWN_KINDS, *loaders("unperturbed.export_kinds", type))
+        if unknown := set(self.writers) - set(known):
+            raise ValueError(
+                f"export format {self.name}: the keys of `writers` must be kinds of content ({listing(known, 'or')}), "
+                f"not {listing(sorted(unknown))}"
+            )
 
 
 def run_writers(write: Callable[[ExportedRuns, Path], None]) -> Mapping[Kind, Callable[[Any, Path], None]]:

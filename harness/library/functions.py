@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from unperturbed.collectors import Trace
 from unperturbed.errors import DataError
@@ -12,7 +12,6 @@ from unperturbed.harness.campaign.importing import what_to_type
 from unperturbed.harness.library.campaign import Campaign
 
 if TYPE_CHECKING:
-    from unperturbed.analysis.structure import Composition
     from unperturbed.harness.results.verdicts import CampaignVerdicts
 
 
@@ -77,25 +76,3 @@ def read_trace(path: str | os.PathLike[str]) -> Trace:
         if advice := what_to_type(Path(path)):
             raise DataError(f"{advice}; in Python, use `read_traces({str(path)!r})`") from None
         raise error from None
-
-
-def structure(source: Any, *, seed: int = 0, **options: Any) -> Composition:
-    """Find the phases of a run: its classes of intervals, and the recurring words that they form.
-
-    Parameters
-    ----------
-    source : Trace, array of shape (n,) or (n, metrics), or sequence
-        As for `unperturbed.analysis.structure.structural_sequence`.
-    seed : int, default 0
-        Seed of random choices.
-    **options : object
-        Further arguments of `structural_sequence`: `metrics`, `classes`, `per`, `dwell`, …
-
-    Returns
-    -------
-    Composition
-        The words, their occurrences, and whether they describe the run.
-    """
-    from unperturbed.analysis.structure import compose, structural_sequence  # noqa: PLC0415  loads the compiler
-
-    return compose(structural_sequence(source, seed=seed, **options), seed=seed)

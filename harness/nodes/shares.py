@@ -314,7 +314,7 @@ def _baselines(spec: CampaignSpec, number: int) -> CampaignSpec:
     return share_of(baselines_alone(spec), number)
 
 
-def _requested(_campaign: CampaignSpec, part: NodePart, manifest: Manifest) -> tuple[Counter[str], int]:
+def _requested(_spec: CampaignSpec, part: NodePart, manifest: Manifest) -> tuple[Counter[str], int]:
     """Count the requested runs; a run that failed in an earlier session counts as planned."""
     requests = read_requests(part)
     counts: Counter[str] = Counter(manifest.counts())

@@ -131,17 +131,17 @@ def read_status(folder: Path) -> CampaignStatus:
 
 def _parts(folder: Path, identity: str, kind: Kind) -> tuple[PartStatus, ...]:
     """Return the state of each part of a campaign on nodes, with its job."""
-    campaign = whole_campaign(folder)
-    if campaign.nodes is None:
+    spec = whole_campaign(folder)
+    if spec.nodes is None:
         return ()
-    parts = parts_of(folder, campaign.nodes.count)
+    parts = parts_of(folder, spec.nodes.count)
     try:
-        engine = engine_of(campaign.nodes, folder, identity)
+        engine = engine_of(spec.nodes, folder, identity)
         engine.check()
         jobs = engine.jobs(parts) or {}
     except HostError:  # seen from a host without Slurm
         jobs = {}
-    return tuple(_part(folder, campaign, kind, part, jobs.get(part.number)) for part in parts)
+    return tuple(_part(folder, spec, kind, part, jobs.get(part.number)) for part in parts)
 
 
 def _part(campaign: Path, spec: CampaignSpec, kind: Kind, part: NodePart, job: Job | None) -> PartStatus:

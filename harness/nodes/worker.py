@@ -75,7 +75,7 @@ def work(folder: Path, progress: Progress, makers: Mapping[str, Maker] = Mapping
     if folder.parent.name != FOLDER or not (folder / "campaign.sqlite").is_file():
         raise SpecError(f"{folder} is not a part of a campaign; parts are the folders CAMPAIGN/{FOLDER}/01, 02, …")
     home = folder.parent.parent
-    campaign = whole_campaign(home)
+    spec = whole_campaign(home)
     if is_locked(folder):
         raise SpecError(f"{folder}: another process is working on this part")
     part, node = NodePart(int(folder.name), folder), this_node()
@@ -85,7 +85,7 @@ def work(folder: Path, progress: Progress, makers: Mapping[str, Maker] = Mapping
         except BlockingIOError:
             raise SpecError(f"{folder}: another process is working on this part") from None
         try:
-            outcome = _work(campaign, home, part, node, progress, makers)
+            outcome = _work(spec, home, part, node, progress, makers)
         except UnperturbedError as error:
             outcome = WorkOutcome("error", node, str(error), error.exit_code)
         write_json(folder / OUTCOME, vars(outcome))

@@ -165,13 +165,13 @@ def hardware_metrics(spec: CampaignSpec, baseline_traces: Sequence[Trace]) -> li
 
 def _check_pass(pass_: _Pass, findings: _Findings) -> None:
     """Check every configuration in one pass."""
-    campaign, how, anchor = pass_.spec, pass_.how, pass_.spec.analysis.anchor
-    planned = [item for item in configurations(campaign) if item.name != BASELINE]
+    spec, how, anchor = pass_.spec, pass_.how, pass_.spec.analysis.anchor
+    planned = [item for item in configurations(spec) if item.name != BASELINE]
     baseline_traces = pass_.traces.get(BASELINE, ())
     if not baseline_traces:
         for item in planned:
             why = f"no run of the {BASELINE} has a trace in pass {pass_.name}"
-            findings.parts[item.name].append(_unchecked(campaign, item.name, why))
+            findings.parts[item.name].append(_unchecked(spec, item.name, why))
         return
     findings.begin(BASELINE)
     try:
@@ -182,9 +182,9 @@ def _check_pass(pass_: _Pass, findings: _Findings) -> None:
         # Runs of the baseline failed: show the campaign as far as it got; repeating these runs improves the verdicts.
         _check_by_few(pass_, planned, findings)
         return
-    on = align_on(campaign, baseline_traces[0])
-    if on != tuple(campaign.analysis.align_on):
-        lacking = ", ".join(name for name in campaign.analysis.align_on if name not in on)
+    on = align_on(spec, baseline_traces[0])
+    if on != tuple(spec.analysis.align_on):
+        lacking = ", ".join(name for name in spec.analysis.align_on if name not in on)
         findings.note(f"Pass {pass_.name!r} does not count {lacking}, so its runs are aligned on {', '.join(on)}.")
     findings.stability[pass_.name] = baseline.stability(how.disturbed)
     anchored = _anchored(pass_, findings) if anchor else None
@@ -194,7 +194,7 @@ def _check_pass(pass_: _Pass, findings: _Findings) -> None:
         checked = pass_.traces.get(item.name, ())
         if len(checked) < min(_FEWEST, item.runs):
             why = f"only {len(checked)} of {item.runs} runs gave a trace, too few for a verdict"
-            findings.parts[item.name].append(_unchecked(campaign, item.name, why, how.method))
+            findings.parts[item.name].append(_unchecked(spec, item.name, why, how.method))
             continue
         inner = baseline.inner(checked, method=how.method)
         through = anchor if anchored is not None and item.name != ANCHOR and anchor in item.software else None

@@ -39,10 +39,10 @@ def merge_campaign(
     `budget`: Maximum number of the anchor's milestones to use; None for all.
     `force`: Also merge configurations that the outer check rejects (`_is_rejected`).
     """
-    campaign = recorded_campaign(folder)
+    spec = recorded_campaign(folder)
     with Manifest(folder / "campaign.sqlite") as manifest:
-        checked = check(campaign, read_traces(folder, manifest))
-    names = [item.name for item in configurations(campaign)]
+        checked = check(spec, read_traces(folder, manifest))
+    names = [item.name for item in configurations(spec)]
     unknown = [name for name in without if name not in names]
     if unknown:
         raise SpecError(f"--without {unknown[0]}: no such configuration; the configurations are {', '.join(names)}")
@@ -50,10 +50,10 @@ def merge_campaign(
     changes: defaultdict[str, list[Change]] = defaultdict(list)
     within: defaultdict[str, list[str]] = defaultdict(list)
     for verdict in checked.verdicts:
-        if verdict.configuration not in campaign.programs:
+        if verdict.configuration not in spec.programs:
             changes[verdict.configuration] += [change for change in verdict.changes if change.check == "outer"]
         within[verdict.configuration] += [change.label for change in verdict.changes if change.verdict == "perturbed"]
-    traces = [trace for trace in _in_order(campaign, checked) if trace.attributes["configuration"] not in without]
+    traces = [trace for trace in _in_order(spec, checked) if trace.attributes["configuration"] not in without]
     given = _configurations_of_metrics(traces)
     rejected = tuple(name for name, outer in changes.items() if name in given and any(map(_is_rejected, outer)))
     if rejected and not force:
@@ -64,8 +64,8 @@ def merge_campaign(
         )
     if not traces:
         raise DataError(f"{folder}: nothing to merge, because no run of this campaign has a trace")
-    anchor = campaign.analysis.anchor if ANCHOR in {trace.attributes["configuration"] for trace in traces} else None
-    merged = merge(traces, on=align_on(campaign, traces[0]), anchor=anchor, budget=budget)
+    anchor = spec.analysis.anchor if ANCHOR in {trace.attributes["configuration"] for trace in traces} else None
+    merged = merge(traces, on=align_on(spec, traces[0]), anchor=anchor, budget=budget)
     merged.trace.attributes["merged"]["rejected"] = list(rejected)
     open_ones = sorted(given & {verdict.configuration for verdict in checked.verdicts if verdict.verdict in OPEN})
     perturbed = [verdict.configuration for verdict in checked.verdicts if verdict.verdict == "perturbed"]

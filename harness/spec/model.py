@@ -131,18 +131,7 @@ class SpecKey:
             raise TypeError(f"the model of spec key {self.name} must derive from unperturbed.harness.spec.Section")
 
     def as_field(self, alias: str | None = None) -> Any:
-        """Return a model field for the key.
-
-        Parameters
-        ----------
-        alias : str, optional
-            The key's name, if the field's name differs.
-
-        Returns
-        -------
-        FieldInfo
-            Annotated as `Any`, like pydantic's `Field`.
-        """
+        """Return a model field for the key; `alias` is the key's name, if the field's name differs."""
         default: dict[str, Any] = {} if self.default is None else {"default_factory": self.default}
         if self.default is None and not self.required:
             default = {"default": None}
@@ -233,22 +222,7 @@ class Draft:
         return next(iter(nearest(word, known, limit=1, cutoff=_ALIKE)), None)
 
     def did_you_mean(self, word: str, known: Iterable[str], *, before: str = "", after: str = "") -> str:
-        """Return ``did you mean `x`?``, or an empty string if no known word is similar.
-
-        Parameters
-        ----------
-        word : str
-            The word in the spec.
-        known : iterable of str
-            The valid words.
-        before, after : str, default ""
-            Text around the known word in the message.
-
-        Returns
-        -------
-        str
-            The end of a message.
-        """
+        """Return ``did you mean `x`?``, with texts before and after x; an empty string if no known word is similar."""
         meant = self.nearest(word, known)
         return f"did you mean `{before}{meant}{after}`?" if meant is not None else ""
 

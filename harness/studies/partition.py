@@ -361,30 +361,30 @@ def uneven_note(baseline: Sequence[Trace]) -> tuple[str, ...]:
     )
 
 
-def plan_text(campaign: CampaignSpec, plan: Plan) -> str:
+def plan_text(spec: CampaignSpec, plan: Plan) -> str:
     """Return the plan as YAML: the spec with the certified subsets, without metrics that have no certificate.
 
     Relative paths become absolute, because the plan is in a different folder than the spec.
     """
-    spec: dict[str, Any] = yaml.safe_load(campaign.text)
+    document: dict[str, Any] = yaml.safe_load(spec.text)
     held = {metric for subset in plan.subsets for metric in subset.metrics}
-    anchor = campaign.analysis.anchor
-    software = spec["measure"]["software"]
+    anchor = spec.analysis.anchor
+    software = document["measure"]["software"]
     left_out = [name for name in software if name not in held and name != anchor]
-    spec["measure"]["software"] = {name: event for name, event in software.items() if name not in left_out}
-    spec["name"] = f"{campaign.name}-plan"  # its own campaign, beside the spec's
-    design = spec.setdefault("campaign", {})
+    document["measure"]["software"] = {name: event for name, event in software.items() if name not in left_out}
+    document["name"] = f"{spec.name}-plan"  # its own campaign, beside the spec's
+    design = document.setdefault("campaign", {})
     design["subsets"] = {subset.name: list(subset.metrics) for subset in plan.subsets}
     # With fewer runs than its certification, a subset would be undecided. On nodes, `runs` is a total, and each node
     # judges its share.
-    shares = 1 if campaign.nodes is None else campaign.nodes.count
-    runs = DEFAULT_RUNS if campaign.campaign.until_decided else campaign.campaign.most_runs
+    shares = 1 if spec.nodes is None else spec.nodes.count
+    runs = DEFAULT_RUNS if spec.campaign.until_decided else spec.campaign.most_runs
     design.pop("at_most", None)
     design["runs"] = max([runs, *(shares * subset.repetitions for subset in plan.subsets)])
-    _name_from_the_root(spec["program"], campaign.folder)
+    _name_from_the_root(document["program"], spec.folder)
     what = "A certified plan" if plan.subsets else "Result of a search"
     head = [
-        f"# {what}: `unperturbed partition {campaign.path.name}`, {datetime.now(UTC).date().isoformat()}, strategy "
+        f"# {what}: `unperturbed partition {spec.path.name}`, {datetime.now(UTC).date().isoformat()}, strategy "
         f"{plan.strategy}, seed {plan.seed}, {plan.runs_used} runs.",
         f"# The chance that any of these subsets changes a correlation by more than {plan.tolerance:g} is at most "
         f"{plan.alpha:g} (tolerance and α of the spec).",
@@ -400,7 +400,7 @@ def plan_text(campaign: CampaignSpec, plan: Plan) -> str:
         head.append(f"# The search was not finished: {plan.stopped}.")
     if not plan.subsets:
         head.append("# No subset is certified: the plan contains only the baseline.")
-    body = yaml.safe_dump(spec, sort_keys=False, allow_unicode=True, width=120)
+    body = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120)
     return "\n".join(line.replace("\n", " ") for line in head) + f"\n\n{body}"
 
 

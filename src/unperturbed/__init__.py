@@ -33,9 +33,10 @@ if TYPE_CHECKING:
     from unperturbed.analysis.diagnosis import EventTrace, diagnose, read_events
     from unperturbed.analysis.partition import partition
     from unperturbed.analysis.perturbation import Baseline
+    from unperturbed.analysis.structure import structure
     from unperturbed.collectors import Metric, Trace, read_sweep
     from unperturbed.collectors.imports import read_perf_stat, read_traces
-    from unperturbed.harness.library import Campaign, check, load, read_trace, structure
+    from unperturbed.harness.library import Campaign, check, load, read_trace
     from unperturbed.harness.library import load as open_campaign
 
     __version__: str

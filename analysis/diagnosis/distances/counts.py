@@ -111,21 +111,11 @@ def count_types(reference: EventTrace, trace: EventTrace) -> TypeCounts:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _CountedDistance(EventDistance):
-    """Distance that is a number of event types.
+    """Distance that is a number of event types."""
 
-    Attributes
-    ----------
-    types : tuple of EventType
-        The types that are counted.
-    by_plugin : mapping of str to int
-        Number of counted types by plugin, for all plugins of both traces, including 0.
-    counts : TypeCounts
-        Occurrences of all types.
-    """
-
-    types: tuple[EventType, ...]
-    by_plugin: Mapping[str, int]
-    counts: TypeCounts
+    types: tuple[EventType, ...]  # The types that are counted
+    by_plugin: Mapping[str, int]  # Number of counted types, for all plugins of both traces, including 0
+    counts: TypeCounts  # Occurrences of all types
 
     @property
     def total(self) -> int:  # type: ignore[override]  # a frozen class: nobody sets it

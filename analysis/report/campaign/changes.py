@@ -275,11 +275,11 @@ _FACTS: tuple[tuple[str, Callable[[ConfigurationResult, Change], str]], ...] = (
 )
 
 
-def opening(number: int | None, shown: Content, spoken: str, style: str | None = None) -> Html:
+def opening(number: int | None, shown: Content, label: str, style: str | None = None) -> Html:
     """Return a button that opens the details of a change, or plain text if the page has no details of the change."""
     if number is None:
-        return tag("span", shown, title=spoken, class_=style)
-    return tag("button", shown, type="button", data_change=number, aria_label=spoken, class_=style)
+        return tag("span", shown, title=label, class_=style)
+    return tag("button", shown, type="button", data_change=number, aria_label=label, class_=style)
 
 
 def details_dialog() -> Html:

@@ -170,9 +170,9 @@ def _pair_cell(pair: tuple[VerdictName | None, VerdictName | None], names: tuple
         tag("span", VERDICT_SIGNS[verdict] if verdict else "–", class_=f"sign badge {verdict or ''}")
         for verdict in pair
     ]
-    spoken = ", ".join(f"{name}: {verdict or 'not checked'}" for name, verdict in zip(names, pair, strict=True))
+    title = ", ".join(f"{name}: {verdict or 'not checked'}" for name, verdict in zip(names, pair, strict=True))
     key = " → ".join(verdict or "not checked" for verdict in pair)
-    return HtmlCell(tag("span", signs, class_="twice", title=spoken), key, class_="differs" if _differs(pair) else None)
+    return HtmlCell(tag("span", signs, class_="twice", title=title), key, class_="differs" if _differs(pair) else None)
 
 
 def _differences_section(contents: Sequence[ReportContent], names: tuple[str, str]) -> Html:

@@ -124,12 +124,12 @@ def _named_by_spec(a: Trace, b: Trace, arguments: argparse.Namespace) -> tuple[s
     if folder != other or not (folder / "campaign.sqlite").is_file():
         return None
     try:
-        campaign = recorded_campaign(folder)
+        spec = recorded_campaign(folder)
     except UnperturbedError:  # a sweep or a damaged folder: two runs can still be aligned
         return None
-    if campaign.imported is None and "align_on" not in (yaml.safe_load(campaign.text).get("analysis") or {}):
+    if spec.imported is None and "align_on" not in (yaml.safe_load(spec.text).get("analysis") or {}):
         return None
-    return tuple(name for name in campaign.analysis.align_on if name in a.metrics and name in b.metrics) or None
+    return tuple(name for name in spec.analysis.align_on if name in a.metrics and name in b.metrics) or None
 
 
 def _refuse(arguments: argparse.Namespace) -> None:

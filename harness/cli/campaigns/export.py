@@ -65,8 +65,7 @@ class Command:
         add(
             "--phases",
             action="store_true",
-            help="show the phases that `unperturbed structure` finds (phase words) as slices (only for formats with a "
-            "time axis)",
+            help="show the phases that recur in the runs as slices, by phase word (only for formats with a time axis)",
         )
 
     def run(self, arguments: argparse.Namespace) -> int:

@@ -48,14 +48,14 @@ class Command:
         from unperturbed.harness.spec.load import load_spec
         from unperturbed.harness.studies.readiness import check_spec
 
-        campaign = None if arguments.spec is None else load_spec(arguments.spec)
+        spec = None if arguments.spec is None else load_spec(arguments.spec)
         host = examine()
-        spec = None if campaign is None else check_spec(campaign, host)
+        readiness = None if spec is None else check_spec(spec, host)
         if arguments.json:
-            print_json(to_json(host, spec))
+            print_json(to_json(host, readiness))
         else:
-            show(host, spec)
-        return 0 if spec is None else spec.exit_code
+            show(host, readiness)
+        return 0 if readiness is None else readiness.exit_code
 
 
 def to_json(host: Examination, spec: Readiness | None) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,8 @@ _MANY: dict[str, Any] = {"action": "append", "default": []}
 
 class Command:
     """Learn what causes what in a table of runs, with formulas, and forecast the effect of setting variables."""
+
+    foreign: Mapping[str, str] = dict.fromkeys(("causal", "learn"), "model TABLE")
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the argument for the table, and the options for knowledge, learning, questions and outputs."""

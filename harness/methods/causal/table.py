@@ -127,11 +127,13 @@ def _derived_table(
             "between two values of a parameter, but with curves, each row is a combination of discrete values; learn "
             "one model with the derivatives, and another with the curves"
         )
-    spoken: list[tuple[str, tuple[str, ...]]] = [
+    columns_used: list[tuple[str, tuple[str, ...]]] = [
         (name, (derivative.of, derivative.over)) for name, derivative in prior.derivatives.items()
     ]
-    spoken += [(f"the curve of {curve.target}", (curve.target, *curve.over, *curve.cells)) for curve in prior.curves]
-    for what, names in spoken:
+    columns_used += [
+        (f"the curve of {curve.target}", (curve.target, *curve.over, *curve.cells)) for curve in prior.curves
+    ]
+    for what, names in columns_used:
         for name in names:
             if name in left_out:
                 raise SpecError(f"{what}: {name} cannot be part of a model: {left_out[name]}")

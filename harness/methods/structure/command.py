@@ -14,7 +14,7 @@ from unperturbed.errors import DataError, SpecError
 from unperturbed.harness.cli.paths import require_trace, require_writable_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from unperturbed.analysis.structure import Span, StructuralSequence, WordUse
     from unperturbed.collectors.data import Trace
@@ -30,6 +30,8 @@ _TRACK = "phases"
 
 class Command:
     """Show which phases recur in a run, in which order, and how a second run differs in structure."""
+
+    foreign: Mapping[str, str] = dict.fromkeys(("phases", "words"), "structure TRACE")
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the arguments for the runs, and the options for classes, words and output."""

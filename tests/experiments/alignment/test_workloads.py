@@ -47,33 +47,31 @@ def output(program: Path, *arguments: str | Path) -> list[str]:
 
 @pytest.mark.parametrize("name", MILESTONES)
 def test_every_trace_of_the_subsets_holds_both_milestones_and_ipc(name: str) -> None:
-    campaign = load_spec(FOLDER / f"{name}.yaml")
-    assert campaign.name == name
-    assert tuple(campaign.analysis.align_on) == ("IPC",)
-    assert len(campaign.campaign.subsets) == 2
-    for subset in campaign.campaign.subsets.values():
-        assert {*MILESTONES[name]} <= {campaign.analysis.anchor, *subset}
+    spec = load_spec(FOLDER / f"{name}.yaml")
+    assert spec.name == name
+    assert tuple(spec.analysis.align_on) == ("IPC",)
+    assert len(spec.campaign.subsets) == 2
+    for subset in spec.campaign.subsets.values():
+        assert {*MILESTONES[name]} <= {spec.analysis.anchor, *subset}
 
 
 @pytest.mark.parametrize("name", WORLD)
 def test_programs_of_the_world_hold_both_milestones_beside_their_anchor(name: str) -> None:
-    campaign = load_spec(FOLDER / f"{name}.yaml")
-    assert campaign.name == name
-    assert campaign.program.debian is not None
-    assert campaign.program.debian.startswith("upstream:")
-    assert campaign.analysis.anchor not in (None, *WORLD[name])
-    assert len(campaign.campaign.subsets) == 2
-    assert all({*WORLD[name]} <= {*subset} for subset in campaign.campaign.subsets.values())
+    spec = load_spec(FOLDER / f"{name}.yaml")
+    assert spec.name == name
+    assert spec.program.debian is not None
+    assert spec.program.debian.startswith("upstream:")
+    assert spec.analysis.anchor not in (None, *WORLD[name])
+    assert len(spec.campaign.subsets) == 2
+    assert all({*WORLD[name]} <= {*subset} for subset in spec.campaign.subsets.values())
 
 
 @pytest.mark.usefixtures("loaded_wrapper")
 @pytest.mark.parametrize("name", MILESTONES)
 def test_each_metric_has_one_place_in_the_source(name: str, tmp_path: Path) -> None:
-    campaign = load_spec(FOLDER / f"{name}.yaml")
-    built = build_configuration(
-        campaign.program, FOLDER / name, tmp_path / "00", campaign.measure.software, spec_folder=FOLDER
-    )
-    assert built.sites == dict.fromkeys(campaign.measure.software, 1)
+    spec = load_spec(FOLDER / f"{name}.yaml")
+    built = build_configuration(spec.program, FOLDER / name, tmp_path / "00", spec.measure.software, spec_folder=FOLDER)
+    assert built.sites == dict.fromkeys(spec.measure.software, 1)
     assert not built.skipped
 
 

@@ -141,8 +141,8 @@ def test_draws_from_a_pool_whose_halves_differ_are_less_sure(monkeypatch):
 def test_the_campaign_of_held_back_runs_is_valid_and_holds_what_is_drawn_from_it(layouts, monkeypatch):
     study = load_study("held_back", monkeypatch)
     folder = Path(__file__).parents[3] / "experiments" / "quickstart"
-    campaign = parse_spec(study.SPEC.format(layouts=layouts, seed=1), "held_back.yaml", folder)
-    planned = {item.name: item.runs for item in configurations(campaign)}
+    spec = parse_spec(study.SPEC.format(layouts=layouts, seed=1), "held_back.yaml", folder)
+    planned = {item.name: item.runs for item in configurations(spec)}
     for null in study.NULLS:
         halves = {name: planned[name] // 2 for name in (null.checked, null.inner, null.outer)}
         needed = dict.fromkeys((null.inner, null.outer), study.BASELINE_RUNS)

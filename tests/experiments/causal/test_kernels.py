@@ -50,11 +50,11 @@ def _drawn(count: int, below: int) -> list[int]:
 
 @pytest.mark.parametrize("name", ["matmul", "mergesort"])
 def test_what_is_measured_is_measured_as_of_lu(name: str) -> None:
-    campaign, lu = load_spec(CAUSAL / f"{name}.yaml"), load_spec(CAUSAL / "lu.yaml")
-    assert campaign.parameters["datatype"] == Listed(DATATYPES) == lu.parameters["datatype"]
-    assert set(lu.measure.hardware) < set(campaign.measure.hardware)
-    assert campaign.measure.simulator == lu.measure.simulator
-    assert campaign.measure.derived == lu.measure.derived
+    spec, lu = load_spec(CAUSAL / f"{name}.yaml"), load_spec(CAUSAL / "lu.yaml")
+    assert spec.parameters["datatype"] == Listed(DATATYPES) == lu.parameters["datatype"]
+    assert set(lu.measure.hardware) < set(spec.measure.hardware)
+    assert spec.measure.simulator == lu.measure.simulator
+    assert spec.measure.derived == lu.measure.derived
 
 
 @pytest.mark.parametrize("n", [2, 3, 64])

@@ -28,9 +28,9 @@ def _run(lu: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_spec_is_the_papers_experiment() -> None:
-    campaign = load_spec(CAUSAL / "lu.yaml")
-    assert campaign.parameters == {"n": Between(5, 300), "datatype": Listed(DATATYPES), "optimisation": Listed((0, 1))}
-    assert campaign.campaign.points == 400
+    spec = load_spec(CAUSAL / "lu.yaml")
+    assert spec.parameters == {"n": Between(5, 300), "datatype": Listed(DATATYPES), "optimisation": Listed((0, 1))}
+    assert spec.campaign.points == 400
 
 
 @pytest.mark.parametrize("n", [2, 3, 5, 64, 300])

@@ -14,26 +14,26 @@ EXPERIMENTS = Path(__file__).parents[3] / "experiments" / "quickstart"
 
 @pytest.mark.parametrize("name", ["quickstart", "bzip2"])
 def test_spec_is_valid_and_uses_each_metric_once(name: str) -> None:
-    campaign = load_spec(EXPERIMENTS / f"{name}.yaml")
-    assert campaign.name == name
-    grouped = [metric for subset in campaign.campaign.subsets.values() for metric in subset]
-    assert len(campaign.campaign.subsets) >= 3
-    assert sorted([*grouped, campaign.analysis.anchor]) == sorted(campaign.measure.software)
-    assert campaign.campaign.baseline_runs >= 10
-    assert len(campaign.measure.hardware) >= 6
+    spec = load_spec(EXPERIMENTS / f"{name}.yaml")
+    assert spec.name == name
+    grouped = [metric for subset in spec.campaign.subsets.values() for metric in subset]
+    assert len(spec.campaign.subsets) >= 3
+    assert sorted([*grouped, spec.analysis.anchor]) == sorted(spec.measure.software)
+    assert spec.campaign.baseline_runs >= 10
+    assert len(spec.measure.hardware) >= 6
 
 
 def test_the_sweep_is_valid() -> None:
-    campaign = load_spec(EXPERIMENTS / "sizes.yaml")
-    assert campaign.name == "sizes"
-    assert list(campaign.parameters) == ["size"]
+    spec = load_spec(EXPERIMENTS / "sizes.yaml")
+    assert spec.name == "sizes"
+    assert list(spec.parameters) == ["size"]
 
 
 @pytest.mark.usefixtures("loaded_wrapper")
 def test_quickstarts_metrics_all_have_places_in_the_source(tmp_path: Path) -> None:
-    campaign = load_spec(EXPERIMENTS / "quickstart.yaml")
+    spec = load_spec(EXPERIMENTS / "quickstart.yaml")
     built = build_configuration(
-        campaign.program, EXPERIMENTS / "blocksort", tmp_path / "00", campaign.measure.software, spec_folder=EXPERIMENTS
+        spec.program, EXPERIMENTS / "blocksort", tmp_path / "00", spec.measure.software, spec_folder=EXPERIMENTS
     )
     assert built.sites == {
         "steps": 1,

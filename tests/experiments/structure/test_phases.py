@@ -83,14 +83,12 @@ def test_order_is_of_whole_words_but_for_phases_left_out(tmp_path: Path) -> None
 @pytest.mark.parametrize("name", ["PHASES", "BLOCKSORT"])
 def test_each_milestone_has_one_place_in_the_source(name: str, tmp_path: Path) -> None:
     chosen = getattr(milestones, name)
-    campaign = load_spec(FOLDER / f"{chosen.name}.yaml")
-    assert campaign.campaign.subsets == {"milestones": list(chosen.milestones)} or [
-        *campaign.campaign.subsets.values()
-    ] == [tuple(chosen.milestones)]
-    source = FOLDER / str(campaign.program.source)
-    built = build_configuration(
-        campaign.program, source, tmp_path / "00", campaign.measure.software, spec_folder=FOLDER
-    )
+    spec = load_spec(FOLDER / f"{chosen.name}.yaml")
+    assert spec.campaign.subsets == {"milestones": list(chosen.milestones)} or [*spec.campaign.subsets.values()] == [
+        tuple(chosen.milestones)
+    ]
+    source = FOLDER / str(spec.program.source)
+    built = build_configuration(spec.program, source, tmp_path / "00", spec.measure.software, spec_folder=FOLDER)
     assert built.sites == dict.fromkeys(chosen.milestones, 1)
     assert not built.skipped
 

@@ -337,8 +337,8 @@ def test_merge_joins_all_runs_into_one_trace(finished: Finished, tmp_path: Path)
 def test_merge_refuses_what_the_outer_check_rejects_and_marks_it_when_forced(
     finished: Finished, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def checked_and_one_rejected(campaign: CampaignSpec, traces: Traces) -> CampaignVerdicts:
-        found = check(campaign, traces)
+    def checked_and_one_rejected(spec: CampaignSpec, traces: Traces) -> CampaignVerdicts:
+        found = check(spec, traces)
         spoilt = next(verdict for verdict in found.verdicts if verdict.configuration == "steps")
         changes = [
             replace(change, **outer) if change.check == "outer" else replace(change, verdict="unperturbed")
@@ -372,8 +372,8 @@ def test_merge_refuses_what_the_outer_check_rejects_and_marks_it_when_forced(
 def test_a_rejected_configuration_that_gives_no_metric_does_not_stop_a_merge(
     finished: Finished, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def checked_and_baseline_rejected(campaign: CampaignSpec, traces: Traces) -> CampaignVerdicts:
-        found = check(campaign, traces)
+    def checked_and_baseline_rejected(spec: CampaignSpec, traces: Traces) -> CampaignVerdicts:
+        found = check(spec, traces)
         changes = [replace(one, verdict="perturbed", effect=-0.46) for one in found.verdicts[0].changes]
         return replace(found, verdicts=(replace(found.verdicts[0], configuration="baseline", changes=tuple(changes)),))
 
@@ -387,8 +387,8 @@ def test_a_rejected_configuration_that_gives_no_metric_does_not_stop_a_merge(
 def test_merge_names_a_configuration_that_is_perturbed_within_its_runs(
     finished: Finished, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def checked_and_one_perturbed(campaign: CampaignSpec, traces: Traces) -> CampaignVerdicts:
-        found = check(campaign, traces)
+    def checked_and_one_perturbed(spec: CampaignSpec, traces: Traces) -> CampaignVerdicts:
+        found = check(spec, traces)
         spoilt = next(verdict for verdict in found.verdicts if verdict.configuration == "steps")
         first = next(change for change in spoilt.changes if change.check == "inner")
         changes = [
@@ -407,8 +407,8 @@ def test_merge_names_a_configuration_that_is_perturbed_within_its_runs(
 def test_merge_says_whose_verdict_is_open_only_of_what_is_merged(
     finished: Finished, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def checked_and_all_open(campaign: CampaignSpec, traces: Traces) -> CampaignVerdicts:
-        found = check(campaign, traces)
+    def checked_and_all_open(spec: CampaignSpec, traces: Traces) -> CampaignVerdicts:
+        found = check(spec, traces)
         return replace(found, verdicts=tuple(replace(verdict, verdict="undecided") for verdict in found.verdicts))
 
     monkeypatch.setattr(merging, "check", checked_and_all_open)

@@ -144,14 +144,14 @@ def test_shams_are_asked_for_later_and_given_up_again(tmp_path: Path) -> None:
 
 
 def test_a_session_takes_up_configurations_as_it_goes_and_finds_them_again(tmp_path: Path) -> None:
-    spec = write_spec(tmp_path, **CHANGED, campaign__layouts="varied")
-    campaign = load_spec(spec)
+    path = write_spec(tmp_path, **CHANGED, campaign__layouts="varied")
+    spec = load_spec(path)
     folder = tmp_path / "search"
-    design = campaign.campaign
+    design = spec.campaign
     told = []
     for _ in range(2):
         steps = Steps()
-        with prepare_campaign(campaign, folder, steps) as (begun, samplings, manifest):
+        with prepare_campaign(spec, folder, steps) as (begun, samplings, manifest):
             tried = Configuration("try-1", ("rounds",), 2)
             session = with_configuration(begun, tried, samplings, manifest, steps)
             assert session.built["try-1"].tree == folder / "builds" / "03" / "src"

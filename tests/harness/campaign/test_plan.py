@@ -146,8 +146,8 @@ analysis: {{anchor: {anchor}}}
 @pytest.mark.parametrize("anchor", ["a", "reads"])
 def test_shams_of_all_that_is_compiled_in(anchor: str) -> None:
     text = SPEC if anchor == "a" else SPEC.replace("subsets: {{", "subsets: {{own: [a], ")
-    campaign = parse_spec(text.format(sham="true", anchor=anchor), "spec.yaml", Path())
-    found = {item.name: item for item in configurations_of(campaign)}
+    spec = parse_spec(text.format(sham="true", anchor=anchor), "spec.yaml", Path())
+    found = {item.name: item for item in configurations_of(spec)}
     plain = parse_spec(text.format(sham="false", anchor=anchor), "spec.yaml", Path())
     without = configurations_of(plain)
     assert tuple(found.values())[: len(without)] == without, "shams come behind all others"
@@ -162,13 +162,13 @@ def test_shams_of_all_that_is_compiled_in(anchor: str) -> None:
             "values": ("a", "depth"),
         }
         assert found["sham-anchor"].runs == 5
-        assert configurations_without_sham(campaign) == ()
+        assert configurations_without_sham(spec) == ()
     else:
         assert {name: sham.inert for name, sham in shams.items()} == {
             "own": ("a",),
             "mixed": ("b",),
             "values": ("depth",),
         }
-        assert configurations_without_sham(campaign) == ("anchor", "outside")
+        assert configurations_without_sham(spec) == ("anchor", "outside")
     assert configurations_without_sham(plain) == ()
-    assert campaign.digest == plain.digest, "shams may be asked for later"
+    assert spec.digest == plain.digest, "shams may be asked for later"

@@ -131,5 +131,5 @@ def test_a_missing_compiler_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_a_spec_takes_perfs_names(name: str, tmp_path: Path) -> None:
-    campaign = parse_spec(SPEC % name, "spec.yaml", tmp_path)
-    assert campaign.measure.hardware == ("PAPI_TOT_INS", name)
+    spec = parse_spec(SPEC % name, "spec.yaml", tmp_path)
+    assert spec.measure.hardware == ("PAPI_TOT_INS", name)

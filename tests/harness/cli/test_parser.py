@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.phases_campaign import unperturbed
-from unperturbed.harness.cli.commands import all_commands
+from unperturbed.harness.cli.commands import all_commands, foreign_words
 from unperturbed.harness.cli.parser import _FOREIGN, unknown_command
 
 
@@ -69,7 +69,9 @@ def test_words_behind_two_dashes_belong_to_another_program(tmp_path: Path) -> No
 
 def test_every_foreign_word_is_foreign_and_leads_to_a_command() -> None:
     known = all_commands()
-    for word, meant in _FOREIGN.items():
+    others = foreign_words(known)
+    assert (others["phases"], others["learn"]) == ("structure TRACE", "model TABLE")
+    for word, meant in (_FOREIGN | others).items():
         assert word not in known
         if not meant.startswith("-") and meant.split()[0] in known:
             assert f"`unperturbed {meant}`" in unknown_command(word, known)

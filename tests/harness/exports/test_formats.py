@@ -97,5 +97,5 @@ def test_what_cannot_be_written_is_refused(trace: Trace, tmp_path: Path) -> None
         choose_format("trace", tmp_path / "nowhere" / "trace.csv")
     with pytest.raises(SpecError, match="is a folder: give the name of a file in it"):
         choose_format("trace", tmp_path, "csv")
-    with pytest.raises(ValueError, match="the keys of `writers` must be values of `Kind`, not tarce"):
-        Format("wrong", (".w",), {"tarce": print})  # type: ignore[dict-item]
+    with pytest.raises(ValueError, match=r"must be kinds of content \(trace, campaign, .*model\), not tarce"):
+        Format("wrong", (".w",), {"tarce": print})

@@ -217,16 +217,16 @@ def test_the_exit_code_is_4_from_the_verdict_on_that_is_given(
     found = json.loads(done.stdout)["verdicts"][0]["verdict"]
     assert found in possible
     assert done.returncode == (4 if found == "perturbed" else 0)
-    campaign = recorded_campaign(recorded / "campaign")
-    judgement = judge(recorded / "campaign", campaign, write=False)
+    spec = recorded_campaign(recorded / "campaign")
+    judgement = judge(recorded / "campaign", spec, write=False)
     verdicts = {verdict.configuration: verdict.verdict for verdict in judgement.verdicts.verdicts}
     for strict in SEVERITY[:3]:
         expected = 4 if SEVERITY.index(found) <= SEVERITY.index(strict) else 0
         assert unperturbed(recorded, *words, "--fail-on", strict).returncode == expected
-        spec = campaign.model_copy(
-            update={"analysis": campaign.analysis.model_copy(update={"fail_on": FailOn(correlations=strict)})}
+        stricter = spec.model_copy(
+            update={"analysis": spec.analysis.model_copy(update={"fail_on": FailOn(correlations=strict)})}
         )
-        by_key = show_judgement(spec, judgement, None, as_json=True)
+        by_key = show_judgement(stricter, judgement, None, as_json=True)
         assert by_key == (4 if any(SEVERITY.index(one) <= SEVERITY.index(strict) for one in verdicts.values()) else 0)
     capsys.readouterr()
 
@@ -234,12 +234,12 @@ def test_the_exit_code_is_4_from_the_verdict_on_that_is_given(
 def test_each_step_of_a_check_is_announced(recorded: Path) -> None:
     steps = []
     folder = recorded / "campaign"
-    campaign = recorded_campaign(folder)
-    judge(folder, campaign, write=False, watch=lambda *step: steps.append(step))
+    spec = recorded_campaign(folder)
+    judge(folder, spec, write=False, watch=lambda *step: steps.append(step))
     read = [step for step in steps if step[0] == "reading traces"]
     judged = steps[len(read) :]
     assert [step[1:] for step in read] == [(at, len(read)) for at in range(len(list((folder / "runs").iterdir())))]
-    names = ["baseline", *(item.name for item in configurations(campaign)[1:])]
+    names = ["baseline", *(item.name for item in configurations(spec)[1:])]
     assert judged == [(f"judging {name}", at, len(names)) for at, name in enumerate(names)]
 
 

@@ -28,8 +28,8 @@ def _spec(base: int, runs: int, count: int) -> CampaignSpec:
     return parse_spec(text, "x.yaml", Path(__file__).parents[1])
 
 
-def _runs(campaign: CampaignSpec) -> dict[str, int]:
-    return {item.name: item.runs for item in configurations(campaign)}
+def _runs(spec: CampaignSpec) -> dict[str, int]:
+    return {item.name: item.runs for item in configurations(spec)}
 
 
 def test_the_shares_are_the_whole_and_grow_with_it() -> None:
@@ -130,10 +130,10 @@ def _tree(root: Path, *, model: str = "Zen", microcode: str = "0x1", governor: s
 
 
 def test_hard_and_soft_differences(tmp_path: Path) -> None:
-    campaign = _spec(10, 4, 2)
+    spec = _spec(10, 4, 2)
 
     def facts(name: str, **changes: str) -> dict[str, str]:
-        return node_facts(campaign, {"baseline": None}, tmp_path, root=_tree(tmp_path / name, **changes))
+        return node_facts(spec, {"baseline": None}, tmp_path, root=_tree(tmp_path / name, **changes))
 
     first = facts("first")
     assert (first["processors"], first["memory"], first["transparent huge pages"]) == ("2", "16 GiB", "madvise")
@@ -153,12 +153,12 @@ def test_another_binary_is_another_program(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         (tmp_path / name / "tool").write_text(f"#!/bin/sh\necho {name}\n")
         (tmp_path / name / "tool").chmod(0o755)
-    campaign = parse_spec(
+    spec = parse_spec(
         TEXT.replace("sleep 0", "{build}/tool").replace("BASE", "10").replace("RUNS", "4").replace("COUNT", "2"),
         "x.yaml",
         tmp_path,
         recorded=True,
     )
-    one, two = (node_facts(campaign, {"baseline": tmp_path / name}, tmp_path) for name in ("a", "b"))
+    one, two = (node_facts(spec, {"baseline": tmp_path / name}, tmp_path) for name in ("a", "b"))
     assert one["program and libraries"] != two["program and libraries"]
     assert differences(one, two)[0][0].startswith("program and libraries")

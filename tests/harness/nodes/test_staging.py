@@ -201,12 +201,12 @@ def _workspace(folder: Path) -> Workspace:
 
 
 def test_what_is_not_ours_is_never_removed_or_used(tmp_path: Path) -> None:
-    campaign, home = load_spec(tool_spec(tmp_path / "spec")), tmp_path / "home"
+    spec, home = load_spec(tool_spec(tmp_path / "spec")), tmp_path / "home"
     workspace, target, above = _workspace(home), tmp_path / "target", disk(tmp_path)
     target.mkdir()
     (target / "kept").touch()
     (above / "copy").symlink_to(target)
-    with pytest.raises(HostError, match="is a symbolic link"), staged(campaign, home, workspace, above / "copy"):
+    with pytest.raises(HostError, match="is a symbolic link"), staged(spec, home, workspace, above / "copy"):
         pass
     assert (target / "kept").exists() and (above / "copy").is_symlink()
     if os.geteuid() == 0:
@@ -214,11 +214,11 @@ def test_what_is_not_ours_is_never_removed_or_used(tmp_path: Path) -> None:
         os.chown(above / "other", 65534, 65534)
         with (
             pytest.raises(HostError, match="belongs to another user"),
-            staged(campaign, home, workspace, above / "other"),
+            staged(spec, home, workspace, above / "other"),
         ):
             pass
         assert (above / "other").is_dir()
-    with staged(campaign, home, workspace, above / "own") as copies:
+    with staged(spec, home, workspace, above / "own") as copies:
         assert copies.builds["reference"] == above / "own/builds/00/src" and copies.inputs == above / "own/inputs"
     assert not (above / "own").exists()
 

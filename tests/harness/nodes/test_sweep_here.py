@@ -65,8 +65,8 @@ def _parsed(parameters: dict[str, Any], count: int, **design: Any) -> CampaignSp
 @given(st.integers(1, 9), st.integers(0, 40), st.integers(0, 30), st.integers(0, 99))
 def test_every_point_is_dealt_to_one_node_and_stays_there(count: int, points: int, more: int, seed: int) -> None:
     def dealt(total: int) -> list[tuple[int, ...]]:
-        campaign = _parsed({"n": {"uniform": [0, 1]}}, count, points=total, seed=seed)
-        return [dealt_points(campaign, number) for number in range(1, count + 1)]
+        spec = _parsed({"n": {"uniform": [0, 1]}}, count, points=total, seed=seed)
+        return [dealt_points(spec, number) for number in range(1, count + 1)]
 
     first, extended = dealt(count + points), dealt(count + points + more)
     assert sorted(point for own in first for point in own) == list(range(1, count + points + 1))
@@ -77,11 +77,11 @@ def test_every_point_is_dealt_to_one_node_and_stays_there(count: int, points: in
 def test_no_parameter_goes_with_the_node() -> None:
     """Whichever parameter varies fastest, nodes get its values about equally often."""
     for parameters in ({"a": [1, 2, 3], "b": list(range(32))}, {"a": list(range(32)), "b": [1, 2, 3]}):
-        campaign = _parsed(parameters, 3)
-        every = points(campaign)
+        spec = _parsed(parameters, 3)
+        every = points(spec)
         for name, values in parameters.items():
             for number in (1, 2, 3):
-                share = Counter(every[point - 1][name] for point in dealt_points(campaign, number))
+                share = Counter(every[point - 1][name] for point in dealt_points(spec, number))
                 fair = len(every) / 3 / len(values)
                 assert all(abs(share[value] - fair) <= max(2, 0.6 * fair) for value in values)
     orders = {tuple(dealt_points(_parsed({"n": list(range(30))}, 3, seed=seed), 1)) for seed in range(5)}

@@ -34,9 +34,9 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def identity(spec: Path) -> str:
-    campaign = load_spec(spec)
-    return program_identity(campaign, find_source(campaign.program, campaign.folder))
+def identity(path: Path) -> str:
+    spec = load_spec(path)
+    return program_identity(spec, find_source(spec.program, spec.folder))
 
 
 def test_it_is_the_same_wherever_the_program_lies_and_whatever_is_measured(tmp_path: Path) -> None:

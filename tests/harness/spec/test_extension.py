@@ -97,13 +97,13 @@ def test_a_key_of_another_distribution_has_its_value_in_the_spec(distribution: P
     without = load_spec(spec)
     assert without.extensions == {}
     spec.write_text(f"{SMALL_EXAMPLE}power:\n  watts: 90\n")
-    campaign = load_spec(spec)
-    assert isinstance(campaign, CampaignSpec)
-    power = campaign.extensions["power"]
+    parsed = load_spec(spec)
+    assert isinstance(parsed, CampaignSpec)
+    power = parsed.extensions["power"]
     assert (power.watts, power.domain) == (90, "package")
-    assert campaign.at_point({}).extensions == campaign.extensions
+    assert parsed.at_point({}).extensions == parsed.extensions
     spec.write_text(f"{SMALL_EXAMPLE}power:\n  watts: 80\n")
-    assert len({without.digest, campaign.digest, load_spec(spec).digest}) == 3
+    assert len({without.digest, parsed.digest, load_spec(spec).digest}) == 3
 
 
 def test_specs_without_the_key_have_the_digest_that_they_have_elsewhere(distribution: Path, spec: Path) -> None:

@@ -24,7 +24,7 @@ _WORDS = sorted(set((full_example() + SWEEP_EXAMPLE).replace(",", " ").split()))
 
 def _check(text: str) -> None:
     try:
-        campaign = parse_spec(text, "spec.yaml", _FOLDER)
+        spec = parse_spec(text, "spec.yaml", _FOLDER)
     except InvalidSpec as error:
         assert error.diagnostics
         assert list(error.diagnostics) == sorted(set(error.diagnostics))
@@ -35,9 +35,9 @@ def _check(text: str) -> None:
             assert diagnostic.position.column >= 1
             assert "\n" not in diagnostic.message
     else:
-        assert isinstance(campaign, CampaignSpec)
-        assert len(campaign.digest) == 64
-        assert campaign.analysis.align_on or campaign.parameters
+        assert isinstance(spec, CampaignSpec)
+        assert len(spec.digest) == 64
+        assert spec.analysis.align_on or spec.parameters
 
 
 @given(st.binary(max_size=200))

@@ -40,13 +40,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_everything_that_is_written_comes_out(folder: Path) -> None:
-    campaign = parse_spec(
+    spec = parse_spec(
         full_example().replace("  exit_code: 0\n", f"  exit_code: 3\n  output_digest: sha256:{'ab' * 32}\n"),
         "s",
         folder,
     )
-    assert campaign.name == "everything"
-    program = campaign.program
+    assert spec.name == "everything"
+    program = spec.program
     assert (program.source, program.debian, program.build) == ("blocksort", None, "make CC={cc}")
     assert dict(program.compilers) == {"cc": "gcc", "cxx": "g++"}
     assert program.run == "{build}/blocksort -c {inputs}/corpus.txt"
@@ -55,7 +55,7 @@ def test_everything_that_is_written_comes_out(folder: Path) -> None:
     assert dict(program.environment) == {"TZ": "UTC"}
     assert program.timeout == Duration(120_000_000_000)
     assert (program.exit_code, program.output_digest) == (3, "ab" * 32)
-    measure = campaign.measure
+    measure = spec.measure
     assert measure.interval == Interval(nanoseconds=20_000_000)
     assert (measure.clock, measure.sampler, measure.source) == ("auto", "inside", "auto")
     asked = ("PAPI_TOT_INS", "PAPI_TOT_CYC", "PAPI_L1_DCM")
@@ -71,7 +71,7 @@ def test_everything_that_is_written_comes_out(folder: Path) -> None:
     assert measure.derived["IPC"].names == ("PAPI_TOT_INS", "PAPI_TOT_CYC")
     assert measure.derived["retiring"].text == "'perf::topdown-retiring' / 'perf::slots'"
     assert measure.simulator == Machine()
-    design = campaign.campaign
+    design = spec.campaign
     assert (design.baseline_runs, design.runs, design.seed, design.order, design.retries) == (10, 5, 1, "blocks", 1)
     assert (design.max_runs, design.max_hours) == (200, 4.0)
     assert (design.sham, design.layouts) == (False, "fixed")
@@ -80,13 +80,13 @@ def test_everything_that_is_written_comes_out(folder: Path) -> None:
         "heavy": ("compares", "pushes"),
         "others": ("depth", "allocations", "reads"),
     }
-    analysis = campaign.analysis
+    analysis = spec.analysis
     assert (analysis.align_on, analysis.anchor, analysis.alpha, analysis.tolerance) == (("IPC",), "blocks", 0.05, 0.1)
 
 
 def test_defaults(folder: Path) -> None:
-    campaign = parse_spec(MINIMAL, "s", folder)
-    program, measure, design, analysis = campaign.program, campaign.measure, campaign.campaign, campaign.analysis
+    spec = parse_spec(MINIMAL, "s", folder)
+    program, measure, design, analysis = spec.program, spec.measure, spec.campaign, spec.analysis
     assert (program.source, program.debian, program.build, program.prepare, program.stdin) == (None,) * 5
     assert (program.inputs, program.outputs, dict(program.environment)) == ((), (), {})
     assert (str(program.timeout), program.exit_code, program.output_digest) == ("10 min", 0, None)
@@ -132,10 +132,10 @@ def test_defaults_that_depend_on_the_metrics(
     measure: dict[str, Any], analysis: dict[str, Any], align_on: tuple[str, ...], subsets: dict[str, Any], folder: Path
 ) -> None:
     program = {"source": "blocksort", "build": "make CC={cc}", "run": "{build}/x"}
-    spec = {"name": "x", "program": program, "measure": {"interval": "10 ms", **measure}, "analysis": analysis}
-    campaign = parse_spec(yaml.safe_dump(spec, sort_keys=False), "s", folder)
-    assert campaign.analysis.align_on == align_on
-    assert dict(campaign.campaign.subsets) == subsets
+    document = {"name": "x", "program": program, "measure": {"interval": "10 ms", **measure}, "analysis": analysis}
+    spec = parse_spec(yaml.safe_dump(document, sort_keys=False), "s", folder)
+    assert spec.analysis.align_on == align_on
+    assert dict(spec.campaign.subsets) == subsets
 
 
 @pytest.mark.parametrize(
@@ -184,14 +184,14 @@ def test_caches_in_both_forms(folder: Path) -> None:
 def test_native_metrics_and_quoted_names_in_expressions(folder: Path) -> None:
     text = MINIMAL + "  hardware: ['perf::page-faults', 'amd64_fam19h::RETIRED_OPS:u']\n"
     text += "  derived: {rate: \"'perf::page-faults' / minor_faults\"}\n"
-    campaign = parse_spec(text, "s", folder)
-    assert campaign.measure.hardware == ("perf::page-faults", "amd64_fam19h::RETIRED_OPS:u")
-    assert campaign.measure.derived["rate"].names == ("perf::page-faults", "minor_faults")
+    spec = parse_spec(text, "s", folder)
+    assert spec.measure.hardware == ("perf::page-faults", "amd64_fam19h::RETIRED_OPS:u")
+    assert spec.measure.derived["rate"].names == ("perf::page-faults", "minor_faults")
 
 
 def test_the_two_last_level_presets_may_stand_together(folder: Path) -> None:
-    campaign = parse_spec(MINIMAL + "  hardware: [PAPI_L2_TCM, PAPI_L3_TCM]\n", "s", folder)
-    assert campaign.measure.hardware == ("PAPI_L2_TCM", "PAPI_L3_TCM")
+    spec = parse_spec(MINIMAL + "  hardware: [PAPI_L2_TCM, PAPI_L3_TCM]\n", "s", folder)
+    assert spec.measure.hardware == ("PAPI_L2_TCM", "PAPI_L3_TCM")
 
 
 def test_a_debian_package_needs_no_folder(folder: Path) -> None:
@@ -208,10 +208,10 @@ def test_anchors_and_aliases_are_allowed(folder: Path) -> None:
 def test_a_file_knows_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "spec.yaml").write_text(MINIMAL)
     monkeypatch.chdir(tmp_path)
-    campaign = load_spec(Path("spec.yaml"))
-    assert campaign.path == tmp_path.resolve() / "spec.yaml"
-    assert campaign.folder == tmp_path.resolve()
-    assert campaign.text == MINIMAL
+    spec = load_spec(Path("spec.yaml"))
+    assert spec.path == tmp_path.resolve() / "spec.yaml"
+    assert spec.folder == tmp_path.resolve()
+    assert spec.text == MINIMAL
 
 
 def test_faults_carry_the_name_that_the_user_gave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,30 +278,30 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_a_campaign_is_immutable(folder: Path) -> None:
-    campaign = parse_spec(full_example(), "s", folder)
+    spec = parse_spec(full_example(), "s", folder)
     for part, field in (
-        (campaign, "name"),
-        (campaign.program, "run"),
-        (campaign.measure, "os"),
-        (campaign.analysis, "alpha"),
+        (spec, "name"),
+        (spec.program, "run"),
+        (spec.measure, "os"),
+        (spec.analysis, "alpha"),
     ):
         with pytest.raises(ValidationError, match="frozen"):
             setattr(part, field, "x")
     for attribute in ("path", "folder", "text", "digest"):
         with pytest.raises(ValidationError, match="frozen"):
-            setattr(campaign, attribute, "x")
+            setattr(spec, attribute, "x")
     mappings: list[Any] = [
-        campaign.program.environment,
-        campaign.program.compilers,
-        campaign.measure.software,
-        campaign.measure.derived,
-        campaign.campaign.subsets,
+        spec.program.environment,
+        spec.program.compilers,
+        spec.measure.software,
+        spec.measure.derived,
+        spec.campaign.subsets,
     ]
     for mapping in mappings:
         with pytest.raises(TypeError):
             mapping["x"] = "y"
-    assert isinstance(campaign.measure.hardware, tuple)
-    assert all(isinstance(subset, tuple) for subset in campaign.campaign.subsets.values())
+    assert isinstance(spec.measure.hardware, tuple)
+    assert all(isinstance(subset, tuple) for subset in spec.campaign.subsets.values())
     # Defaults are made anew or immutable too.
     with pytest.raises(TypeError):
         parse_spec(MINIMAL, "s", folder).program.environment["x"] = "y"  # type: ignore[index]

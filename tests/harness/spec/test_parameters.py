@@ -91,15 +91,15 @@ def test_a_campaign_without_parameters_is_the_one_it_was() -> None:
 
 
 def test_at_a_point_the_program_gets_its_values_each_as_one_word(tmp_path: Path) -> None:
-    spec = yaml.safe_load(SWEEP_EXAMPLE)
+    document = yaml.safe_load(SWEEP_EXAMPLE)
     (tmp_path / "blocksort").mkdir()
-    campaign = parse_spec(yaml.safe_dump(spec), "s", tmp_path)
-    here = campaign.at_point({"items": 7, "seed": 1, "run_length": 0.25, "order": "up and {build} down"})
+    spec = parse_spec(yaml.safe_dump(document), "s", tmp_path)
+    here = spec.at_point({"items": 7, "seed": 1, "run_length": 0.25, "order": "up and {build} down"})
     command = program_command(here, scratch=tmp_path / "s", build=tmp_path / "b", inputs=tmp_path / "i")
     assert command.words == (f"{tmp_path}/b/blocksort", "--items", "7", "--order", "up and {build} down")
     assert (command.environment["SEED"], command.environment["RUN_LENGTH"]) == ("1", "0.25")
-    assert campaign.point == {}
-    assert here.digest == campaign.digest
+    assert spec.point == {}
+    assert here.digest == spec.digest
 
 
 def test_the_placeholder_of_a_parameter() -> None:

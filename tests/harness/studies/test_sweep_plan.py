@@ -46,9 +46,9 @@ def _campaign(parameters: dict[str, Any], measure: dict[str, Any] | None = None,
 
 
 def test_lists_and_ranges_give_every_combination() -> None:
-    campaign = _campaign({"n": {"from": 1, "to": 3}, "datatype": ["int", "float"]})
-    found = points(campaign)
-    assert len(found) == count_points(campaign) == 6
+    spec = _campaign({"n": {"from": 1, "to": 3}, "datatype": ["int", "float"]})
+    found = points(spec)
+    assert len(found) == count_points(spec) == 6
     assert {(point["n"], point["datatype"]) for point in found} == {
         (n, kind) for n in (1, 2, 3) for kind in ("int", "float")
     }
@@ -174,10 +174,8 @@ PAGED = Pass("page-cache", "simulated", (simulated.metric("PAPI_TOT_INS"), simul
 REAL = Pass("perf_event", "perf_event", (perf_event.metric("perf::page-faults"),))
 
 
-def _asked(campaign: CampaignSpec, *passes: Pass) -> list[tuple[str, str, tuple[str, ...]]]:
-    return [
-        (step.name, step.configuration, (*step.metrics, *step.software)) for step in steps(campaign, _passes(*passes))
-    ]
+def _asked(spec: CampaignSpec, *passes: Pass) -> list[tuple[str, str, tuple[str, ...]]]:
+    return [(step.name, step.configuration, (*step.metrics, *step.software)) for step in steps(spec, _passes(*passes))]
 
 
 def test_steps_take_each_metric_once_and_the_systems_from_a_program_that_is_not_simulated() -> None:
