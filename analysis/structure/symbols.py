@@ -198,7 +198,7 @@ def comparable(codes: NDArray[np.int32], symbols: int) -> Comparable:
 
 
 def _comparable(groups: list[list[AnySequence]], names: list[str]) -> list[list[Comparable]]:
-    """Return sequences as numbers of symbols over one alphabet."""
+    """Return the sequences with each symbol replaced by its number in one alphabet, common to all sequences."""
     numbers: dict[Hashable, int] = {}
     coded = [
         [number_symbols(sequence, numbers, f"{name} {position}") for position, sequence in enumerate(group)]

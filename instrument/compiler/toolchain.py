@@ -289,7 +289,7 @@ def write_toolchain(
 
 @contextmanager
 def in_layout(folder: Path, layout: str) -> Iterator[None]:
-    """Within this context, link everything in the layout that is drawn from a text; see `instrument.layout`."""
+    """Within this context, link everything in the random layout whose seed is a text; see `instrument.layout`."""
     passing = folder / "passing"
     shutil.rmtree(passing, ignore_errors=True)  # an earlier layout that was killed left files
     passing.mkdir()

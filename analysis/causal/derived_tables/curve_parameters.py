@@ -183,7 +183,7 @@ def _with_text_cells(data: Data, numbers: Sequence[str], cells: Sequence[str]) -
 def _cells(
     data: Data, over: Sequence[str], cells: Sequence[str]
 ) -> tuple[pl.DataFrame, list[int], list[tuple[dict[str, str], int]]]:
-    """Return the table of cells, and each cell's number of runs, values as text, and number of distinct `over` values.
+    """Return the table of cells, the runs in each, and each cell's values as text with its count of `over` values.
 
     The table of cells also has the other variables with one value in each cell.
     """

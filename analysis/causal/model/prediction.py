@@ -102,8 +102,8 @@ class Forecast(Result):
         """Return the given values and the number of random runs."""
         given = ", ".join(f"{name} = {value}" for name, value in self.given.items())
         if not given:
-            return f"no variable {'set' if self.intervention else 'observed'}: {self.runs:,} random runs"
-        return f"{'setting' if self.intervention else 'observing'} {given}: {self.runs:,} random runs"
+            return f"no variable {'set' if self.intervention else 'observed'}: {self.runs:,} runs drawn from the model"
+        return f"{'setting' if self.intervention else 'observing'} {given}: {self.runs:,} runs drawn from the model"
 
     def tables(self) -> Sequence[Table]:
         """Return the table of means, deviations and intervals, or of probabilities."""

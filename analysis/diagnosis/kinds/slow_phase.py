@@ -126,7 +126,7 @@ def paces(comparison: LogComparison) -> Contrasts | None:
 
 
 def shares(all_paces: Contrasts) -> Contrasts | None:
-    """Return types' slowdowns relative to the run's other types, as the machine may be slow; None for too few."""
+    """Return slowdowns relative to the other event types, to cancel a slow machine; None if types are too few."""
     waits = [place for place, measure in enumerate(all_paces.measures) if measure.is_wait]
     if len(waits) < _PEERS:
         return None

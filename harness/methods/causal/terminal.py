@@ -102,7 +102,9 @@ def _forecast(console: Console, model: CausalModel, intervention: InterventionFo
         f"{name} = {value:g}" if isinstance(value, float) else f"{name} = {value}"
         for name, value in intervention.given().items()
     )
-    console.print(f"\n[bold]setting {escape(given)}[/bold] ({forecast.runs:,} random runs, seed {forecast.seed})")
+    console.print(
+        f"\n[bold]setting {escape(given)}[/bold] ({forecast.runs:,} runs drawn from the model, seed {forecast.seed})"
+    )
     shown: dict[str, ForecastVariable] = {}
     for name, variable in forecast.variables.items():
         if not variable.given and model.mechanisms[name].parents:

@@ -85,7 +85,7 @@ def _read_header(sample: LogSample, columns: Mapping[str, str]) -> tuple[str, li
 def _field(
     source: Any, start: Integer, stop: Integer, delimiter: Integer, tail: Any, at: Integer
 ) -> tuple[Integer, Integer]:
-    """Write a field's text to the tail; return the index after the field, or -1, and the index after the text."""
+    """Append a field's text to the tail; return the field's end in the source (-1: misquoted) and the tail's end."""
     if start < stop and source[start] == _QUOTATION_MARK:
         place = start + 1
         while place < stop:
