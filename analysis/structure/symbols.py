@@ -96,8 +96,8 @@ def number_symbols(sequence: AnySequence, numbers: dict[Hashable, int], name: st
         for symbol in symbols:
             if isinstance(symbol, float) and math.isnan(symbol):
                 raise DataError(
-                    f"symbol {len(codes)} of {name} is NaN, which does not equal itself: give unknown elements a class "
-                    "of their own"
+                    f"symbol {len(codes)} of {name} is NaN, which does not equal itself: give unknown elements a "
+                    "symbol of their own"
                 )
             codes.append(numbers.setdefault(symbol, len(numbers)))
     except TypeError as error:

@@ -117,8 +117,8 @@ def show_verdicts(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
                 console.say(escape(sentence))
         over = f" (over {len(checked.traces)} passes)" if len(checked.traces) > 1 else ""
         console.say(
-            f"Number of correlations{over}: ✓ unperturbed; ✗ changed by more than {spec.analysis.tolerance:g}; ~ "
-            "changed, perhaps by less; ? undecided."
+            f"Correlations are counted{over}: ✓ unperturbed; ✗ changed by more than {spec.analysis.tolerance:g}; ~ "
+            "changed, perhaps by less than that; ? undecided."
         )
         console.say(_kinds_of_rho(checked))
         if checked.verdicts[0].method == "paper":

@@ -340,8 +340,8 @@ def _require_files(spec: CommandSpec, run: _Once) -> None:
         raise SpecError(
             f"{shlex.join(spec.words)} ended with exit code {run.exit_code} in an unmeasured run: a program or file is "
             f"missing or cannot be opened. {run.wrote}\nAfter --, give the program to measure, as you would type it. "
-            "To measure a program that ends so on purpose, write a spec (unperturbed init -- …) and set "
-            f"`exit_code: {run.exit_code}` in it"
+            "To measure a program that ends with this exit code on purpose, write a spec (unperturbed init -- …) and "
+            f"set `exit_code: {run.exit_code}` in it"
         )
 
 

@@ -205,8 +205,8 @@ class ScreeningOff(CheckedClaims):
         if self.refuted:
             worst, pairs = self.refuted[0], f"{len(self.refuted)} of {len(self.claims)} pairs"
             return (
-                f"refuted by {pairs}: {text}. {worst.one} still carries {worst.bits:.2g} bits per row about "
-                f"{worst.other}"
+                f"refuted by {pairs}: the claim that {text}. {worst.one} still carries {worst.bits:.2g} bits per row "
+                f"about {worst.other}"
             )
         if not self.holds:
             return f"nothing to test: {off} and {effect} are independent even with nothing held fixed"

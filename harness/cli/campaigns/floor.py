@@ -135,8 +135,9 @@ def _show(
     with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:
         states = manifest.runs()
     if missing := judgement.missing:
+        are = "is" if len(missing) == 1 else "are"
         raise SpecError(
-            f"{folder}: {len(missing)} of {len(states)} runs are missing: repeat the command that runs this campaign"
+            f"{folder}: of {len(states)} runs, {len(missing)} {are} missing: repeat the command that runs this campaign"
         )
     floor = judgement.content.floor or floor_of_baseline(spec, traces, states)
     causes = causes_of(spec, traces, states)

@@ -118,7 +118,8 @@ def test_characteristics_screen_an_application_off_or_do_not():
     assert not instructions.holds
     assert {one.one for one in instructions.refuted} == {"datatype", "optimisation"}
     assert str(instructions).startswith(
-        "refuted by 2 of 2 pairs: instr, L2M screen datatype, optimisation off from C. datatype still carries "
+        "refuted by 2 of 2 pairs: the claim that instr, L2M screen datatype, optimisation off from C. "
+        "datatype still carries "
     )
     nothing = screens_off(test, ["optimisation"], ["ops"], ["n"])
     assert not nothing.holds

@@ -181,7 +181,7 @@ def test_the_markov_check_and_screening_off(table: str, capsys: pytest.CaptureFi
     assert (fails["holds"], fails["pairs"][0]["refuted"]) == (False, True)
     written = page.read_text()
     assert "Does the model agree with the data?" in written
-    assert "refuted by 1 of 1 pairs: datatype screens n off from time" in written
+    assert "refuted by 1 of 1 pairs: the claim that datatype screens n off from time" in written
     code, output, _ = run(capsys, table, "--tiers", TIERS, *asked, *FAST)
     assert code == 0
     assert "Markov check\n  The graph claims " in output
