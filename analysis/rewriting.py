@@ -17,6 +17,9 @@ from unperturbed.common.wording import listing, percent
 _MOST = 12
 """Maximum number of functions in the table, those with most additional instructions first."""
 
+_NOTABLE = 1e-4
+"""Minimum share of a run's instructions by which a function must differ to be named."""
+
 
 @dataclass(frozen=True)
 class FunctionCost:
@@ -51,9 +54,8 @@ class Rewriting:
     ) -> Rewriting:
         """Compare two runs: instructions by file and function; no-ops by file, function and metric."""
         costs = [
-            FunctionCost(name, file, before.get(key, 0), after.get(key, 0), dict(no_ops.get(key, {})))
+            FunctionCost(key[1], key[0], before.get(key, 0), after.get(key, 0), dict(no_ops.get(key, {})))
             for key in sorted({*before, *after})
-            for file, name in [key]
         ]
         changed = [cost for cost in costs if cost.file and (cost.no_ops or cost.before != cost.after)]
         changed.sort(key=lambda cost: -abs(cost.after - cost.before))
@@ -122,10 +124,6 @@ class Rewriting:
             for cost in self.functions[:_MOST]
         ]
         return Table(columns, rows, "Instructions that the rewriting adds to a run, by function")
-
-
-_NOTABLE = 1e-4
-"""Share of a run's instructions from which a difference by the compiler is named."""
 
 
 def _count(number: int) -> Cell:

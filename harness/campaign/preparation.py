@@ -331,7 +331,9 @@ def _profile_rewriting(
 ) -> None:
     """Record which instructions the one build without counting executes in addition to the untouched program."""
     metrics, untouched, ready = one_build(manifest), workspace.builds.get(REFERENCE), workspace.builds.get(READY)
-    if manifest.fact("rewriting") is not None or not metrics or untouched is None or ready is None:
+    if not metrics or untouched is None or ready is None or manifest.fact("shared") is not None:
+        return
+    if manifest.fact("rewriting") is not None or manifest.has_done():
         return
     if shutil.which("valgrind") is None or manifest.fact("native")["seconds"] > _LONGEST_PROFILED_S:
         progress.note(
@@ -344,13 +346,19 @@ def _profile_rewriting(
 
     def profile(tree: Path) -> Profile | None:
         before = profiler_command(make_empty_folder(place))
-        result, _ = run_plain(spec, place, build=tree, inputs=workspace.inputs, before=before)
+        try:
+            result, _ = run_plain(spec, place, build=tree, inputs=workspace.inputs, before=before)
+        except RunError:  # it fails, or takes longer than its timeout
+            return None
         return read_profile(place) if result == expected else None
 
     found = compare_builds(profile, untouched, ready, metrics)
     make_empty_folder(place)  # profiles of long programs are large
     if found is None:
-        progress.note("The program's result is different under valgrind: the rewriting is not profiled.")
+        progress.note(
+            "The instructions that the rewriting adds are not counted by function: under callgrind, the program fails, "
+            "gives another result, or takes longer than its `timeout`."
+        )
         return
     manifest.set_facts(rewriting=found.to_dict())
 

@@ -191,9 +191,8 @@ def build_configurations(
     spec: CampaignSpec, folder: Path, wanted: Sequence[Configuration], manifest: Manifest, progress: Progress
 ) -> dict[str, Path | None]:
     """Build configurations unless already built; return their folders by name, None for a program not built here."""
-    if (
-        UNTOUCHED in wanted and len(wanted) > 1
-    ):  # first, because its build shows the faults of the source and of the build command
+    if UNTOUCHED in wanted and len(wanted) > 1:
+        # It is built first, because its build shows the faults of the source and of the build command.
         rest = [item for item in wanted if item != UNTOUCHED]
         untouched = build_configurations(spec, folder, [UNTOUCHED], manifest, progress)
         return untouched | build_configurations(spec, folder, rest, manifest, progress)

@@ -23,14 +23,14 @@ def compare_builds(
     if first is None or second is None:
         return None
     sites = {
-        (str(path), place.address): metrics[place.metric]
+        str(path): {place.address: metrics[place.metric] for place in places}
         for path, places in places_of(ready).items()
-        for place in places
     }
     no_ops: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for (file, function), executions in second.items():
-        for address in executions.keys() & {address for path, address in sites if path == file}:
-            no_ops[_relative(file, ready), function][sites[file, address]] += executions[address]
+        of_file = sites.get(file, {})
+        for address in executions.keys() & of_file.keys():
+            no_ops[_relative(file, ready), function][of_file[address]] += executions[address]
     return Rewriting.of(_by_function(first, untouched), _by_function(second, ready), no_ops)
 
 

@@ -2,71 +2,40 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from tests.analysis.floor.simulate import compared, runs_of_totals
 from tests.analysis.simulate import equicorrelated, program
 from tests.analysis.simulate import runs as simulated_runs
 from unperturbed.analysis.floor.noise_floor import NoiseFloor, measure_floor
 from unperturbed.analysis.floor.resolution import RUNS, resolution_of_correlation, resolution_of_total
 from unperturbed.analysis.floor.resolution_text import floor_table, headline, sentences
 from unperturbed.analysis.perturbation import MINIMUM_RUNS, Baseline, combine_checks
-from unperturbed.analysis.totals import TotalChange, check_totals
-from unperturbed.collectors.data import Metric, Trace
-
-
-def _runs(name: str, totals: Sequence[float], *, rounds: bool = False) -> list[Trace]:
-    """Return runs of one interval with these totals; `rounds`: run i belongs to round i."""
-    runs = []
-    for at, total in enumerate(totals):
-        own = {"block": at, "environment_pad_bytes": at} if rounds else {}
-        edges = np.arange(2, dtype=np.int64)
-        runs.append(
-            Trace(
-                {"cycles": Metric("cycles", "hardware")},
-                edges[:-1],
-                edges[1:],
-                np.zeros(1, np.int64),
-                {"cycles": np.array([round(total)], np.int64)},
-                {"run": f"{name}-{at}", **own},
-            )
-        )
-    return runs
-
-
-def _compared(
-    rng: np.random.Generator, runs: int, spread: float, change: float = 0.0, *, shared: float = 0.0
-) -> TotalChange:
-    """Compare runs whose logarithms have a standard deviation; `shared` is that of what both runs of a round share."""
-    of_round = shared * rng.standard_normal(runs)
-    logs = [of_round + spread * rng.standard_normal(runs) + level for level in (0.0, math.log1p(change))]
-    sides = [_runs(name, 1e9 * np.exp(log), rounds=shared > 0) for name, log in zip("ab", logs, strict=True)]
-    (found,) = check_totals(*sides, ["cycles"])
-    return found
+from unperturbed.analysis.totals import check_totals
+from unperturbed.collectors.data import Trace
 
 
 def test_more_runs_never_show_less() -> None:
     rng = np.random.default_rng(3)
     for shared in (0.0, 0.003, 0.05):
         for _ in range(20):
-            smallest = resolution_of_total(_compared(rng, 10, 0.01, shared=shared), 0.05, 5).smallest
+            smallest = resolution_of_total(compared(rng, 10, 0.01, shared=shared), 0.05, 5).smallest
             assert list(smallest) == sorted(smallest, reverse=True)
 
 
 def test_rounds_lower_the_floor_from_five_runs_on() -> None:
     rng = np.random.default_rng(4)
-    alone = resolution_of_total(_compared(rng, 200, 0.05), 0.05, 1)
-    within = resolution_of_total(_compared(rng, 200, 0.002, shared=0.05), 0.05, 1)
+    alone = resolution_of_total(compared(rng, 200, 0.05), 0.05, 1)
+    within = resolution_of_total(compared(rng, 200, 0.002, shared=0.05), 0.05, 1)
     assert within.smallest[0] == pytest.approx(alone.smallest[0], rel=0.3)
     assert all(one < 0.6 * other for one, other in zip(within.smallest[1:], alone.smallest[1:], strict=True))
 
 
 def test_equal_totals_have_no_floor() -> None:
-    (change,) = check_totals(_runs("a", [7.0] * 5), _runs("b", [7.0] * 5), ["cycles"])
+    (change,) = check_totals(runs_of_totals("a", [7.0] * 5), runs_of_totals("b", [7.0] * 5), ["cycles"])
     found = resolution_of_total(change, 0.05, 1)
     assert found.smallest == (0.0,) * len(RUNS)
     assert found.runs == MINIMUM_RUNS
@@ -122,7 +91,7 @@ def test_the_floor_is_described() -> None:
 
 def test_a_floor_that_is_too_high_says_which_metric_varies() -> None:
     rng = np.random.default_rng(7)
-    floor = measure_floor([], {"B": [_compared(rng, 10, 0.9)]}, alpha=0.05)
+    floor = measure_floor([], {"B": [compared(rng, 10, 0.9)]}, alpha=0.05)
     assert floor.runs is None
     assert headline(floor) == (
         "even 1,000 runs in each of two compared groups do not suffice for every tolerance: cycles varies too much"

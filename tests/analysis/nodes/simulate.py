@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from unperturbed.analysis.perturbation.compare import compare_runs
+from unperturbed.analysis.perturbation.compare_outer import compare_outer_runs
 from unperturbed.analysis.perturbation.correlation import FloatArray
 from unperturbed.analysis.perturbation.decide import decide
 from unperturbed.analysis.perturbation.verdict import RunGroup, Verdict, changes_from_comparison
@@ -80,3 +81,15 @@ def verdicts_of(
                 "steps", "baseline", decided[0].verdict, decided, alpha=alpha, tolerance=tolerance
             )
     return found
+
+
+def outer_verdict(reference: FloatArray, observed: FloatArray, of_pairs: FloatArray, intervals: int = 300) -> Verdict:
+    """Return a node's verdict on outer values, shape (runs, metrics)."""
+    groups = [
+        RunGroup(name, tuple(f"{name}-{at}" for at in range(len(rho))), rho)
+        for name, rho in (("baseline", reference), ("x", observed))
+    ]
+    compared = compare_outer_runs(reference, observed, of_pairs, intervals=intervals, alpha=0.05)
+    labels = [(f"M{at}", f"M{at}") for at in range(reference.shape[1])]
+    changes = decide(changes_from_comparison("outer", labels, *groups, compared, tolerance=0.1), alpha=0.05)
+    return Verdict("x", "baseline", changes[0].verdict, changes, alpha=0.05, tolerance=0.1)

@@ -9,27 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.analysis.nodes.simulate import outer_verdict
 from tests.analysis.perturbation import naive
 from unperturbed.analysis.nodes.combine import combine_nodes
-from unperturbed.analysis.perturbation import SHOWN, Verdict
-from unperturbed.analysis.perturbation.compare_outer import compare_outer_runs
+from unperturbed.analysis.perturbation import SHOWN
 from unperturbed.analysis.perturbation.correlation import FloatArray, fisher, from_fisher
-from unperturbed.analysis.perturbation.decide import decide
-from unperturbed.analysis.perturbation.verdict import RunGroup, changes_from_comparison
 
 ALPHA, TOLERANCE = 0.05, 0.1
-
-
-def verdict_of(reference: FloatArray, observed: FloatArray, of_pairs: FloatArray, intervals: int = 300) -> Verdict:
-    """Return a node's verdict on outer values, shape (runs, metrics)."""
-    groups = [
-        RunGroup(name, tuple(f"{name}-{at}" for at in range(len(rho))), rho)
-        for name, rho in (("baseline", reference), ("x", observed))
-    ]
-    compared = compare_outer_runs(reference, observed, of_pairs, intervals=intervals, alpha=ALPHA)
-    labels = [(f"M{at}", f"M{at}") for at in range(reference.shape[1])]
-    changes = decide(changes_from_comparison("outer", labels, *groups, compared, tolerance=TOLERANCE), alpha=ALPHA)
-    return Verdict("x", "baseline", changes[0].verdict, changes, alpha=ALPHA, tolerance=TOLERANCE)
 
 
 def around(rng: np.random.Generator, rho: float, runs: int, spread: float) -> FloatArray:
@@ -46,7 +32,7 @@ def around(rng: np.random.Generator, rho: float, runs: int, spread: float) -> Fl
 def test_equals_the_textbook(shares: Sequence[tuple[int, int]], rho: float, kept: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
     nodes = [(around(rng, rho, k, 0.1), around(rng, kept * rho, r, 0.3), rng.choice([0.0, 0.01])) for k, r in shares]
-    verdicts = {f"node{at}": verdict_of(a, b, np.array([pairs])) for at, (a, b, pairs) in enumerate(nodes)}
+    verdicts = {f"node{at}": outer_verdict(a, b, np.array([pairs])) for at, (a, b, pairs) in enumerate(nodes)}
     found = combine_nodes(verdicts).these.changes[0]
     twins = [(a[:, 0].tolist(), b[:, 0].tolist(), pairs / (len(a) * (len(a) - 1))) for a, b, pairs in nodes]
     expected = naive.outer_on_nodes(twins, ALPHA, TOLERANCE)
@@ -61,7 +47,7 @@ def test_equals_the_textbook(shares: Sequence[tuple[int, int]], rho: float, kept
 def test_baselines_without_a_spread_show_a_fall_and_no_change_where_there_is_none() -> None:
     reference = np.full((5, 2), 0.9)
     observed = np.array([[0.9, 0.3], [0.9, 0.31], [0.9, 0.3]])
-    verdicts = {name: verdict_of(reference, observed, np.zeros(2)) for name in ("a", "b")}
+    verdicts = {name: outer_verdict(reference, observed, np.zeros(2)) for name in ("a", "b")}
     same, fallen = combine_nodes(verdicts).these.changes
     assert same.verdict not in SHOWN and fallen.verdict == "perturbed"
     assert fallen.low < fallen.effect < fallen.high and np.isfinite(same.low)

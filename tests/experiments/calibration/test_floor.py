@@ -2,68 +2,34 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 
+from tests.analysis.floor.simulate import compared
 from unperturbed.analysis.floor.causes import find_causes
 from unperturbed.analysis.floor.resolution import RUNS, resolution_of_total
-from unperturbed.analysis.totals import TotalChange, check_totals
-from unperturbed.collectors.data import Metric, Trace
 
 TRIALS = 400
-
-
-def _runs(name: str, totals: Sequence[float], *, rounds: bool = False) -> list[Trace]:
-    """Return runs of one interval with these totals; `rounds`: run i belongs to round i."""
-    runs = []
-    for at, total in enumerate(totals):
-        own = {"block": at, "environment_pad_bytes": at} if rounds else {}
-        edges = np.arange(2, dtype=np.int64)
-        runs.append(
-            Trace(
-                {"cycles": Metric("cycles", "hardware")},
-                edges[:-1],
-                edges[1:],
-                np.zeros(1, np.int64),
-                {"cycles": np.array([round(total)], np.int64)},
-                {"run": f"{name}-{at}", **own},
-            )
-        )
-    return runs
-
-
-def _compared(
-    rng: np.random.Generator, runs: int, spread: float, change: float = 0.0, *, shared: float = 0.0
-) -> TotalChange:
-    """Compare runs whose logarithms have a standard deviation; `shared` is that of what both runs of a round share."""
-    of_round = shared * rng.standard_normal(runs)
-    logs = [of_round + spread * rng.standard_normal(runs) + level for level in (0.0, math.log1p(change))]
-    sides = [_runs(name, 1e9 * np.exp(log), rounds=shared > 0) for name, log in zip("ab", logs, strict=True)]
-    (found,) = check_totals(*sides, ["cycles"])
-    return found
 
 
 @pytest.mark.parametrize("runs", [5, 10, 20])
 @pytest.mark.parametrize("shared", [0.0, 0.05])
 def test_the_smallest_change_is_shown_in_four_of_five_campaigns(runs: int, shared: float) -> None:
     rng = np.random.default_rng(1)
-    many = _compared(rng, 400, 0.01, shared=shared)
+    many = compared(rng, 400, 0.01, shared=shared)
     smallest = resolution_of_total(many, 0.05, 1).smallest[RUNS.index(runs)]
-    shown = [_compared(rng, runs, 0.01, smallest, shared=shared).p_corrected <= 0.05 for _ in range(TRIALS)]
+    shown = [compared(rng, runs, 0.01, smallest, shared=shared).p_corrected <= 0.05 for _ in range(TRIALS)]
     assert np.mean(shown) == pytest.approx(0.8, abs=0.1)
 
 
 @pytest.mark.parametrize("spread", [0.004, 0.01])
 def test_the_runs_needed_accept_an_unchanged_program_in_four_of_five_campaigns(spread: float) -> None:
     rng = np.random.default_rng(2)
-    needed = resolution_of_total(_compared(rng, 400, spread), 0.05, 1).runs
+    needed = resolution_of_total(compared(rng, 400, spread), 0.05, 1).runs
     assert needed is not None
 
     def accepted(runs: int) -> float:
-        return float(np.mean([_compared(rng, runs, spread).verdict == "unperturbed" for _ in range(TRIALS)]))
+        return float(np.mean([compared(rng, runs, spread).verdict == "unperturbed" for _ in range(TRIALS)]))
 
     assert accepted(needed) >= 0.74
     assert accepted(max(3, round(0.6 * needed))) < 0.8

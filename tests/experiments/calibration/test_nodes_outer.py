@@ -7,26 +7,12 @@ from dataclasses import replace
 import numpy as np
 
 from tests.analysis import simulate
+from tests.analysis.nodes.simulate import outer_verdict
 from unperturbed.analysis.nodes.combine import combine_nodes
-from unperturbed.analysis.perturbation import Verdict
-from unperturbed.analysis.perturbation.compare_outer import compare_outer_runs, pair_variance, reference_outer_rho
+from unperturbed.analysis.perturbation.compare_outer import pair_variance, reference_outer_rho
 from unperturbed.analysis.perturbation.correlation import FloatArray, fisher, from_fisher
-from unperturbed.analysis.perturbation.decide import decide
-from unperturbed.analysis.perturbation.verdict import RunGroup, changes_from_comparison
 
 ALPHA, TOLERANCE = 0.05, 0.1
-
-
-def verdict_of(reference: FloatArray, observed: FloatArray, of_pairs: FloatArray, intervals: int = 300) -> Verdict:
-    """Return a node's verdict on outer values, shape (runs, metrics)."""
-    groups = [
-        RunGroup(name, tuple(f"{name}-{at}" for at in range(len(rho))), rho)
-        for name, rho in (("baseline", reference), ("x", observed))
-    ]
-    compared = compare_outer_runs(reference, observed, of_pairs, intervals=intervals, alpha=ALPHA)
-    labels = [(f"M{at}", f"M{at}") for at in range(reference.shape[1])]
-    changes = decide(changes_from_comparison("outer", labels, *groups, compared, tolerance=TOLERANCE), alpha=ALPHA)
-    return Verdict("x", "baseline", changes[0].verdict, changes, alpha=ALPHA, tolerance=TOLERANCE)
 
 
 def test_a_fall_by_the_tolerance_is_seldom_decided_and_a_large_one_is_found() -> None:
@@ -56,7 +42,7 @@ def test_a_fall_by_the_tolerance_is_seldom_decided_and_a_large_one_is_found() ->
             verdicts = {}
             for node, one in enumerate(nodes):
                 matrix, observed = one["reference"][:, :, at], from_fisher(one[name][:, :, at].mean(axis=0))
-                verdict = verdict_of(reference_outer_rho(matrix), observed, pair_variance(matrix))
+                verdict = outer_verdict(reference_outer_rho(matrix), observed, pair_variance(matrix))
                 edges = tolerances if name == "tolerance" else np.full(metrics, TOLERANCE)
                 changes = (replace(change, tolerance=edge) for change, edge in zip(verdict.changes, edges, strict=True))
                 verdicts[f"node{node}"] = replace(verdict, changes=tuple(changes))

@@ -167,3 +167,26 @@ def test_a_file_is_patched_from_any_state(tmp_path: Path) -> None:
         os.pwrite(file.fileno(), places[0].counting, places[0].offset)
     count_at(tree, ())
     assert program.read_bytes() == contents[0]
+
+
+def test_a_program_that_fails_under_callgrind_is_measured_without_a_profile(tmp_path: Path) -> None:
+    (tmp_path / "native.sh").write_text('case "$LD_PRELOAD" in *vgpreload*) exit 3 ;; esac\nexec "$1/phases" 3000\n')
+    spec = write_spec(
+        tmp_path,
+        **TWO,
+        measure__software=SOFTWARE,
+        campaign__sham=True,
+        program__run="/bin/sh {spec}/native.sh {build}",
+        program__sampled="phases",
+        measure__source="perf_event",
+        measure__hardware=["perf::task-clock", "perf::page-faults"],
+        measure__interval="2 ms",
+        measure__derived={},
+        analysis__align_on=["perf::task-clock"],
+    )
+    result = unperturbed(tmp_path, "run", spec, "--no-check")
+    assert result.returncode == 0, result.stderr
+    assert "under callgrind, the program fails" in result.stderr + result.stdout
+    with Manifest(tmp_path / "campaigns" / "phases" / "campaign.sqlite", read_only=True) as manifest:
+        assert manifest.fact("rewriting") is None
+        assert {state.state for state in manifest.runs()} == {"done"}
