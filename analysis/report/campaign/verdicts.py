@@ -315,10 +315,7 @@ def advice(result: ConfigurationResult, content: ReportContent) -> tuple[str, ..
 
 def _advice_perturbed(result: ConfigurationResult, content: ReportContent) -> tuple[str, ...]:
     if result.is_ready:
-        return (
-            "A no-op is executed for each event, and the compiler may generate other code around it. Remove the metric "
-            "with most events, or count it in a campaign of its own.",
-        )
+        return (_rewriting_advice(content),)
     if result.is_sham:
         return (
             "A sham does not count, so the change comes from the rewritten code. With `layouts: varied`, the effect of "
@@ -328,6 +325,9 @@ def _advice_perturbed(result: ConfigurationResult, content: ReportContent) -> tu
     origins = {change.origin for change in result.having("perturbed")}
     own = [name for name in result.software if name != anchor]
     said = [f"Take the hardware metrics from the {listing(result.references)} runs, not from these runs."]
+    alone = content.counting.get(result.configuration)
+    if alone is not None and alone.verdict == "unperturbed":
+        return (*said, f"The counting changes nothing. {_rewriting_advice(content)}")
     if anchor is not None and not own:
         said.append(f"Choose a cheaper anchor than {anchor}: every other configuration contains it too.")
     elif len(own) > 1:
@@ -337,7 +337,7 @@ def _advice_perturbed(result: ConfigurationResult, content: ReportContent) -> tu
             f"{own[0]} perturbs by itself: count a rarer event instead, or do not combine it with hardware metrics."
         )
     if content.counting and "layout" in origins:
-        said.append("The same build changes the program without counting too: see the advice on ready.")
+        said.append(_rewriting_advice(content))
     elif "layout" in origins and origins <= {"layout", "unclear", None}:
         said.append(
             "The sham build shows the same change: it comes from the layout of the code or the no-ops that replace "
@@ -347,6 +347,15 @@ def _advice_perturbed(result: ConfigurationResult, content: ReportContent) -> tu
     if result.check_verdict("inner") == "unperturbed":
         said.append("Within a run, nothing is perturbed: use each run by itself, but do not merge it with other runs.")
     return tuple(said)
+
+
+def _rewriting_advice(content: ReportContent) -> str:
+    most = next(iter(content.rewriting.no_ops), None) if content.rewriting is not None else None
+    metric = "the metric with most events" if most is None else f"{most}, the metric with most no-ops,"
+    return (
+        "The no-ops of all metrics change the program, or the code that the compiler generates around them. Count "
+        f"{metric} in a campaign of its own, or use `builds: separate`."
+    )
 
 
 def _advice_open(result: ConfigurationResult, content: ReportContent) -> tuple[str, ...]:
