@@ -11,7 +11,9 @@ known, and each variable has to pass the paper's criteria for validating models 
 
 If a variable fails, its parents are searched again by description length, among its parents, the inputs, and variables
 that it depends on and does not cause. Then all edges are directed again. Failures that remain after some rounds are
-returned, even if no description is shorter: a test may find a dependence that no formula describes.
+returned, even if no description is shorter: a test may find a dependence that no formula describes. If a description
+is shorter, the edges at all failing variables are first searched again together (`shortest`); this is the only second
+search if nothing is known about the order of causes.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from dataclasses import dataclass, replace
 from unperturbed.analysis.causal.discovery.adjacency import Separation, WorkingGraph, pair_of, reached, separates
 from unperturbed.analysis.causal.discovery.orientation import Orientation, extend, orient
 from unperturbed.analysis.causal.discovery.refinement import TIE_BITS, WORTH_A_PARENT, Bits, Refined
+from unperturbed.analysis.causal.discovery.shortest import shortest_graph
 from unperturbed.analysis.causal.independence.methods import IndependenceOutcome, IndependenceTest
 from unperturbed.analysis.causal.table.knowledge import Arrow, Knowledge
 from unperturbed.analysis.multiple_testing import benjamini_hochberg
@@ -157,6 +160,12 @@ class _Agreement:
                     self._oriented = replace(self._oriented, directed=directed)
         self._correct_separations()
         contradictions = self._contradictions()
+        for _ in range(_MOST_ROUNDS):
+            # No comparison with NaN is true: what knowledge forbids is not searched again.
+            failing = {each.target for each in contradictions if each.bits > _UNTESTED_WORTH}
+            if not failing or not self._shorten(failing):
+                break
+            contradictions = self._contradictions()
         adjacent = self._graph.adjacent()
         equivalences = tuple(
             equivalence
@@ -166,6 +175,29 @@ class _Agreement:
         )
         graph = Refined(adjacent, self._graph.separations, equivalences, self._graph.p_values)
         return Agreed(graph, self._oriented, self._assumed, frozenset(self._again), contradictions)
+
+    def _shorten(self, targets: Collection[str]) -> bool:
+        """Change the edges at some variables so that the table's description shrinks; return whether any changed.
+
+        The graph's own v-structures direct its edges; the search's directions are assumed for the others.
+        """
+        before = dict(self._parents)
+        shorter = shortest_graph(self.names, before, targets, self.descriptions.bits, self.knowledge)
+        changed = [name for name in self.names if shorter[name] != before[name]]
+        for name in changed:
+            self._become_parents(name, before[name] & shorter[name])
+        for name in changed:
+            self._become_parents(name, shorter[name])
+        self._again.update(changed)
+        self._correct_separations()
+        self.direct()
+        arrows = [(source, target) for target in self.names for source in self._sorted(shorter[target])]
+        directed = self._oriented.directed.intersection(arrows)
+        self._assumed = tuple(arrow for arrow in arrows if arrow not in directed)
+        undirected = frozenset(pair_of(*arrow) for arrow in self._assumed)
+        self._oriented = Orientation(directed, undirected, self._oriented.conflicts & undirected)
+        self._parents = shorter
+        return bool(changed)
 
     def _search(self, target: str) -> bool:
         """Search again for a variable's parents if they contradict the data; return whether any parent changed."""

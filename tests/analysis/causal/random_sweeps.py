@@ -12,14 +12,18 @@ Poisson's are small, and may besides have terms a · [x · y > threshold], as mi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-__all__ = ["Sweep", "draw_sweep", "script_sweep"]
+from unperturbed.analysis.causal import CausalModel, learn
+from unperturbed.analysis.causal.model.prediction import causal_order
+from unperturbed.errors import DataError
+
+__all__ = ["Agreement", "Sweep", "agreement", "ancestors_in", "draw_sweep", "script_sweep"]
 
 Columns = dict[str, Any]
 _MATTERS = 0.02
@@ -254,3 +258,54 @@ def _terms(
 def _value(terms: list[_Term], columns: Mapping[str, Any]) -> Any:
     """Return the sum of the terms."""
     return sum(term.scale * term.value(columns) for term in terms)
+
+
+@dataclass
+class Agreement:
+    """What models got right of the programs."""
+
+    matters: int = 0  # Pairs of an input and a counter that it acts on
+    lost: int = 0  # Those whose input is no ancestor of the counter in the model
+    refused: int = 0  # Settings whose effect a model does not forecast, as it leaves a direction open
+    forecasts: int = 0
+    covered: int = 0
+    negative: int = 0
+
+
+def agreement(sweeps: Iterable[Sweep], *, settings: int, test: str = "regression", declared: bool = True) -> Agreement:
+    """Compare models with the programs they were learnt from, at further settings of the inputs."""
+    found = Agreement()
+    for number, sweep in enumerate(sweeps):
+        model = learn(sweep.table, inputs=sweep.inputs if declared else (), subsamples=0, test=test)
+        ancestors = ancestors_in(model)
+        counters = set(sweep.counters) & ancestors.keys()
+        for counter in counters:
+            needed = [one for one in sweep.inputs if sweep.matters(one, counter)]
+            found.matters += len(needed)
+            found.lost += len(set(needed) - ancestors[counter])
+        for run, given in enumerate(sweep.settings(number, settings)):
+            try:
+                forecast = model.intervene(given)
+            except DataError:
+                if declared:
+                    raise
+                found.refused += 1
+                continue
+            true = sweep.run(given, 1000 * number + run)
+            for counter in counters:
+                one, value = forecast[counter], float(true[counter][0])
+                found.forecasts += 1
+                found.covered += one.low - 0.5 <= value <= one.high + 0.5
+                found.negative += one.low < 0
+    return found
+
+
+def ancestors_in(model: CausalModel) -> dict[str, frozenset[str]]:
+    """Return the variables that act on each variable by a model, directly or not, assumed directions included."""
+    parents = {
+        name: {*model.parents(name), *(one for one, end in model.assumed if end == name)} for name in model.data.names
+    }
+    found: dict[str, frozenset[str]] = {}
+    for name in causal_order({name: sorted(of) for name, of in parents.items()}):
+        found[name] = frozenset(parents[name]).union(*(found[one] for one in parents[name]))
+    return found

@@ -1,58 +1,15 @@
 """Models of random sweeps agree with the program that was swept: no input is lost, and forecasts hold."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from tests.analysis.causal.random_sweeps import Sweep, draw_sweep, script_sweep
+from tests.analysis.causal.random_sweeps import Sweep, agreement, ancestors_in, draw_sweep, script_sweep
 from unperturbed.analysis.causal.discovery.agreement import Contradiction
 from unperturbed.analysis.causal.learning import learn
-from unperturbed.analysis.causal.model.prediction import causal_order
 from unperturbed.analysis.causal.model_text import undecided
-
-
-@dataclass
-class Agreement:
-    """What models got right of the programs."""
-
-    matters: int = 0
-    lost: int = 0
-    forecasts: int = 0
-    covered: int = 0
-    negative: int = 0
-
-
-def agreement(sweeps: Iterable[Sweep], *, settings: int, test: str = "regression") -> Agreement:
-    """Compare models with the programs they were learnt from, at further settings of the inputs."""
-    found = Agreement()
-    for number, sweep in enumerate(sweeps):
-        model = learn(sweep.table, inputs=sweep.inputs, subsamples=0, test=test)
-        ancestors = ancestors_in(model)
-        for counter in set(sweep.counters) & ancestors.keys():
-            needed = [one for one in sweep.inputs if sweep.matters(one, counter)]
-            found.matters += len(needed)
-            found.lost += len(set(needed) - ancestors[counter])
-        for run, given in enumerate(sweep.settings(number, settings)):
-            forecast = model.intervene(given)
-            true = sweep.run(given, 1000 * number + run)
-            for counter in set(sweep.counters) & ancestors.keys():
-                one, value = forecast[counter], float(true[counter][0])
-                found.forecasts += 1
-                found.covered += one.low - 0.5 <= value <= one.high + 0.5
-                found.negative += one.low < 0
-    return found
-
-
-def ancestors_in(model):
-    parents = {
-        name: {*model.parents(name), *(one for one, end in model.assumed if end == name)} for name in model.data.names
-    }
-    found = {}
-    for name in causal_order({name: sorted(of) for name, of in parents.items()}):
-        found[name] = parents[name].union(*(found[one] for one in parents[name]))
-    return found
 
 
 def test_models_of_random_sweeps_agree_with_the_program():
