@@ -25,7 +25,7 @@ quickstart:
 second_attempt = --reruns 1 --max-suite-reruns 5 --rerun-exclude-path tests/analysis --rerun-show-tracebacks
 
 test: kernels
-	$(python) -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(second_attempt)  # tests wait a third of their time: three share two processors well
+	$(python) -m pytest -m "not long" -n 3 --dist loadfile --no-loadscope-reorder $(second_attempt)  # tests wait a third of their time: three share two processors well
 
 test-pmu:
 	@tools/setup.sh pmu

@@ -28,6 +28,14 @@ _LONGEST_FIRST = (
 )
 
 
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Use all processors for folders, and this process for single files, which workers would only delay."""
+    if config.args and all(".py" in argument for argument in config.args):
+        return 0
+    config.option.dist = "loadfile"
+    return os.cpu_count() or 1
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Keep what is loaded for all tests out of garbage collection, which would look at it again and again."""

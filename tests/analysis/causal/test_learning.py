@@ -24,6 +24,7 @@ def lu():
 
 
 @pytest.mark.parametrize(("names", "seed"), [(SEVEN, 5), (ALL, 1)], ids=["seven", "nine"])
+@pytest.mark.thorough
 def test_the_causes_of_the_synthetic_campaign_are_found(names, seed):
     model = learn(draw(seed, 200).select(names), knowledge(names), subsamples=0, quantify=False)
     found = quality(adjacencies(model), names)
@@ -127,6 +128,7 @@ def test_effects_of_twins_stay_effects_of_one():
     assert model.intervene(n=100)["instr_op"].mean == pytest.approx(10, rel=0.05)
 
 
+@pytest.mark.thorough
 def test_a_ratio_does_not_take_the_place_of_what_it_is_made_of():
     """instr and instr / #op determine #op, even if the ratio may act on the time; that separates #op from nothing."""
     order = Knowledge(tiers=[["ops", "misses"], ["instr"], ["ratio"], ["T"]], definitions={"ratio": ("instr", "ops")})
@@ -171,6 +173,7 @@ def test_independent_columns_have_no_edges():
 
 
 @pytest.mark.parametrize(("test", "rows"), [("regression", 400), ("kernel", 400)])
+@pytest.mark.thorough
 def test_other_tests_find_a_graph_of_mixed_variables(test, rows):
     table, parents = structured_table(3, rows, 6, 0.3)
     true = {frozenset((one, name)) for name, causes in parents.items() for one in causes}
@@ -364,6 +367,7 @@ class TestBadInput:
             learn(draw(0, 50).select("n", "T", "C"), Knowledge(**known))
 
 
+@pytest.mark.thorough
 def test_counters_that_inputs_stand_in_for_are_told():
     """The inputs determine operations and misses, so that nothing tells which of them the time is made of."""
     random = np.random.default_rng(1)

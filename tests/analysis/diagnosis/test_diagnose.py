@@ -43,12 +43,14 @@ def test_the_kinds_stand_in_the_papers_order() -> None:
     assert [name for name in KINDS if name in (CRASH, LOST, APART, SLOW, PHASE)] == [CRASH, LOST, APART, SLOW, PHASE]
 
 
+@pytest.mark.thorough
 def test_clean_runs_are_clean() -> None:
     said = [diagnose(REFERENCES, play(seed)) for seed in range(60)]
     assert [one.findings for one in said if one.verdict != "clean"] == []
 
 
 @pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.thorough
 def test_two_references_are_enough_for_clean_runs(count: int) -> None:
     said = [diagnose(references(count), play(seed)).verdict for seed in range(40)]
     assert said == ["clean"] * 40

@@ -103,6 +103,7 @@ def test_few_references_say_what_could_have_been_seen() -> None:
 
 @pytest.mark.parametrize("world", list(WORLDS))
 @pytest.mark.parametrize("count", [3, 10])
+@pytest.mark.thorough
 def test_good_runs_are_seldom_said_to_lack_a_type(world: str, count: int) -> None:
     logs = 40
     allowed = 0.05 * logs + 3 * math.sqrt(0.05 * 0.95 * logs)

@@ -50,6 +50,7 @@ def test_since_when_and_how_much_longer() -> None:
 
 
 @pytest.mark.parametrize("name", list(SERVERS))
+@pytest.mark.thorough
 def test_good_runs_are_seldom_said_to_have_a_slow_phase(name: str) -> None:
     logs = 20
     allowed = 0.05 * logs + 3 * math.sqrt(0.05 * 0.95 * logs)
@@ -58,12 +59,14 @@ def test_good_runs_are_seldom_said_to_have_a_slow_phase(name: str) -> None:
 
 @pytest.mark.parametrize("everything", [True, False])
 @pytest.mark.parametrize("references", [3, 10])
+@pytest.mark.thorough
 def test_twice_the_time_is_found_wherever_it_begins(references: int, everything: bool) -> None:
     assert rate(replace(SERVER, slow=2.0, everything=everything), references, 30) >= 0.9
 
 
 @pytest.mark.parametrize("everything", [True, False])
 @pytest.mark.parametrize("name", ["210 to 390 requests", "a fifth to a half need no query", "both"])
+@pytest.mark.thorough
 def test_twice_the_time_is_found_though_counts_vary_from_run_to_run(name: str, everything: bool) -> None:
     assert rate(replace(SERVERS[name], slow=2.0, everything=everything), 6, 20) >= 0.9
 
@@ -80,6 +83,7 @@ def test_a_slow_phase_is_found_where_nothing_is_steady_and_nothing_else_is_claim
 
 
 @pytest.mark.parametrize("everything", [True, False])
+@pytest.mark.thorough
 def test_a_change_of_the_stated_size_is_found(everything: bool) -> None:
     assert rate(replace(SERVER, everything=everything), 5, 30, as_stated=True) >= 0.9
 

@@ -250,6 +250,7 @@ def test_a_partition_by_traces_puts_apart_what_perturbs_and_certifies_the_rest()
     assert read["unmeasurable"][0]["verdict"]["verdict"] == "perturbed"
 
 
+@pytest.mark.thorough
 def test_a_partition_by_recorded_traces_goes_on_where_it_was_interrupted():
     class Recorded:
         """As a campaign's folder: runs are kept by subset and number, and made only where there are none."""
@@ -289,6 +290,7 @@ def test_a_partition_by_recorded_traces_goes_on_where_it_was_interrupted():
         assert recorded.campaign.made == uninterrupted.campaign.made
 
 
+@pytest.mark.thorough
 def test_traces_of_a_program_with_interactions_are_partitioned_validly():
     work = traced_program(
         [3, 1], intervals=1000, metrics=4, hardware=4, pressures=1, conflicts=2, touched=1, rho=(0.0, 0.4)

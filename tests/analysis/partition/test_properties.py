@@ -79,6 +79,7 @@ def run(case, answers: list[tuple] | None = None, interrupt_at: int | None = Non
 
 @settings(max_examples=40)
 @given(cases())
+@pytest.mark.thorough
 def test_every_metric_is_in_exactly_one_place(case):
     plan = run(case)
     places = [metric for each in (*plan.subsets, *plan.undecided) for metric in each.metrics]
@@ -88,6 +89,7 @@ def test_every_metric_is_in_exactly_one_place(case):
 
 @settings(max_examples=40)
 @given(cases())
+@pytest.mark.thorough
 def test_a_certified_subset_was_run_afresh_and_shown_unperturbed_at_its_level(case):
     plan = run(case)
     for subset in plan.subsets:
@@ -108,6 +110,7 @@ def test_a_certified_subset_was_run_afresh_and_shown_unperturbed_at_its_level(ca
 
 @settings(max_examples=40)
 @given(cases())
+@pytest.mark.thorough
 def test_max_runs_is_never_exceeded_and_runs_are_counted_as_made(case):
     answers: list[tuple] = []
     plan = run(case, answers)
@@ -119,6 +122,7 @@ def test_max_runs_is_never_exceeded_and_runs_are_counted_as_made(case):
 
 @settings(max_examples=40)
 @given(cases())
+@pytest.mark.thorough
 def test_a_subset_is_begun_once_and_gets_at_most_the_repetitions_allowed(case):
     explored: dict[tuple[str, ...], list[Measurement]] = {}
     for each in run(case).history:
@@ -133,6 +137,7 @@ def test_a_subset_is_begun_once_and_gets_at_most_the_repetitions_allowed(case):
 
 @settings(max_examples=15)
 @given(cases(), st.data())
+@pytest.mark.thorough
 def test_interrupted_anywhere_and_started_again_it_goes_the_same_way_and_makes_no_run_twice(case, data):
     whole: list[tuple] = []
     uninterrupted = run(case, whole)
@@ -147,6 +152,7 @@ def test_interrupted_anywhere_and_started_again_it_goes_the_same_way_and_makes_n
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.thorough
 def test_found_subsets_are_valid_and_no_fewer_than_possible(strategy):
     """Against brute force, with a judge that knows the truth."""
     ratios = []
@@ -164,6 +170,7 @@ def test_found_subsets_are_valid_and_no_fewer_than_possible(strategy):
     assert np.mean(ratios) <= 1.15
 
 
+@pytest.mark.thorough
 def test_a_search_with_noise_finds_nearly_as_few_as_possible_and_certifies_nothing_invalid():
     ratios, invalid, certified = [], 0, 0
     for seed in range(12):

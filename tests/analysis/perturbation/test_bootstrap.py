@@ -62,6 +62,7 @@ def test_blocks_are_consecutive_and_as_long_as_asked():
 
 
 @pytest.mark.parametrize("phi", [0.0, 0.7, 0.9])
+@pytest.mark.thorough
 def test_the_error_is_that_of_repetition(phi):
     rng = np.random.default_rng([4, round(10 * phi)])
     runs = [standard_ranks(autoregressive(rng, 1500, phi, 2, 0.5)) for _ in range(400)]

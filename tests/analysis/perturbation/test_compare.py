@@ -47,6 +47,7 @@ def test_without_a_tolerance_any_change_is_beyond_it():
 @pytest.mark.parametrize("tolerance", [0.05, 0.1, 0.3])
 @pytest.mark.parametrize(("k", "r"), [(5, 3), (10, 3), (10, 5), (20, 5)])
 @pytest.mark.parametrize("direction", [-1, 1])
+@pytest.mark.thorough
 def test_a_change_of_the_tolerance_is_seldom_shown_to_be_beyond_it(k, r, tolerance, direction):
     rng = np.random.default_rng([12, k, r])
     n = 20_000
@@ -115,6 +116,7 @@ def test_false_alarms_of_one_test_are_alpha_when_nothing_changed(k, r):
 @pytest.mark.parametrize("spread", [0.05, 0.1, 0.3])
 @pytest.mark.parametrize(("k", "r"), [(5, 3), (10, 3), (10, 5), (20, 3)])
 @pytest.mark.parametrize("direction", [-1, 1])
+@pytest.mark.thorough
 def test_a_change_of_the_tolerance_is_accepted_no_more_often_than_alpha(k, r, spread, direction):
     # Whatever the spread of the checked runs: the reference's is 0.1. The Welch part errs by up to 1 % at these sizes.
     rng = np.random.default_rng([5, k, r])
@@ -128,6 +130,7 @@ def test_a_change_of_the_tolerance_is_accepted_no_more_often_than_alpha(k, r, sp
 
 @pytest.mark.parametrize("rho", [0.9999, 0.999, 0.99])
 @pytest.mark.parametrize("sign", [-1, 1])
+@pytest.mark.thorough
 def test_a_fall_by_the_tolerance_from_one_is_seldom_shown_to_be_beyond_it(rho, sign):
     # Near ±1 the runs of the reference hardly vary on Fisher's scale, which is shrunk: without a remedy .25 and .15.
     rng = np.random.default_rng([14, round(1e4 * rho)])
@@ -159,6 +162,7 @@ def test_the_smallest_visible_change_is_found_with_power_80_percent(k, r, family
 
 @pytest.mark.parametrize("change", [0.0, 0.04, -0.07, 0.15, -0.3])
 @pytest.mark.parametrize(("k", "r", "family"), [(10, 3, 1), (10, 3, 20), (5, 1, 10), (20, 5, 66)])
+@pytest.mark.thorough
 def test_the_runs_that_are_said_to_decide_decide(change, k, r, family):
     rng = np.random.default_rng([7, k, r, family])
     rho, spread, tolerance, n = 0.5, 0.15, 0.1, 4000

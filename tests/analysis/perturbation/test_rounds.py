@@ -83,6 +83,7 @@ def test_what_rounds_share_makes_intervals_shorter_and_a_fall_visible() -> None:
 
 
 @pytest.mark.parametrize("shared", [0.0, 0.5, 0.9, 0.99])
+@pytest.mark.thorough
 def test_unchanged_runs_are_rarely_called_changed(shared: float) -> None:
     rng = np.random.default_rng([4, round(100 * shared)])
     p = []

@@ -52,6 +52,7 @@ def test_a_run_apart_is_students_t_against_the_others():
     assert (found[0].value, found[0].others) == pytest.approx((values[6, 2], fmean(others)))
 
 
+@pytest.mark.thorough
 def test_steady_baselines_are_called_unsteady_as_rarely_as_said():
     rng = np.random.default_rng(3)
     drifts, aparts = 0, 0

@@ -125,6 +125,7 @@ def test_what_is_classified_otherwise_is_refused() -> None:
         compare_structure(one, one, level=2)
 
 
+@pytest.mark.thorough
 def test_a_given_dictionary_is_judged_by_shuffled_sequences_too() -> None:
     one, _ = _runs(2, 0.05, 290)
     words = compose(one).dictionary.words

@@ -154,6 +154,7 @@ def test_a_contradiction_is_told_with_what_to_do():
 
 
 @pytest.mark.parametrize("inputs", [(), ("n", "kind", "size")])
+@pytest.mark.thorough
 def test_a_real_scripts_inputs_are_causes_of_its_instructions_whether_declared_or_not(inputs):
     """90 runs of a Lua script; callgrind counts 31.4 and 82.8 million instructions at these inputs."""
     names = ["n", "kind", "size", "mallocs", "minor_faults", "PAPI_TOT_INS", "cpu_s"]

@@ -212,6 +212,7 @@ class TestRegression:
         assert (np.sum(found < 0.5, axis=0) >= 11).all()
 
     @pytest.mark.parametrize("rows", [5, 6, 7, 8])
+    @pytest.mark.thorough
     def test_few_rows_make_no_false_alarms(self, rows):
         """With more columns than rows leave room for, some of one variable is always some of the other."""
         found, times = 0, 400
@@ -232,6 +233,7 @@ class TestRegression:
         assert np.sum(np.array(p_values) < 0.01) <= 3
 
     @pytest.mark.parametrize("form", PROPORTIONAL)
+    @pytest.mark.thorough
     def test_noise_in_proportion_on_every_variable_is_no_dependence(self, form):
         """x → y = f(x) → z = a·y: what a regression on y misses of x where y is small is no dependence of z on x."""
         p_values = np.array(

@@ -43,6 +43,7 @@ def test_equals_a_search_over_all_paths(arrows, names, count):
     assert separates(arrows, one, other, known) == separated_by_paths(arrows, one, other, known)
 
 
+@pytest.mark.thorough
 def test_a_model_is_asked_what_it_implies():
     model = learn(draw(0), knowledge(ALL), subsamples=0)
     assert model.separated("n", "T", ["ops", "C"])

@@ -100,6 +100,7 @@ def patched(layout: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, An
 
 
 @pytest.mark.parametrize("hostile", [False, True])
+@pytest.mark.thorough
 def test_plotly_knows_every_attribute_of_every_figure(content: ReportContent, hostile: bool):
     drawn = list(all_figures(made(make_hostile(content) if hostile else content)))
     assert len(drawn) == 13

@@ -210,6 +210,7 @@ def large_content() -> ReportContent:
     return replace(base, verdicts=(*verdicts, *base.verdicts), runs=rows, spec_text="s" * 300_000)
 
 
+@pytest.mark.thorough
 def test_size_of_a_very_large_campaign():
     content = large_content()
     html = render(content)

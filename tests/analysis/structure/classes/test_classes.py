@@ -223,6 +223,7 @@ def test_a_few_spikes_are_no_class():
         assert same_partition(found, truth) > 0.98
 
 
+@pytest.mark.thorough
 def test_number_of_classes_is_found_for_many_sizes_of_programs():
     found = []
     for seed in range(6):

@@ -45,6 +45,7 @@ STRUCTURELESS = {
 
 
 @pytest.mark.parametrize("kind", STRUCTURELESS)
+@pytest.mark.thorough
 def test_values_without_structure_are_one_class(kind):
     counts = [len(found_in(STRUCTURELESS[kind](np.random.default_rng(seed)), seed)[0]) for seed in SEEDS]
     assert counts.count(1) >= len(SEEDS) - 1, counts
@@ -53,6 +54,7 @@ def test_values_without_structure_are_one_class(kind):
 @pytest.mark.parametrize(
     ("classes", "metrics", "apart", "dwell"), [(2, 1, 6, 10), (3, 2, 6, 4), (4, 3, 6, 1), (6, 4, 7, 5)], ids=str
 )
+@pytest.mark.thorough
 def test_planted_classes_are_found(classes, metrics, apart, dwell):
     shares = []
     for seed in SEEDS:
@@ -90,6 +92,7 @@ def test_as_many_classes_as_asked_for():
 
 
 @pytest.mark.parametrize("classes", [4, 20])
+@pytest.mark.thorough
 def test_a_run_has_as_many_classes_as_asked_for_where_one_would_do(classes):
     values = np.random.default_rng(0).normal(size=800)
     assert len(structural_sequence(values, classes=classes).classes) == classes

@@ -51,6 +51,7 @@ def test_the_words_of_a_sequence_are_adequate(noise):
     assert (np.diff(found.null_costs) >= 0).all()
 
 
+@pytest.mark.thorough
 def test_windows_of_a_sequence_without_structure_are_not():
     adequate = 0
     for seed in range(20):

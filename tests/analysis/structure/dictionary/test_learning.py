@@ -23,6 +23,7 @@ def learnt(seed, noise):
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("weights", [(1, 1, 1, 1, 1), (8, 4, 2, 1, 1), (1, 1, 1)])
+@pytest.mark.thorough
 def test_a_sequence_without_structure_has_no_words(seed, weights):
     found = learn_dictionary(structureless(seed, weights=weights))
     assert found.words == ()
@@ -50,6 +51,7 @@ def test_what_is_returned_fits_together():
     assert found.rounds[-1].words == found.words
 
 
+@pytest.mark.thorough
 def test_the_same_seed_finds_the_same():
     sequence, _ = planted(2, 0.15, size=150)
     one, other = learn_dictionary(sequence, seed=5), learn_dictionary(sequence, seed=5)
@@ -97,6 +99,7 @@ def test_small_sequences(sequence):
     assert found.is_adequate <= bool(found.words)
 
 
+@pytest.mark.thorough
 def test_long_sequences_are_sampled_and_then_searched_as_a_whole(monkeypatch):
     monkeypatch.setattr(greedy, "_WHOLE", 1500)
     monkeypatch.setattr(greedy, "_SAMPLE", 750)

@@ -97,6 +97,7 @@ def test_a_limit_of_rounds_ends_a_cycle_too():
 
 
 @pytest.mark.parametrize("noise", [0, 0.05, 0.15])
+@pytest.mark.thorough
 def test_power_1_keeps_nearly_every_segment_so_that_j_is_nearly_0(noise):
     """The defect for which dictionaries are scored by description length."""
     shares, costs, bits = {1: [], 4: [], 16: []}, {1: [], 4: [], 16: []}, {1: [], 4: [], 16: []}
@@ -269,6 +270,7 @@ def test_what_only_recurs_is_one_word():
     assert len(found.decomposition) == 12
 
 
+@pytest.mark.thorough
 def test_no_word_of_a_sequence_without_structure_pays():
     for seed in range(6):
         found = learn_monotone(structureless(seed, size=200), judge_by(-1), powers=(2, 8), random_starts=1)
