@@ -35,7 +35,7 @@ class Judge(Protocol):
         """Make further runs of a subset, possibly none, and judge the subset by its whole pool."""
 
     def certify(self, subset: Subset, repetitions: int, level: float) -> SubsetOutcome:
-        """Make fresh runs of a subset and judge the subset by these alone, each one-sided bound at `level`."""
+        """Make fresh runs of a subset and judge it by these alone, with every one-sided confidence bound at `level`."""
 
     def repetitions_to_certify(self, subset: Subset, level: float, maximum: int) -> int | None:
         """Return the repetitions that will probably certify an explored subset; None if `maximum` is unlikely to."""

@@ -149,7 +149,7 @@ class TraceJudge:
         return self._outcome(subset, self._pool[subset], verdict)
 
     def certify(self, subset: Subset, repetitions: int, level: float) -> SubsetOutcome:
-        """Make fresh runs of a subset and judge the subset by these alone, each one-sided bound at `level`."""
+        """Make fresh runs of a subset and judge it by these alone, with every one-sided confidence bound at `level`."""
         made = self._made(subset, repetitions)
         verdict = self._verdict(subset, made, self._certifying, level)
         self._keep(subset, made)

@@ -152,7 +152,7 @@ def outer_spreads(before: FloatArray, after: FloatArray, intervals: float | None
 
 
 def _wider_together(means: tuple[FloatArray, FloatArray], spread: Spreads, k: int, r: int) -> Spreads:
-    """Return the spreads with that of each metric's checked runs raised if all metrics' together show a wider one.
+    """Return the spreads, raising each metric's spread of checked runs if all metrics together show a wider spread.
 
     The typical ratio is the geometric mean over metrics, which one wide metric hardly moves; the logarithm of a sample
     variance with d degrees of freedom is on average digamma(d/2) − log(d/2) too low.

@@ -238,7 +238,7 @@ def _bars(
 
 
 def adequacy_figure(adequacy: Adequacy, source: str, name: str = "") -> Figure | None:
-    """Draw J with its bound and the costs from which the bound was computed; return None if the user set the bound."""
+    """Draw the cost J, its bound, and the costs that gave the bound; return None if the user set the bound."""
     if not len(adequacy.null_costs):
         return None
     counts, edges = np.histogram(adequacy.null_costs, min(40, max(5, len(adequacy.null_costs) // 5)))

@@ -28,6 +28,7 @@ from experiments.common.provenance import made_by
 HERE = Path(__file__).parent
 SPEC = HERE.parents[1] / "experiments" / "quickstart" / "quickstart.yaml"
 _RUNS_FAILED = 1
+_WORK = "PAPI_TOT_INS"
 
 
 def main() -> None:
@@ -97,14 +98,13 @@ def _page(found: list[dict[str, Any]], made: str) -> str:
         + f" | {result['exit_code']} |"
         for result in found
     ]
-    changes: Counter[str] = Counter()
+    changes: dict[str, list[float]] = {}
     for result in found:
         for verdict in result["verdicts"]:
             for change in verdict["changes"]:
                 if change["verdict"] == "perturbed":
-                    changes[
-                        f"{verdict['configuration']}: {change['check']} {change['first']} – {change['second']}"
-                    ] += 1
+                    name = f"{verdict['configuration']}: {change['check']} {change['first']} – {change['second']}"
+                    changes.setdefault(name, []).append(change["effect"])
     lines = [
         "# The quickstart, again and again",
         "",
@@ -126,14 +126,45 @@ def _page(found: list[dict[str, Any]], made: str) -> str:
         f"|---|---|---|---|{'---|' * len(names)}---|",
         *rows,
         "",
-        "Changes that were called perturbed, and in how many of the campaigns:",
+        "Instructions that each configuration adds, and the verdict on totals:",
         "",
-        *(f"- {name}: {count}" for name, count in changes.most_common()),
+        "| configuration | instructions | totals |",
+        "|---|---|---|",
+        *(_totals_row(name, [result["totals"][name] for result in found]) for name in names),
+        "",
+        "Changes that were called perturbed, in how many of the campaigns, and by how much ρ changed:",
+        "",
+        *(
+            f"- {name}: {len(effects)}, {min(effects):+.3f} to {max(effects):+.3f}"
+            for name, effects in sorted(changes.items(), key=lambda item: (-len(item[1]), names.index(_of(item[0]))))
+        ),
         "",
         made,
         "",
     ]
     return "\n".join(lines)
+
+
+def _of(change: str) -> str:
+    return change.partition(":")[0]
+
+
+def _totals_row(name: str, changes: list[list[dict[str, Any]]]) -> str:
+    """Return a row: the range of the instructions added, and how often totals got each verdict."""
+    instructions = [100 * change["change"] for of_run in changes for change in of_run if change["metric"] == _WORK]
+    verdicts = Counter(_totals_verdict(of_run) for of_run in changes)
+    said = ", ".join(f"{verdict} {count}" for verdict, count in verdicts.most_common())
+    return f"| {name} | {min(instructions):+.3f} % to {max(instructions):+.3f} % | {said} |"
+
+
+def _totals_verdict(changes: list[dict[str, Any]]) -> str:
+    """Return the most serious verdict, as `run` prints it: times count only if they are decided."""
+    given = {
+        change["verdict"]
+        for change in changes
+        if not (change["metric"] in ("time_s", "cpu_s") and change["verdict"] == "undecided")
+    }
+    return next(verdict for verdict in ("perturbed", "shifted", "undecided", "unperturbed") if verdict in given)
 
 
 def _agreement(found: list[dict[str, Any]]) -> str:

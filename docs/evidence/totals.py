@@ -32,7 +32,8 @@ int main(int count, char **words)
 {
     static int cells[1 << 18];
     volatile long sum = 0;
-    for (long i = 0; i < atol(words[count - 1]); i++) {
+    const long steps = atol(words[count - 1]); // once: how long it takes depends on the digits
+    for (long i = 0; i < steps; i++) {
         sum += cells[(i * 97) & ((1 << 18) - 1)]++;
         if (i % 3)
             sum ^= i;

@@ -86,7 +86,7 @@ def _faults_of_options(text: str) -> Iterator[None]:
 
 
 def refuse_program_options(arguments: argparse.Namespace, advice: str = "") -> None:
-    """Refuse options of a program after `--`, where there is none."""
+    """Reject options that apply only to a program after `--`, because no such program is given."""
     given = [f"--{name.replace('_', '-')}" for name, unset in _DEFAULTS.items() if getattr(arguments, name) != unset]
     if given:
         raise SpecError(f"{', '.join(given)} can be used only with a program after --{advice}")

@@ -56,8 +56,9 @@ class Contradiction:
                 f"{self.target} too little to justify another cause"
             )
         return (
-            f"{text}, and {self.other} would shorten the description of {self.target} by {self.bits:.0f} bits, but no "
-            "graph that was tried agrees with this: state the order of the two variables in `tiers`"
+            f"{text}, and as a further cause, {self.other} would shorten the description of {self.target} by "
+            f"{self.bits:.0f} bits, but none of the graphs that were tried accounts for this dependence: state the "
+            "order of the two variables in `tiers`"
         )
 
 
@@ -320,7 +321,7 @@ class _Agreement:
         return (self._acting_on(target) & self._changing[target]) - ancestors
 
     def _dependent(self, target: str, parents: Collection[str]) -> list[str]:
-        """Return the non-effects that a variable depends on given its parents and that shorten its description."""
+        """Return the variables that shorten a target's description and on which it depends given its parents."""
         given = self._sorted(parents)
         now = self._bits(target, parents)
         dependent = []

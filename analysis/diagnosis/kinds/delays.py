@@ -33,7 +33,7 @@ class _Delay(Kind):
         """Return the largest delay of the trace, in ticks."""
 
     def visible(self, comparison: LogComparison) -> tuple[Visible, ...]:
-        """Return the smallest delay that would have been found in any stream."""
+        """Return the smallest delay that would have been found in whichever stream it occurred."""
         floor, least, limit = self._limits(comparison)
         size = self._threshold(comparison, limit, comparison.streams) + (floor or 0.0)
         return (Visible(self.name, self._change, size, self._unit, floor, self.strictness * least),)

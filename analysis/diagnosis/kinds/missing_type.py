@@ -116,7 +116,7 @@ class MissingType(Kind):
         return comparison.noise_floor(_most) or 0.0
 
     def _threshold(self, comparison: LogComparison, parts: Floats, floor: float) -> float:
-        """Return the number of parts in which a type must occur in every reference.
+        """Return the threshold: a missing type is a finding if it occurs in more parts than this in every reference.
 
         After n references, the rate of a Poisson process has a gamma distribution (Jeffreys' prior). It gives a further
         run without the type the probability (n / (n + 1)) ** (sum + 1/2). If the variance may be φ times the mean,

@@ -82,7 +82,7 @@ def transition_bits(labels: Labels, classes: int) -> FloatArray:
 
 
 def label_independently(clusters: Clusters, scaled: FloatArray, informative: NDArray[np.bool_]) -> Labelling:
-    """Give each element the class with the fewest bits; elements that are too short get the preceding class."""
+    """Give each element the class in which it takes the fewest bits; too short elements get the class before them."""
     costs = _costs(clusters, scaled, informative)
     labels = np.argmin(costs + clusters.class_bits(), axis=1)
     known = np.flatnonzero(informative)

@@ -222,7 +222,7 @@ class Counts:
         return replace(self, segments=segments, stretch_symbols=self.stretch_symbols + 4 * int(self.segments[word]))
 
     def bits(self, insertion: float) -> tuple[float, float, float]:
-        """Return the bits of indices, of edits, and of stretches without their symbols; `insertion` is one symbol's."""
+        """Return the bits of indices, edits, and stretches without their symbols; `insertion`: bits of a symbol."""
         if len(self.segments) == 1:
             return 0.0, 0.0, 0.0
         edits = _adaptive((self.insertions, self.gaps)) + _adaptive((self.deletions, self.kept))

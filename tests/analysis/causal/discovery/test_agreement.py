@@ -148,8 +148,9 @@ def test_knowledge_is_not_contradicted():
 def test_a_contradiction_is_told_with_what_to_do():
     said = str(Contradiction("time", "faults", ("n",), 33.4, 4e-5))
     assert said == (
-        "time depends on faults given n (p = 4e-05), and faults would shorten the description of time by 33 bits, but "
-        "no graph that was tried agrees with this: state the order of the two variables in `tiers`"
+        "time depends on faults given n (p = 4e-05), and as a further cause, faults would shorten the description of "
+        "time by 33 bits, but none of the graphs that were tried accounts for this dependence: state the order of the "
+        "two variables in `tiers`"
     )
 
 
