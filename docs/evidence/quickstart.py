@@ -28,7 +28,7 @@ from experiments.common.provenance import made_by
 HERE = Path(__file__).parent
 SPEC = HERE.parents[1] / "experiments" / "quickstart" / "quickstart.yaml"
 _RUNS_FAILED = 1
-_WORK = "PAPI_TOT_INS"
+_WORK, _TIMES = "PAPI_TOT_INS", ("time_s", "cpu_s")
 
 
 def main() -> None:
@@ -153,18 +153,21 @@ def _totals_row(name: str, changes: list[list[dict[str, Any]]]) -> str:
     """Return a row: the range of the instructions added, and how often totals got each verdict."""
     instructions = [100 * change["change"] for of_run in changes for change in of_run if change["metric"] == _WORK]
     verdicts = Counter(_totals_verdict(of_run) for of_run in changes)
-    said = ", ".join(f"{verdict} {count}" for verdict, count in verdicts.most_common())
+    said = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.most_common())
     return f"| {name} | {min(instructions):+.3f} % to {max(instructions):+.3f} % | {said} |"
 
 
 def _totals_verdict(changes: list[dict[str, Any]]) -> str:
-    """Return the most serious verdict, as `run` prints it: times count only if they are decided."""
-    given = {
-        change["verdict"]
-        for change in changes
-        if not (change["metric"] in ("time_s", "cpu_s") and change["verdict"] == "undecided")
-    }
-    return next(verdict for verdict in ("perturbed", "shifted", "undecided", "unperturbed") if verdict in given)
+    """Return the most serious verdict, as `run` prints it, and whose it is if times alone have it.
+
+    Times count only if they are decided.
+    """
+    given: dict[str, list[str]] = {}
+    for change in changes:
+        if change["metric"] not in _TIMES or change["verdict"] != "undecided":
+            given.setdefault(change["verdict"], []).append(change["metric"])
+    worst = next(verdict for verdict in ("perturbed", "shifted", "undecided", "unperturbed") if verdict in given)
+    return f"{worst} ({', '.join(given[worst])})" if set(given[worst]) <= set(_TIMES) else worst
 
 
 def _agreement(found: list[dict[str, Any]]) -> str:
