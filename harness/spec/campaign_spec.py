@@ -16,7 +16,7 @@ from pydantic import ConfigDict, PrivateAttr, create_model
 from unperturbed.collectors.data import Kind
 from unperturbed.common.extensions import offered
 from unperturbed.errors import HostError
-from unperturbed.harness.spec.model import ADDED_LATER, Frozen, Section, SpecKey, empty
+from unperturbed.harness.spec.model import ADDED_LATER, Frozen, Section, SpecKey, empty, marks_of
 from unperturbed.harness.spec.quantities import Interval
 from unperturbed.harness.spec.sections.analysis import ANALYSIS, Analysis
 from unperturbed.harness.spec.sections.campaign import CAMPAIGN, PROGRAMS, Design, Programs
@@ -157,7 +157,7 @@ class CampaignSpec(Section):
 
 
 KEYS = (NAME, PROGRAM, MEASURE, CAMPAIGN, ANALYSIS, PARAMETERS, PROGRAMS, NODES, PERF_METRICS, VERSION)
-"""Top-level keys of a spec, in the order of the fields of `CampaignSpec`."""
+"""Top-level keys of a spec, in the order of the fields of `CampaignSpec`; then those without a field (`extensions`)."""
 
 
 @cache
@@ -176,7 +176,7 @@ def spec_model() -> type[CampaignSpec]:
     """Return the model of the spec, including keys that other distributions add."""
     added = {
         f"{_EXTENSION}{name}": (
-            key.type if key.required else Annotated[key.type | None, ADDED_LATER],
+            key.type if key.required else Annotated[key.type | None, ADDED_LATER, *marks_of(key.type)],
             key.as_field(name),
         )
         for name, key in spec_keys().items()

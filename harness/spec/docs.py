@@ -48,6 +48,8 @@ def spec_markdown() -> str:
 def _keys_that_may_change() -> Iterator[str]:
     """Yield a list item for each section, with the keys that may change during a campaign."""
     for section, field in spec_model().model_fields.items():
+        if MAY_CHANGE in field.metadata:
+            yield f"- `{field.alias or section}`;"
         for model in (field.annotation, *get_args(field.annotation)):
             if isinstance(model, type) and issubclass(model, Section):
                 keys = [key.alias or name for name, key in model.model_fields.items() if MAY_CHANGE in key.metadata]

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from unperturbed.common.expressions.metrics import MetricExpression, parse_metric_expression
 from unperturbed.errors import SpecError
 from unperturbed.harness.spec.campaign_spec import CampaignSpec, spec_keys
-from unperturbed.harness.spec.model import ADDED_LATER, MAY_CHANGE, Draft
+from unperturbed.harness.spec.model import ADDED_LATER, MAY_CHANGE, Draft, Section
 from unperturbed.harness.spec.quantities import Interval
 from unperturbed.harness.spec.sections._metrics import PERF_METRIC
 from unperturbed.harness.spec.sections.analysis import default_align_on
@@ -283,13 +283,17 @@ def changed_settings(spec: CampaignSpec, recorded: str) -> tuple[str, ...]:
         other = parse_spec(recorded, spec.path.name, spec.folder)
     except SpecError:
         return ()
-    sections = {name: (getattr(spec, name), getattr(other, name)) for name in ("program", "campaign", "analysis")}
-    return tuple(
-        f"{section}.{field.alias or name}"
-        for section, (now, before) in sections.items()
-        for name, field in type(now).model_fields.items()
-        if MAY_CHANGE in field.metadata and getattr(now, name) != getattr(before, name)
-    )
+    return tuple(_changed_settings(spec, other))
+
+
+def _changed_settings(now: Section, before: Section, path: str = "") -> Iterator[str]:
+    for name, field in type(now).model_fields.items():
+        key, values = f"{path}{field.alias or name}", (getattr(now, name), getattr(before, name))
+        if MAY_CHANGE in field.metadata:
+            if values[0] != values[1]:
+                yield key
+        elif all(isinstance(value, Section) for value in values):
+            yield from _changed_settings(*values, f"{key}.")
 
 
 def _differences(before: Any, now: Any, path: str = "") -> Iterator[str]:

@@ -51,6 +51,12 @@ class Mark(Enum):
 
 MAY_CHANGE, ADDED_LATER = Mark.MAY_CHANGE, Mark.ADDED_LATER
 
+
+def marks_of(annotation: Any) -> tuple[Mark, ...]:
+    """Return the marks in `Annotated[…]`, which a union with None would hide."""
+    return tuple(mark for mark in getattr(annotation, "__metadata__", ()) if isinstance(mark, Mark))
+
+
 ListOf = Strict(False)  # Marks a tuple field: YAML has only lists
 Frozen = AfterValidator(MappingProxyType)  # Makes a mapping read-only after validation
 AS_TEXT, AS_MAPPING, AS_LIST, AS_NUMBER = "<text>", "<mapping>", "<list>", "<number>"

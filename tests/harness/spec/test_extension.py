@@ -20,7 +20,7 @@ from unperturbed.errors import HostError
 from unperturbed.harness.spec import validation
 from unperturbed.harness.spec.campaign_spec import CampaignSpec, spec_keys, spec_model
 from unperturbed.harness.spec.docs import spec_markdown
-from unperturbed.harness.spec.load import load_spec, parse_spec
+from unperturbed.harness.spec.load import changed_settings, load_spec, parse_spec
 from unperturbed.harness.spec.model import Because
 from unperturbed.harness.spec.sections.measure import Measure
 from unperturbed.harness.spec.validation import json_schema, mappings
@@ -104,6 +104,26 @@ def test_a_key_of_another_distribution_has_its_value_in_the_spec(distribution: P
     assert parsed.at_point({}).extensions == parsed.extensions
     spec.write_text(f"{SMALL_EXAMPLE}power:\n  watts: 80\n")
     assert len({without.digest, parsed.digest, load_spec(spec).digest}) == 3
+
+
+def test_a_change_of_what_may_change_is_named_and_leaves_the_digest(distribution: Path, spec: Path) -> None:
+    texts = [f"{SMALL_EXAMPLE}power:\n  watts: 90\n  domain: {domain}\n" for domain in ("core", "package")]
+    one, other = (parse_spec(text, "f", spec.parent) for text in texts)
+    assert one.digest == other.digest
+    assert changed_settings(one, texts[1]) == ("power.domain",)
+
+
+def test_a_whole_key_may_change_too(distribution: Path, spec: Path) -> None:
+    text = "from unperturbed.harness.spec.text import Text\n"
+    text += 'POWER = SpecKey("power", Annotated[Text, MAY_CHANGE], "Note on power.")\n'
+    (distribution / "power_key.py").write_text(f"{TOY}\n\n{text}")
+    _forget()
+    texts = [f"{SMALL_EXAMPLE}{note}" for note in ("", "power: much\n", "power: little\n")]
+    specs = [parse_spec(text, "f", spec.parent) for text in texts]
+    assert [spec.extensions.get("power") for spec in specs] == [None, "much", "little"]
+    assert len({spec.digest for spec in specs}) == 1
+    assert changed_settings(specs[1], texts[2]) == ("power",)
+    assert "- `power`;\n" in spec_markdown()
 
 
 def test_specs_without_the_key_have_the_digest_that_they_have_elsewhere(distribution: Path, spec: Path) -> None:

@@ -200,7 +200,7 @@ class PlainFormat(LogFormat):
                 continue
             try:
                 event = _checked(parse(line))
-            except ValueError as fault:
+            except (ValueError, OverflowError) as fault:
                 bad_lines += 1
                 if len(bad) < options.bad_lines_shown:
                     bad.append(BadLine(lines, line, str(fault)))

@@ -66,6 +66,7 @@ class ReportFigure:
     section: str
     # Takes a `ReportView`; returns a `Figure`, a `FigureBlock` if heading or text depend on the content, or None if
     # there is nothing to draw.
+    # Its traces are of the types `scatter`, `bar` and `pie`: the page holds plotly's basic bundle.
     draw: Callable[[ReportView], Figure | FigureBlock | None] = field(repr=False)
     heading: str = ""  # Heading above a single figure
     text: Content = None  # Text between the heading and a single figure
