@@ -199,6 +199,9 @@ def summary(tables: Mapping[str, Sequence[str]]) -> Iterator[str]:
         "false alarms, outer check over nodes": ("nodes", "false alarms"),
         "called perturbed at the tolerance, outer check over nodes: every metric": ("nodes", "called perturbed"),
         "called unperturbed at the tolerance, outer check over nodes": ("nodes", "accepted"),
+        "false alarms, within rounds": ("rounds", "false alarms"),
+        "called perturbed at the tolerance, within rounds: every coefficient": ("rounds", "called perturbed"),
+        "called unperturbed at the tolerance, within rounds": ("rounds", "accepted"),
     }
     yield from header(["error", "kinds of campaigns", "smallest share", "mean", "largest", "its standard error"])
     for name, place in rows.items():

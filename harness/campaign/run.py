@@ -102,7 +102,7 @@ def run_plain(
     if outcome.timed_out:
         raise RunError(
             f"the program did not end within its timeout of {spec.program.timeout.seconds:g} s, even without "
-            f"measurement; raise `timeout` (simulated runs take 25 to 130 times as long as this run). {shown}"
+            f"measurement; raise `timeout` (simulated runs take 40 to 300 times as long as this run). {shown}"
         )
     if outcome.exit_code != spec.program.exit_code:
         raise RunError(
@@ -341,7 +341,7 @@ def _check_outcome(spec: CampaignSpec, command: Command, outcome: ProcessOutcome
     folder = command.stdout.parent
     if outcome.timed_out:
         raise TimedOutError(
-            f"timed out after {outcome.seconds:.0f} s: raise `timeout` (simulated runs take 25 to 130 times as long as "
+            f"timed out after {outcome.seconds:.0f} s: raise `timeout` (simulated runs take 40 to 300 times as long as "
             "runs without measurement)"
         )
     status = os.statvfs(folder)

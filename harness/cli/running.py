@@ -298,7 +298,7 @@ def _print_plan(ready: Readiness, described: Mapping[str, Any]) -> None:
         console.print(f"{at_most or 'about '}[bold]{duration(described['seconds'], whole=True)}[/bold] to go")
     else:
         slow = any(item["source"] == "simulated" for item in described["passes"])
-        each_run = "25 to 130 times as long as the program, due to simulation" if slow else "as long as the program"
+        each_run = "40 to 300 times as long as the program, due to simulation" if slow else "as long as the program"
         console.print(f"a run takes {each_run}; a pilot run will measure the exact time")
     if (floor := described["floor"]) is not None:
         enough = (

@@ -30,7 +30,8 @@ from unperturbed.instrument.binaries.elf import read_binary
 
 _PASSED_ON = ("LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "OMP_NUM_THREADS", "GOMAXPROCS", "MKL_NUM_THREADS")
 """Environment variables that are always passed on to the program; users pass others on with `--env`."""
-_SLOWDOWN, _LEAST_TIMEOUT_S = 100, 600
+_SLOWDOWN, _LEAST_TIMEOUT_S = 400, 600
+"""Simulated runs of a drafted spec may take so many times as long as the program, and at least so many seconds."""
 _LEAST_S, _LEAST_SIMULATED_S = 0.01, 0.005
 """Minimum durations: a shorter program has too few intervals for a correlation, even at the shortest interval."""
 _OF_SCRIPT = "__main__."

@@ -38,7 +38,7 @@ class HardwareChoice:
     """Hardware metrics that this host can count."""
 
     names: tuple[str, ...]  # For `hardware:`
-    simulated: bool  # Whether they are simulated: a run then takes 25 to 130 times as long as the program
+    simulated: bool  # Whether they are simulated: a run then takes 40 to 300 times as long as the program
     why: str  # Why these were chosen, as a clause for users
 
 

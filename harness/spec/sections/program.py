@@ -105,7 +105,7 @@ class Program(Section):
     timeout: Annotated[TimeSpan, MAY_CHANGE] = Field(
         default_factory=lambda: parse_duration(DEFAULT_TIMEOUT), examples=["2 min"]
     )
-    """Time after which a run is stopped and counts as failed. A simulated run is 25 to 130 times slower than the
+    """Time after which a run is stopped and counts as failed. A simulated run is 40 to 300 times slower than the
     program alone."""
     exit_code: Annotated[int, Because("exit codes of processes are 0 to 255; 128 + n means killed by signal n")] = (
         Field(default=0, ge=0, le=255)

@@ -81,7 +81,7 @@ def test_the_plan_has_what_is_compiled_into_each_build(tmp_path: Path) -> None:
     builds = "build baseline: without software metrics\nbuild anchor: with rounds\nbuild steps: with rounds, steps\n"
     assert builds in shown
     assert "13 runs (baseline 5, anchor 5, steps 3)" in shown
-    assert "25 to 130 times as long as the program" in shown
+    assert "40 to 300 times as long as the program" in shown
     assert sorted(path.name for path in tmp_path.iterdir()) == ["phases", "spec.yaml"]
 
 
