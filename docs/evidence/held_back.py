@@ -45,6 +45,7 @@ program:
   timeout: 2 min
 measure:
   interval: {{records: 150}}
+  clock: process-cpu  # by work, runs differ by their rounds alone, and draws from them would not be independent
   source: auto
   hardware: [PAPI_TOT_INS, PAPI_L1_DCM, PAPI_L2_TCM, PAPI_BR_MSP, PAPI_LD_INS, PAPI_SR_INS]
   software:
@@ -328,7 +329,8 @@ metrics spread wider than the baseline's ([Outer checks](calibration.md#outer-ch
 where a correlation is beyond ±0.9 ([Inner checks](calibration.md#where-checked-runs-differ-in-other-ways)).
 
 The quickstart's program (`experiments/quickstart/blocksort`) on a smaller input, six hardware metrics (15 pairs within
-a run, six metrics after alignment), intervals of CPU time. One campaign gives each configuration one layout of
+a run, six metrics after alignment), intervals of CPU time: by work, runs differ by their rounds alone, and draws from
+them would depend on one another. One campaign gives each configuration one layout of
 its code, the other gives each run a layout of its own ([how events are
 counted](../explanation/software.md#layout)). Besides the baseline there are the anchor alone ({milestones} events a
 run) and *rare* (the anchor and others, {events:,} events in all), and a sham of each:
