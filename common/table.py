@@ -70,9 +70,16 @@ class Table:
             if len(row) != len(self.columns):
                 raise ValueError(f"row {number} has {len(row)} cells, but the table has {len(self.columns)} columns")
 
-    def to_rich(self) -> rich.table.Table:
-        """Return the table as a rich table for a terminal."""
+    def to_rich(self, width: int | None = None) -> rich.table.Table:
+        """Return the table as a rich table for a terminal.
+
+        `width`: columns of the terminal; details that do not fit are left out. No column that is `whole` is cut, so a
+        table can remain wider: print it without cropping.
+        """
+        if width is not None:
+            return self._fitted(width)[0].to_rich()
         from rich import box  # noqa: PLC0415  not every process that creates a table displays it
+        from rich.cells import cell_len  # noqa: PLC0415
         from rich.table import Table as RichTable  # noqa: PLC0415
         from rich.text import Text  # noqa: PLC0415
 
@@ -85,6 +92,10 @@ class Table:
         )
         for column in self.columns:
             table.add_column(visible(column.head), justify=column.align, overflow="fold", no_wrap=column.whole)
+            if column.whole:
+                below = (row[len(table.columns) - 1] for row in self.rows)
+                texts = [column.head, *(cell.text if isinstance(cell, Cell) else cell for cell in below)]
+                table.columns[-1].min_width = max(cell_len(visible(text)) for text in texts)
         for row in self.rows:
             cells = [cell if isinstance(cell, Cell) else Cell(cell) for cell in row]
             table.add_row(*(Text(visible(cell.text), style=style_of(cell)) for cell in cells))
@@ -99,18 +110,26 @@ class Table:
         from rich.console import Console  # noqa: PLC0415
 
         columns = shutil.get_terminal_size((120, 24)).columns if width is None else width
+        shown, left_out = self._fitted(columns)
         console = Console(width=columns, color_system=None, force_terminal=False)
-        shown, left_out = self, list[str]()
-        details = [column.head for column in self.columns if column.detail]
-        unbounded = console.options.update(max_width=10_000)
-        while details and console.measure(shown.to_rich(), options=unbounded).maximum > columns:
-            left_out.insert(0, details.pop())
-            shown = self._without(left_out)
         with console.capture() as drawn:
-            console.print(shown.to_rich())
+            console.print(shown.to_rich(), crop=False)
             if left_out:
                 console.print(f"Columns left out at width {columns}: {listing(left_out)}.", soft_wrap=True)
         return "\n".join(line.rstrip() for line in drawn.get().splitlines()).strip("\n")
+
+    def _fitted(self, width: int) -> tuple[Table, list[str]]:
+        """Return the table without details that do not fit, and the heads of these columns."""
+        from rich.console import Console  # noqa: PLC0415
+
+        console = Console(width=width, color_system=None, force_terminal=False)
+        shown, left_out = self, list[str]()
+        details = [column.head for column in self.columns if column.detail]
+        unbounded = console.options.update(max_width=10_000)
+        while details and console.measure(shown.to_rich(), options=unbounded).maximum > width:
+            left_out.insert(0, details.pop())
+            shown = self._without(left_out)
+        return shown, left_out
 
     def _without(self, heads: Collection[str]) -> Table:
         kept = [place for place, column in enumerate(self.columns) if column.head not in heads]

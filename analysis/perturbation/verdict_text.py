@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from unperturbed.analysis.perturbation.baseline import Baseline
     from unperturbed.analysis.perturbation.verdict import Change, OriginName, Overhead, Verdict, VerdictName
 
+MOST_RUNS = 60
+"""Maximum number of runs of a configuration that advice asks for."""
+
 VERDICT_SIGNS: Mapping[VerdictName, str] = {
     "perturbed": BAD,
     "shifted": SHIFTED,
@@ -306,7 +309,8 @@ def runs_advice(changes: Iterable[Change], runs: int | None = None) -> tuple[str
         Number of runs that the configuration has.
     """
     open_changes = [change for change in changes if change.is_open]
-    needed = [change.runs_to_decide for change in open_changes if change.runs_to_decide is not None]
+    runs_of_each = [change.runs_to_decide for change in open_changes]
+    needed = [count for count in runs_of_each if count is not None and count <= MOST_RUNS]
     beyond = len(open_changes) - len(needed)
     said = []
     if needed:
@@ -321,8 +325,8 @@ def runs_advice(changes: Iterable[Change], runs: int | None = None) -> tuple[str
         said.append(f"About {max(needed)} runs per configuration{have} would probably decide {decided}.")
     if beyond:
         said.append(
-            f"More than 200 runs would be needed to decide {counted(beyond, 'change')}: reduce the load on the host, "
-            "lengthen the program's run, or accept a wider tolerance."
+            f"More than {MOST_RUNS} runs would be needed to decide {counted(beyond, 'change')}: give the program more "
+            "work per run, or accept a wider tolerance."
         )
     return tuple(said)
 

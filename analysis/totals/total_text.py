@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from unperturbed.analysis.metric_names import plain_name
 from unperturbed.analysis.perturbation.verdict import VerdictName
-from unperturbed.analysis.perturbation.verdict_text import VERDICT_SIGNS, VERDICT_TONES
+from unperturbed.analysis.perturbation.verdict_text import MOST_RUNS, VERDICT_SIGNS, VERDICT_TONES
 from unperturbed.analysis.totals.verdict import TIMES, TotalChange
 from unperturbed.common.table import Cell, Column, Table
 from unperturbed.common.wording import listing, number, percent
@@ -36,9 +37,9 @@ def total_table(changes: Mapping[str, Sequence[TotalChange]], alpha: float, capt
     two = set(changes) == {"B"}
     columns = [
         *([Column("configuration")] if len(changes) > 1 else []),
-        Column("total of a run", whole=True),
-        Column("A" if two else "baseline", "right", whole=True),
-        Column("B" if two else "here", "right", whole=True),
+        Column("total of a run"),
+        Column("A" if two else "baseline", "right", whole=True, detail=True),
+        Column("B" if two else "here", "right", whole=True, detail=True),
         Column("change", "right", whole=True),
         Column(f"{level} % interval", "right", "confidence interval, from all runs or within rounds", whole=True),
         Column("tolerance", "right", "verdict, and largest relative change that counts as none", whole=True),
@@ -90,13 +91,20 @@ def totals_sentence(
         f"{listing(names)} {_are(names)} the same within {number(100 * tolerance)} %"
         for tolerance, names in by_tolerance.items()
     ]
-    open_ = [total_name(change.metric) for change in changes if change.verdict == "undecided"]
+    open_ = [change for change in changes if change.verdict == "undecided"]
     if open_:
-        said.append(f"{listing(open_)} {_are(open_)} undecided")
+        names = [total_name(change.metric) for change in open_]
+        said.append(f"{listing(names)} {_are(names)} undecided{_runs_needed(open_)}")
     if correlations is not None:
         said.append(f"correlations are {correlations}")
     text = "; ".join(said)
     return "" if not text else f"{text}." if parts else f"{name}: {text}."
+
+
+def _runs_needed(changes: Sequence[TotalChange]) -> str:
+    """Return how many runs would decide all of some totals; empty if these are more than anybody makes."""
+    most = max(math.inf if change.runs_to_decide is None else change.runs_to_decide for change in changes)
+    return f" ({most} runs per configuration would probably decide)" if most <= MOST_RUNS else ""
 
 
 def _are(names: Sequence[str]) -> str:

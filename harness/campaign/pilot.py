@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,7 +32,7 @@ _PILOT_CAPACITY = 1 << 17
 _PILOT_INTERVAL_NS = 20_000_000
 _REHEARSAL_TIMES, _REHEARSAL_SLACK_S = 20, 10
 """Time limit of a rehearsal: this multiple of the pilot's duration, plus this many seconds."""
-_AMPLE = 1.1  # A finer quantum gives this many times the wanted intervals
+_AMPLE = 1.1  # A finer quantum, or more work, gives this many times the wanted intervals
 _FEWER = 0.75  # With intervals of work, a smaller share of the requested records than this gives a note
 _SCRIPTS = (".py", ".pl", ".rb", ".sh", ".js", ".lua", ".php", ".R", ".jl", ".awk")  # Arguments that are no input
 _JIFFIES = 2  # Minimum interval of CPU time in jiffies: the length of a shorter interval is mostly rounding
@@ -148,21 +148,30 @@ def _rehearse(
         ) from None
 
 
-def _times_as_much(spec: CampaignSpec, times: str) -> str:
+def _times_as_much(spec: CampaignSpec, times: float) -> str:
     """Return "2 times as much work", with an example if the program reads an input."""
     program = spec.program
     words = [word.replace("{spec}", str(spec.folder)) for word in program.run.split()[1:]]
-    folder = spec.folder / program.working_folder
-    files = any((folder / word).is_file() and Path(word).suffix not in _SCRIPTS for word in words)
+    files = reads_files(words, spec.folder / program.working_folder)
     reads = program.inputs or program.stdin or "{inputs}" in f"{program.prepare} {program.run}" or files
-    return f"{times} times as much work{f' (for example, an input {times} times as large)' if reads else ''}"
+    return times_as_much(times, reads=bool(reads))
+
+
+def times_as_much(times: float, *, reads: bool) -> str:
+    """Return "1.6 times as much work", with an example if the program `reads` an input; the factor is rounded up."""
+    least = math.ceil(round(10 * times, 6)) / 10 if times < 10 else math.ceil(times)
+    return f"{least:g} times as much work{f' (for example, an input {least:g} times as large)' if reads else ''}"
+
+
+def reads_files(words: Iterable[str], folder: Path) -> bool:
+    """Return whether some of a program's arguments are files other than scripts."""
+    return any((folder / word).is_file() and Path(word).suffix not in _SCRIPTS for word in words)
 
 
 def _check_length(spec: CampaignSpec, intervals: int, interval: str, *, shortest: bool) -> None:
     """Reject a run with too few intervals for a verdict; `shortest`: the interval cannot be shorter."""
     if intervals < MINIMUM_INTERVALS:
-        times = math.ceil(1.1 * MINIMUM_INTERVALS / max(intervals, 1))
-        more = f"give the program {_times_as_much(spec, str(times))}"
+        more = f"give the program {_times_as_much(spec, _AMPLE * MINIMUM_INTERVALS / max(intervals, 1))}"
         raise RunError(
             f"the pilot run has {counted(intervals, 'interval')} of {interval}, but a verdict needs at least "
             f"{MINIMUM_INTERVALS}: {more if shortest else f'use a shorter interval, or {more}'}"
@@ -191,7 +200,7 @@ def _quanta(spec: CampaignSpec, interval: Interval, trace: Trace, quantum: int) 
     return quanta, (
         f"The spec requests {interval.records} records, but the shortest interval of "
         f"{describe_interval(1, 'work', quantum=quantum)} "
-        f"gives only {len(trace)}. Give the program {_times_as_much(spec, f'{interval.records / len(trace):.2g}')}."
+        f"gives only {len(trace)}. Give the program {_times_as_much(spec, interval.records / len(trace))}."
     )
 
 

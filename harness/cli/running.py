@@ -176,12 +176,21 @@ def _show_measured(
 def decide_open_changes(spec: CampaignSpec, judgement: Judgement, drafted: Path) -> str:
     """Return how to decide all open changes of a drafted spec's campaign; '' if none is open."""
     from unperturbed.analysis.perturbation import OPEN
+    from unperturbed.analysis.perturbation.verdict_text import MOST_RUNS
+    from unperturbed.analysis.totals.verdict import TIMES
     from unperturbed.harness.campaign.plan import configurations
-    from unperturbed.harness.spec.sections.campaign import MOST_RUNS
 
-    # A decided verdict does not change, even if some of its correlations are undecided.
-    verdicts = [verdict for verdict in judgement.verdicts.verdicts if verdict.verdict in OPEN]
+    # A decided verdict does not change, even if some of its correlations are undecided. Times may stay undecided.
+    checked = judgement.verdicts
+    verdicts = [verdict for verdict in checked.verdicts if verdict.verdict in OPEN]
     needed = [change.runs_to_decide for verdict in verdicts for change in verdict.changes if change.is_open]
+    totals = [name for name, verdict in checked.totals_verdicts.items() if verdict in OPEN]
+    needed += [
+        change.runs_to_decide
+        for name in totals
+        for change in checked.totals[name]
+        if change.verdict in OPEN and change.metric not in TIMES
+    ]
     if not needed or spec.campaign.until_decided:
         return ""
     wanted = max(MOST_RUNS + 1 if runs is None else runs for runs in needed)

@@ -135,7 +135,8 @@ def show_verdicts(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
     if comparing and checked.totals:
         which = "B" if set(checked.totals) == {"B"} else "each set-up"
         caption = f"Totals: mean over the runs, and how much {which} differs"
-        console.print(total_table(checked.totals, spec.analysis.alpha, caption).to_rich())
+        table = total_table(checked.totals, spec.analysis.alpha, caption)
+        console.print(table.to_rich(console.width), crop=False)
     for sentence in checked.steadiness:
         if sentence.startswith("The baseline is steady"):
             console.say(sentence)

@@ -116,7 +116,11 @@ class CommandSpec:
     @property
     def shortest_s(self) -> float:
         """Return the minimum duration for enough intervals: less with the simulator (ten of its quanta take 1 ms)."""
-        return _LEAST_SIMULATED_S if self.hardware.simulated else _LEAST_S
+        if not self.hardware.simulated:
+            return _LEAST_S
+        from unperturbed.collectors.sources.callgrind import QUANTUM_BLOCKS, finest_quantum  # noqa: PLC0415
+
+        return _LEAST_SIMULATED_S * finest_quantum() / QUANTUM_BLOCKS
 
     @property
     def timeout_s(self) -> int:

@@ -350,16 +350,19 @@ def _require_length(spec: CommandSpec, seconds: float, kind: str, run: _Once) ->
     if seconds >= spec.shortest_s:
         return
     ended = f" It ended with exit code {run.exit_code}. {run.wrote}" if run.exit_code else ""
+    from unperturbed.harness.campaign.pilot import reads_files, times_as_much  # noqa: PLC0415  few commands are refused
+
+    reads = bool(spec.reads) or reads_files(spec.words[1:], Path.cwd())
+    more = times_as_much(1.1 * spec.shortest_s / max(seconds, 1e-4), reads=reads)
     idle = ""
-    if kind and run.seconds >= spec.shortest_s:
+    if kind and run.seconds > 2 * run.processor_s and run.seconds >= spec.shortest_s:
         idle = (
             f" It ran for {duration(run.seconds)} but mostly waited, perhaps for a processor: simulated counters see "
             "only its own work."
         )
     raise RunError(
         f"{shlex.join(spec.words)} takes {duration(seconds)}{f' {kind}' if kind else ''}, which is too short for "
-        f"enough intervals; give it enough work for {duration(spec.shortest_s)}{f' {kind}' if kind else ''}.{idle}"
-        f"{ended}"
+        f"enough intervals; it needs {duration(spec.shortest_s)}: give it {more}.{idle}{ended}"
     )
 
 

@@ -162,7 +162,7 @@ def _print_floor(spec: CampaignSpec, floor: NoiseFloor, causes: Sequence[Cause],
     from unperturbed.harness.results.floor import same_programs
 
     console = terminal()
-    console.print(floor_table(floor, most=_ROWS, shown=_SHOWN).to_rich())
+    console.print(floor_table(floor, most=_ROWS, shown=_SHOWN).to_rich(console.width), crop=False)
     console.say(f"[bold]{escape(spec.name)}[/bold]: {escape(headline(floor))}.")
     for text in sentences(floor):
         console.say(escape(text))

@@ -153,7 +153,7 @@ def _show_perf_metrics(console: Terminal, listing: Listing) -> None:
     ]
     if rows:
         columns = [Column("metric", whole=True), Column("groups"), Column("meaning")]
-        console.print(Table(columns, rows, f"perf's metrics, for derived: ({len(rows)})").to_rich())
+        console.print(Table(columns, rows, f"perf's metrics, for derived: ({len(rows)})").to_rich(), crop=False)
 
 
 def _summarise_perf_metrics(console: Terminal, listing: Listing) -> None:
@@ -183,4 +183,4 @@ def _table(
     columns = [*(Column(head, whole=True) for head in ("metric", "unit", "kind")), Column("meaning"), Column(last)]
     if not any(row[-1] for row in rows):
         rows, columns = [row[:-1] for row in rows], columns[:-1]
-    console.print(Table(columns, rows, caption).to_rich())
+    console.print(Table(columns, rows, caption).to_rich(), crop=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -140,3 +141,31 @@ def test_tiny_changes_are_written_as_bounds_and_the_interval_stays_whole() -> No
     assert crossing.interval == ">\u00a0−0.001 … <\u00a0+0.001\u00a0%"
     (column,) = (column for column in total_table({"B": [found]}, 0.05).columns if column.head.endswith("interval"))
     assert column.whole
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_no_number_of_the_table_is_cut_on_a_narrow_terminal(width: int) -> None:
+    level = [266_200_000, 266_200_500, 266_200_200, 266_200_400, 266_200_100]
+    found = check_totals(
+        _runs("a", PAPI_BR_MSP=level, PAPI_TOT_INS=level, time_s=[0.05579, 0.05581, 0.05578, 0.0558, 0.05582]),
+        _runs("B", PAPI_BR_MSP=level[::-1], PAPI_TOT_INS=level, time_s=[0.0561, 0.0558, 0.0557, 0.0562, 0.0558]),
+        ["PAPI_BR_MSP", "PAPI_TOT_INS", "time_s"],
+    )
+    table = total_table({"B": found}, 0.05, "Totals")
+    wide, narrow = table.to_text(200), table.to_text(width)
+    for change in found:
+        assert change.interval in wide
+        assert change.equal or change.interval in narrow
+        assert f"±{100 * change.tolerance:g}\u00a0%" in narrow
+    assert all(len(line) <= width for line in narrow.splitlines())
+
+
+def test_the_sentence_names_the_runs_that_would_decide_a_total() -> None:
+    found = _one([1000, 1020, 980, 1010, 990], [1001, 978, 1023, 992, 1007])
+    assert found.verdict == "undecided"
+    runs = found.runs_to_decide
+    assert runs is not None
+    said = totals_sentence("B", [found], "A")
+    assert said.endswith(f"undecided ({runs} runs per configuration would probably decide).")
+    never = replace(found, runs_to_decide=None)
+    assert totals_sentence("B", [never], "A").endswith("undecided.")

@@ -24,7 +24,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, text in (
         ("shim", 'export WHICH=this\ncd /\nexec "{here}/work" "$@"'),
         ("parent", '"{here}/work" "$@"\nexit 0'),
-        ("sleeps", "sleep 0.3"),
     ):
         script = folder / name
         script.write_text(f"#!/bin/sh\n{text.format(here=folder)}\n")
@@ -49,12 +48,22 @@ def test_a_script_that_waits_for_a_program_says_what_to_measure(folder: Path) ->
         _tried(str(folder / "parent"), "one")
 
 
-def test_a_program_that_waits_is_told_from_one_that_is_short(folder: Path) -> None:
-    spec = describe_command([str(folder / "sleeps")], Choices(stdin="null"))
+def test_a_program_that_waits_is_told_from_one_that_is_short() -> None:
+    spec = describe_command(["sleep", "0.3"], Choices(stdin="null"))
     if not spec.hardware.simulated:
         pytest.skip("this processor counts: an interval is of time that passes")
-    with pytest.raises(RunError, match=r"of CPU time. It ran for .* but mostly waited"):
+    with pytest.raises(RunError, match=r"of CPU time.* It ran for .* but mostly waited"):
         spec.after_trial()
+
+
+def test_a_program_that_is_short_needs_more_work_as_a_factor(folder: Path) -> None:
+    (folder / "words.txt").write_text("few words\n")
+    with pytest.raises(
+        RunError, match=r"too short for enough intervals; it needs .*: give it [\d.]+ times as much"
+    ) as said:
+        _tried("cat", str(folder / "words.txt"))
+    assert "(for example, an input " in str(said.value)
+    assert "waited" not in str(said.value)
 
 
 def test_input_that_is_not_there(tmp_path: Path) -> None:

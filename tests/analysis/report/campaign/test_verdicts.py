@@ -199,7 +199,7 @@ def test_advice_for_the_undecided_says_how_many_runs():
     beyond = [*open_changes, change(0.33, "undecided", runs_to_decide=None)]
     said = verdicts.advice(result(*beyond, verdict="undecided"), content())
     assert "decide 2 of 3 open changes" in said[0]
-    assert said[1].startswith("More than 200 runs would be needed to decide 1 change")
+    assert said[1].startswith("More than 60 runs would be needed to decide 1 change")
     alone = [change(0.33, "undecided", runs_to_decide=14)]
     assert verdicts.advice(result(*alone, verdict="undecided"), content())[0].endswith("decide the open change.")
 
