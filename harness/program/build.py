@@ -126,7 +126,7 @@ def build_configuration(
     skipped: dict[str, str] = {}
     if software:
         report = read_sites(folder / "toolchain")
-        if missing := missing_metrics(report, software):
+        if missing := missing_metrics(report, software, build=program.build or "", log=str(folder / "build.log")):
             return Build(tree, sites, skipped, missing)
         sites = {name: len(places) for name, places in report.sites.items()}
         skipped = dict(report.skipped)

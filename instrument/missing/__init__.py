@@ -13,11 +13,13 @@ def metrics_without_site(report: SiteReport, software: Mapping[str, Event]) -> d
     return {name: event for name, event in software.items() if event.means == "compiled" and not report.sites.get(name)}
 
 
-def missing_metrics(report: SiteReport, software: Mapping[str, Event]) -> dict[str, str]:
-    """Return a message for each compiled metric without a site."""
+def missing_metrics(
+    report: SiteReport, software: Mapping[str, Event], *, build: str = "", log: str = ""
+) -> dict[str, str]:
+    """Return a message for each compiled metric without a site; `build` and `log`: the build's command, its output."""
     missing = metrics_without_site(report, software)
     if not missing:
         return {}
     from unperturbed.instrument.missing.explain import why_missing  # noqa: PLC0415  loads the parser, about 50 ms
 
-    return {name: why_missing(name, event, report) for name, event in missing.items()}
+    return {name: why_missing(name, event, report, build=build, log=log) for name, event in missing.items()}

@@ -251,7 +251,7 @@ def test_a_program_too_short_for_the_records_is_refused_after_the_pilot(tmp_path
     done = unperturbed(tmp_path, "run", spec)
     assert done.returncode == 1, done.stderr
     told = re.search(
-        r"has (\d+) intervals of 100,000 basic blocks, but a verdict needs at least 30: give the program ([\d.]+) times as",
+        r"has (\d+) intervals of 100,000 .* at least 30: give the program ([\d.]+) times as much work",
         done.stderr,
     )
     assert told, done.stderr
