@@ -95,9 +95,10 @@ def _measure(arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         return show_plan(spec, folder, as_json=arguments.json)
     warm_once("alignment", progress.step)
+    noisy = _noisy()  # before the campaign, which is a load itself
     with drafted.removed_unless_run():
         judgement = run_and_judge(spec, folder, progress)
-    return _show(spec, folder, judgement, arguments, progress)
+    return _show(spec, folder, judgement, arguments, progress, noisy)
 
 
 def _of_campaign(arguments: argparse.Namespace) -> int:
@@ -116,7 +117,7 @@ def _of_campaign(arguments: argparse.Namespace) -> int:
     progress = chosen_progress(arguments)
     with progress:
         judgement = judge(folder, spec, write=False, watch=progress.watch)
-    return _show(spec, folder, judgement, arguments, progress)
+    return _show(spec, folder, judgement, arguments, progress, _noisy())
 
 
 def _show(
@@ -125,6 +126,7 @@ def _show(
     judgement: Judgement,
     arguments: argparse.Namespace,
     progress: TerminalProgress,
+    noisy: Sequence[Finding],
 ) -> int:
     """Print the floor, the causes of noise, and what to quiet first; return 1 if runs failed or are missing."""
     from unperturbed.harness.campaign.manifest import Manifest
@@ -146,7 +148,7 @@ def _show(
     if arguments.json:
         print_json({"campaign": str(folder), **floor.to_dict(), "causes": [cause._asdict() for cause in causes]})
     else:
-        _print_floor(spec, floor, causes, judgement)
+        _print_floor(spec, floor, causes, judgement, noisy)
         show_failures(judgement.content.failures, judgement.missing)
         if report.is_file():
             print(f"report: {report}")
@@ -156,7 +158,9 @@ def _show(
     return code
 
 
-def _print_floor(spec: CampaignSpec, floor: NoiseFloor, causes: Sequence[Cause], judgement: Judgement) -> None:
+def _print_floor(
+    spec: CampaignSpec, floor: NoiseFloor, causes: Sequence[Cause], judgement: Judgement, noisy: Sequence[Finding]
+) -> None:
     from unperturbed.analysis.floor.resolution_text import floor_table, headline, sentences
     from unperturbed.analysis.totals.total_text import total_name
     from unperturbed.harness.results.floor import same_programs
@@ -182,7 +186,7 @@ def _print_floor(spec: CampaignSpec, floor: NoiseFloor, causes: Sequence[Cause],
         direction = "rises" if cause.rho > 0 else "falls"
         title = escape(total_name(cause.total))
         console.say(f"{title}: the total of a run {direction} with {cause.property} (ρ {number(cause.rho, 2)}).")
-    for finding in _noisy():
+    for finding in noisy:
         mend = f"; to fix it, type: {finding.mend}" if finding.mend else ""
         console.say(f"source of noise to fix first: {escape(finding.what)}{escape(mend)}")
 
