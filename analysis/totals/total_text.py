@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from unperturbed.analysis.metric_names import plain_name
 from unperturbed.analysis.perturbation.verdict import VerdictName
@@ -91,20 +90,23 @@ def totals_sentence(
         f"{listing(names)} {_are(names)} the same within {number(100 * tolerance)} %"
         for tolerance, names in by_tolerance.items()
     ]
-    open_ = [change for change in changes if change.verdict == "undecided"]
-    if open_:
-        names = [total_name(change.metric) for change in open_]
-        said.append(f"{listing(names)} {_are(names)} undecided{_runs_needed(open_)}")
+    said += _undecided(changes)
     if correlations is not None:
         said.append(f"correlations are {correlations}")
     text = "; ".join(said)
     return "" if not text else f"{text}." if parts else f"{name}: {text}."
 
 
-def _runs_needed(changes: Sequence[TotalChange]) -> str:
-    """Return how many runs would decide all of some totals; empty if these are more than anybody makes."""
-    most = max(math.inf if change.runs_to_decide is None else change.runs_to_decide for change in changes)
-    return f" ({most} runs per configuration would probably decide)" if most <= MOST_RUNS else ""
+def _undecided(changes: Sequence[TotalChange]) -> Iterator[str]:
+    """Yield the undecided totals: first those that runs can decide, with their number, then the others."""
+    runs = {total_name(change.metric): change.runs_to_decide for change in changes if change.verdict == "undecided"}
+    near = {name: count for name, count in runs.items() if count is not None and count <= MOST_RUNS}
+    if near:
+        decide = f"{max(near.values())} runs per configuration would probably decide"
+        yield f"{listing(list(near))} {_are(list(near))} undecided ({decide})"
+    far = [name for name in runs if name not in near]
+    if far:
+        yield f"{listing(far)} {_are(far)} undecided"
 
 
 def _are(names: Sequence[str]) -> str:
