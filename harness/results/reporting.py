@@ -187,6 +187,8 @@ def _settings(spec: CampaignSpec, manifest: Manifest, traces: Mapping[str, tuple
     pilot = manifest.fact(f"{PILOT}:{names[0]}")
     baseline = traces.get(BASELINE, ())
     clock = str(baseline[0].attributes["clock"]) if baseline else ""
+    design = spec.campaign
+    programs_alone = spec.programs and not spec.measure.software
     return ReportSettings(
         alpha=spec.analysis.alpha,
         tolerance=spec.analysis.tolerance,
@@ -196,8 +198,8 @@ def _settings(spec: CampaignSpec, manifest: Manifest, traces: Mapping[str, tuple
         clock=clock,
         align_on=align_on(spec, baseline[0]) if baseline else (),
         anchor=spec.analysis.anchor,
-        baseline_runs=spec.campaign.baseline_runs,
-        runs=spec.campaign.baseline_runs if spec.programs and not spec.measure.software else spec.campaign.most_runs,
+        baseline_runs=design.most_baseline_runs,
+        runs=design.most_baseline_runs if programs_alone else design.most_runs,
     )
 
 

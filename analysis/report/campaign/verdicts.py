@@ -26,7 +26,7 @@ from unperturbed.analysis.report.campaign.setups import (
     setups_sentence,
 )
 from unperturbed.common.markup import Html, tag, text
-from unperturbed.common.wording import correlation, counted, duration, first_of, listing
+from unperturbed.common.wording import correlation, counted, duration, first_of, listing, percent
 
 if TYPE_CHECKING:
     from unperturbed.analysis.perturbation import CheckName, VerdictName
@@ -181,7 +181,8 @@ def _card(place: int, result: ConfigurationResult, content: ReportContent) -> Ht
         tag(
             "div",
             tag("b", f"{'Difference from' if result.setup else 'Added to'} {added_to}:"),
-            definitions(overhead_words(result.overhead), "added"),
+            # Times of simulated runs say nothing; native ones are among the totals.
+            definitions([word for word in overhead_words(result.overhead) if word[1] != percent(None)], "added"),
             class_="overhead",
         ),
         _check("inner", "Within a run", result),

@@ -235,6 +235,7 @@ def test_runs_go_to_configurations_that_are_open(grown: Path) -> None:
     (note,) = (note for note in found["notes"] if note.startswith("Verdicts were made after 10 and 15 runs"))
     assert "double was decided after 10 runs. noisy is not decided." in note
     assert found["looks"] == {"planned": [10, 15], "made": [10, 15], "decided": {"double": 10}}
+    assert (found["settings"]["baseline_runs"], found["settings"]["runs"]) == (15, 15)
     for name, runs in (("double", 10), ("noisy", 15)):
         totals = {change["metric"]: change for change in found["totals"][name]}
         assert len(totals["PAPI_TOT_INS"]["reference"]) == runs

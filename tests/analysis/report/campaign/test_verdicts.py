@@ -214,3 +214,9 @@ def test_overhead_that_was_not_measured_says_so():
         ("cycles", "not measured"),
         ("time", "+20\u00a0%"),
     ]
+
+
+def test_a_card_leaves_out_overhead_that_was_not_measured():
+    card = str(verdicts._card(0, result(verdict="unperturbed"), content()))
+    assert "instructions" in card
+    assert "not measured" not in card
