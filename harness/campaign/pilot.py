@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from unperturbed.analysis.perturbation import MINIMUM_INTERVALS
 from unperturbed.collectors.data import Trace
 from unperturbed.collectors.sources.callgrind import QUANTUM_BLOCKS, finest_quantum
-from unperturbed.common.wording import counted
+from unperturbed.common.wording import counted, number
 from unperturbed.errors import RunError, SpecError
 from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.campaign.plan import Configuration
@@ -32,7 +32,7 @@ _PILOT_CAPACITY = 1 << 17
 _PILOT_INTERVAL_NS = 20_000_000
 _REHEARSAL_TIMES, _REHEARSAL_SLACK_S = 20, 10
 """Time limit of a rehearsal: this multiple of the pilot's duration, plus this many seconds."""
-_AMPLE = 1.1  # A finer quantum, or more work, gives this many times the wanted intervals
+AMPLE = 1.1  # A finer quantum, or the work that a message asks for, gives this many times the wanted intervals
 _FEWER = 0.75  # With intervals of work, a smaller share of the requested records than this gives a note
 _SCRIPTS = (".py", ".pl", ".rb", ".sh", ".js", ".lua", ".php", ".R", ".jl", ".awk")  # Arguments that are no input
 _JIFFIES = 2  # Minimum interval of CPU time in jiffies: the length of a shorter interval is mostly rounding
@@ -148,30 +148,33 @@ def _rehearse(
         ) from None
 
 
-def _times_as_much(spec: CampaignSpec, times: float) -> str:
-    """Return "2 times as much work", with an example if the program reads an input."""
+def _is_input(path: Path) -> bool:
+    """Return whether an argument is a file, but no script."""
+    if not path.is_file() or path.suffix in _SCRIPTS:
+        return False
+    try:
+        with path.open("rb") as file:
+            return file.read(2) != b"#!"
+    except OSError:  # only the program's user may read it
+        return True
+
+
+def times_as_much(spec: CampaignSpec, ratio: float) -> str:
+    """Return "1.6 times as much work", with an example if the program reads an input; round up to two digits."""
+    digit = 10.0 ** (math.floor(math.log10(ratio)) - 1)
+    times = number(math.ceil(round(ratio / digit, 6)) * digit, 2)
     program = spec.program
     words = [word.replace("{spec}", str(spec.folder)) for word in program.run.split()[1:]]
-    files = reads_files(words, spec.folder / program.working_folder)
+    folder = spec.folder / program.working_folder
+    files = any(_is_input(folder / word) for word in words)
     reads = program.inputs or program.stdin or "{inputs}" in f"{program.prepare} {program.run}" or files
-    return times_as_much(times, reads=bool(reads))
-
-
-def times_as_much(times: float, *, reads: bool) -> str:
-    """Return "1.6 times as much work", with an example if the program `reads` an input; the factor is rounded up."""
-    least = math.ceil(round(10 * times, 6)) / 10 if times < 10 else math.ceil(times)
-    return f"{least:g} times as much work{f' (for example, an input {least:g} times as large)' if reads else ''}"
-
-
-def reads_files(words: Iterable[str], folder: Path) -> bool:
-    """Return whether some of a program's arguments are files other than scripts."""
-    return any((folder / word).is_file() and Path(word).suffix not in _SCRIPTS for word in words)
+    return f"{times} times as much work{f' (for example, an input {times} times as large)' if reads else ''}"
 
 
 def _check_length(spec: CampaignSpec, intervals: int, interval: str, *, shortest: bool) -> None:
     """Reject a run with too few intervals for a verdict; `shortest`: the interval cannot be shorter."""
     if intervals < MINIMUM_INTERVALS:
-        more = f"give the program {_times_as_much(spec, _AMPLE * MINIMUM_INTERVALS / max(intervals, 1))}"
+        more = f"give the program {times_as_much(spec, AMPLE * MINIMUM_INTERVALS / max(intervals, 1))}"
         raise RunError(
             f"the pilot run has {counted(intervals, 'interval')} of {interval}, but a verdict needs at least "
             f"{MINIMUM_INTERVALS}: {more if shortest else f'use a shorter interval, or {more}'}"
@@ -183,7 +186,7 @@ def _finer_quantum(interval: Interval, trace: Trace) -> int | None:
     wanted = interval.records or MINIMUM_INTERVALS
     if len(trace) > _FEWER * wanted or (finest := finest_quantum()) == QUANTUM_BLOCKS:
         return None
-    return max(finest, int(QUANTUM_BLOCKS * len(trace) / (_AMPLE * wanted)) // 1000 * 1000)
+    return max(finest, int(QUANTUM_BLOCKS * len(trace) / (AMPLE * wanted)) // 1000 * 1000)
 
 
 def _quanta(spec: CampaignSpec, interval: Interval, trace: Trace, quantum: int) -> tuple[int, str]:
@@ -200,7 +203,7 @@ def _quanta(spec: CampaignSpec, interval: Interval, trace: Trace, quantum: int) 
     return quanta, (
         f"The spec requests {interval.records} records, but the shortest interval of "
         f"{describe_interval(1, 'work', quantum=quantum)} "
-        f"gives only {len(trace)}. Give the program {_times_as_much(spec, interval.records / len(trace))}."
+        f"gives only {len(trace)}. Give the program {times_as_much(spec, interval.records / len(trace))}."
     )
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
+from unperturbed.collectors.sources.callgrind import QUANTUM_BLOCKS, finest_quantum
 from unperturbed.errors import HostError, SpecError
 from unperturbed.harness.drafts.metrics import HardwareChoice, choose_calls, choose_hardware, functions_of_script
 from unperturbed.harness.drafts.saving import (
@@ -33,7 +34,8 @@ _PASSED_ON = ("LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "OMP_NUM_THREADS",
 _SLOWDOWN, _LEAST_TIMEOUT_S = 400, 600
 """Simulated runs of a drafted spec may take so many times as long as the program, and at least so many seconds."""
 _LEAST_S, _LEAST_SIMULATED_S = 0.01, 0.005
-"""Minimum durations: a shorter program has too few intervals for a correlation, even at the shortest interval."""
+"""Minimum durations: a shorter program has too few intervals for a correlation, even at the shortest interval. The
+simulator's is for its usual quantum."""
 _OF_SCRIPT = "__main__."
 _CALLS = "calls"  # The configuration that counts calls
 _MOST_SCRIPTS = 4
@@ -115,12 +117,10 @@ class CommandSpec:
 
     @property
     def shortest_s(self) -> float:
-        """Return the minimum duration for enough intervals: less with the simulator (ten of its quanta take 1 ms)."""
-        if not self.hardware.simulated:
-            return _LEAST_S
-        from unperturbed.collectors.sources.callgrind import QUANTUM_BLOCKS, finest_quantum  # noqa: PLC0415
-
-        return _LEAST_SIMULATED_S * finest_quantum() / QUANTUM_BLOCKS
+        """Return the minimum duration for enough intervals; with the simulator, 30 of its finest quanta must fit."""
+        if self.hardware.simulated:
+            return _LEAST_SIMULATED_S * finest_quantum() / QUANTUM_BLOCKS
+        return _LEAST_S
 
     @property
     def timeout_s(self) -> int:

@@ -14,7 +14,7 @@ import shutil
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,9 +23,10 @@ from unperturbed.collectors.sources.source import NONE
 from unperturbed.common.scratch import scratch_folder
 from unperturbed.common.wording import duration
 from unperturbed.errors import RunError, SpecError, UnperturbedError
+from unperturbed.harness.campaign.pilot import AMPLE, times_as_much
 from unperturbed.harness.campaign.run import ProgramResult, Sampling, execute
 from unperturbed.harness.drafts.command import CommandSpec, Trial, how_counted
-from unperturbed.harness.program.process import Command, launch, program_command
+from unperturbed.harness.program.process import Command, launch, program_command, time_of_starting
 from unperturbed.harness.program.software_metrics import find_software_metrics
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.load import parse_spec
@@ -70,7 +71,7 @@ class Watched:
 
     image: Image | None  # The last program that the process ran; None if it ended before the first poll
     child: tuple[str, ...]  # The command of the child process that ran longest; empty if there was none
-    own_s: float  # CPU time of the process itself, without its children, with a resolution of a clock tick
+    own_s: float  # CPU time of the process itself, without its children, as of the last poll
 
 
 class Watch:
@@ -120,12 +121,21 @@ class Watch:
                     image = Image(file, _words(place / "cmdline"), (place / "cwd").readlink(), _variables(place))
                     if (place / "exe").readlink() == file and image.words:
                         self._last = image
-                stat = (place / "stat").read_text().rpartition(")")[2].split()
-                self._own_s = (int(stat[11]) + int(stat[12])) / _TICKS
+                self._own_s = _own_seconds(place)
             for child in (place / "task" / str(pid) / "children").read_text().split():
                 self._children[_words(Path(f"/proc/{child}/cmdline"))] += 1
         except (OSError, ValueError, IndexError):  # the process ended, or became another program meanwhile
             return
+
+
+def _own_seconds(process: Path) -> float:
+    """Return a process's CPU time: in clock ticks for all threads, but in ns for the first thread, which may be all."""
+    stat = (process / "stat").read_text().rpartition(")")[2].split()
+    try:
+        first_thread_ns = int((process / "schedstat").read_text().split()[0])
+    except FileNotFoundError:  # a kernel without CONFIG_SCHED_INFO
+        first_thread_ns = 0
+    return max((int(stat[11]) + int(stat[12])) / _TICKS, first_thread_ns / 1e9)
 
 
 def _words(cmdline: Path) -> tuple[str, ...]:
@@ -185,6 +195,9 @@ _KILLED = 128
 _NOT_STARTED = (126, 127)  # Exit codes of shells and `env` for a program that is not executable, or missing
 _MISSING = re.compile(r"No such file|can't open file")
 _OWN_SHARE = 0.5  # A program that uses a smaller share of the CPU time leaves the work to its child processes
+_BUSY_SHARE = 0.5  # A program whose CPU time is a smaller share of its duration mostly waits
+_SHORT_S = 0.05  # Starting the process may be a large part of a shorter CPU time
+_RESOLUTION_S = 1e-4  # Shorter times vary as much as they last
 
 
 def try_command(
@@ -219,14 +232,13 @@ def try_command(
         if counting and not spec.choices.calls:
             spec, left_out = _with_calls_made(spec, first.exit_code, Path(place))
             said += left_out
+        if spec.hardware.simulated and runs[-1].processor_s < _SHORT_S:
+            runs = _without_starting(runs)
     last = runs[-1]
     seconds = max(run.seconds for run in runs)
     if follow:
         said += tuple(_elsewhere(spec, last))
-    if spec.hardware.simulated:  # simulation sees only the program's own work
-        _require_length(spec, max(run.processor_s for run in runs), "of CPU time", last)
-    else:
-        _require_length(spec, seconds, "", last)
+    _require_length(spec, runs)
     trial = Trial(seconds, last.exit_code, len({run.digest for run in runs}) == 1, last.wrote, said)
     return replace(spec, trial=trial)
 
@@ -244,9 +256,27 @@ class _Once:
     environment: Mapping[str, str]
 
 
+def _without_starting(runs: Sequence[_Once]) -> list[_Once]:
+    """Return the runs without the CPU time that starting any process takes: simulated counters do not see it."""
+    with scratch_folder("starting") as place:
+        starting = time_of_starting(place)
+    cpu_s = 0.0 if starting is None else starting["cpu_s"]
+    return [
+        replace(
+            run,
+            processor_s=max(0.0, run.processor_s - cpu_s),
+            watched=replace(run.watched, own_s=max(0.0, run.watched.own_s - cpu_s)),
+        )
+        for run in runs
+    ]
+
+
+def _parsed(spec: CommandSpec) -> CampaignSpec:
+    return parse_spec(spec.text("trial"), f"{spec.name}.yaml", spec.folder)
+
+
 def _run_once(spec: CommandSpec, scratch: Path, say: Callable[[str], None]) -> _Once:
-    trial_spec = parse_spec(spec.text("trial"), f"{spec.name}.yaml", spec.folder)
-    command = program_command(trial_spec, scratch=scratch, build=None, inputs=scratch)
+    command = program_command(_parsed(spec), scratch=scratch, build=None, inputs=scratch)
     watch = Watch(say, spec.timeout_s)
     try:
         outcome = launch(
@@ -292,8 +322,7 @@ def _becoming(spec: CommandSpec, image: Image, before: Mapping[str, str]) -> Com
 def _with_calls_made(spec: CommandSpec, exit_code: int, place: Path) -> tuple[CommandSpec, tuple[str, ...]]:
     """Run the program once and keep only the calls that it makes; also return a sentence on the omitted calls."""
     alone = replace(spec, trial=Trial(0.0, exit_code, same=False))
-    trial_spec = parse_spec(alone.text("trial"), f"{spec.name}.yaml", spec.folder)
-    counts = count_once(trial_spec, place, exit_code) if spec.calls else {}
+    counts = count_once(_parsed(alone), place, exit_code) if spec.calls else {}
     if counts is None:
         return replace(spec, calls=dict(list(spec.calls.items())[:_MOST])), ()
     chosen, said = choose_counted(counts)
@@ -307,9 +336,12 @@ def _with_calls_made(spec: CommandSpec, exit_code: int, place: Path) -> tuple[Co
 
 
 def _elsewhere(spec: CommandSpec, run: _Once) -> Iterator[str]:
-    """Yield a sentence if child processes do most of the work; raise RunError if too little is left to measure."""
+    """Yield a sentence if child processes do most of the work, and enough of it to be measured.
+
+    Raise RunError if the program's own work is too little to be measured.
+    """
     child, own = run.watched.child, run.watched.own_s
-    if not child or run.processor_s < spec.shortest_s or own > _OWN_SHARE * run.processor_s:
+    if not child or run.processor_s - own < spec.shortest_s or own > _OWN_SHARE * run.processor_s:
         return
     said = (
         f"{Path(spec.words[0]).name} itself uses {duration(own)} of {duration(run.processor_s)} of CPU time, and only "
@@ -345,24 +377,24 @@ def _require_files(spec: CommandSpec, run: _Once) -> None:
         )
 
 
-def _require_length(spec: CommandSpec, seconds: float, kind: str, run: _Once) -> None:
+def _require_length(spec: CommandSpec, runs: Sequence[_Once]) -> None:
     """Refuse a program that is too short for enough intervals."""
-    if seconds >= spec.shortest_s:
+    simulated, least_s = spec.hardware.simulated, spec.shortest_s
+    run = max(runs, key=lambda run: run.processor_s if simulated else run.seconds)
+    seconds = run.processor_s if simulated else run.seconds  # simulation sees only the program's own work
+    if seconds >= least_s:
         return
-    ended = f" It ended with exit code {run.exit_code}. {run.wrote}" if run.exit_code else ""
-    from unperturbed.harness.campaign.pilot import reads_files, times_as_much  # noqa: PLC0415  few commands are refused
-
-    reads = bool(spec.reads) or reads_files(spec.words[1:], Path.cwd())
-    more = times_as_much(1.1 * spec.shortest_s / max(seconds, 1e-4), reads=reads)
-    idle = ""
-    if kind and run.seconds > 2 * run.processor_s and run.seconds >= spec.shortest_s:
+    of_what, idle = " of CPU time" if simulated else "", ""
+    if simulated and run.seconds >= least_s and run.processor_s < _BUSY_SHARE * run.seconds:
         idle = (
             f" It ran for {duration(run.seconds)} but mostly waited, perhaps for a processor: simulated counters see "
             "only its own work."
         )
+    ended = f" It ended with exit code {run.exit_code}. {run.wrote}" if run.exit_code else ""
+    more = times_as_much(_parsed(spec), AMPLE * least_s / max(seconds, _RESOLUTION_S))
     raise RunError(
-        f"{shlex.join(spec.words)} takes {duration(seconds)}{f' {kind}' if kind else ''}, which is too short for "
-        f"enough intervals; it needs {duration(spec.shortest_s)}: give it {more}.{idle}{ended}"
+        f"{shlex.join(spec.words)} takes {duration(seconds)}{of_what}, which is too short for enough intervals "
+        f"({duration(least_s)}{of_what} or more): give the program at least {more}.{idle}{ended}"
     )
 
 

@@ -32,6 +32,9 @@ from unperturbed.instrument.missing import missing_metrics
 
 _SHOWN_LINES = 25
 _NO_SPACE_BYTES = 1 << 20
+_SHOWN_ERRORS = 2
+_ERROR = re.compile(r"\bError \d+\b|\berror:|: (?:command )?not found|No such file or directory")
+_OBJECTS = (".o", ".obj", ".lo", ".a", ".so")
 
 _UNFIT = re.compile(r"[\s$`\"'\\;&|<>()\x00-\x1f\x7f]|^~")
 """Characters in a compiler's path that make and shells do not treat literally."""
@@ -126,7 +129,8 @@ def build_configuration(
     skipped: dict[str, str] = {}
     if software:
         report = read_sites(folder / "toolchain")
-        if missing := missing_metrics(report, software, build=program.build or "", log=str(folder / "build.log")):
+        why = "" if report.sources else why_no_source(program, source, tree, folder / "build.log")
+        if missing := missing_metrics(report, software, why):
             return Build(tree, sites, skipped, missing)
         sites = {name: len(places) for name, places in report.sites.items()}
         skipped = dict(report.skipped)
@@ -176,6 +180,52 @@ def compile_tree(program: Program, tree: Path, log: Path, *, spec_folder: Path) 
                 ]
             )
         )
+
+
+def why_no_source(program: Program, source: Path, tree: Path, log: Path) -> str:
+    """Return why a build never called the instrumenting compiler, what to change, and errors in the build's log.
+
+    `tree`: The copy of `source` in which the build ran.
+    """
+    build = program.build or ""
+    used = [f"`{{{name}}}`" for name in ("cc", "cxx") if f"{{{name}}}" in build]
+    errors = _errors_in(log)
+    said = f". The build's output has errors: {' / '.join(errors)}".replace(f"{tree}/", "") if errors else ""
+    if not used:
+        example = f", such as `build: {build} CC={{cc}}`" if build == "make" or build.startswith("make ") else ""
+        return (
+            f"the build command `{build}` has neither `{{cc}}` nor `{{cxx}}`, which stand for that compiler: add "
+            f"them{example}{said}"
+        )
+    has = f"the build command has {' and '.join(used)}"
+    newest = _newest_object(tree)
+    if newest is None:
+        return f"{has}, but called no compiler: let the build compile the program from its sources{said}"
+    name = newest.relative_to(tree)
+    original = source / name
+    if not original.is_file() or original.stat().st_mtime_ns != newest.stat().st_mtime_ns:
+        return f"{has}, but the build made {name} with another compiler: let it compile with {' and '.join(used)}{said}"
+    cleaning = f"make clean && {build}"
+    cleaned = f"`build: {cleaning if program.shell else f'sh -c {shlex.quote(cleaning)}'}`"
+    how = f", or let the build do so: {cleaned}" if build.startswith("make ") else ""
+    return (
+        f"{has}, but had nothing to compile, as the source folder has object files (the newest is {name}): remove them"
+        f"{how}{said}"
+    )
+
+
+def _errors_in(log: Path) -> list[str]:
+    """Return the last lines of a build's log that report errors, each error of make with the line before it."""
+    lines = log.read_text(errors="replace").strip().splitlines()
+    errors = [number for number, line in enumerate(lines) if _ERROR.search(line)]
+    shown = {near for number in errors[-_SHOWN_ERRORS:] for near in (number - 1, number) if near >= 0}
+    return [lines[number].strip() for number in sorted(shown)]
+
+
+def _newest_object(tree: Path) -> Path | None:
+    """Return the object file or library of a build that was written last; None if there is none."""
+    objects = [path for path in tree.rglob("*") if path.suffix in _OBJECTS and path.is_file()]
+    return max(objects, key=lambda path: path.stat().st_mtime_ns, default=None)
 
 
 def _read_marker(marker: Path) -> dict[str, Any]:

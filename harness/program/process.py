@@ -23,6 +23,7 @@ from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.program import PROGRAM_PATH
 from unperturbed.harness.spec.text import substitute
 
+_STARTS = 7  # Number of starts whose fastest is the time to start a program
 _GRACE_S = 2.0  # Time between SIGTERM and SIGKILL for a command that is stopped
 
 
@@ -104,6 +105,22 @@ def launch(command: Command, *, started_as: Callable[[int], None] | None = None)
     return ProcessOutcome(
         code if code >= 0 else 128 - code, timed_out, seconds, usage.ru_utime, usage.ru_stime, usage.ru_maxrss
     )
+
+
+def time_of_starting(folder: Path) -> dict[str, float] | None:
+    """Return the minimum time to start a program that does nothing (`true`); None if there is no such program.
+
+    `folder`: An empty folder for the program's output.
+    """
+    nothing = shutil.which("true", path=PROGRAM_PATH)
+    if nothing is None:
+        return None
+    command = Command([nothing], folder, {"PATH": PROGRAM_PATH}, folder / "stdout", folder / "stderr", timeout_s=10)
+    made = [launch(command) for _ in range(_STARTS)]
+    return {
+        "time_s": min(outcome.seconds for outcome in made),
+        "cpu_s": min(outcome.user_s + outcome.system_s for outcome in made),
+    }
 
 
 def _ended(watch: int, timeout_s: float | None) -> bool:

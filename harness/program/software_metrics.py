@@ -30,7 +30,6 @@ from unperturbed.instrument.binaries.interposition import Interposed, find_funct
 from unperturbed.instrument.binaries.probes import HIT_COSTS, HIT_NS, ProbeSite, find_probes
 from unperturbed.instrument.events import DEFAULT_MAX_RATE, Event, Means
 from unperturbed.instrument.finding.site_log import SiteReport, count_records, read_sites
-from unperturbed.instrument.missing import missing_metrics
 from unperturbed.instrument.python import PythonSites, find_python_sites, prepare_python_hook, python_environment
 
 _MICROSECOND_NS = 1000
@@ -233,14 +232,15 @@ def find_all_sites(spec: CampaignSpec, step: Callable[[str], None]) -> SpecSites
     with scratch_folder("sites", user_cache()) as folder:
         tree = None
         report = SiteReport([])
+        faults: Mapping[str, str] = {}
         if source is not None and spec.program.build is not None:
             step("building with all software metrics")
             with _progress_of_build(folder / "00" / "toolchain", step):
                 built = build_configuration(spec.program, source, folder / "00", software, spec_folder=spec.folder)
             tree = built.folder
             report = read_sites(folder / "00" / "toolchain")
+            faults = built.missing
         command = program_command(spec, scratch=folder, build=tree, inputs=folder)
-        faults = missing_metrics(report, software)
         metric_sites = tuple(
             _compiled(spec, name, event, report, tree, faults)
             if event.means == "compiled"

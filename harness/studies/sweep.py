@@ -35,18 +35,16 @@ from unperturbed.harness.nodes.shares import (
     this_node,
     write_once,
 )
-from unperturbed.harness.program.process import Command, launch
+from unperturbed.harness.program.process import time_of_starting
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.campaign import REFERENCE
 from unperturbed.harness.spec.sections.parameters import Value, at_a_point, points
-from unperturbed.harness.spec.sections.program import PROGRAM_PATH
 from unperturbed.harness.studies.sweep_plan import Step, check_sweep_budget, plan_sweep, steps, surplus
 from unperturbed.harness.studies.sweep_table import Recorded, SweepTable, read_recorded, write_table
 
 _LONGER_THAN_ANY_RUN_NS = 400 * 24 * 3600 * 1_000_000_000  # No timer tick during a run gives a single interval
 _RECORDS, _RECORDS_OF_THREADS = 64, 8192
 """Maximum number of records: a run needs two, and so does each sampled thread."""
-_STARTS = 7
 _UNCOUNTED = ["none"]  # Entry of a step that counts nothing in the manifest: only its source
 _FEWEST_POINTS = 3  # Stop if the program fails at this many points before any success
 
@@ -59,7 +57,9 @@ def run_sweep(spec: CampaignSpec, folder: Path, progress: Progress, *, part: int
         wanted = {step.name: step for step in steps(spec, passes)}
         _check_same_counting(tuple(wanted.values()), manifest)
         if manifest.fact("starting") is None:
-            manifest.set_facts(starting=_time_of_starting(folder))
+            empty = make_empty_folder(folder / "runs" / "starting")
+            manifest.set_facts(starting=time_of_starting(empty))
+            shutil.rmtree(empty)
         own, every = dealt_points(spec, part), points(spec)
         states = _plan(spec, wanted, own, part, manifest)
         is_open = any(state.state == "planned" for state in states)
@@ -135,21 +135,6 @@ def _check_same_as_first_node(counting: Mapping[str, Sequence[str]], home: Path)
             f"(passes: {', '.join(differing)}), but all values of a column must have the same source. Make the same "
             "counters available on all nodes (see `unperturbed doctor`)"
         )
-
-
-def _time_of_starting(folder: Path) -> dict[str, float] | None:
-    """Return the minimum time to start a program that does nothing (`true`); None if there is no such program."""
-    nothing = shutil.which("true", path=PROGRAM_PATH)
-    if nothing is None:
-        return None
-    own = make_empty_folder(folder / "runs" / "starting")
-    command = Command([nothing], own, {"PATH": PROGRAM_PATH}, own / "stdout", own / "stderr", timeout_s=10)
-    made = [launch(command) for _ in range(_STARTS)]
-    shutil.rmtree(own)
-    return {
-        "time_s": min(outcome.seconds for outcome in made),
-        "cpu_s": min(outcome.user_s + outcome.system_s for outcome in made),
-    }
 
 
 class _SweepQueue(RunQueue):

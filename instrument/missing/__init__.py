@@ -13,13 +13,11 @@ def metrics_without_site(report: SiteReport, software: Mapping[str, Event]) -> d
     return {name: event for name, event in software.items() if event.means == "compiled" and not report.sites.get(name)}
 
 
-def missing_metrics(
-    report: SiteReport, software: Mapping[str, Event], *, build: str = "", log: str = ""
-) -> dict[str, str]:
-    """Return a message for each compiled metric without a site; `build` and `log`: the build's command, its output."""
+def missing_metrics(report: SiteReport, software: Mapping[str, Event], why_no_source: str = "") -> dict[str, str]:
+    """Return a message for each compiled metric without a site; it ends in `why_no_source` if none was compiled."""
     missing = metrics_without_site(report, software)
     if not missing:
         return {}
     from unperturbed.instrument.missing.explain import why_missing  # noqa: PLC0415  loads the parser, about 50 ms
 
-    return {name: why_missing(name, event, report, build=build, log=log) for name, event in missing.items()}
+    return {name: why_missing(name, event, report, why_no_source) for name, event in missing.items()}

@@ -162,23 +162,16 @@ def names_of_build(report: SiteReport) -> NamesOfBuild:
     return NamesOfBuild(report)
 
 
-def why_missing(name: str, event: Event, report: SiteReport, *, build: str = "", log: str = "") -> str:
+def why_missing(name: str, event: Event, report: SiteReport, why_no_source: str = "") -> str:
     """Return a message for a metric without a site: the target, the sources, and the nearest names.
 
-    `build`, `log`: Command and output file of the build, for a build that compiled nothing.
+    `why_no_source`: What to say if no source was compiled.
     """
     filters = "".join(f", {key}: {value}" for key, value in event.to_json().items() if key in ("in", "file"))
     message = f"software metric {name!r}: the program has no site for `{event.kind}: {event.target}{filters}`"
     if not report.sources:
-        told = f"; the build's output is in {log}" if log else ""
-        if "{cc}" in build or "{cxx}" in build:
-            why = (
-                "perhaps make found its object files up to date (remove them from the source folder: `make clean`), or "
-                "the build failed without an exit code"
-            )
-        else:
-            why = "use `{cc}` or `{cxx}` in the build command"
-        return f"{message}; the instrumenting compiler compiled no source: {why}{told}"
+        nothing = "the instrumenting compiler compiled no source"
+        return f"{message}; {nothing}{f': {why_no_source}' if why_no_source else ''}"
     return _without_common_folder(message + "".join(_reasons(name, event, report)), report)
 
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.harness.phases_campaign import unperturbed
+from unperturbed.common.scratch import scratch_folder
 from unperturbed.errors import RunError
+from unperturbed.harness.drafts import trial
 from unperturbed.harness.drafts.command import Choices, describe_command
 from unperturbed.harness.drafts.trial import choose_counted
 
@@ -19,8 +23,9 @@ _WORK = "int main(int argc, char **argv) { volatile long n = 0; while (n < 20000
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wrapped")
-    (folder / "work.c").write_text(_WORK)
-    subprocess.run(["gcc", "-O1", "-o", "work", "work.c"], cwd=folder, check=True)
+    for name, text in (("work", _WORK), ("sleeps", "#include <unistd.h>\nint main(void) { return usleep(300000); }")):
+        (folder / f"{name}.c").write_text(text)
+        subprocess.run(["gcc", "-O1", "-o", name, f"{name}.c"], cwd=folder, check=True)
     for name, text in (
         ("shim", 'export WHICH=this\ncd /\nexec "{here}/work" "$@"'),
         ("parent", '"{here}/work" "$@"\nexit 0'),
@@ -48,22 +53,123 @@ def test_a_script_that_waits_for_a_program_says_what_to_measure(folder: Path) ->
         _tried(str(folder / "parent"), "one")
 
 
-def test_a_program_that_waits_is_told_from_one_that_is_short() -> None:
-    spec = describe_command(["sleep", "0.3"], Choices(stdin="null"))
+def test_a_program_that_waits_is_told_from_one_that_is_short(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    monkeypatch.setattr("unperturbed.harness.drafts.command.finest_quantum", lambda: 100_000)
+    # On a busy host, starting it takes up to 6 ms of CPU time.
+    monkeypatch.setattr("unperturbed.harness.drafts.command._LEAST_SIMULATED_S", 0.05)
+    spec = describe_command([str(folder / "sleeps")], Choices(stdin="null"))
     if not spec.hardware.simulated:
         pytest.skip("this processor counts: an interval is of time that passes")
-    with pytest.raises(RunError, match=r"of CPU time.* It ran for .* but mostly waited"):
+    with pytest.raises(RunError, match=r"of CPU time, which is too short .* It ran for .* but mostly waited"):
         spec.after_trial()
 
 
-def test_a_program_that_is_short_needs_more_work_as_a_factor(folder: Path) -> None:
-    (folder / "words.txt").write_text("few words\n")
-    with pytest.raises(
-        RunError, match=r"too short for enough intervals; it needs .*: give it [\d.]+ times as much"
-    ) as said:
-        _tried("cat", str(folder / "words.txt"))
-    assert "(for example, an input " in str(said.value)
-    assert "waited" not in str(said.value)
+_MORE = "2.9 times as much work (for example, an input 2.9 times as large)."
+_WAITED = " It ran for 0.0061 s but mostly waited, perhaps for a processor: simulated counters see only its own work."
+
+
+def test_starting_a_process_is_no_work_of_the_program(folder: Path) -> None:
+    spec = describe_command([str(folder / "sleeps")], Choices(stdin="null"))
+    with scratch_folder("trial") as place:
+        run = trial._run_once(spec, place, print)
+    (own,) = trial._without_starting([run])
+    assert own.processor_s < run.processor_s
+    assert own.watched.own_s <= run.watched.own_s
+    assert own.seconds == run.seconds
+
+
+def test_own_work_is_measured_more_finely_than_by_clock_ticks(folder: Path) -> None:
+    if not Path("/proc/self/schedstat").exists():
+        pytest.skip("this kernel tells CPU times in clock ticks only")
+    watch = trial.Watch(print, 60)
+    process = subprocess.Popen([folder / "sleeps"])
+    watch.begin(process.pid)
+    time.sleep(0.1)
+    own_s = watch.end().own_s
+    process.wait()
+    assert own_s > 0
+
+
+@pytest.mark.parametrize(
+    ("processor_s", "own_s", "outcome"),
+    [
+        (0.0067, 0.003, "nothing"),  # a shell that starts `sleep`: neither is worth measuring
+        (0.009, 0.003, "refused"),
+        (0.004, 0.0, "nothing"),
+        (0.04, 0.01, "noted"),
+        (0.04, 0.03, "nothing"),
+    ],
+)
+def test_a_child_is_named_only_if_there_is_enough_of_it_to_measure(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, processor_s: float, own_s: float, outcome: str
+) -> None:
+    monkeypatch.setattr("unperturbed.harness.drafts.command.finest_quantum", lambda: 100_000)
+    spec = describe_command([str(folder / "parent")], Choices(stdin="null"))
+    spec = replace(spec, hardware=replace(spec.hardware, simulated=True))
+    run = trial._Once(0.3, processor_s, 0, "", "", trial.Watched(None, ("sleep", "0.3"), own_s), {})
+    if outcome == "refused":
+        with pytest.raises(RunError, match=r"To measure such a program: unperturbed run -- sleep 0\.3"):
+            list(trial._elsewhere(spec, run))
+    else:
+        assert len(list(trial._elsewhere(spec, run))) == (outcome == "noted")
+
+
+@pytest.mark.parametrize(
+    ("simulated", "quantum", "processor_s", "seconds", "said"),
+    [
+        (True, 100_000, 0.0019, 0.002, f"0.0019 s of CPU time, BUT (0.0050 s of CPU time or more): give {_MORE}"),
+        (
+            True,
+            100_000,
+            0.0019,
+            0.0061,
+            f"0.0019 s of CPU time, BUT (0.0050 s of CPU time or more): give {_MORE}{_WAITED}",
+        ),
+        (
+            True,
+            100_000,
+            0.0047,
+            0.0051,
+            "(0.0050 s of CPU time or more): give 1.2 times as much work (for example, an input 1.2 times as large).",
+        ),
+        (True, 100_000, 0.0051, 0.02, ""),
+        (True, 20_000, 0.0019, 0.002, ""),
+        (True, 20_000, 0.0009, 0.0009, "0.00090 s of CPU time, BUT (0.0010 s of CPU time or more): give 1.3"),
+        (False, 20_000, 0.0001, 0.0038, f"0.0038 s, BUT (0.010 s or more): give {_MORE}"),
+        (False, 20_000, 0.0001, 0.011, ""),
+    ],
+)
+def test_a_short_program_is_told_how_many_times_as_much_work_it_needs(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    simulated: bool,
+    quantum: int,
+    processor_s: float,
+    seconds: float,
+    said: str,
+) -> None:
+    monkeypatch.setattr("unperturbed.harness.drafts.command.finest_quantum", lambda: quantum)
+    (tmp_path / "words.txt").touch()
+    spec = describe_command(["cat", str(tmp_path / "words.txt")], Choices(stdin="null"))
+    spec = replace(spec, hardware=replace(spec.hardware, simulated=simulated))
+    watched = trial.Watched(None, (), processor_s)
+    longer = trial._Once(seconds, processor_s, 0, "", "", watched, {})
+    runs = [longer, replace(longer, seconds=0.9 * seconds, processor_s=0.9 * processor_s)]
+    if not said:
+        trial._require_length(spec, runs)
+        return
+    with pytest.raises(RunError) as refused:
+        trial._require_length(spec, runs)
+    said = said.replace("BUT", "which is too short for enough intervals").replace("give", "give the program at least")
+    assert said in str(refused.value)
+    assert ("mostly waited" in str(refused.value)) == ("mostly waited" in said)
+
+
+def test_a_program_that_reads_no_input_is_asked_for_more_work_only(folder: Path) -> None:
+    spec = describe_command([str(folder / "work"), "10000"], Choices(stdin="null"))
+    run = trial._Once(0.0, 0.0, 3, "", "It wrote nothing.", trial.Watched(None, (), 0.0), {})
+    with pytest.raises(RunError, match=r"times as much work\. It ended with exit code 3\. It wrote nothing\.$"):
+        trial._require_length(spec, [run, run])
 
 
 def test_input_that_is_not_there(tmp_path: Path) -> None:

@@ -108,8 +108,8 @@ def test_messages_say_what_else_may_be_wrong(built, workshop):
     (message,) = missing_metrics(built({"f": software["f"].to_json()}).report, software).values()
     assert "enter: qqqqqqqq, file: *.cc`; no similar name" in message
     nothing = workshop({}, name="empty").report
-    (message,) = missing_metrics(nothing, software).values()
-    assert "use `{cc}` or `{cxx}` in the build command, and remove object files" in message
+    (message,) = missing_metrics(nothing, software, "use `{cc}`").values()
+    assert message.endswith("`enter: qqqqqqqq, file: *.cc`; the instrumenting compiler compiled no source: use `{cc}`")
 
 
 def test_messages_name_what_could_not_be_counted(workshop):

@@ -13,7 +13,6 @@ from unperturbed.instrument.events import parse_event
 from unperturbed.instrument.events.kinds.call import Call
 from unperturbed.instrument.events.kinds.gauge import Gauge
 from unperturbed.instrument.events.kinds.write import Write
-from unperturbed.instrument.finding.site_log import SiteReport
 from unperturbed.instrument.missing import missing_metrics
 from unperturbed.instrument.missing.names import Occurrence, occurrences
 
@@ -314,17 +313,3 @@ def test_sources_of_configure_are_left_out_and_paths_are_short(workshop):
     assert message(shop, {"enter": "work"}).endswith("; searched src/a.c")
     conftest.write_text(main)
     assert "conftest.c" in shop.report.sources, "a file of that name that stays is somebody's own"
-
-
-@pytest.mark.parametrize(
-    ("build", "why"),
-    [
-        ("make CC={cc}", "perhaps make found its object files up to date"),
-        ("make", r"use `\{cc\}` or `\{cxx\}` in the build command"),
-    ],
-)
-def test_a_build_that_compiled_nothing_says_why_and_where_its_output_is(build: str, why: str) -> None:
-    said = missing_metrics(
-        SiteReport([]), {"calls": parse_event({"call": "work"})}, build=build, log="builds/build.log"
-    )
-    assert re.search(f"compiled no source: {why}.*; the build's output is in builds/build.log$", said["calls"])
