@@ -203,7 +203,11 @@ def decide_open_changes(spec: CampaignSpec, judgement: Judgement, drafted: Path)
     planned = sum(max(item.runs, wanted) for item in configurations(spec)) * max(len(judgement.verdicts.traces), 1)
     lasts = f" (about {duration((planned - len(done)) * sum(done) / len(done), whole=True)})" if done else ""
     keys = "baseline_runs" if spec.programs else "baseline_runs and runs"
-    return f"set {keys} to {wanted} in this spec, then: unperturbed run {drafted}{lasts}"
+    return (
+        "type the command again with --until decided before --, without a number of runs: it measures anew, with up "
+        f"to {MOST_RUNS} runs per configuration, and keeps α. Or add runs once, with a chance of up to 2 α of a wrong "
+        f"verdict: set {keys} to {wanted} in this spec, then: unperturbed run {drafted}{lasts}"
+    )
 
 
 def show_plan(spec: CampaignSpec, folder: Path, *, as_json: bool) -> int:

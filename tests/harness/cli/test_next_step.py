@@ -28,7 +28,10 @@ def _advice(folder: Path, *needed: int | None, **changes: object) -> str:
 
 def test_a_number_of_runs_that_decides_every_change_is_named_with_its_time(tmp_path: Path) -> None:
     said = _advice(tmp_path, 14, 60)
-    assert said.startswith("set baseline_runs and runs to 60 in this spec, then: unperturbed run campaigns/x.yaml (")
+    first, _, second = said.partition(". Or add runs once, with a chance of up to 2 α of a wrong verdict: ")
+    assert first.startswith("type the command again with --until decided before --")
+    assert first.endswith("with up to 60 runs per configuration, and keeps α")
+    assert second.startswith("set baseline_runs and runs to 60 in this spec, then: unperturbed run campaigns/x.yaml (")
     assert " min " in said
 
 
