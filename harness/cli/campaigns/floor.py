@@ -43,6 +43,7 @@ _ROWS = 12
 _SHOWN = (3, 10, 20, 100)
 """Numbers of runs that are shown; a terminal has room for them and for `_ROWS` rows of each kind."""
 _ADVICE = 3
+_COUNTING = "Perf event"  # How pyperf's advice on the interrupts of perf events begins
 
 
 class Command:
@@ -86,8 +87,10 @@ class Command:
 def _measure(arguments: argparse.Namespace) -> int:
     """Measure the program against itself, and show the floor."""
     from unperturbed.harness.drafts.command import describe_floor
+    from unperturbed.harness.host.checks.load import disturbing_load
 
     progress = chosen_progress(arguments)
+    load = disturbing_load()  # before the campaign, which is a load itself
     drafted = draft(
         lambda choices: describe_floor(arguments.program, choices), typed("floor", arguments), arguments, progress
     )
@@ -95,14 +98,14 @@ def _measure(arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         return show_plan(spec, folder, as_json=arguments.json)
     warm_once("alignment", progress.step)
-    noisy = _noisy()  # before the campaign, which is a load itself
     with drafted.removed_unless_run():
         judgement = run_and_judge(spec, folder, progress)
-    return _show(spec, folder, judgement, arguments, progress, noisy)
+    return _show(spec, folder, judgement, arguments, progress, load)
 
 
 def _of_campaign(arguments: argparse.Namespace) -> int:
     """Judge a recorded campaign, and show its noise floor."""
+    from unperturbed.harness.host.checks.load import disturbing_load
     from unperturbed.harness.results.judge import judge
     from unperturbed.harness.results.recorded import recorded_campaign
 
@@ -112,12 +115,12 @@ def _of_campaign(arguments: argparse.Namespace) -> int:
             "each node of this campaign has its own noise floor: give one node's part, such as "
             f"{folder / 'nodes' / '01'}"
         )
-    spec = recorded_campaign(folder)
+    spec, load = recorded_campaign(folder), disturbing_load()
     warm_once("alignment")
     progress = chosen_progress(arguments)
     with progress:
         judgement = judge(folder, spec, write=False, watch=progress.watch)
-    return _show(spec, folder, judgement, arguments, progress, _noisy())
+    return _show(spec, folder, judgement, arguments, progress, load)
 
 
 def _show(
@@ -126,9 +129,12 @@ def _show(
     judgement: Judgement,
     arguments: argparse.Namespace,
     progress: TerminalProgress,
-    noisy: Sequence[Finding],
+    load: Finding | None,
 ) -> int:
-    """Print the floor, the causes of noise, and what to quiet first; return 1 if runs failed or are missing."""
+    """Print the floor, the causes of noise, and what to quiet first; return 1 if runs failed or are missing.
+
+    `load`: The load before the campaign if that leaves no processor idle.
+    """
     from unperturbed.harness.campaign.manifest import Manifest
     from unperturbed.harness.cli.verdicts import show_failures
     from unperturbed.harness.results.floor import causes_of, floor_of_baseline
@@ -148,7 +154,7 @@ def _show(
     if arguments.json:
         print_json({"campaign": str(folder), **floor.to_dict(), "causes": [cause._asdict() for cause in causes]})
     else:
-        _print_floor(spec, floor, causes, judgement, noisy)
+        _print_floor(spec, floor, causes, judgement, load)
         show_failures(judgement.content.failures, judgement.missing)
         if report.is_file():
             print(f"report: {report}")
@@ -159,7 +165,7 @@ def _show(
 
 
 def _print_floor(
-    spec: CampaignSpec, floor: NoiseFloor, causes: Sequence[Cause], judgement: Judgement, noisy: Sequence[Finding]
+    spec: CampaignSpec, floor: NoiseFloor, causes: Sequence[Cause], judgement: Judgement, load: Finding | None
 ) -> None:
     from unperturbed.analysis.floor.resolution_text import floor_table, headline, sentences
     from unperturbed.analysis.totals.total_text import total_name
@@ -186,14 +192,22 @@ def _print_floor(
         direction = "rises" if cause.rho > 0 else "falls"
         title = escape(total_name(cause.total))
         console.say(f"{title}: the total of a run {direction} with {cause.property} (ρ {number(cause.rho, 2)}).")
-    for finding in noisy:
+    from unperturbed.harness.host.doctor import examine
+
+    for finding in noisiest(examine().noise, load, simulated=judgement.verdicts.simulated):
         mend = f"; to fix it, type: {finding.mend}" if finding.mend else ""
         console.say(f"source of noise to fix first: {escape(finding.what)}{escape(mend)}")
 
 
-def _noisy() -> Sequence[Finding]:
-    """Return the doctor's findings on what disturbs measurements on this host most."""
-    from unperturbed.harness.host.doctor import examine
+def noisiest(found: Sequence[Finding], load: Finding | None, *, simulated: bool) -> Sequence[Finding]:
+    """Return the doctor's findings on what disturbs measurements most, with the given load in place of the present one.
 
-    noise = [finding for finding in examine().noise if finding.mend or finding.status == "bad"]
+    `simulated`: Leave out what disturbs only counting, as simulated counts are not disturbed, only times.
+    """
+    others = [finding for finding in found if finding.subject != "load"]
+    noise = [
+        finding
+        for finding in ([] if load is None else [load]) + others
+        if (finding.mend or finding.status == "bad") and not (simulated and finding.what.startswith(_COUNTING))
+    ]
     return sorted(noise, key=lambda finding: finding.status != "bad")[:_ADVICE]

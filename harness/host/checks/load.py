@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 
 import psutil
 
-from unperturbed.harness.host.doctor import REAL, Finding, Host, check, cpu_list, number, text
+from unperturbed.harness.host.doctor import REAL, Finding, Host, check, cpu_list, detect_host, number, text
 
 _WATCHED_S = 0.5
 _BUSY = 0.1
@@ -96,6 +96,14 @@ def load(host: Host) -> Finding:
     return Finding(
         "load", "bad" if average >= cpus else "note", what, why, "ps -eo pcpu,pid,user,comm --sort=-pcpu | head"
     )
+
+
+def disturbing_load(root: Path = REAL) -> Finding | None:
+    """Return the finding on the load average if it leaves less than one processor idle, which a program needs."""
+    host = detect_host(root)
+    cpus = len(cpu_list(text(root / "sys/devices/system/cpu/online") or "0"))
+    loads = text(root / "proc/loadavg")
+    return load.examine(host) if loads and float(loads.split()[0]) > cpus - 1 else None
 
 
 @check("swap", "noise", rank=110)

@@ -16,6 +16,10 @@ from tests.harness.phases_campaign import PHASES, unperturbed, verdicts
 from unperturbed.analysis.floor.resolution import RUNS
 from unperturbed.errors import SpecError
 from unperturbed.harness.campaign.manifest import Manifest
+from unperturbed.harness.cli.campaigns import floor
+from unperturbed.harness.cli.parser import full_parser
+from unperturbed.harness.host.checks.load import disturbing_load
+from unperturbed.harness.host.doctor import Finding
 from unperturbed.harness.results.floor import causes_of, floor_of_baseline
 from unperturbed.harness.results.recorded import read_traces, recorded_campaign
 
@@ -100,6 +104,39 @@ def test_options_of_a_program_and_unfinished_campaigns_are_refused(measured: Pat
         manifest.redo([state.run.id for state in manifest.runs("done")][4:])
     refused = unperturbed(tmp_path, "floor", "part")
     assert (refused.returncode, "missing: repeat the command" in refused.stderr) == (2, True), refused.stderr
+
+
+@pytest.mark.parametrize(("average", "named"), [("0.96", False), ("1.00", False), ("1.04", True), ("2.15", True)])
+def test_only_a_load_that_leaves_no_processor_idle_is_named(tmp_path: Path, average: str, named: bool) -> None:
+    for name, content in (("proc/loadavg", f"{average} 0.5 0.4 1/99 7"), ("sys/devices/system/cpu/online", "0-1")):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text(content)
+    found = disturbing_load(tmp_path)
+    assert (found.what if found else "") == f"the load of the last minute is {average} on 2 CPUs" * named
+
+
+def test_the_load_is_that_before_the_campaign_and_simulated_counts_have_less_noise() -> None:
+    own = Finding("load", "bad", "the load of the last minute is 2.15 on 2 CPUs", "", "ps")
+    before = Finding("load", "bad", "the load of the last minute is 1.50 on 2 CPUs", "", "ps")
+    sampling = Finding("pyperf", "note", "Perf event: Set max sample rate to 1", "", "sysctl")
+    turbo = Finding("turbo", "bad", "turbo is on", "")
+    good = Finding("swap", "good", "no swap")
+    assert floor.noisiest([own, sampling, turbo, good], None, simulated=True) == [turbo]
+    assert floor.noisiest([own, sampling, turbo, good], before, simulated=True) == [before, turbo]
+    assert floor.noisiest([own, sampling, turbo, good], None, simulated=False) == [turbo, sampling]
+
+
+def test_a_campaign_on_an_idle_host_names_no_load_of_its_own(monkeypatch: pytest.MonkeyPatch, measured: Path) -> None:
+    """The command takes the load before it judges."""
+    taken = []
+    monkeypatch.setattr("unperturbed.harness.host.checks.load.disturbing_load", lambda: taken.append("load"))
+    monkeypatch.setattr(floor, "_show", lambda *given: taken.append(given[-1]) or 0)
+    monkeypatch.setattr(floor, "run_and_judge", lambda *_: taken.append("run"))
+    monkeypatch.chdir(measured)
+    arguments = full_parser().parse_args(["floor", *FEW])
+    arguments.program = ["./one", "25"]
+    assert floor.Command().run(arguments) == 0
+    assert taken == ["load", "run", None]
 
 
 @pytest.mark.parametrize("words", [(), ("campaigns/one-floor", "--", "./one", "25")])
