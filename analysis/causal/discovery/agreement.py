@@ -144,6 +144,12 @@ class _Agreement:
         self._assumed = extend(self.names, self._oriented.directed, self._oriented.undirected, known)
         arrows = (*self._oriented.directed, *self._assumed)
         self._parents = {name: frozenset(source for source, target in arrows if target == name) for name in self.names}
+        for name, target in self._assumed:
+            if not known.allows(name, target):
+                # The other direction would close a cycle. The pair gets no edge, and its dependence is reported.
+                self._separate(name, target, self._sorted(self._parents[target] - {name}))
+                self.direct()
+                return
 
     def search_failing(self) -> bool:
         """Search again, causes first, for parents that contradict the data; return whether any parents changed."""

@@ -39,7 +39,7 @@ def shortest_graph(
     now = dict(parents)
     while True:
         best = max(_changes(names, now, targets, knowledge), key=worth, default={})
-        if not best or worth(best) < 0:
+        if not best or not worth(best) >= 0:  # A length that is not a number saves nothing
             return now
         now.update(best)
 

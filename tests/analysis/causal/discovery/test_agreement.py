@@ -103,6 +103,15 @@ def test_without_knowledge_a_graph_that_contradicts_its_data_is_searched_as_a_wh
     assert found.searched_again
 
 
+def test_an_edge_that_knowledge_and_the_other_edges_forbid_in_both_directions_is_none():
+    parents = {"a": ["c"], "b": ["a", "c"], "c": []}
+    known = Knowledge(required=[("a", "b")], forbidden=[("c", "b"), ("a", "c")])
+    found = agreed(parents, graph_of(parents), known)
+    assert arrows(found) == {("a", "b"), ("c", "a")}
+    assert pair_of("b", "c") not in found.orientation.undirected
+    assert any({one.target, one.other} == {"b", "c"} for one in found.contradictions)
+
+
 def test_what_knowledge_forbids_stays_a_contradiction():
     parents, graph = without_an_edge()
     found = agreed(parents, graph, Knowledge(forbidden=[("a", "c"), ("c", "a")]))
