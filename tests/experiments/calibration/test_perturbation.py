@@ -159,6 +159,7 @@ def test_the_page_in_short_has_the_rates_of_its_tables(monkeypatch):
         "outer": study.outer_header,
         "wider": study.wider_header,
         "nodes": study.nodes_header,
+        "rounds": study.rounds_header,
     }
     tables = {name: table_of(page, "\n".join(header())) for name, header in headers.items()}
     assert list(study.summary(tables)) == table_of(page, page.split("## In short\n\n")[1].split("\n")[0])
