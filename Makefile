@@ -29,7 +29,7 @@ test: kernels
 
 test-pmu:
 	@tools/setup.sh pmu
-	$(python) -m pytest tests/pmu
+	$(python) -m pytest -n 0 tests/pmu
 
 attack:
 	@tools/setup.sh attack
@@ -97,11 +97,11 @@ validate:
 	@tools/setup.sh pmu
 	$(python) docs/evidence/own_perturbation_pmu.py --runs 12 --seed 1
 	@tools/setup.sh machines
-	$(python) -m pytest tests/pmu -m long
+	$(python) -m pytest -n 0 tests/pmu -m long
 	$(python) docs/evidence/machines.py
 	$(python) docs/evidence/calibration.py --campaigns 1000 --seed 1
 	$(python) docs/evidence/totals.py --campaigns 4000 --seed 1
-	$(python) -m pytest -m long
+	$(python) -m pytest -n 0 -m long
 	$(python) docs/evidence/nodes.py --campaigns 4000 --families 1000 --seed 1
 	$(python) docs/evidence/held_back.py --draws 10 --seed 1
 	$(python) docs/evidence/quickstart.py --campaigns 20 --seed 1 --busy 4

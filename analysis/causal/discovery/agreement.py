@@ -138,9 +138,8 @@ class _Agreement:
 
     def direct(self) -> None:
         """Direct all edges; assume a direction for open ones."""
-        forbidden = (*self.knowledge.forbidden, *sorted(self._turned))
-        known = replace(self.knowledge, forbidden=forbidden) if self._turned else self.knowledge
-        self._oriented = orient(self._graph.adjacent(), self._graph.separations, known, determined=self.determined)
+        known = self._known()
+        self._oriented = self._orient(known)
         self._assumed = extend(self.names, self._oriented.directed, self._oriented.undirected, known)
         arrows = (*self._oriented.directed, *self._assumed)
         self._parents = {name: frozenset(source for source, target in arrows if target == name) for name in self.names}
@@ -150,6 +149,14 @@ class _Agreement:
                 self._separate(name, target, self._sorted(self._parents[target] - {name}))
                 self.direct()
                 return
+
+    def _known(self) -> Knowledge:
+        """Return the knowledge, with the edges that were turned forbidden in their old direction."""
+        forbidden = (*self.knowledge.forbidden, *sorted(self._turned))
+        return replace(self.knowledge, forbidden=forbidden) if self._turned else self.knowledge
+
+    def _orient(self, known: Knowledge) -> Orientation:
+        return orient(self._graph.adjacent(), self._graph.separations, known, determined=self.determined)
 
     def search_failing(self) -> bool:
         """Search again, causes first, for parents that contradict the data; return whether any parents changed."""
@@ -197,7 +204,7 @@ class _Agreement:
             self._become_parents(name, shorter[name])
         self._again.update(changed)
         self._correct_separations()
-        self.direct()
+        self._oriented = self._orient(self._known())
         arrows = [(source, target) for target in self.names for source in self._sorted(shorter[target])]
         directed = self._oriented.directed.intersection(arrows)
         self._assumed = tuple(arrow for arrow in arrows if arrow not in directed)
