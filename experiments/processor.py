@@ -44,7 +44,7 @@ PARTS = (
         "counters",
         "reads of counters in user space (x86's rdpmc) beside read(2), intervals by work, topdown events beside perf's",
         2,
-        ("-m pytest -q tests/collectors -m processor",),
+        ("-m pytest -n 0 -q tests/collectors -m processor",),
     ),
     Part(
         "perturbation",
