@@ -1,9 +1,12 @@
 """Looks at a growing campaign: the numbers of runs after which verdicts are made, and each look's share of α.
 
-The shares are those of Lan and DeMets, "Discrete sequential boundaries for clinical trials", Biometrika 70 (1983), with
-their function that resembles O'Brien and Fleming's: early looks use almost none of α, the last look uses most of it.
-Each look is judged by itself at its own share of α (Bonferroni over looks). The exact boundary of a normal statistic
-would use the correlation between looks and give the last look about twice this level, but it is valid only for that
+The part of α that is spent when a fraction t of the runs has been made is α t^1.5: the family α t^ρ of Kim and DeMets,
+"Design and analysis of group sequential tests based on the type I error spending rate function", Biometrika 74 (1987),
+whose use for looks is that of Lan and DeMets, "Discrete sequential boundaries for clinical trials", Biometrika 70
+(1983). Their function that resembles O'Brien and Fleming's spends almost nothing early, and decides clear cases with up
+to twice as many runs; confidence sequences decide clear cases sooner, and far fewer of the others:
+docs/evidence/totals.md compares all three. Each look is judged by itself at its own share of α (Bonferroni over looks).
+The exact boundary of a normal statistic would use the correlation between looks, but it is valid only for that
 statistic. Shares are valid for every test here: Student's t, two designs, bootstraps, families under Holm's correction.
 """
 
@@ -13,17 +16,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-import numpy as np
-
-from unperturbed.common.extras import LazyLibrary
-
-special = LazyLibrary("scipy.special")
-
-FIRST_LOOK = 10
-"""Runs of each configuration at the first look."""
+FIRST_LOOK = 5
+"""Runs of each configuration at the first look: the fewest that are compared within rounds."""
 
 _GROWTH = 1.5
 _MOST_LOOKS = 6
+_SPENDING = 1.5
+"""ρ of the family α t^ρ."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +48,8 @@ def plan_looks(most: int) -> tuple[int, ...]:
 
 
 def spent_alpha(alpha: float, fraction: float) -> float:
-    """Return the part of α that may be spent when a fraction of the runs has been made (Lan and DeMets 1983)."""
-    if fraction >= 1:
-        return alpha
-    return float(2 * special.ndtr(special.ndtri(alpha / 2) / np.sqrt(fraction)))
+    """Return the part of α that may be spent when a fraction of the runs has been made (Kim and DeMets 1987)."""
+    return float(alpha * fraction**_SPENDING)
 
 
 def look_levels(alpha: float, looks: Sequence[int]) -> tuple[float, ...]:

@@ -21,7 +21,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))  # the experiments are not installed
 
-from experiments.calibration import looks, totals  # noqa: E402  after the path is set
+from experiments.calibration import looks, looks_compared, totals  # noqa: E402  after the path is set
 from experiments.calibration.common import header  # noqa: E402
 from experiments.common.provenance import made_by  # noqa: E402
 
@@ -60,6 +60,7 @@ def main() -> None:
         "families": [*totals.families_header(), *totals.families_rows(arguments.campaigns, arguments.seed)],
         "floor": [*totals.floor_header(), *totals.floor_rows(max(2, arguments.campaigns // 10), arguments.seed)],
         "looks": [*looks.looks_header(), *looks.looks_rows(min(1000, arguments.campaigns), arguments.seed)],
+        "ways": [*looks_compared.compared_header(), *looks_compared.compared_rows(arguments.campaigns, arguments.seed)],
     }
     text = PAGE.format(
         **{name: "\n".join(rows) for name, rows in tables.items()},

@@ -10,14 +10,16 @@ from numpy.typing import NDArray
 from experiments.calibration.common import ALPHA, TOLERANCE, header, share
 from unperturbed.analysis.looks import look_levels, plan_looks
 from unperturbed.analysis.multiple_testing import holm, holm_of_intervals
-from unperturbed.analysis.perturbation.compare import compare_runs
+from unperturbed.analysis.perturbation.compare import Comparison, compare_runs
+from unperturbed.analysis.perturbation.compare_outer import compare_outer_runs, pair_variance, reference_outer_rho
 from unperturbed.analysis.perturbation.correlation import fisher, from_fisher
 from unperturbed.analysis.perturbation.decide import classify_change
 from unperturbed.analysis.totals.compare import compare_totals, holm_beyond
 
 FloatArray = NDArray[np.float64]
 
-MOST = 60
+FEW, MOST = 10, 60
+"""Runs of fixed plans; the latter also the maximum until decided."""
 FAMILY = 9
 TOTAL_TOLERANCE = 0.01
 LEVEL = 0.6
@@ -28,12 +30,12 @@ DECIDED = ("unperturbed", "perturbed")
 def looks_header() -> Iterator[str]:
     """The header of the table of campaigns until they are decided."""
     heads = ["compared", "spread", "changed by", "any shown", "all accepted", "any called perturbed"]
-    yield from header([*heads, "decided", "runs, mean", "decided by 10 runs", f"decided by {MOST} runs"])
+    yield from header([*heads, "decided", "runs, mean", f"decided by {FEW} runs", f"decided by {MOST} runs"])
 
 
 def looks_rows(campaigns: int, seed: int) -> Iterator[str]:
-    """Families of nine totals, then of nine correlations: unchanged, changed by the tolerance, by thrice that."""
-    for kind, (name, tolerance) in enumerate((("totals", TOTAL_TOLERANCE), ("correlations", TOLERANCE))):
+    """Families of nine totals, inner and outer correlations: unchanged, changed by the tolerance, by thrice that."""
+    for kind, (name, tolerance) in enumerate((("totals", TOTAL_TOLERANCE), ("inner", TOLERANCE), ("outer", TOLERANCE))):
         for spread in (0.25, 1.0, 2.0):
             for times in (0.0, 1.0, 3.0):
                 rng = np.random.default_rng([seed, 13, kind, round(100 * spread), round(times)])
@@ -67,15 +69,16 @@ def _is_decided(names: Sequence[str]) -> bool:
 def _campaign(
     name: str, rng: np.random.Generator, tolerance: float, spread: float, times: float
 ) -> tuple[Sequence[str], int, Sequence[str], Sequence[str]]:
-    """Return the verdicts at the last look, the runs then, and the verdicts of fixed plans of 10 and `MOST` runs."""
-    noise = spread * tolerance * rng.standard_normal((2, MOST, FAMILY))
-    judge = _judge_totals if name == "totals" else _judge_correlations
+    """Return the verdicts at the last look, the runs then, and the verdicts of fixed plans of `FEW` and `MOST` runs."""
+    shape = (2, MOST, 1 + MOST, FAMILY) if name == "outer" else (2, MOST, FAMILY)  # outer: the run, then its pairs
+    noise = spread * tolerance * rng.standard_normal(shape)
+    judge = {"totals": _judge_totals, "inner": _judge_inner, "outer": _judge_outer}[name]
     looks = plan_looks(MOST)
     for runs, level in zip(looks, look_levels(ALPHA, looks), strict=True):
         verdicts = judge(noise[:, :runs], tolerance, times, level)
         if _is_decided(verdicts):
             break
-    first, last = (judge(noise[:, :count], tolerance, times, ALPHA) for count in (looks[0], MOST))
+    first, last = (judge(noise[:, :count], tolerance, times, ALPHA) for count in (FEW, MOST))
     return verdicts, runs, first, last
 
 
@@ -88,12 +91,31 @@ def _judge_totals(noise: FloatArray, tolerance: float, times: float, alpha: floa
     return [classify_change(*four, alpha=alpha, tolerance=bound) for four in numbers]
 
 
-def _judge_correlations(noise: FloatArray, tolerance: float, times: float, alpha: float) -> Sequence[str]:
-    centre = fisher(np.array([LEVEL]))
-    slope = (fisher(np.array([LEVEL + 1e-4])) - centre) / 1e-4
-    before = from_fisher(centre + slope * noise[0])
-    after = from_fisher(fisher(np.array([LEVEL - times * tolerance])) + slope * noise[1])
-    compared = compare_runs(before, after, intervals=None, alpha=alpha)
-    beyond = holm_of_intervals(compared.p_beyond(tolerance))
+def _judge_inner(noise: FloatArray, tolerance: float, times: float, alpha: float) -> Sequence[str]:
+    noise = _on_fishers_scale(noise)
+    before, after = from_fisher(fisher(LEVEL) + noise[0]), from_fisher(fisher(LEVEL - times * tolerance) + noise[1])
+    return _named(compare_runs(before, after, intervals=None, alpha=alpha), tolerance, alpha)
+
+
+def _judge_outer(noise: FloatArray, tolerance: float, times: float, alpha: float) -> Sequence[str]:
+    """Draw z_ij = a + b_i + b_j + e_ij, as `rounds.py` does; the e_ij vary as the b_i do."""
+    runs = noise.shape[1]
+    noise = _on_fishers_scale(noise)
+    of_runs, pairs = noise[:, :, 0], noise[:, :, 1 : 1 + runs]
+    matrix = fisher(LEVEL) + of_runs[0][:, None] + of_runs[0][None] + (pairs[0] + pairs[0].swapaxes(0, 1)) / np.sqrt(2)
+    matrix[np.arange(runs), np.arange(runs)] = 0
+    each = fisher(LEVEL - times * tolerance) + of_runs[0][:, None] + of_runs[1][None] + pairs[1]
+    reference, observed = reference_outer_rho(matrix), from_fisher(each.mean(axis=0))
+    compared = compare_outer_runs(reference, observed, pair_variance(matrix), intervals=None, alpha=alpha)
+    return _named(compared, tolerance, alpha)
+
+
+def _on_fishers_scale(noise: FloatArray) -> FloatArray:
+    """Return noise of ρ around `LEVEL` as noise of Fisher's z."""
+    return noise / (1 - LEVEL**2)
+
+
+def _named(compared: Comparison, tolerance: float, alpha: float) -> Sequence[str]:
+    beyond = holm_of_intervals(compared.p_beyond(np.full(len(compared.p), tolerance)))
     numbers = zip(holm(compared.p), beyond, compared.low, compared.high, strict=True)
     return [classify_change(*four, alpha=alpha, tolerance=tolerance) for four in numbers]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import norm
 
+from experiments.calibration.looks_compared import confidence_sequence
 from unperturbed.analysis.looks import FIRST_LOOK, look_levels, plan_looks, spent_alpha
 
 
@@ -27,13 +28,19 @@ def test_the_levels_add_up_to_alpha(most: int, alpha: float) -> None:
     levels = look_levels(alpha, looks)
     assert sum(levels) == pytest.approx(alpha)
     assert min(levels) > 0
-    if alpha <= 0.1:  # above, with looks after 10 and 15 runs, the second has less than the first
-        assert list(levels) == sorted(levels)
+    assert list(levels) == sorted(levels)
 
 
-def test_the_function_is_that_of_lan_and_demets() -> None:
-    # Table 1 of Lan and DeMets (1983) has α*₁(t) = 2 − 2Φ(z_{α/2} / √t).
-    for fraction in (0.2, 0.4, 0.6, 0.8):
-        expected = 2 - 2 * norm.cdf(norm.ppf(1 - 0.05 / 2) / fraction**0.5)
-        assert spent_alpha(0.05, fraction) == pytest.approx(expected, rel=1e-9)
-    assert spent_alpha(0.05, 1.0) == 0.05
+def test_the_function_is_that_of_kim_and_demets() -> None:
+    # Kim and DeMets (1987): α*₂(t) = α t^(3/2).
+    assert [spent_alpha(0.05, fraction) for fraction in (0.25, 0.64, 1.0)] == pytest.approx([0.00625, 0.0256, 0.05])
+
+
+def test_a_confidence_sequence_holds_at_all_counts_at_once() -> None:
+    counts = np.arange(3, 200)
+    values = np.random.default_rng(1).standard_normal((4000, 199))
+    sums, squares = np.cumsum(values, axis=1)[:, counts - 1], np.cumsum(values**2, axis=1)[:, counts - 1]
+    mean = sums / counts
+    spread = np.sqrt((squares - counts * mean**2) / (counts - 1))
+    missed = (np.abs(mean) > confidence_sequence(counts, 0.1) * spread).any(axis=1)
+    assert 0.02 < missed.mean() < 0.1 + 3 * 0.005

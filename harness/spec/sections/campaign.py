@@ -62,7 +62,7 @@ class Design(Section):
     ] = Field(default=DEFAULT_RUNS)
     """Number of runs of each configuration except the baseline and the items of `programs`. The anchor gets at least
     five, because subsets are compared with it after alignment. You can increase the number later: the campaign then
-    makes the additional runs. With `until decided`, every configuration, including the baseline, first gets 10 runs.
+    makes the additional runs. With `until decided`, every configuration, including the baseline, first gets 5 runs.
     Configurations whose verdict is open, and the baseline and anchor with which they are compared, then get further
     runs in steps, up to `at_most`. The verdicts of each step use up a share of `alpha`."""
     at_most: Annotated[int | None, ADDED_LATER] = Field(default=None, ge=10, le=1000, examples=[60])

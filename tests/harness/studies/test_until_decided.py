@@ -98,27 +98,27 @@ def test_a_look_is_judged_at_its_share_of_alpha(tmp_path: Path) -> None:
 
 def test_a_decided_configuration_keeps_its_verdict(tmp_path: Path) -> None:
     spec = _spec(tmp_path)
-    first = look_at(spec, _traces(10, fall=0.5), STANDARD)
-    assert first.decided == {"steps": 10}
-    later = look_at(spec, _traces(33, fall=0.5), STANDARD)
-    assert later.looks == (10,)
+    first = look_at(spec, _traces(5, fall=0.5), STANDARD)
+    assert first.decided == {"steps": 5}
+    later = look_at(spec, _traces(22, fall=0.5), STANDARD)
+    assert later.looks == (5,)
     assert later.verdicts.verdicts[0].verdict == "perturbed"
-    assert len(later.verdicts.verdicts[0].changes[0].reference) == 10
-    assert " steps was decided after 10 runs." in later.verdicts.notes[0]
+    assert len(later.verdicts.verdicts[0].changes[0].reference) == 5
+    assert " steps was decided after 5 runs." in later.verdicts.notes[0]
 
 
 def test_runs_that_exist_are_judged_before_the_first_look_and_decide_nothing(tmp_path: Path) -> None:
-    looked = look_at(_spec(tmp_path), _traces(6, fall=0.5), STANDARD)
+    looked = look_at(_spec(tmp_path), _traces(4, fall=0.5), STANDARD)
     assert (looked.looks, looked.decided) == ((), {})
-    assert len(looked.verdicts.verdicts[0].changes[0].observed) == 6
-    assert looked.verdicts.notes[0].startswith("These verdicts are preliminary: the first look is after 10 runs")
+    assert len(looked.verdicts.verdicts[0].changes[0].observed) == 4
+    assert looked.verdicts.notes[0].startswith("These verdicts are preliminary: the first look is after 5 runs")
 
 
 def test_a_look_with_runs_that_have_not_ended_is_not_made(tmp_path: Path) -> None:
     spec = _spec(tmp_path)
-    assert look_at(spec, _traces(15), STANDARD).looks == (10, 15)
-    unfinished = replace(STANDARD, pending={"baseline": 14})
-    assert look_at(spec, _traces(15), unfinished).looks == (10,)
+    assert look_at(spec, _traces(8), STANDARD).looks == (5, 8)
+    unfinished = replace(STANDARD, pending={"baseline": 7})
+    assert look_at(spec, _traces(8), unfinished).looks == (5,)
 
 
 def test_a_baseline_alone_gets_its_runs(tmp_path: Path) -> None:
@@ -228,15 +228,15 @@ def _counts(folder: Path) -> Counter[str]:
 
 
 def test_runs_go_to_configurations_that_are_open(grown: Path) -> None:
-    assert _counts(grown) == {"baseline": 15, "double": 10, "noisy": 15}
+    assert _counts(grown) == {"baseline": 15, "double": 5, "noisy": 15}
     said = " ".join((grown / "said").read_text().split())
     assert "continuing to 15 runs of each configuration that is not decided yet: noisy" in said
     found = verdicts(grown / "campaigns" / "phases")
-    (note,) = (note for note in found["notes"] if note.startswith("Verdicts were made after 10 and 15 runs"))
-    assert "double was decided after 10 runs. noisy is not decided." in note
-    assert found["looks"] == {"planned": [10, 15], "made": [10, 15], "decided": {"double": 10}}
+    (note,) = (note for note in found["notes"] if note.startswith("Verdicts were made after 5, 8 and 15 runs"))
+    assert "double was decided after 5 runs. noisy is not decided." in note
+    assert found["looks"] == {"planned": [5, 8, 15], "made": [5, 8, 15], "decided": {"double": 5}}
     assert (found["settings"]["baseline_runs"], found["settings"]["runs"]) == (15, 15)
-    for name, runs in (("double", 10), ("noisy", 15)):
+    for name, runs in (("double", 5), ("noisy", 15)):
         totals = {change["metric"]: change for change in found["totals"][name]}
         assert len(totals["PAPI_TOT_INS"]["reference"]) == runs
         assert (totals["PAPI_TOT_INS"]["verdict"] == "perturbed") is (name == "double")
