@@ -78,6 +78,6 @@ def _cells(values: FloatArray, looks: IntArray, half: FloatArray) -> list[str]:
     spread = np.sqrt(np.maximum(0, squares) / np.maximum(1, counts - 1))
     low, high = (mean[:, looks - 1] + sign * half * spread[:, looks - 1] for sign in (-1, 1))
     decided = ((low > -1) & (high < 1)) | (low > 1) | (high < -1)
-    ended = decided.any(axis=1)
-    runs = np.where(ended, looks[decided.argmax(axis=1)], looks[-1])
+    ended: NDArray[np.bool_] = np.any(decided, axis=1)
+    runs = np.where(ended, looks[np.argmax(decided, axis=1)], looks[-1])
     return [share([float(each) for each in ended]), f"{runs.mean():.1f}"]
