@@ -22,6 +22,7 @@ from unperturbed.analysis.perturbation.decide import compare_as_paper, decide, d
 from unperturbed.analysis.perturbation.outer import OuterSettings, checked_outer_z, outer_matrix
 from unperturbed.analysis.perturbation.rounds import (
     DESIGNS,
+    are_in_rounds,
     compare_outer_within_rounds,
     compare_within_rounds,
     find_partners,
@@ -334,7 +335,7 @@ class Baseline:
 
     def _compare_inner(self, reference: FloatArray, observed: FloatArray, checked: _CheckedRuns) -> Comparison:
         compare = partial(compare_runs, reference, observed, intervals=self._intervals(checked))
-        if not self._equal_work or (partners := find_partners(self.traces, checked.traces)) is None:
+        if not are_in_rounds(self.traces) or (partners := find_partners(self.traces, checked.traces)) is None:
             return compare(alpha=self.alpha)
         level = self.alpha / DESIGNS
         return shorter(compare(alpha=level), compare_within_rounds(reference, observed, partners, alpha=level))
@@ -346,7 +347,7 @@ class Baseline:
             return compare_with_one_run(matrix, each[0], intervals=intervals, alpha=self.alpha)
         reference, observed, shared = reference_outer_rho(matrix), from_fisher(each.mean(axis=0)), pair_variance(matrix)
         compare = partial(compare_outer_runs, reference, observed, shared, intervals=intervals)
-        if not self._equal_work or (partners := find_partners(self._outer_traces, checked.traces)) is None:
+        if not are_in_rounds(self.traces) or (partners := find_partners(self._outer_traces, checked.traces)) is None:
             return compare(alpha=self.alpha)
         level = self.alpha / DESIGNS
         within = compare_outer_within_rounds(matrix, each, partners, shared, alpha=level)

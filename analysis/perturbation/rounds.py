@@ -1,8 +1,9 @@
-"""Comparison of runs within rounds, for runs that are cut at equal work.
+"""Comparison of runs within rounds, for runs that are cut at equal work or share a layout of their code.
 
 A campaign makes its runs in rounds (blocks). Each round has its own environment size, the same for all configurations.
 Runs of equal work are deterministic: two runs of a configuration differ only by what the round varies, and the runs of
-other configurations share this within the round. So differences within a round vary less than the runs do.
+other configurations share this within the round. So differences within a round vary less than the runs do. If all
+configurations run one build, a round may have its own layout of the code too, whose effect the differences leave out.
 
 How much less is unknown in advance, and a comparison within r rounds has only r − 1 degrees of freedom. So both designs
 are computed, each at half of the level, and each coefficient uses the design with the shorter interval (Bonferroni). As
@@ -43,9 +44,29 @@ def find_partners(reference: Sequence[Trace], checked: Sequence[Trace]) -> IntAr
     return np.array([rounds[wanted_round] for wanted_round in wanted], np.int64)
 
 
+def are_in_rounds(traces: Sequence[Trace]) -> bool:
+    """Return whether runs share something within rounds: equal work, or a layout that was drawn."""
+    return all(trace.attributes.get("clock") == "work" or trace.attributes.get("layout") for trace in traces)
+
+
 def _round_of(trace: Trace) -> tuple[object, ...]:
-    """Return a run's round and environment size; for a trace of another tool, both are None."""
-    return trace.attributes.get("block"), trace.attributes.get("environment_pad_bytes")
+    """Return a run's round, environment size and layout; for a trace of another tool, all are None."""
+    return tuple(trace.attributes.get(name) for name in ("block", "environment_pad_bytes", "layout"))
+
+
+def shared_variance(reference: FloatArray, observed: FloatArray, partners: IntArray) -> float:
+    """Return the share of the variance between runs that runs of a round have in common, the median over coefficients.
+
+    `reference`, `observed`: array of float64, shape (k, m) and (r, m), r ≥ 2. Spearman's ρ, one row for each run.
+    `partners`: int64, shape (r,). Index of the reference run in each checked run's round.
+    """
+    before, after = fisher(reference[partners]), fisher(observed)
+    independent = before.var(axis=0, ddof=1) + after.var(axis=0, ddof=1)
+    varies = independent > NO_SPREAD**2
+    if not varies.any():
+        return 0.0
+    left = (after - before).var(axis=0, ddof=1)[varies] / independent[varies]
+    return float(np.clip(1 - np.median(left), 0, 1))
 
 
 def compare_within_rounds(

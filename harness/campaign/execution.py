@@ -132,6 +132,7 @@ def _further_runs(
         order=spec.campaign.order,
         before=before,
         layouts=spec.campaign.layouts,
+        builds=spec.campaign.builds,
         first_layout=first_layout_of(manifest.fact("part") or 1),
     )
 

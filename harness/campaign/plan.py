@@ -3,7 +3,8 @@
 Configurations × passes × repetitions are spread over blocks, so that slow drift of the host affects all equally, and
 shuffled within a block by the seed. The size of the environment differs between blocks, because the size moves the
 stack ("Producing wrong data without doing anything obviously wrong", ASPLOS 2009). If the spec requests varied layouts,
-the code layout differs between repetitions.
+the code layout differs between repetitions. With one build it differs between blocks, and configurations with equally
+many runs have them in the same blocks: then runs are compared within a block and its layout.
 """
 
 from __future__ import annotations
@@ -129,6 +130,7 @@ def plan_runs(
     order: Literal["blocks", "random", "sequential"] = "blocks",
     before: Sequence[PlannedRun] = (),
     layouts: Literal["fixed", "varied"] = "fixed",
+    builds: Literal["one", "separate"] = "separate",
     first_layout: int = 1,
 ) -> tuple[PlannedRun, ...]:
     """Plan every run of a campaign; ids ascend in the order of execution.
@@ -138,6 +140,7 @@ def plan_runs(
     `before`: Runs that were planned earlier. Only additional runs are planned, in new blocks.
     `layouts`: `varied` gives every repetition of a configuration its own layout, starting at `first_layout`; nodes
     that share a build start at different layouts.
+    `builds`: `one` gives all runs of a block one layout, and configurations with equally many runs the same blocks.
     """
     chance = random.Random(f"{seed}+{len(before)}" if before else seed)
     had = Counter(run.configuration for run in before if run.pass_name == passes[0])
@@ -150,8 +153,11 @@ def plan_runs(
     blocks = max(configuration.runs for configuration in configurations)
     pads = [chance.randrange(PAD_BYTES) for _ in range(blocks)]
     slots: list[tuple[int, str, str, int]] = []
+    offsets: dict[int, float] = {}
     for configuration in configurations:
         offset = chance.random()
+        if builds == "one":
+            offset = offsets.setdefault(configuration.runs, offset)
         for repetition in range(configuration.runs):
             block = int((repetition + offset) * blocks / configuration.runs)
             slots += [(block, configuration.name, name, had[configuration.name] + repetition + 1) for name in passes]
@@ -169,7 +175,7 @@ def plan_runs(
             repetition,
             first_block + block,
             pads[block],
-            first_layout - 1 + repetition if layouts == "varied" else 0,
+            0 if layouts == "fixed" else first_layout + (first_block + block if builds == "one" else repetition - 1),
         )
         for number, (block, configuration, name, repetition) in enumerate(slots, start=first)
     )
@@ -183,6 +189,7 @@ def plan_batch(
     before: Sequence[PlannedRun],
     order: Literal["blocks", "random", "sequential"] = "blocks",
     layouts: Literal["fixed", "varied"] = "fixed",
+    builds: Literal["one", "separate"] = "separate",
 ) -> tuple[PlannedRun, ...]:
     """Plan additional runs per pass of the configurations in `more`, after the planned runs in `before`.
 
@@ -190,4 +197,4 @@ def plan_batch(
     """
     had = Counter(run.configuration for run in before if run.pass_name == passes[0])
     wanted = [Configuration(name, (), had[name] + runs) for name, runs in more.items()]
-    return plan_runs(wanted, passes, seed=seed, order=order, before=before, layouts=layouts)
+    return plan_runs(wanted, passes, seed=seed, order=order, before=before, layouts=layouts, builds=builds)

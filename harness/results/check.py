@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+import numpy as np
+
 from unperturbed.analysis.perturbation import (
     MINIMUM_RUNS,
     SHOWN,
@@ -18,8 +20,9 @@ from unperturbed.analysis.perturbation import (
     inner_by_bootstrap,
 )
 from unperturbed.analysis.perturbation.decide import with_origins
+from unperturbed.analysis.perturbation.rounds import find_partners, shared_variance
 from unperturbed.collectors.data import Trace
-from unperturbed.common.wording import counted
+from unperturbed.common.wording import counted, percent
 from unperturbed.errors import DataError
 from unperturbed.harness.campaign.plan import ALL, Configuration, configurations, find_sham
 from unperturbed.harness.campaign.progress import Watch, unwatched
@@ -74,6 +77,11 @@ def check_runs(
         new_metrics = [metric for metric in metrics if metric not in counted]
         _check_pass(_Pass(spec, how, name, by_configuration, metrics, new_metrics, first=not counted), findings)
         counted += new_metrics
+    if findings.shared and spec.campaign.layouts == "varied":
+        findings.note(
+            "Each configuration is compared with ready within layouts, which leaves out "
+            f"{percent(float(np.median(findings.shared))).removeprefix('+')} of the variance between runs."
+        )
     verdicts = []
     for item in planned:
         if findings.parts[item.name]:
@@ -115,6 +123,7 @@ class _Findings:
     against_sham: defaultdict[str, list[Verdict]] = field(default_factory=lambda: defaultdict(list))
     counting: defaultdict[str, list[Verdict]] = field(default_factory=lambda: defaultdict(list))
     stability: dict[str, Stability] = field(default_factory=dict)
+    shared: list[float] = field(default_factory=list)  # Variance that configurations share with `ready` in a layout
     notes: dict[str, None] = field(default_factory=dict)
 
     def note(self, *sentences: str) -> None:
@@ -206,6 +215,7 @@ def _check_pass(pass_: _Pass, findings: _Findings) -> None:
             both = ready.inner(checked), ready.outer(checked, align_on=on)
             findings.against_sham[item.name].append(both[0])
             findings.counting[item.name] += both
+            findings.shared += _shared_variance(ready, checked, both[0])
         else:
             sham = find_sham(planned, item)
             if len(pass_.traces.get(sham, ())) >= MINIMUM_RUNS and how.method == "runs":
@@ -223,6 +233,17 @@ def _ready(pass_: _Pass, planned: Sequence[Configuration]) -> Baseline | None:
     name = next((item.name for item in planned if item.sham_of == ALL), "")
     enough = len(pass_.traces.get(name, ())) >= MINIMUM_RUNS
     return pass_.baseline(name) if enough and pass_.how.method == "runs" else None
+
+
+def _shared_variance(ready: Baseline, checked: Sequence[Trace], inner: Verdict) -> Iterator[float]:
+    """Yield the share of the variance that runs have in common with the run of `ready` in the same round."""
+    partners = find_partners(ready.traces, checked)
+    if partners is not None and inner.changes:
+        reference, observed = (
+            np.array([getattr(change, side) for change in inner.changes], np.float64).T
+            for side in ("reference", "observed")
+        )
+        yield shared_variance(reference, observed, partners)
 
 
 def _check_by_few(pass_: _Pass, planned: Sequence[Configuration], findings: _Findings) -> None:

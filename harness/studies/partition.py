@@ -291,7 +291,13 @@ class _RunsHere(SearchRuns):
         if missing := missing_runs(totals, before, self.passes[0]):
             design = self.spec.campaign
             batch = plan_batch(
-                missing, self.passes, seed=design.seed, before=before, order=design.order, layouts=design.layouts
+                missing,
+                self.passes,
+                seed=design.seed,
+                before=before,
+                order=design.order,
+                layouts=design.layouts,
+                builds=design.builds,
             )
             self.manifest.plan(batch)
 

@@ -190,6 +190,8 @@ def _plan(share: CampaignSpec, passes: list[str], requests: Requests, manifest: 
     for batch in requests.batches:
         totals.update(batch)
         if missing := missing_runs({name: totals[name] for name in batch}, before, passes[0]):
-            more = plan_batch(missing, passes, seed=design.seed, before=before, order=design.order)
+            more = plan_batch(
+                missing, passes, seed=design.seed, before=before, order=design.order, builds=design.builds
+            )
             manifest.plan(more)
             before += more

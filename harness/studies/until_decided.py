@@ -74,6 +74,14 @@ def _plan(spec: CampaignSpec, passes: Sequence[str], manifest: Manifest, names: 
     if more:
         design = spec.campaign
         manifest.plan(
-            plan_batch(more, passes, seed=design.seed, before=before, order=design.order, layouts=design.layouts)
+            plan_batch(
+                more,
+                passes,
+                seed=design.seed,
+                before=before,
+                order=design.order,
+                layouts=design.layouts,
+                builds=design.builds,
+            )
         )
     return bool(more)

@@ -87,7 +87,8 @@ class Design(Section):
     layouts: Annotated[Literal["fixed", "varied"], ADDED_LATER] = Field(default="fixed")
     """Layout of the code. `fixed`: each configuration has one layout, that of its build. `varied`: each run has a
     different layout, drawn at random from the seed (objects linked in a different order, sections shifted). The
-    variation between runs then includes the effect of layout."""
+    variation between runs then includes the effect of layout. With `builds: one`, runs of one round have the same
+    layout, and are compared within it."""
     points: Annotated[int | None, MAY_CHANGE] = Field(default=None, ge=1, le=MOST_POINTS, examples=[400])
     """Number of points of a sweep, if at least one parameter is drawn at random. The seed determines the points. You
     can increase the number later: the sweep then runs the additional points."""

@@ -11,9 +11,11 @@ from unperturbed.analysis.perturbation.compare_outer import compare_outer_runs, 
 from unperturbed.analysis.perturbation.correlation import FloatArray, fisher, from_fisher
 from unperturbed.analysis.perturbation.rounds import (
     DESIGNS,
+    are_in_rounds,
     compare_outer_within_rounds,
     compare_within_rounds,
     find_partners,
+    shared_variance,
     shorter,
 )
 from unperturbed.collectors.data import Metric, Trace
@@ -122,13 +124,13 @@ def test_differences_that_are_all_equal_do_not_say_that_every_round_would_be() -
     assert compared.standard_error == pytest.approx(np.sqrt(independent / 16 / 8), rel=0.03)
 
 
-def _trace(block: int | None, pad: int) -> Trace:
+def _trace(block: int | None, pad: int, layout: int = 0) -> Trace:
     return Trace.from_columns(
         [Metric("a", "simulated", source="callgrind")],
         {"a": np.arange(40)},
         begin_ns=np.arange(40),
         end_ns=np.arange(1, 41),
-        attributes={} if block is None else {"block": block, "environment_pad_bytes": pad},
+        attributes={} if block is None else {"block": block, "environment_pad_bytes": pad, "layout": layout},
     )
 
 
@@ -163,3 +165,23 @@ def test_an_outer_comparison_without_a_change_is_calibrated() -> None:
         within = compare_outer_within_rounds(matrix, each, rounds, shared, alpha=ALPHA / DESIGNS)
         p.append(shorter(all_runs, within).p)
     assert (np.array(p) <= ALPHA).mean() < ALPHA + 0.02
+
+
+@pytest.mark.parametrize("shared", [0.0, 0.5, 0.9])
+def test_the_share_that_rounds_have_in_common_is_estimated(shared: float) -> None:
+    rng = np.random.default_rng(11)
+    found = [shared_variance(*in_rounds(rng, shared=shared, r=10, metrics=20)) for _ in range(100)]
+    assert float(np.mean(found)) == pytest.approx(shared, abs=0.08)
+
+
+def test_runs_that_are_equal_share_no_variance() -> None:
+    equal = np.full((6, 2), 0.7)
+    assert shared_variance(equal, equal, np.arange(6)) == 0
+
+
+def test_a_drawn_layout_is_part_of_the_round() -> None:
+    reference, checked = ([_trace(block, 0, layout=block + 1) for block in range(5)] for _ in range(2))
+    assert are_in_rounds(reference)
+    assert find_partners(reference, checked) is not None
+    assert find_partners(reference, [*checked[:4], _trace(4, 0, layout=9)]) is None, "another layout"
+    assert not are_in_rounds([_trace(block, 0) for block in range(5)])

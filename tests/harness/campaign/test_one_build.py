@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -80,16 +81,26 @@ def test_all_configurations_are_one_build_and_count_exactly(tmp_path: Path) -> N
     assert max(every) - min(every) <= START_UP, instructions
 
 
-def test_layouts_are_the_same_in_all_configurations(tmp_path: Path) -> None:
-    spec = write_spec(tmp_path, **TWO, measure__software=SOFTWARE, campaign__layouts="varied", campaign__runs=3)
+def test_configurations_share_layouts_and_are_compared_within_them(tmp_path: Path) -> None:
+    design = {"campaign__layouts": "varied", "campaign__sham": True, "campaign__runs": 5, "campaign__baseline_runs": 6}
+    spec = write_spec(tmp_path, **TWO, measure__software=SOFTWARE, **design)
     campaign = tmp_path / "campaigns" / "phases"
     result = unperturbed(tmp_path, "run", spec)
     assert result.returncode in (0, 4), result.stderr
-    assert {path.name for path in campaign.glob("builds/01/layouts/0*")} >= {"000", "001", "002", "003"}
+    rounds = {
+        name: [tuple(trace.attributes[key] for key in ("block", "layout")) for trace in traces(campaign, name)]
+        for name in ("baseline", "ready", "steps", "turns")
+    }
+    assert sorted(rounds["baseline"]) == [(block, block + 1) for block in range(6)]
+    assert len(set(rounds["ready"])) == 5
+    assert set(rounds["ready"]) == set(rounds["steps"]) == set(rounds["turns"])
+    layouts = {f"{layout:03d}" for _, layout in rounds["ready"]}
+    assert {path.name for path in campaign.glob("builds/01/layouts/0*")} >= {"000", *layouts}
     for name in ("steps", "turns"):
-        assert [trace.attributes["layout"] for trace in traces(campaign, name)] == [1, 2, 3]
         assert totals(campaign, name, name) != {0}
     assert totals(campaign, "steps", "rounds") == totals(campaign, "turns", "rounds")
+    (note,) = (note for note in verdicts(campaign)["notes"] if "within layouts" in note)
+    assert re.search(r"leaves out [0-9.]+\u00a0% of the variance", note)
 
 
 CHECKED = """\

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from itertools import groupby, pairwise
 from pathlib import Path
 
@@ -91,6 +92,21 @@ def test_every_repetition_has_a_layout_of_its_own_where_layouts_vary(
         for name in passes:
             layouts = [run.layout for run in varied if (run.configuration, run.pass_name) == (item.name, name)]
             assert sorted(layouts) == list(range(1, item.runs + extra + 1))
+
+
+@given(configurations, st.integers(0, 3), st.integers(0, 2**32))
+def test_with_one_build_a_block_has_one_layout_and_equal_numbers_of_runs_the_same_blocks(
+    planned: list[Configuration], extra: int, seed: int
+) -> None:
+    plan = partial(plan_runs, passes=["main", "page-cache"], seed=seed, layouts="varied", builds="one")
+    asked = [Configuration(item.name, (), item.runs + extra) for item in planned]
+    first = plan(planned)
+    runs = (*first, *plan(asked, before=first))
+    assert {(run.block, run.layout) for run in runs} == {(run.block, run.block + 1) for run in runs}
+    blocks = {item.name: {run.block for run in first if run.configuration == item.name} for item in planned}
+    assert all(len(blocks[item.name]) == item.runs for item in planned)
+    for item in planned:
+        assert all(blocks[item.name] == blocks[other.name] for other in planned if other.runs == item.runs)
 
 
 @given(configurations, st.data(), st.integers(0, 2**32))
