@@ -78,20 +78,20 @@ class Rewriting:
             total.update(cost.no_ops)
         return dict(total.most_common())
 
-    def sentences(self) -> tuple[str, ...]:
-        """Return how much is added, by which metrics, and in which functions the compiler generates other code."""
+    def sentences(self, build: str) -> tuple[str, ...]:
+        """Return how much a build adds, by which metrics, and in which functions the compiler generates other code."""
         said = [
-            f"Without counting, the rewritten program executes {percent(self.after / self.before - 1)} instructions: "
+            f"Without counting, {build} executes {percent(self.after / self.before - 1)} instructions: "
             f"{self._share(sum(self.no_ops.values()))} are no-ops, one for each event, and {self._share(self._other)} "
             "come from other code that the compiler generates around them."
         ]
         if self.no_ops:
             shares = [f"{name} {self._share(count)}" for name, count in self.no_ops.items()]
-            said.append(f"No-ops by metric: {', '.join(shares)}.")
+            said.append(f"No-ops of {build} by metric: {', '.join(shares)}.")
         other = [cost for cost in self.functions if abs(cost.by_compiler) > _NOTABLE * self.before]
         if other:
             parts = [f"{cost.name} ({percent(cost.by_compiler / self.before)})" for cost in other[:_MOST]]
-            said.append(f"Functions with other code: {listing(parts)}.")
+            said.append(f"Functions of {build} with other code: {listing(parts)}.")
         return tuple(said)
 
     def _share(self, instructions: int) -> str:
@@ -102,8 +102,8 @@ class Rewriting:
     def _other(self) -> int:
         return self.after - self.before - sum(self.no_ops.values())
 
-    def table(self) -> Table:
-        """Return a table with one row for each function, those with most additional instructions first."""
+    def table(self, build: str) -> Table:
+        """Return a table of a build's functions, those with most additional instructions first."""
         columns = (
             Column("function"),
             Column("instructions", "right", "of a run of the untouched program"),
@@ -123,7 +123,7 @@ class Rewriting:
             ]
             for cost in self.functions[:_MOST]
         ]
-        return Table(columns, rows, "Instructions that the rewriting adds to a run, by function")
+        return Table(columns, rows, f"Instructions that the rewriting adds to a run of {build}, by function")
 
 
 def _count(number: int) -> Cell:

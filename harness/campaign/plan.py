@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
-from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE, DEFAULT_RUNS, READY, SHAM_PREFIX
+from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE, DEFAULT_RUNS, READY, READY_PREFIX, SHAM_PREFIX
 
 PAD_BYTES = 4096  # The environment grows by up to a page, to reach every offset of the stack within a page
 
@@ -45,7 +45,7 @@ class Configuration:
 
 
 ALL = "*"
-"""`sham_of` of the one build without any counting, the sham of all configurations."""
+"""`sham_of` of a build without any counting, the sham of all configurations that run this build."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,8 @@ def configurations(spec: CampaignSpec) -> tuple[Configuration, ...]:
     for name, subset in design.subsets.items():
         metrics = (*carried, *(metric for metric in subset if metric != anchor))
         planned.append(Configuration(name, metrics, design.most_runs))
-    if design.sham and design.builds == "one" and (ready := ready_build(spec)) is not None:
-        planned.insert(1, ready)
+    if design.sham and design.builds == "one" and (ready := ready_builds(spec)):
+        planned[1:1] = ready
     elif design.sham:
         planned += [sham for item in planned[1:] if (sham := sham_of(spec, item)) is not None]
     if len(planned) == 1:  # nothing to decide
@@ -101,18 +101,28 @@ def sham_of(spec: CampaignSpec, configuration: Configuration) -> Configuration |
     return Configuration(f"{SHAM_PREFIX}{configuration.name}", (), configuration.runs, configuration.name, compiled)
 
 
-def ready_build(spec: CampaignSpec) -> Configuration | None:
-    """Return the one build of all configurations, with every counter idle; None if no metric is compiled in."""
-    compiled = tuple(sorted(name for name, event in spec.measure.software.items() if event.means == "compiled"))
+def ready_builds(spec: CampaignSpec) -> tuple[Configuration, ...]:
+    """Return the builds that configurations share, with every counter idle: one, or one for each of `families`."""
+    compiled = sorted(name for name, event in spec.measure.software.items() if event.means == "compiled")
+    anchor = {name for name in compiled if name == spec.analysis.anchor}
+    families = {
+        f"{READY_PREFIX}{name}": tuple(sorted(anchor.union(metrics).intersection(compiled)))
+        for name, metrics in spec.campaign.families.items()
+    }
     runs = max(_MINIMUM_ANCHOR_RUNS, spec.campaign.most_runs)
-    return Configuration(READY, (), runs, ALL, compiled) if compiled else None
+    each = families or {READY: tuple(compiled)}
+    return tuple(Configuration(name, (), runs, ALL, metrics) for name, metrics in each.items() if metrics)
 
 
 def find_sham(planned: Sequence[Configuration], item: Configuration) -> str:
-    """Return the name of a configuration's sham; '' if there is none."""
+    """Return the name of a configuration's sham, or of the first build without counting that has its metrics, or ''."""
     if not item.software:
         return ""
-    return next((other.name for other in planned if other.sham_of in (item.name, ALL)), "")
+    compiled = {metric for other in planned for metric in other.inert}
+    of_all = [
+        other for other in planned if other.sham_of == ALL and compiled.intersection(item.software) <= {*other.inert}
+    ]
+    return next((other.name for other in planned if other.sham_of == item.name or other in of_all), "")
 
 
 def configurations_without_sham(spec: CampaignSpec) -> tuple[str, ...]:

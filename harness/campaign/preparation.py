@@ -36,8 +36,8 @@ from unperturbed.harness.campaign.session import (
     UNTOUCHED,
     Session,
     build_configurations,
-    is_patched,
-    one_build,
+    families_of,
+    family_of,
     shared_builds,
     use_separate_builds,
 )
@@ -100,7 +100,7 @@ def prepare(
         manifest.fact("id"),
         others,
         slowness,
-        one_build(manifest),
+        families_of(manifest),
     )
     for item in configurations(spec):
         if names is None or item.name in names:
@@ -295,16 +295,13 @@ def _result_stays(
     progress: Progress,
 ) -> bool:
     """Return whether the one build gives the expected result with all its counters; if not, choose separate builds."""
-    metrics, fact = one_build(manifest), manifest.fact("one_build")
-    if not metrics or fact.get("tried") or manifest.fact("shared") is not None:
+    families, fact = families_of(manifest), manifest.fact("one_build")
+    if not families or fact.get("tried") or manifest.fact("shared") is not None:
         return True
-    trees = (workspace.builds.get(item.name) for item in configurations(spec) if is_patched(spec, item, metrics))
-    tree = next(filter(None, trees), None)
-    if tree is None:  # this session needs none of the configurations
-        return True
-    progress.step("running the program with all counters")
+    built = (item for item in configurations(spec) if workspace.builds.get(item.name) is not None)
+    trees = {name: workspace.builds[item.name] for item in built if (name := family_of(spec, item, families))}
 
-    def result(numbers: Iterable[int]) -> ProgramResult | None:
+    def result(tree: Path, numbers: Iterable[int]) -> ProgramResult | None:
         count_at(tree, tuple(numbers))
         place = make_empty_folder(folder / "runs" / READY)
         try:
@@ -312,13 +309,17 @@ def _result_stays(
         except RunError:
             return None
 
-    patched = result(range(len(metrics)))
-    count_at(tree, ())  # layouts are copied from the build as it was made
-    if patched == expected or result(()) != expected:
+    for name, tree in trees.items():
+        assert tree is not None
+        progress.step(f"running the program with all counters of {name}")
+        patched = result(tree, range(len(families[name])))
+        count_at(tree, ())  # layouts are copied from the build as it was made
+        if patched != expected and result(tree, ()) == expected:
+            use_separate_builds(manifest, progress, families, "the program's result changes if its file is patched")
+            return False
+    if trees.keys() == families.keys():  # a session may need only some of the configurations
         manifest.set_facts(one_build={**fact, "tried": True})
-        return True
-    use_separate_builds(manifest, progress, metrics, "the program's result changes if its file is patched")
-    return False
+    return True
 
 
 def _profile_rewriting(
@@ -329,9 +330,10 @@ def _profile_rewriting(
     manifest: Manifest,
     progress: Progress,
 ) -> None:
-    """Record which instructions the one build without counting executes in addition to the untouched program."""
-    metrics, untouched, ready = one_build(manifest), workspace.builds.get(REFERENCE), workspace.builds.get(READY)
-    if not metrics or untouched is None or ready is None or manifest.fact("shared") is not None:
+    """Record which instructions each build without counting executes in addition to the untouched program."""
+    families, untouched = families_of(manifest), workspace.builds.get(REFERENCE)
+    trees = {name: tree for name in families if (tree := workspace.builds.get(name)) is not None}
+    if untouched is None or not trees or manifest.fact("shared") is not None:
         return
     if manifest.fact("rewriting") is not None or manifest.has_done():
         return
@@ -352,15 +354,19 @@ def _profile_rewriting(
             return None
         return read_profile(place) if result == expected else None
 
-    found = compare_builds(profile, untouched, ready, metrics)
+    before, found = profile(untouched), {}
+    for name, tree in trees.items():
+        after = profile(tree) if before is not None else None
+        if before is not None and after is not None:
+            found[name] = compare_builds((before, untouched), (after, tree), families[name]).to_dict()
     make_empty_folder(place)  # profiles of long programs are large
-    if found is None:
+    if not found:
         progress.note(
             "The instructions that the rewriting adds are not counted by function: under callgrind, the program fails, "
             "gives another result, or takes longer than its `timeout`."
         )
         return
-    manifest.set_facts(rewriting=found.to_dict())
+    manifest.set_facts(rewriting=found)
 
 
 def _other_results(

@@ -14,7 +14,7 @@ from unperturbed.collectors.kernel_probes import remove_probes
 from unperturbed.collectors.sources import Pass
 from unperturbed.errors import HostError, RunError, SpecError
 from unperturbed.harness.campaign.manifest import Manifest
-from unperturbed.harness.campaign.plan import Configuration, PlannedRun, configurations, ready_build
+from unperturbed.harness.campaign.plan import ALL, Configuration, PlannedRun, configurations, ready_builds
 from unperturbed.harness.campaign.progress import Progress
 from unperturbed.harness.campaign.run import ProgramResult, Sampling, execute, time_native
 from unperturbed.harness.program.build import Build, build_configuration, find_source
@@ -65,8 +65,8 @@ class Session:
     # The results of the other programs (`programs:`), by name.
     others: Mapping[str, ProgramResult] = field(default_factory=dict)
     slowness: float = 1  # Duration of the slowest of these programs relative to the program's, at least 1
-    # The metrics of the one build, in the order of their numbers; () for separate builds.
-    one_build: tuple[str, ...] = ()
+    # The metrics of each build that configurations share, in the order of their numbers; {} for separate builds.
+    families: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def configurations(self) -> Sequence[str]:
@@ -80,8 +80,9 @@ class Session:
             built = replace(known, configuration=configuration)
         else:
             patched = None
-            if tree is not None and is_patched(self.spec, configuration, self.one_build):
-                patched = tuple(map(self.one_build.index, compiled_metrics(self.spec, configuration.software)))
+            if tree is not None and (shared := family_of(self.spec, configuration, self.families)):
+                numbers = self.families[shared].index
+                patched = tuple(map(numbers, compiled_metrics(self.spec, configuration.software)))
             built = Built(configuration, tree, _software_metrics(self, configuration, tree), patched)
         return replace(self, built={**self.built, configuration.name: built})
 
@@ -162,12 +163,16 @@ def compiled_metrics(spec: CampaignSpec, names: Iterable[str]) -> list[str]:
     return [name for name in names if spec.measure.software[name].means == "compiled"]
 
 
-def is_patched(spec: CampaignSpec, configuration: Configuration, one_build: Collection[str]) -> bool:
-    """Return whether a configuration runs the one build, which has the metrics `one_build`."""
-    if configuration.program or not one_build:
-        return False
+def family_of(spec: CampaignSpec, configuration: Configuration, families: Mapping[str, Collection[str]]) -> str:
+    """Return the name of the shared build that a configuration runs, the first with its metrics; '' for its own build.
+
+    `families`: The metrics of each shared build.
+    """
+    if configuration.program or configuration.name in families:
+        return configuration.name if configuration.name in families else ""
     compiled = compiled_metrics(spec, configuration.inert or configuration.software)
-    return bool(compiled) and set(one_build).issuperset(compiled)
+    fitting = (name for name, metrics in families.items() if set(metrics).issuperset(compiled))
+    return next(fitting, "") if compiled else ""
 
 
 def _software_metrics(session: Session, configuration: Configuration, tree: Path | None) -> SoftwareMetrics:
@@ -175,16 +180,16 @@ def _software_metrics(session: Session, configuration: Configuration, tree: Path
     scratch = session.folder / "runs" / "0000" / "scratch"
     command = program_command(spec, scratch=scratch, build=tree, inputs=session.inputs)
     idle: set[str] = set()
-    if is_patched(spec, configuration, session.one_build):
-        names = tuple(dict.fromkeys([*session.one_build, *names]))
+    if shared := family_of(spec, configuration, session.families):
+        names = tuple(dict.fromkeys([*session.families[shared], *names]))
         idle = set(names) - set(configuration.software)
     return find_software_metrics(spec, {name: spec.measure.software[name] for name in names}, command, idle=idle)
 
 
-def one_build(manifest: Manifest) -> tuple[str, ...]:
-    """Return the metrics of the one build of a campaign, in order; () if its configurations are separate builds."""
+def families_of(manifest: Manifest) -> dict[str, tuple[str, ...]]:
+    """Return the metrics of each build that configurations of a campaign share, in order; {} for separate builds."""
     fact = manifest.fact("one_build")
-    return tuple(fact["metrics"]) if fact and not fact["why_not"] else ()
+    return {name: tuple(metrics) for name, metrics in fact["families"].items()} if fact and not fact["why_not"] else {}
 
 
 def build_configurations(
@@ -196,10 +201,16 @@ def build_configurations(
         rest = [item for item in wanted if item != UNTOUCHED]
         untouched = build_configurations(spec, folder, [UNTOUCHED], manifest, progress)
         return untouched | build_configurations(spec, folder, rest, manifest, progress)
-    shared = _one_build(spec, folder, wanted, manifest, progress)
-    patched = [] if shared is None else [item for item in wanted if is_patched(spec, item, one_build(manifest))]
-    own = [item for item in wanted if spec.of_program(item.program).program.build is not None and item not in patched]
-    folders = _numbered(own, manifest) | _numbered(patched, manifest, of=READY)
+    shared = _shared_builds(spec, folder, wanted, manifest, progress)
+    running = {
+        item.name: family_of(spec, item, {name: families_of(manifest)[name] for name in shared}) for item in wanted
+    }
+    own = [
+        item for item in wanted if spec.of_program(item.program).program.build is not None and not running[item.name]
+    ]
+    folders = _numbered(own, manifest)
+    for name in shared:
+        folders |= _numbered([item for item in wanted if running[item.name] == name], manifest, of=name)
     builds: dict[str, Path | None] = {}
     sites: dict[str, dict[str, int]] = dict(manifest.fact("sites") or {})
     skipped: dict[str, str] = dict(manifest.fact("skipped") or {})
@@ -210,8 +221,8 @@ def build_configurations(
         if source is None or program.build is None:
             builds[item.name] = None
             continue
-        if shared is not None and item in patched:
-            built = shared
+        if running[item.name]:
+            built = shared[running[item.name]]
         else:
             built = _build(spec, item, source, folder / "builds" / folders[item.name], progress)
         builds[item.name] = built.folder
@@ -234,45 +245,50 @@ def _build(spec: CampaignSpec, item: Configuration, source: Path, folder: Path, 
         None if item == UNTOUCHED else events,
         spec_folder=spec.folder,
         announce=partial(progress.step, f"building {item.name}"),
-        form="counting" if item.sham_of is None else "patchable" if item.name == READY else "sham",
+        form="counting" if item.sham_of is None else "patchable" if item.sham_of == ALL else "sham",
         layouts=spec.campaign.layouts == "varied" and item != UNTOUCHED,
     )
     # A killed session may have left another layout in place, or a part of one.
     put_in_place(built.folder, AS_BUILT)
-    if item.name == READY and not built.missing:
+    if item.sham_of == ALL and not built.missing:
         count_at(built.folder, ())
     return built
 
 
-def _one_build(
+def _shared_builds(
     spec: CampaignSpec, folder: Path, wanted: Sequence[Configuration], manifest: Manifest, progress: Progress
-) -> Build | None:
-    """Make the build that all configurations share; None if there are separate builds, for a recorded reason."""
-    ready, source = ready_build(spec), find_source(spec.program, spec.folder)
-    if spec.campaign.builds == "separate" or ready is None or source is None:
-        return None
-    fact = manifest.fact("one_build") or {"metrics": list(ready.inert), "why_not": ""}
-    metrics = fact["metrics"]
-    if fact["why_not"] or not any(is_patched(spec, item, metrics) for item in wanted):
-        return None
+) -> dict[str, Build]:
+    """Make the builds that the wanted configurations share; {} if there are separate builds, for a recorded reason."""
+    source = find_source(spec.program, spec.folder)
+    if spec.campaign.builds == "separate" or source is None:
+        return {}
+    ready = {item.name: item for item in ready_builds(spec)}
+    fact = manifest.fact("one_build") or {"families": {name: list(item.inert) for name, item in ready.items()}}
+    families = fact["families"]
+    needed = {name for item in wanted if (name := family_of(spec, item, families))}
+    if fact.get("why_not") or not needed:
+        return {}
     known = manifest.fact("builds") or {}
-    if READY not in known and any(item["software"] or item["inert"] for item in known.values()):
-        use_separate_builds(manifest, progress, metrics, "its first session made separate builds")
-        return None
-    ready = replace(ready, inert=tuple(metrics))
-    try:
-        built = _build(spec, ready, source, folder / "builds" / _numbered([ready], manifest)[READY], progress)
-        has_places = bool(built.missing or places_of(built.folder))
-    except (HostError, RunError) as error:
-        use_separate_builds(manifest, progress, metrics, _why_no_build(error))
-        return None
-    counters = [name for name in built.sites if spec.measure.software[name].semantics == "counter"]
-    if not has_places and any(built.sites[name] for name in counters):
-        use_separate_builds(manifest, progress, metrics, _NO_PLACES)
-        return None
+    if not known.keys() & families.keys() and any(item["software"] or item["inert"] for item in known.values()):
+        use_separate_builds(manifest, progress, families, "its first session made separate builds")
+        return {}
+    made: dict[str, Build] = {}
+    for name in (name for name in families if name in needed):
+        item = replace(ready[name], inert=tuple(families[name]))
+        try:
+            built = _build(spec, item, source, folder / "builds" / _numbered([item], manifest)[name], progress)
+            has_places = bool(built.missing or places_of(built.folder))
+        except (HostError, RunError) as error:
+            use_separate_builds(manifest, progress, families, _why_no_build(error))
+            return {}
+        counters = [metric for metric in built.sites if spec.measure.software[metric].semantics == "counter"]
+        if not has_places and any(built.sites[metric] for metric in counters):
+            use_separate_builds(manifest, progress, families, _NO_PLACES)
+            return {}
+        made[name] = built
     if manifest.fact("one_build") is None:
-        manifest.set_facts(one_build=fact)
-    return built
+        manifest.set_facts(one_build={**fact, "why_not": ""})
+    return made
 
 
 def _why_no_build(error: Exception) -> str:
@@ -281,16 +297,18 @@ def _why_no_build(error: Exception) -> str:
     return next((line.partition(_WRAPPER)[2] for line in lines if line.startswith(f"{_WRAPPER}patchable")), lines[0])
 
 
-def use_separate_builds(manifest: Manifest, progress: Progress, metrics: Sequence[str], why: str) -> None:
+def use_separate_builds(
+    manifest: Manifest, progress: Progress, families: Mapping[str, Sequence[str]], why: str
+) -> None:
     """Record why a campaign's configurations are separate builds, and free the names of those that shared one."""
     note = f"Each configuration is a build of its own, despite `builds: one`: {why}."
     progress.note(note)
     known: dict[str, dict[str, Any]] = dict(manifest.fact("builds") or {})
-    if READY in known:
-        number = known[READY]["number"]
-        known = {name: each for name, each in known.items() if name == READY or each["number"] != number}
+    numbers = {each["number"] for name, each in known.items() if name in families}
+    if numbers:
+        known = {name: each for name, each in known.items() if name in families or each["number"] not in numbers}
         manifest.set_facts(builds=known)
-    manifest.set_facts(one_build={"metrics": list(metrics), "why_not": note})
+    manifest.set_facts(one_build={"families": {name: list(each) for name, each in families.items()}, "why_not": note})
 
 
 def shared_builds(home: Path, wanted: Sequence[Configuration], manifest: Manifest) -> dict[str, Path | None]:

@@ -276,7 +276,7 @@ def _commands(spec: CampaignSpec) -> dict[str, str]:
 
 def _builds(ready: Readiness) -> dict[str, list[str]]:
     """Return the metrics compiled into each build; empty if the spec does not build the program."""
-    from unperturbed.harness.spec.sections.campaign import READY
+    from unperturbed.harness.campaign.plan import ready_builds
 
     spec = ready.spec
     if spec.program.build is None:
@@ -286,7 +286,8 @@ def _builds(ready: Readiness) -> dict[str, list[str]]:
         item.name: [name for name in item.inert or item.software if name in compiled] for item in ready.configurations
     }
     if spec.campaign.builds == "one":
-        builds = {name: metrics for name, metrics in builds.items() if not metrics} | {READY: sorted(compiled)}
+        builds = {name: metrics for name, metrics in builds.items() if not metrics}
+        builds |= {item.name: list(item.inert) for item in ready_builds(spec)}
     return {"reference": [], **builds}
 
 

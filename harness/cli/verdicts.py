@@ -15,13 +15,14 @@ from unperturbed.analysis.perturbation.verdict_text import cause_table, decisive
 from unperturbed.analysis.report import to_json
 from unperturbed.analysis.totals.total_text import total_table, totals_sentence
 from unperturbed.common.table import Column, Table, style_of
-from unperturbed.harness.campaign.plan import Configuration, configurations
+from unperturbed.common.wording import listing
+from unperturbed.harness.campaign.plan import ALL, Configuration, configurations
 from unperturbed.harness.cli.streams import print_json
 from unperturbed.harness.cli.terminal import print_note, terminal
 from unperturbed.harness.results.judge import Judgement, NodesJudgement, Total
 from unperturbed.harness.results.verdicts import CampaignVerdicts
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
-from unperturbed.harness.spec.sections.campaign import BASELINE, READY
+from unperturbed.harness.spec.sections.campaign import BASELINE
 
 _RUNS_FAILED, _NEGATIVE = 1, 4
 
@@ -112,8 +113,8 @@ def show_verdicts(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
                 "1: the build without counting against the untouched program. 2: the same build with counting against "
                 "that without. 3: with counting against the untouched program."
             )
-        if checked.rewriting is not None:
-            for sentence in checked.rewriting.sentences():
+        for name, rewriting in checked.rewriting.items():
+            for sentence in rewriting.sentences(name):
                 console.say(escape(sentence))
         over = f" (over {len(checked.traces)} passes)" if len(checked.traces) > 1 else ""
         console.say(
@@ -195,8 +196,8 @@ def _kinds_of_rho(checked: CampaignVerdicts) -> str:
 def _what_it_is(item: Configuration, spec: CampaignSpec) -> str:
     if item.program:
         return f"is a different set-up of the program ({spec.programs[item.program].difference()})"
-    if item.name == READY:
-        return "has a no-op at every site and counts nothing"
+    if item.sham_of == ALL:
+        return f"has a no-op at every site of {listing(item.inert)}, and counts nothing"
     if item.sham_of is not None:
         return f"is the sham of {item.sham_of}: the same code without counting"
     if not item.software:

@@ -1,9 +1,9 @@
-"""Profiles of two builds, compared: the untouched program, and the one build of all configurations without counting."""
+"""Profiles of two builds, compared: the untouched program, and a build without counting that configurations share."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from unperturbed.analysis.rewriting import Rewriting
@@ -11,17 +11,13 @@ from unperturbed.collectors.sources.instructions import Profile
 from unperturbed.harness.program.patching import places_of
 
 
-def compare_builds(
-    profile: Callable[[Path], Profile | None], untouched: Path, ready: Path, metrics: Sequence[str]
-) -> Rewriting | None:
-    """Return what `ready` executes in addition to `untouched`; None if there is no profile.
+def compare_builds(before: tuple[Profile, Path], after: tuple[Profile, Path], metrics: Sequence[str]) -> Rewriting:
+    """Return what a build without counting executes in addition to the untouched build.
 
-    `profile`: Runs a build and returns its profile, or None if its result is wrong.
-    `metrics`: The metrics of the build, in the order of their numbers.
+    `before`, `after`: The profile of the untouched build and of the other, each with the folder of the build.
+    `metrics`: The metrics of the other build, in the order of their numbers.
     """
-    first, second = profile(untouched), profile(ready)
-    if first is None or second is None:
-        return None
+    (first, untouched), (second, ready) = before, after
     sites = {
         str(path): {place.address: metrics[place.metric] for place in places}
         for path, places in places_of(ready).items()

@@ -197,7 +197,7 @@ def _check_pass(pass_: _Pass, findings: _Findings) -> None:
         findings.note(f"Pass {pass_.name!r} does not count {lacking}, so its runs are aligned on {', '.join(on)}.")
     findings.stability[pass_.name] = baseline.stability(how.disturbed)
     anchored = _anchored(pass_, findings) if anchor else None
-    ready = _ready(pass_, planned)
+    shams: dict[str, Baseline | None] = {}
     for item in planned:
         findings.begin(item.name)
         checked = pass_.traces.get(item.name, ())
@@ -211,15 +211,16 @@ def _check_pass(pass_: _Pass, findings: _Findings) -> None:
         outer = against.outer(checked, align_on=on, anchor=through, across=how.across, method=how.method)
         findings.parts[item.name] += [inner, outer, *_software(pass_, item, checked)]
         both = inner, outer
-        if ready is not None and item.software:
+        name = find_sham(planned, item)
+        if name not in shams:
+            shams[name] = _ready(pass_, planned, name)
+        if (ready := shams[name]) is not None:
             both = ready.inner(checked), ready.outer(checked, align_on=on)
             findings.against_sham[item.name].append(both[0])
             findings.counting[item.name] += both
             findings.shared += _shared_variance(ready, checked, both[0])
-        else:
-            sham = find_sham(planned, item)
-            if len(pass_.traces.get(sham, ())) >= MINIMUM_RUNS and how.method == "runs":
-                findings.against_sham[item.name].append(pass_.baseline(sham).inner(checked))
+        elif len(pass_.traces.get(name, ())) >= MINIMUM_RUNS and how.method == "runs":
+            findings.against_sham[item.name].append(pass_.baseline(name).inner(checked))
         if item.name == ANCHOR and combine_checks(ANCHOR, *both).verdict == "perturbed":
             findings.note(
                 f"The anchor {anchor!r} alone perturbs the program. The checks between runs do not show this "
@@ -228,11 +229,11 @@ def _check_pass(pass_: _Pass, findings: _Findings) -> None:
             )
 
 
-def _ready(pass_: _Pass, planned: Sequence[Configuration]) -> Baseline | None:
-    """Return the runs of the one build without counting as a baseline; None for separate builds or too few runs."""
-    name = next((item.name for item in planned if item.sham_of == ALL), "")
+def _ready(pass_: _Pass, planned: Sequence[Configuration], name: str) -> Baseline | None:
+    """Return the runs of a build without counting as a baseline; None for another configuration, or too few runs."""
+    is_ready = any(item.name == name and item.sham_of == ALL for item in planned)
     enough = len(pass_.traces.get(name, ())) >= MINIMUM_RUNS
-    return pass_.baseline(name) if enough and pass_.how.method == "runs" else None
+    return pass_.baseline(name) if is_ready and enough and pass_.how.method == "runs" else None
 
 
 def _shared_variance(ready: Baseline, checked: Sequence[Trace], inner: Verdict) -> Iterator[float]:

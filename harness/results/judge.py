@@ -71,7 +71,7 @@ def judge(
         options = CheckOptions(method, across, disturbed_runs(manifest), pending_repetitions(manifest))
         verdicts = check(spec, read_traces(folder, manifest, without=without, watch=watch), options, watch)
         if (fact := manifest.fact("rewriting")) is not None:
-            verdicts = replace(verdicts, rewriting=Rewriting.from_dict(fact))
+            verdicts = replace(verdicts, rewriting={name: Rewriting.from_dict(each) for name, each in fact.items()})
         if without:
             which = f"Run {without[0]} was" if len(without) == 1 else f"Runs {', '.join(without)} were"
             left_out = (

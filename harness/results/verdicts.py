@@ -43,7 +43,8 @@ class CampaignVerdicts(Framed, Result):
     looks: Looks | None = None  # For a campaign that runs until decided
     # Verdict on the counting alone: each configuration against the same build without counting (`builds: one`).
     counting: Mapping[str, Verdict] = field(default_factory=dict)
-    rewriting: Rewriting | None = None  # The instructions that the build without counting adds (`builds: one`)
+    # The instructions that each build without counting adds, by its name (`builds: one`).
+    rewriting: Mapping[str, Rewriting] = field(default_factory=dict)
 
     def at_least(self, mildest: VerdictName) -> tuple[str, ...]:
         """Return the configurations, except shams, with this verdict or a more serious one (`SEVERITY`)."""
@@ -101,7 +102,7 @@ class CampaignVerdicts(Framed, Result):
     def tables(self) -> tuple[Table, ...]:
         """Return a table with one row per configuration; for one build, another with the cause of changes."""
         causes = (cause_table(self.verdicts, self.counting),) if self.counting else ()
-        added = () if self.rewriting is None else (self.rewriting.table(),)
+        added = (rewriting.table(name) for name, rewriting in self.rewriting.items())
         return (verdict_table(self.verdicts, totals=self.totals_verdicts), *causes, *added)
 
     def to_frame(self) -> pl.DataFrame:
@@ -116,7 +117,7 @@ class CampaignVerdicts(Framed, Result):
             "verdicts": [verdict.to_dict() for verdict in self.verdicts],
             "totals": {name: [change.to_dict() for change in changes] for name, changes in self.totals.items()},
             "counting": {name: verdict.to_dict() for name, verdict in self.counting.items()},
-            "rewriting": None if self.rewriting is None else self.rewriting.to_dict(),
+            "rewriting": {name: rewriting.to_dict() for name, rewriting in self.rewriting.items()},
             "steadiness": list(self.steadiness),
             "notes": list(self.notes),
         }

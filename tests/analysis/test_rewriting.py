@@ -20,18 +20,19 @@ def test_no_ops_and_other_code_are_told_apart() -> None:
         "walk": (50, 10),
     }
     assert list(added.no_ops.items()) == [("turns", 40), ("steps", 10)]
-    said = " ".join(added.sentences()).replace("\u00a0", " ")
-    assert "executes +11 % instructions: 5.0 % are no-ops, one for each event, and 6.1 % come from other code" in said
-    assert "No-ops by metric: turns 4.0 %, steps 1.0 %." in said
-    assert "Functions with other code: step (+5.0 %) and walk (+1.0 %)." in said
+    said = " ".join(added.sentences("ready")).replace("\u00a0", " ")
+    assert "Without counting, ready executes +11 % instructions: 5.0 % are no-ops, one for each event, and" in said
+    assert "6.1 % come from other code" in said
+    assert "No-ops of ready by metric: turns 4.0 %, steps 1.0 %." in said
+    assert "Functions of ready with other code: step (+5.0 %) and walk (+1.0 %)." in said
     assert Rewriting.from_dict(added.to_dict()) == added
-    assert [str(row[0]) for row in added.table().rows] == ["step", "walk"]
+    assert [str(row[0]) for row in added.table("ready").rows] == ["step", "walk"]
 
 
 def test_a_program_that_stays_the_same_adds_nothing() -> None:
     added = Rewriting.of(BEFORE, BEFORE, {})
-    assert added.functions == () and added.table().rows == []
-    assert len(added.sentences()) == 1
+    assert added.functions == () and added.table("ready").rows == []
+    assert len(added.sentences("ready")) == 1
 
 
 PROFILE = """\

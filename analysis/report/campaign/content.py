@@ -208,8 +208,8 @@ class ReportContent:
         The looks of a campaign that runs until decided; None for a fixed number of runs.
     counting : mapping of str to Verdict
         Verdict on each configuration against the same build without counting; empty for separate builds.
-    rewriting : Rewriting or None
-        The instructions that the build without counting adds, by function; None for separate builds.
+    rewriting : mapping of str to Rewriting
+        The instructions that each build without counting adds, by function; empty for separate builds.
     """
 
     campaign: str
@@ -233,7 +233,7 @@ class ReportContent:
     floor: NoiseFloor | None = None
     looks: Looks | None = None
     counting: Mapping[str, Verdict] = field(default_factory=dict)
-    rewriting: Rewriting | None = None
+    rewriting: Mapping[str, Rewriting] = field(default_factory=dict)
 
 
 def to_json(content: ReportContent) -> dict[str, Any]:
@@ -260,7 +260,7 @@ def to_json(content: ReportContent) -> dict[str, Any]:
         "floor": None if content.floor is None else plain(content.floor.to_dict()),
         "looks": None if content.looks is None else plain(asdict(content.looks)),
         "counting": plain({name: verdict.to_json() for name, verdict in content.counting.items()}),
-        "rewriting": None if content.rewriting is None else content.rewriting.to_dict(),
+        "rewriting": {name: rewriting.to_dict() for name, rewriting in content.rewriting.items()},
         "provenance": plain(content.provenance),
         "spec": content.spec_text,
     }
@@ -321,8 +321,8 @@ class ConfigurationResult:
 
     @property
     def is_ready(self) -> bool:
-        """Return whether the configuration is the one build of all configurations, which counts nothing."""
-        return self.configuration == "ready" and not self.software
+        """Return whether the configuration is a build that other configurations run too, and counts nothing."""
+        return (self.configuration == "ready" or self.configuration.startswith("ready-")) and not self.software
 
     def of(self, check: CheckName) -> tuple[Change, ...]:
         """Return the changes of one check."""

@@ -159,10 +159,11 @@ def result_section(content: ReportContent, results: Sequence[ConfigurationResult
 def _causes(content: ReportContent) -> list[Html]:
     """Return what changes the program: the rewriting, with the instructions that it adds, or the counting."""
     table = cause_table(content.verdicts, content.counting).to_html()
-    if content.rewriting is None:
-        return [table]
-    said = [tag("p", sentence) for sentence in content.rewriting.sentences()]
-    return [table, *said, content.rewriting.table().to_html(sortable=True)]
+    made: list[Html] = [table]
+    for name, rewriting in content.rewriting.items():
+        made += [tag("p", sentence) for sentence in rewriting.sentences(name)]
+        made.append(rewriting.table(name).to_html(sortable=True))
+    return made
 
 
 def verdict_legend(verdicts: Iterable[VerdictName], *more: Html) -> Html:
@@ -316,7 +317,7 @@ def advice(result: ConfigurationResult, content: ReportContent) -> tuple[str, ..
 
 def _advice_perturbed(result: ConfigurationResult, content: ReportContent) -> tuple[str, ...]:
     if result.is_ready:
-        return (_rewriting_advice(content),)
+        return (_rewriting_advice(result, content),)
     if result.is_sham:
         return (
             "A sham does not count, so the change comes from the rewritten code. With `layouts: varied`, the effect of "
@@ -328,7 +329,7 @@ def _advice_perturbed(result: ConfigurationResult, content: ReportContent) -> tu
     said = [f"Take the hardware metrics from the {listing(result.references)} runs, not from these runs."]
     alone = content.counting.get(result.configuration)
     if alone is not None and alone.verdict == "unperturbed":
-        return (*said, f"The counting changes nothing. {_rewriting_advice(content)}")
+        return (*said, f"The counting changes nothing. {_rewriting_advice(result, content)}")
     if anchor is not None and not own:
         said.append(f"Choose a cheaper anchor than {anchor}: every other configuration contains it too.")
     elif len(own) > 1:
@@ -338,7 +339,7 @@ def _advice_perturbed(result: ConfigurationResult, content: ReportContent) -> tu
             f"{own[0]} perturbs by itself: count a rarer event instead, or do not combine it with hardware metrics."
         )
     if content.counting and "layout" in origins:
-        said.append(_rewriting_advice(content))
+        said.append(_rewriting_advice(result, content))
     elif "layout" in origins and origins <= {"layout", "unclear", None}:
         said.append(
             "The sham build shows the same change: it comes from the layout of the code or the no-ops that replace "
@@ -350,12 +351,14 @@ def _advice_perturbed(result: ConfigurationResult, content: ReportContent) -> tu
     return tuple(said)
 
 
-def _rewriting_advice(content: ReportContent) -> str:
-    most = next(iter(content.rewriting.no_ops), None) if content.rewriting is not None else None
+def _rewriting_advice(result: ConfigurationResult, content: ReportContent) -> str:
+    of_metrics = (each for each in content.rewriting.values() if set(result.software) & each.no_ops.keys())
+    rewriting = content.rewriting.get(result.configuration) or next(of_metrics, None)
+    most = next(iter(rewriting.no_ops), None) if rewriting is not None else None
     metric = "the metric with most events" if most is None else f"{most}, the metric with most no-ops,"
     return (
-        "The no-ops of all metrics change the program, or the code that the compiler generates around them. Count "
-        f"{metric} in a campaign of its own, or use `builds: separate`."
+        "The no-ops of all metrics change the program, or the code that the compiler generates around them. Give "
+        f"{metric} a build apart from the others (`campaign: families`), or use `builds: separate`."
     )
 
 

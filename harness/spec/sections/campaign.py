@@ -41,6 +41,7 @@ MOST_RUNS = 60
 """Default of `at_most`: maximum number of runs of each configuration if `runs` is `until decided`."""
 
 READY = "ready"  # The one build of all counters, with none of them patched in; reserved with `builds: one`
+READY_PREFIX = "ready-"  # Prefix of the names of these builds with `families`; reserved with `builds: one`
 RESERVED = (BASELINE, ANCHOR, PILOT, REFERENCE)  # Names that neither a subset nor an item of `programs` may have
 SHAM_PREFIX = "sham-"  # Prefix of the names of shams; names of subsets must not start with it
 
@@ -84,6 +85,12 @@ class Design(Section):
     each run, the counting instructions of the run's metrics are written over their no-ops, so that all configurations
     have the same addresses. With `sham: true`, this build without any counting is the configuration `ready`, the sham
     of all others. If a program cannot be patched, separate builds are used, and the report says why."""
+    families: Annotated[Mapping[FileName, Texts], Frozen, ADDED_LATER] = Field(
+        default_factory=empty, examples=[{"light": ["blocks"], "heavy": ["compares", "pushes"]}]
+    )
+    """With `builds: one`: groups of software metrics that have a build together, instead of one build of all metrics. A
+    configuration runs the first build that has all its metrics; every build has the anchor. Each build without counting
+    is the configuration `ready-NAME`. Use it if `ready` is perturbed by the no-ops of some metrics."""
     layouts: Annotated[Literal["fixed", "varied"], ADDED_LATER] = Field(default="fixed")
     """Layout of the code. `fixed`: each configuration has one layout, that of its build. `varied`: each run has a
     different layout, drawn at random from the seed (objects linked in a different order, sections shifted). The
@@ -150,6 +157,7 @@ def _check(draft: Draft) -> None:
         if metric not in used:
             path = ("measure", "software", metric)
             draft.report_key(path, f"no subset contains `{metric}`, so no run would measure it: add it to a subset")
+    _check_families(draft, metrics, subsets)
     _check_layouts(draft)
     until_decided = draft.value("campaign", "runs") == UNTIL_DECIDED
     if draft.has("campaign", "at_most") and not until_decided:
@@ -160,8 +168,37 @@ def _check(draft: Draft) -> None:
         draft.report(("campaign", "runs"), what)
 
 
+def _check_families(draft: Draft, metrics: Metrics, subsets: Mapping[str, YamlPath]) -> None:
+    """Reject families without one build, unknown metrics, and subsets whose metrics no family has."""
+    families = draft.keys("campaign", "families")
+    if families and draft.value("campaign", "builds") != "one":
+        draft.report_key(("campaign", "families"), "`families` needs `builds: one`: add it, or remove `families`")
+        return
+    contents: list[set[str]] = []
+    for path in families.values():
+        listed = list(draft.distinct_texts(*path))
+        for place, metric in listed:
+            if metrics.measured.get(metric) != "software":
+                draft.report(place, metrics.not_software(draft, metric))
+        contents.append({metric for _, metric in listed})
+    anchor = {draft.text("analysis", "anchor")}
+    for subset, path in subsets.items() if families else ():
+        wanted = {metric for _, metric in draft.distinct_texts(*path)} - anchor
+        if not any(wanted <= content for content in contents):
+            draft.report_key(
+                path,
+                f"no family contains all metrics of the subset `{subset}` ({', '.join(sorted(wanted))}): put them into "
+                "one family, or split the subset",
+            )
+
+
+def is_ready_name(name: str) -> bool:
+    """Return whether a configuration of this name may be a build without counting, where `builds` is `one`."""
+    return name == READY or name.startswith(READY_PREFIX)
+
+
 def _check_name(draft: Draft, subset: str, path: YamlPath) -> None:
-    if subset in RESERVED or (subset == READY and draft.value("campaign", "builds") == "one"):
+    if subset in RESERVED or (is_ready_name(subset) and draft.value("campaign", "builds") == "one"):
         what = "is a reserved name: choose another name for the subset"
         draft.report_key(path, f"`{subset}` {what}")
     elif subset.startswith(SHAM_PREFIX):
@@ -259,7 +296,7 @@ def _check_programs(draft: Draft) -> None:
             "`parameters`",
         )
     for name, path in programs.items():
-        if name in RESERVED or (name == READY and draft.value("campaign", "builds") == "one"):
+        if name in RESERVED or (is_ready_name(name) and draft.value("campaign", "builds") == "one"):
             draft.report_key(path, f"`{name}` is a reserved name: choose another name for the program")
         elif name in draft.keys("campaign", "subsets"):
             draft.report_key(path, f"a subset is already named `{name}`: choose another name")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import os
 import re
 import shutil
@@ -37,7 +38,8 @@ def test_all_configurations_are_one_build_and_count_exactly(tmp_path: Path) -> N
     campaign = tmp_path / "campaigns" / "phases"
     result = unperturbed(tmp_path, "run", spec)
     assert result.returncode in (0, 4), result.stderr
-    assert fact(campaign) == {"metrics": ["rounds", "steps", "turns"], "why_not": "", "tried": True}
+    families = {"ready": ["rounds", "steps", "turns"]}
+    assert fact(campaign) == {"families": families, "why_not": "", "tried": True}
     assert sorted(path.name for path in (campaign / "builds").iterdir()) == ["00", "01", "02"]
     assert [row["configuration"] for row in verdicts(campaign)["verdicts"]] == [
         "ready",
@@ -45,7 +47,7 @@ def test_all_configurations_are_one_build_and_count_exactly(tmp_path: Path) -> N
         "steps",
         "turns",
     ]
-    assert "ready has a no-op at every site and counts nothing" in result.stdout
+    assert "ready has a no-op at every site of rounds, steps and turns, and counts nothing" in result.stdout
     assert "What changes the program" in result.stdout
     counting = verdicts(campaign)["counting"]
     assert list(counting) == ["anchor", "steps", "turns"]
@@ -69,7 +71,7 @@ def test_all_configurations_are_one_build_and_count_exactly(tmp_path: Path) -> N
             assert counts == totals(kept, configuration, metric)
             assert min(counts) > 0
     assert {trace.names("software") for trace in traces(campaign, "ready")} == {()}
-    added = Rewriting.from_dict(verdicts(campaign)["rewriting"])
+    added = Rewriting.from_dict(verdicts(campaign)["rewriting"]["ready"])
     assert {metric: {count} for metric, count in added.no_ops.items()} == {
         metric: totals(campaign, name, metric)
         for metric, name in (("rounds", "anchor"), ("steps", "steps"), ("turns", "turns"))
@@ -101,6 +103,32 @@ def test_configurations_share_layouts_and_are_compared_within_them(tmp_path: Pat
     assert totals(campaign, "steps", "rounds") == totals(campaign, "turns", "rounds")
     (note,) = (note for note in verdicts(campaign)["notes"] if "within layouts" in note)
     assert re.search(r"leaves out [0-9.]+\u00a0% of the variance", note)
+
+
+def test_families_are_builds_of_their_own(tmp_path: Path) -> None:
+    families = {"walks": ["steps"], "sweeps": ["turns"]}
+    design = {"campaign__families": families, "campaign__sham": True, "campaign__runs": 5}
+    spec = write_spec(tmp_path, **TWO, measure__software=SOFTWARE, **design)
+    campaign = tmp_path / "campaigns" / "phases"
+    result = unperturbed(tmp_path, "run", spec)
+    assert result.returncode in (0, 4), result.stderr
+    assert fact(campaign)["families"] == {"ready-walks": ["rounds", "steps"], "ready-sweeps": ["rounds", "turns"]}
+    assert {path.name for path in campaign.glob("builds/*")} == {"00", "01", "02", "03"}
+    found = verdicts(campaign)
+    assert set(found["counting"]) == {"anchor", "steps", "turns"}
+    for family, metric in (("ready-walks", "steps"), ("ready-sweeps", "turns")):
+        assert set(Rewriting.from_dict(found["rewriting"][family]).no_ops) == {"rounds", metric}
+        assert totals(campaign, metric, metric) != {0}
+        instructions = [totals(campaign, name, "PAPI_TOT_INS") for name in (family, metric)]
+        every = set().union(*instructions)
+        assert max(every) - min(every) <= START_UP, instructions
+    planned = json.loads(unperturbed(tmp_path, "run", "--dry-run", "--json", spec).stdout)
+    assert planned["builds"] == {
+        "reference": [],
+        "baseline": [],
+        "ready-walks": ["rounds", "steps"],
+        "ready-sweeps": ["rounds", "turns"],
+    }
 
 
 CHECKED = """\

@@ -25,6 +25,7 @@ from unperturbed.instrument.events import event_keys
 _ROOT = Path(__file__).parents[3]
 _SCHEMA = json_schema()
 _CROSS_FIELD = {
+    "families without one build",
     "nodes: fewer runs than each node needs",
     "nodes: a stage for nothing",
     "what only sweeps have without one",
@@ -131,6 +132,7 @@ def test_the_full_example_has_every_key(schema: dict[str, Any]) -> None:
             "observer_cpu",
             "sampled",
             "at_most",
+            "families",
             *of_sweeps,
         }
     sweep = yaml.safe_load(SWEEP_EXAMPLE)
