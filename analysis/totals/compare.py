@@ -42,6 +42,7 @@ class TotalsComparison:
     high: FloatArray
     p: FloatArray  # Two-sided p-value of "no change"
     designs: int  # Number of comparisons that each was chosen from
+    observed_error: FloatArray  # Standard error as these runs show it; within rounds, `error` has a minimum
 
     def p_beyond(self, bound: FloatArray) -> FloatArray:
         """Return the p-value of "no change beyond ± `bound`", shape (m,): both tails of a minimum-effect test."""
@@ -67,7 +68,7 @@ def compare_totals(
     taken = within.high - within.low < independent.high - independent.low
     chosen = {
         name: np.where(taken, getattr(within, name), getattr(independent, name))
-        for name in ("effect", "error", "freedom", "low", "high", "p")
+        for name in ("effect", "error", "freedom", "low", "high", "p", "observed_error")
     }
     return TotalsComparison(**chosen, designs=DESIGNS)
 
@@ -88,21 +89,39 @@ def holm_beyond(p_beyond: FloatArray, designs: FloatArray) -> FloatArray:
 
 
 def runs_to_decide(
-    effect: float, deviation: float, bound: float, fewest: int, *, alpha: float, family: int
+    effect: float,
+    deviation: float,
+    bound: float,
+    fewest: int,
+    *,
+    alpha: float,
+    family: int,
+    observed_deviation: float | None = None,
+    rounds: bool = False,
 ) -> int | None:
     """Return how many runs of each side would probably show a change to lie within ± `bound` or beyond it.
 
-    `deviation`: Standard deviation of one run's logarithm. Result: None if more than `MAXIMUM_RUNS` are needed.
+    `deviation`: Standard deviation of one run's logarithm, from which intervals are computed.
+    `observed_deviation`: Standard deviation by which the effect varies, if it is smaller.
+    `rounds`: Whether runs are compared within rounds.
+
+    Result: None if more than `MAXIMUM_RUNS` are needed.
     """
-    runs = np.arange(max(fewest, 2), MAXIMUM_RUNS + 1, dtype=np.float64)
-    error, freedom = deviation * np.sqrt(2 / runs), 2 * runs - 2
+    runs = np.arange(max(fewest, FEWEST_ROUNDS if rounds else 2), MAXIMUM_RUNS + 1, dtype=np.float64)
+    error, freedom = deviation * np.sqrt(2 / runs), runs - 1 if rounds else 2 * runs - 2
+    varies = error if observed_deviation is None else observed_deviation * np.sqrt(2 / runs)
     quantile = special.stdtrit(freedom, 1 - alpha)
-    above, below = (bound - effect) / error - quantile, (bound + effect) / error - quantile
-    inside = special.stdtr(freedom, above) + special.stdtr(freedom, below) - 1 >= POWER
+    above, below = bound - effect - quantile * error, bound + effect - quantile * error
+    inside = _share_above(above, varies, freedom) + _share_above(below, varies, freedom) - 1 >= POWER
     wanted = special.stdtrit(freedom, 1 - alpha / (2 * family))
-    beyond = special.stdtr(freedom, (abs(effect) - bound) / error - wanted) >= POWER
+    beyond = _share_above(abs(effect) - bound - wanted * error, varies, freedom) >= POWER
     enough = np.flatnonzero(inside | beyond)
     return int(runs[enough[0]]) if len(enough) else None
+
+
+def _share_above(margin: FloatArray, error: FloatArray, freedom: FloatArray) -> FloatArray:
+    """Return the share of effects that stay within a margin, if they vary with a standard error."""
+    return 1 - _tail(margin, error, freedom)
 
 
 def _independent(before: FloatArray, after: FloatArray, alpha: float, designs: int) -> TotalsComparison:
@@ -127,8 +146,10 @@ def _independent(before: FloatArray, after: FloatArray, alpha: float, designs: i
 def _within_rounds(before: FloatArray, after: FloatArray, alpha: float) -> TotalsComparison:
     r = len(before)
     least = MOST_SHARED * (before.var(axis=0, ddof=1) + after.var(axis=0, ddof=1))
-    error = np.sqrt(np.maximum((after - before).var(axis=0, ddof=1), least) / r)
-    return _comparison((after - before).mean(axis=0), error, np.full_like(error, r - 1), alpha, DESIGNS)
+    varies = (after - before).var(axis=0, ddof=1)
+    error = np.sqrt(np.maximum(varies, least) / r)
+    made = _comparison((after - before).mean(axis=0), error, np.full_like(error, r - 1), alpha, DESIGNS)
+    return replace(made, observed_error=np.sqrt(varies / r))
 
 
 def mean_comparison(effect: float, error: float, freedom: float, *, alpha: float, designs: int) -> TotalsComparison:
@@ -144,7 +165,7 @@ def _comparison(
     effect = np.where(np.abs(effect) < _EQUAL, 0.0, effect)
     reach = special.stdtrit(freedom, 1 - alpha) * error
     p = np.minimum(1, 2 * designs * _tail(np.abs(effect), error, freedom))
-    return TotalsComparison(effect, error, freedom, effect - reach, effect + reach, p, designs)
+    return TotalsComparison(effect, error, freedom, effect - reach, effect + reach, p, designs, error)
 
 
 def _tail(distance: FloatArray, error: FloatArray, freedom: FloatArray) -> FloatArray:

@@ -64,6 +64,9 @@ class TotalChange:
         reach.
     standard_error, freedom : float
         Standard error of the change of mean logarithms, with its degrees of freedom.
+    observed_error : float
+        The standard error that these runs show. Within rounds, `standard_error` has a minimum, because another round
+        may differ.
     designs : int
         Number of comparisons that this was chosen from: independent runs, and runs within rounds.
     simulated : bool
@@ -89,6 +92,7 @@ class TotalChange:
     verdict: VerdictName = "undecided"
     runs_to_decide: int | None = None
     standard_error: float = 0.0
+    observed_error: float = 0.0
     freedom: float = math.inf
     designs: int = 1
     simulated: bool = False
@@ -194,6 +198,7 @@ def compare_runs(
             p_beyond=float(p_beyond[at]),
             tolerance=float(tolerance[at]),
             standard_error=float(compared.error[at]),
+            observed_error=float(compared.observed_error[at]),
             freedom=float(compared.freedom[at]),
             designs=compared.designs,
             simulated=metric in simulated,
@@ -276,6 +281,7 @@ def _over_nodes(changes: Mapping[str, TotalChange], alpha: float) -> TotalChange
         p=float(joint.p[0]),
         p_beyond=float(joint.p_beyond(bound)[0]) if first.tolerance else float(joint.p[0]),
         standard_error=error,
+        observed_error=math.sqrt(sum((change.observed_error / len(every)) ** 2 for change in every)),
         freedom=float(joint.freedom[0]),
     )
 
@@ -306,9 +312,17 @@ def _decided(change: TotalChange, *, alpha: float, family: int) -> TotalChange:
     level = alpha / change.designs
     runs = None
     if verdict in OPEN:
-        deviation = change.standard_error / math.sqrt(1 / len(change.reference) + 1 / len(change.observed))
-        fewest = 1 + len(change.observed)
-        runs = runs_to_decide(math.log1p(change.change), deviation, bound, fewest, alpha=level, family=family)
+        of_a_run = 1 / math.sqrt(1 / len(change.reference) + 1 / len(change.observed))
+        runs = runs_to_decide(
+            math.log1p(change.change),
+            change.standard_error * of_a_run,
+            bound,
+            1 + len(change.observed),
+            alpha=level,
+            family=family,
+            observed_deviation=change.observed_error * of_a_run,
+            rounds=change.freedom < len(change.observed),
+        )
     visible = smallest_visible(change.standard_error, change.freedom, alpha=level, family=family)
     return replace(change, verdict=verdict, smallest_visible=math.expm1(visible), runs_to_decide=runs)
 
