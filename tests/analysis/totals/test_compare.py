@@ -100,7 +100,7 @@ def test_runs_to_decide_have_the_power() -> None:
 @pytest.mark.parametrize("own", [0.0001, 0.02])
 def test_runs_to_decide_within_rounds_are_those_that_decide(own: float) -> None:
     """Rounds differ by 7 %, and runs of a round by `own`; so little that intervals have their minimum."""
-    rng, bound, r = np.random.default_rng(7), 0.05, 10
+    rng, bound, r = np.random.default_rng(7), 0.02, 10
 
     def compare(runs: int) -> TotalsComparison:
         of_rounds = rng.normal(0, 0.07, (runs, 4000))
