@@ -109,8 +109,11 @@ def runs_to_decide(
     """
     runs = np.arange(max(fewest, FEWEST_ROUNDS if rounds else 2), MAXIMUM_RUNS + 1, dtype=np.float64)
     error, freedom = deviation * np.sqrt(2 / runs), runs - 1 if rounds else 2 * runs - 2
-    varies = error if observed_deviation is None else observed_deviation * np.sqrt(2 / runs)
     quantile = special.stdtrit(freedom, 1 - alpha)
+    varies = error
+    if observed_deviation is not None and observed_deviation < deviation:
+        # The interval's width varies too. Student's t covers this where both vary by the same spread.
+        varies = np.hypot(observed_deviation * np.sqrt(2 / runs), quantile * error / np.sqrt(2 * freedom))
     above, below = bound - effect - quantile * error, bound + effect - quantile * error
     inside = _share_above(above, varies, freedom) + _share_above(below, varies, freedom) - 1 >= POWER
     wanted = special.stdtrit(freedom, 1 - alpha / (2 * family))

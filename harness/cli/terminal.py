@@ -149,7 +149,7 @@ class TerminalProgress:
             f"a first answer takes about {duration(seconds, whole=True)}, with {_FEW} runs of each configuration. To "
             f"get it, set `baseline_runs` and `runs` to {_FEW} in the spec; if you typed the program after --, add "
             f"--runs {_FEW} before -- (for `unperturbed run`, also --baseline-runs {_FEW}). The smallest changes that "
-            f"{_FEW} runs can show are about 1.5 times as large as those that 10 runs can show"
+            f"{_FEW} runs can show are about twice as large as those that 10 runs can show"
         )
 
     def starting(self, run: PlannedRun, *, done: int, total: int, seconds_left: float) -> None:

@@ -136,8 +136,6 @@ static APART int is_overflow(const struct unperturbed_sampler *sampler, const si
 static APART void tick_of_a_simulator(struct unperturbed_sampler *sampler, int overruns, void *context)
 {
     int is_work = unperturbed_header->clock == CLOCK_IS_WORK;
-    if (is_simulated())
-        CALLGRIND_TOGGLE_COLLECT;
     if (!is_work)
         write_record(sampler, overruns);
     else if ((sampler->quanta.count += quanta_since(&sampler->quanta, context)) >= unperturbed_header->interval_ns) {
@@ -149,8 +147,6 @@ static APART void tick_of_a_simulator(struct unperturbed_sampler *sampler, int o
             ask_for_statistics();
         set_timer(sampler);
     }
-    if (is_simulated())
-        CALLGRIND_TOGGLE_COLLECT;
 }
 
 static void on_tick(int signal, siginfo_t *info, void *context)
@@ -179,6 +175,17 @@ static void on_tick(int signal, siginfo_t *info, void *context)
     sampler->busy = 0;
 }
 
+/* Around everything that the simulator shall not count. What it does count has no branch. */
+static void on_simulated_tick(int signal, siginfo_t *info, void *context)
+{
+    CALLGRIND_TOGGLE_COLLECT;
+    on_tick(signal, info, context);
+    forget_branches();
+    CALLGRIND_TOGGLE_COLLECT;
+}
+
+static void (*handler(void))(int, siginfo_t *, void *) { return is_simulated() ? on_simulated_tick : on_tick; }
+
 static int take_signal(void)
 {
     struct sigaction action, before;
@@ -189,7 +196,7 @@ static int take_signal(void)
         return unperturbed_fail("the program already handles the sampler's signal");
     }
     memset(&action, 0, sizeof action);
-    action.sa_sigaction = on_tick;
+    action.sa_sigaction = handler();
     action.sa_flags = SA_SIGINFO | SA_RESTART | (unperturbed_header->options & OPTION_ALTERNATE_STACK ? SA_ONSTACK : 0);
     /* Block all signals, even those that the C library reserves: a handler of the program that jumps out of a tick
      * would leave the sampler busy for ever. */
@@ -452,7 +459,7 @@ __attribute__((destructor)) static void finish(void)
         unperturbed_mark(MARK_UNEVEN);
     if (main_sampler.counters.user_reads)
         unperturbed_mark(MARK_USER_READ);
-    if (sigaction((int)header->signal, NULL, &now) == 0 && now.sa_sigaction != on_tick)
+    if (sigaction((int)header->signal, NULL, &now) == 0 && now.sa_sigaction != handler())
         unperturbed_mark(MARK_SIGNAL_TAKEN);
     const char *missing = missing_work();
     if (missing)

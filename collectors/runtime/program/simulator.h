@@ -34,7 +34,8 @@
 #define LONGEST_TICK_NS 6400000
 #define CLOSE_BLOCKS 5000  /* blocks that take longer than `SHORTEST_TICK_NS` plus the handling of a tick */
 #define SPARED_BLOCKS 2000 /* blocks of a quantum reserved for the ticks that usually occur in it */
-#define EDGE_BLOCKS 22     /* between the statistics' readings of two ticks in immediate succession */
+#define EDGE_BLOCKS 40     /* between the statistics' readings of two ticks in immediate succession */
+#define REMEMBERED_BRANCHES 14
 #define UNEVEN_SHARE 20    /* if one tick in this many is lost to system calls, intervals of work are uneven */
 #define REGISTERS 34       /* at most */
 
@@ -204,6 +205,11 @@ static APART void execute_blocks(uint64_t count)
     for (; count > 0; count--)
         __asm__ volatile("");
 }
+
+/* The simulated branch predictor remembers the outcomes of the last 14 conditional branches. Makes the last ones of a
+ * tick the same at every tick, so that the predictions of the program's next branches do not depend on the path through
+ * the handler. */
+static APART void forget_branches(void) { execute_blocks(REMEMBERED_BRANCHES + 2); }
 
 /* Shortens the first interval, by quanta that count as passed and by blocks that belong to no interval. The interval
  * begins with a quantum in all configurations, although they load different code, and so do different work before. */
