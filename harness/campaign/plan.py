@@ -86,8 +86,12 @@ def configurations(spec: CampaignSpec) -> tuple[Configuration, ...]:
 
 
 def baselines_alone(spec: CampaignSpec) -> CampaignSpec:
-    """Return the campaign with only its baseline and its anchor, from which a search for a partition starts."""
-    alone: dict[str, Any] = {"subsets": {}, "sham": False, "max_runs": None, "max_hours": None}
+    """Return the campaign with only its baseline and its anchor, from which a search for a partition starts.
+
+    With one build there is also `ready`, with which the search compares its candidates; on nodes there is not.
+    """
+    ready = spec.campaign.builds == "one" and spec.nodes is None
+    alone: dict[str, Any] = {"subsets": {}, "families": {}, "sham": ready, "max_runs": None, "max_hours": None}
     if spec.campaign.until_decided:
         alone |= {"runs": DEFAULT_RUNS, "at_most": None}
     return spec.model_copy(update={"programs": {}, "campaign": spec.campaign.model_copy(update=alone)})

@@ -25,7 +25,7 @@ from unperturbed.analysis.partition import (
     forecast,
     search,
 )
-from unperturbed.analysis.perturbation import Baseline
+from unperturbed.analysis.perturbation import Baseline, combine_checks
 from unperturbed.analysis.report import ReportContent, write_partition
 from unperturbed.collectors.data import Trace
 from unperturbed.common.extras import require
@@ -43,7 +43,7 @@ from unperturbed.harness.results.check import align_on, hardware_metrics
 from unperturbed.harness.results.recorded import read_traces
 from unperturbed.harness.results.reporting import partition_content
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
-from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE, DEFAULT_RUNS, PILOT
+from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE, DEFAULT_RUNS, PILOT, READY
 
 _UNEVEN = 1.2
 """Limit for the ratio of the longest to the shortest run, in intervals. The ratio was 1.03 to 1.15 for the quickstart
@@ -126,8 +126,7 @@ def partition_campaign(
             runs.build(candidate_name(manifest, metrics))
         seconds = [manifest.fact(f"{PILOT}:{name}")["seconds"] for name in samplings]
         settings = settings_of(spec, how, sum(seconds) / len(seconds))
-        anchored = spec.analysis.anchor is not None
-        reference_runs = spec.campaign.baseline_runs * (2 if anchored else 1) * len(samplings)
+        reference_runs = sum(runs.reference_batch.values()) * len(samplings)
         announce(forecast(len(metrics), how.strategy, settings, passes=len(samplings), baseline_runs=reference_runs))
         try:
             references = runs.references()
@@ -175,6 +174,8 @@ class SearchRuns(ABC):
 
     place = ""
     """Prefix of a run's number in its name: on nodes, the part's name and a slash."""
+    shared = False
+    """Whether candidates and baselines run one build, so that candidates are compared with it without counting."""
 
     def __init__(self, spec: CampaignSpec, folder: Path, manifest: Manifest, counted: dict[str, bool]) -> None:
         self.spec, self.folder, self.manifest, self.counted = spec, folder, manifest, counted
@@ -185,8 +186,7 @@ class SearchRuns(ABC):
     @property
     def reference_batch(self) -> dict[str, int]:
         """Return the number of runs per pass, for each baseline."""
-        names = [BASELINE] if self.spec.analysis.anchor is None else [BASELINE, ANCHOR]
-        return dict.fromkeys(names, self.spec.campaign.baseline_runs)
+        return dict.fromkeys(baseline_names(self.spec, shared=self.shared), self.spec.campaign.baseline_runs)
 
     @property
     @abstractmethod
@@ -220,6 +220,7 @@ class SearchRuns(ABC):
         self.request(self.reference_batch)  # together, so that drift of the host affects both equally
         by_name = {name: self._further(name, count) for name, count in self.reference_batch.items()}
         references: dict[str, Reference] = {}
+        against = READY if self.shared else BASELINE
         known: list[str] = []
         for pass_name, traces in by_name[BASELINE].items():
             metrics = hardware_metrics(spec, traces)
@@ -236,14 +237,28 @@ class SearchRuns(ABC):
                     tolerance=spec.analysis.tolerance,
                     name=name,
                 )
-                for name in (BASELINE, BASELINE if anchor is None else ANCHOR)
+                for name in (against, against if anchor is None else ANCHOR)
             )
+            if self.shared:
+                self._note_rewriting(traces, pure, align_on(spec, traces[0]))
             for sentence in (*uneven_note(traces), *pure.stability().sentences()):
                 self.against[f"{self.owner}: {sentence}" if self.owner else sentence] = None
             references[pass_name] = Reference(
                 pure, None if anchor is None else anchored, align_on(spec, traces[0]), anchor
             )
         return references
+
+    def _note_rewriting(self, untouched: Sequence[Trace], ready: Baseline, on: Sequence[str]) -> None:
+        """Note whether the build without counting, with which candidates are compared, is itself unperturbed."""
+        settings = self.spec.analysis
+        own = Baseline(
+            untouched, metrics=ready.metrics, alpha=settings.alpha, tolerance=settings.tolerance, name=BASELINE
+        )
+        verdict = combine_checks(READY, own.inner(ready.traces), own.outer(ready.traces, align_on=on))
+        self.against[
+            "Subsets are compared with ready, the build with a no-op at every site, so a certificate is about the "
+            f"counting. Against the untouched program, ready is {verdict.verdict}."
+        ] = None
 
     def _further(self, name: str, count: int) -> dict[str, list[Trace]]:
         """Make the next runs of a configuration; return the traces by pass."""
@@ -269,6 +284,7 @@ class _RunsHere(SearchRuns):
         self, session: Session, samplings: Mapping[str, Sampling], manifest: Manifest, progress: Progress
     ) -> None:
         super().__init__(session.spec, session.folder, manifest, {})
+        self.shared = bool(session.families)
         self._session, self._samplings, self._progress = session, samplings, progress
 
     @property
@@ -312,6 +328,11 @@ class _RunsHere(SearchRuns):
             self.build(configuration)
         execute_plan(self._session, self._samplings, self.manifest, self._progress)
         return repetitions_of(self.manifest, name, first, count)
+
+
+def baseline_names(spec: CampaignSpec, *, shared: bool) -> list[str]:
+    """Return the names of the configurations with which candidates are compared, and of the untouched program."""
+    return [BASELINE, *([READY] if shared else []), *([] if spec.analysis.anchor is None else [ANCHOR])]
 
 
 def repetitions_of(manifest: Manifest, name: str, first: int, count: int) -> list[RunState]:

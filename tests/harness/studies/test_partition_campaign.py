@@ -225,6 +225,21 @@ def test_an_event_that_is_nowhere_is_said_before_any_baseline_run(tmp_path: Path
     assert done_runs(tmp_path / "campaigns" / "phases-partition") in ([], ["0000"])
 
 
+def test_with_one_build_candidates_are_compared_with_it_and_cost_no_build(tmp_path: Path) -> None:
+    spec = write_spec(tmp_path, campaign={**DESIGN, "builds": "one"}, analysis=ANALYSIS, **SAMPLING)
+    ended = unperturbed(tmp_path, "partition", spec)
+    assert ended.returncode in (0, 4), ended.stderr
+    campaign = tmp_path / "campaigns" / "phases-partition"
+    assert {path.name for path in (campaign / "builds").iterdir()} == {"00", "01", "02"}
+    assert "Subsets are compared with ready" in " ".join(ended.stdout.split())
+    plan = json.loads((campaign / "plan.json").read_text())
+    assert plan["subsets"]
+    assert {subset["verdict"]["reference"] for subset in plan["subsets"]} <= {"ready", "anchor"}
+    text = yaml.safe_load((campaign / "plan.yaml").read_text())
+    assert text["campaign"]["builds"] == "one"
+    load_spec(campaign / "plan.yaml")
+
+
 def test_a_metric_that_counts_nothing_is_told(tmp_path: Path) -> None:
     software = {"rounds": {"enter": "begin_round"}, "never": {"enter": "never_called"}}
     spec = write_spec(
