@@ -24,6 +24,7 @@ from experiments.perturbation.variants import write_variant
 from unperturbed.analysis.perturbation import Baseline, Verdict
 from unperturbed.analysis.perturbation.rounds import find_partners, shared_variance
 from unperturbed.collectors.data import Trace
+from unperturbed.common.table import Column
 
 RUNS = 8
 """Of each configuration, each in a layout of its own."""
@@ -99,7 +100,7 @@ def _width(verdict: Verdict) -> float:
 
 def table(steps: Sequence[Step]) -> list[str]:
     """Return the table of all steps."""
-    columns = (
+    columns: tuple[Column | str, ...] = (
         *("program", "counted up to"),
         *right("pairs", "perturbed by the rewriting", "by the counting", "by both", "variance that a layout explains"),
         *right("interval within layouts", "interval of independent runs", "runs that independent ones would need"),
