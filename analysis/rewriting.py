@@ -94,6 +94,24 @@ class Rewriting:
             said.append(f"Functions of {build} with other code: {listing(parts)}.")
         return tuple(said)
 
+    def split(self, subsets: Mapping[str, Sequence[str]], share: float) -> list[tuple[str, ...]]:
+        """Return subsets of metrics in as few groups as have no-ops for at most a share of the run's instructions.
+
+        Subsets with most no-ops come first, each into the first group with room (first fit, decreasing). A subset with
+        more no-ops than that is a group of its own.
+        """
+        no_ops, limit = self.no_ops, share * self.before
+        costs = {name: sum(no_ops.get(metric, 0) for metric in metrics) for name, metrics in subsets.items()}
+        groups: list[list[str]] = []
+        for name in sorted(costs, key=lambda name: -costs[name]):
+            with_room = (group for group in groups if sum(costs[other] for other in (*group, name)) <= limit)
+            group = next(with_room, None)
+            if group is None:
+                groups.append([name])
+            else:
+                group.append(name)
+        return [tuple(group) for group in groups]
+
     def _share(self, instructions: int) -> str:
         """Return a part of the untouched program's instructions: `0.27 %`."""
         return percent(instructions / self.before).removeprefix("+")

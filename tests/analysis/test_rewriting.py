@@ -29,6 +29,14 @@ def test_no_ops_and_other_code_are_told_apart() -> None:
     assert [str(row[0]) for row in added.table("ready").rows] == ["step", "walk"]
 
 
+def test_subsets_are_split_into_few_builds_with_few_no_ops() -> None:
+    no_ops = {("prog", "walk"): {"a": 3, "b": 5, "c": 40, "d": 6, "e": 4}}
+    added = Rewriting.of(BEFORE, AFTER, no_ops)
+    subsets = {"few": ["a"], "some": ["b"], "many": ["c"], "others": ["d"], "rest": ["e"]}
+    assert added.split(subsets, 0.01) == [("many",), ("others", "rest"), ("some", "few")]
+    assert added.split(subsets, 0.1) == [("many", "others", "some", "rest", "few")]
+
+
 def test_a_program_that_stays_the_same_adds_nothing() -> None:
     added = Rewriting.of(BEFORE, BEFORE, {})
     assert added.functions == () and added.table("ready").rows == []

@@ -25,6 +25,7 @@ from unperturbed.analysis.report.campaign.setups import (
     setup_meaning,
     setups_sentence,
 )
+from unperturbed.analysis.totals.verdict import TOLERANCES
 from unperturbed.common.markup import Html, tag, text
 from unperturbed.common.wording import correlation, counted, duration, first_of, listing, percent
 
@@ -352,13 +353,22 @@ def _advice_perturbed(result: ConfigurationResult, content: ReportContent) -> tu
 
 
 def _rewriting_advice(result: ConfigurationResult, content: ReportContent) -> str:
+    """Advise to split the metrics into builds that execute few no-ops."""
+    said = "The no-ops of all metrics change the program, or the code that the compiler generates around them. "
     of_metrics = (each for each in content.rewriting.values() if set(result.software) & each.no_ops.keys())
     rewriting = content.rewriting.get(result.configuration) or next(of_metrics, None)
-    most = next(iter(rewriting.no_ops), None) if rewriting is not None else None
-    metric = "the metric with most events" if most is None else f"{most}, the metric with most no-ops,"
+    if rewriting is None or len(content.rewriting) > 1:
+        return f"{said}Give the metric with most events a build of its own (`families`), or use `builds: separate`."
+    anchor = content.settings.anchor
+    own = {name: [each for each in held if each != anchor] for name, held in content.software_by_configuration.items()}
+    subsets = {name: metrics for name, metrics in own.items() if set(metrics) & rewriting.no_ops.keys()}
+    groups = rewriting.split(subsets, TOLERANCES["default"])
+    if len(groups) < 2:
+        return f"{said}Split the subsets, with the metrics of most no-ops apart, or use `builds: separate`."
+    families = ", ".join(f"{group[0]}: [{', '.join(m for name in group for m in subsets[name])}]" for group in groups)
     return (
-        "The no-ops of all metrics change the program, or the code that the compiler generates around them. Give "
-        f"{metric} a build apart from the others (`campaign: families`), or use `builds: separate`."
+        f"{said}Split them into builds that execute fewer: `families: {{{families}}}` under `campaign:`, or use "
+        "`builds: separate`."
     )
 
 
