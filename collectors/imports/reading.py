@@ -62,7 +62,8 @@ def recognise(path: Path) -> ImportFormat | None:
 
 
 def _format_of(head: bytes) -> ImportFormat | None:
-    return next((known for known in import_formats().values() if head and known.recognise(head)), None)
+    formats = sorted(import_formats().values(), key=lambda known: known.general)  # stable: general formats move last
+    return next((known for known in formats if head and known.recognise(head)), None)
 
 
 def find_files(paths: Paths) -> list[Path]:
