@@ -198,7 +198,13 @@ def read_file(path: Path, chosen: ImportFormat | None, options: Mapping[str, str
             if head.startswith(begin):
                 raise DataError(f"{path}:1: this is {what}")
     chosen.check_options(options)
-    traces = chosen.read(content, path, options)
+    try:
+        traces = chosen.read(content, path, options)
+    except DataError as error:
+        other = _format_of(head)
+        if other is None or other is chosen:
+            raise
+        raise DataError(f"{error}; the file is probably {other.title}: use the import format {other.name}") from None
     _check_names(traces, path)
     digest = hashlib.sha256(content).hexdigest()
     facts = {"file": str(path), "sha256": digest, "imported": chosen.title}
