@@ -111,6 +111,16 @@ def test_few_enough_names_are_public_to_promise_something_about_each() -> None:
         assert all(hasattr(module, name) for name in found)
 
 
+def test_the_pages_say_how_many_names_are_public_and_how_many_all_lists_have() -> None:
+    modules = {package: importlib.import_module(package) for package in ("unperturbed", *PACKAGES)}
+    listed = sum(len(module.__all__) for module in modules.values() if hasattr(module, "__all__"))
+    others = sum(len(public_names(module)) for module in modules.values() if not hasattr(module, "__all__"))
+    said = f"The {listed + others} in use are the {listed} of all `__all__` and the {others} of `common/result.py`"
+    architecture = " ".join((rooms.ROOT / "ARCHITECTURE.md").read_text().split())
+    assert f"`tools/public.py` allows {MOST_NAMES} public names. {said}" in architecture
+    assert f"`tools/public.py` allows {MOST_NAMES} public names" in (rooms.ROOT / "CONTRIBUTING.md").read_text()
+
+
 def test_a_name_that_was_public_can_be_used_with_a_warning() -> None:
     data = importlib.import_module("unperturbed.collectors.data")
     with pytest.warns(

@@ -303,7 +303,7 @@ def _refuse_ragged(lines: list[str], separator: str, columns: int, path: Path) -
         refuse(path, f"the line has {fields} fields, but the header names {columns} columns{cut_off}{advice}", number)
 
 
-CSV = ImportFormat("csv", "a table (CSV)", (".csv", ".tsv", ".txt"), _recognise_csv, _read_csv, _OPTIONS)
+CSV = ImportFormat("csv", "a table (CSV)", (".csv", ".tsv", ".txt"), _recognise_csv, _read_csv, _OPTIONS, general=True)
 
 
 _OWN = ("unperturbed", "unperturbed.campaign")

@@ -44,12 +44,15 @@ class ImportFormat:
     suffixes : tuple of str
         Usual suffixes of file names, such as `.csv`.
     recognise : callable
-        Takes the first 4,096 bytes of a file; returns whether the file has this format.
+        Takes the first 4,096 bytes of a file; returns whether the file has this format. The first format that
+        recognises a file reads it: modules are asked by name, then entry points, then general formats.
     read : callable
         Takes the file's content, its path for messages, and the options; returns one `Trace` per run. The trace's
         `attributes["notes"]` lists, in sentences, what the reader left out or scaled.
     options : mapping of str to str, optional
         Names of the options of `read`, each with its meaning in one line.
+    general : bool, optional
+        Whether many tools write files of this format, such as tables: general formats are asked last.
     """
 
     name: str
@@ -58,6 +61,7 @@ class ImportFormat:
     recognise: Callable[[bytes], bool]
     read: Callable[[bytes, Path, Mapping[str, str]], list[Trace]]
     options: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    general: bool = False
 
     def check_options(self, options: Mapping[str, str]) -> None:
         """Refuse options that the format does not have.

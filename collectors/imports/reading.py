@@ -62,7 +62,8 @@ def recognise(path: Path) -> ImportFormat | None:
 
 
 def _format_of(head: bytes) -> ImportFormat | None:
-    return next((known for known in import_formats().values() if head and known.recognise(head)), None)
+    formats = sorted(import_formats().values(), key=lambda known: known.general)  # stable: general formats move last
+    return next((known for known in formats if head and known.recognise(head)), None)
 
 
 def find_files(paths: Paths) -> list[Path]:
@@ -197,7 +198,13 @@ def read_file(path: Path, chosen: ImportFormat | None, options: Mapping[str, str
             if head.startswith(begin):
                 raise DataError(f"{path}:1: this is {what}")
     chosen.check_options(options)
-    traces = chosen.read(content, path, options)
+    try:
+        traces = chosen.read(content, path, options)
+    except DataError as error:
+        other = _format_of(head)
+        if other is None or other is chosen:
+            raise
+        raise DataError(f"{error}; the file is probably {other.title}: use the import format {other.name}") from None
     _check_names(traces, path)
     digest = hashlib.sha256(content).hexdigest()
     facts = {"file": str(path), "sha256": digest, "imported": chosen.title}

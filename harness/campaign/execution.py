@@ -35,9 +35,13 @@ SWEEP = "a sweep"  # Purpose of a folder with runs that become the rows of a tab
 SEARCH = "a search for a partition"  # Purpose of a folder in which earlier results determine the next runs
 
 
-def run_campaign(spec: CampaignSpec, folder: Path, progress: Progress) -> None:
-    """Run a campaign, or the remaining runs of an interrupted campaign."""
-    with prepare_campaign(spec, folder, progress, needed=_open_configurations) as (session, samplings, manifest):
+def run_campaign(spec: CampaignSpec, folder: Path, progress: Progress, *, checked: bool = True) -> None:
+    """Run a campaign, or the remaining runs of an interrupted campaign; `checked`: the runs get a verdict."""
+    with prepare_campaign(spec, folder, progress, checked=checked, needed=_open_configurations) as (
+        session,
+        samplings,
+        manifest,
+    ):
         _plan(spec, list(session.passes), manifest)
         manifest.reopen()
         reopen_lost(folder, manifest, progress)
@@ -61,6 +65,7 @@ def prepare_campaign(
     *,
     purpose: str = CAMPAIGN,
     judged: bool = False,
+    checked: bool = True,
     needed: Needed | None = None,
 ) -> Iterator[tuple[Session, Mapping[str, Sampling], Manifest]]:
     """Lock the campaign folder; prepare host, builds, pilot and probes; yield session, samplings by pass and manifest.
@@ -68,11 +73,12 @@ def prepare_campaign(
     No runs are planned here.
 
     `judged`: The caller needs verdicts: reject a spec without a metric that can show perturbation.
+    `checked`: The runs get a verdict: reject a program with too few intervals for one.
     `needed`: After the first run, the session contains only these configurations of the spec; by default all.
     """
     with lock_campaign(spec, folder, purpose) as manifest:
         session = prepare(spec, folder, manifest, progress, judged=judged, needed=needed)
-        samplings = pilots(session, manifest, progress)
+        samplings = pilots(session, manifest, progress, checked=checked)
         rehearse(session, samplings, manifest, progress)
         yield session, samplings, manifest
 

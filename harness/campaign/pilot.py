@@ -45,8 +45,11 @@ def _clock(spec: CampaignSpec, source: str) -> str:
     return "work" if source == "simulated" else "monotonic"
 
 
-def pilots(session: Session, manifest: Manifest, progress: Progress) -> dict[str, Sampling]:
-    """Run the baseline once per pass, to determine the interval (003, section 3.2) and the record file's size."""
+def pilots(session: Session, manifest: Manifest, progress: Progress, *, checked: bool = True) -> dict[str, Sampling]:
+    """Run the baseline once per pass, to determine the interval (003, section 3.2) and the record file's size.
+
+    `checked`: The runs get a verdict: reject a program with too few intervals for one, instead of printing a note.
+    """
     samplings = {}
     for name, collected in session.passes.items():
         clock = _clock(session.spec, collected.source)
@@ -76,7 +79,10 @@ def pilots(session: Session, manifest: Manifest, progress: Progress) -> dict[str
                 if clock == "work":
                     shortest = interval_ns == 1
                 intervals = round(len(trace) * first.interval_ns / interval_ns)
-                _check_length(session.spec, intervals, said, shortest=shortest)
+                if why := _too_short(session.spec, intervals, said, shortest=shortest):
+                    if checked:
+                        raise RunError(why)
+                    progress.note(why)
             manifest.set_facts(
                 **{
                     fact: {
@@ -171,14 +177,15 @@ def times_as_much(spec: CampaignSpec, ratio: float) -> str:
     return f"{times} times as much work{f' (for example, an input {times} times as large)' if reads else ''}"
 
 
-def _check_length(spec: CampaignSpec, intervals: int, interval: str, *, shortest: bool) -> None:
-    """Reject a run with too few intervals for a verdict; `shortest`: the interval cannot be shorter."""
-    if intervals < MINIMUM_INTERVALS:
-        more = f"give the program {times_as_much(spec, AMPLE * MINIMUM_INTERVALS / max(intervals, 1))}"
-        raise RunError(
-            f"the pilot run has {counted(intervals, 'interval')} of {interval}, but a verdict needs at least "
-            f"{MINIMUM_INTERVALS}: {more if shortest else f'use a shorter interval, or {more}'}"
-        )
+def _too_short(spec: CampaignSpec, intervals: int, interval: str, *, shortest: bool) -> str:
+    """Return why a run has too few intervals for a verdict, else ''; `shortest`: the interval cannot be shorter."""
+    if intervals >= MINIMUM_INTERVALS:
+        return ""
+    more = f"give the program {times_as_much(spec, AMPLE * MINIMUM_INTERVALS / max(intervals, 1))}"
+    return (
+        f"the pilot run has {counted(intervals, 'interval')} of {interval}, but a verdict needs at least "
+        f"{MINIMUM_INTERVALS}: {more if shortest else f'use a shorter interval, or {more}'}"
+    )
 
 
 def _finer_quantum(interval: Interval, trace: Trace) -> int | None:

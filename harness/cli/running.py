@@ -40,13 +40,14 @@ def run_and_show(
 ) -> int:
     """Execute the remaining runs of a campaign; print its verdicts."""
     from unperturbed.common.extras import is_installed
+    from unperturbed.harness.campaign.execution import run_campaign
     from unperturbed.harness.campaign.manifest import Manifest
 
     if arguments.no_check:
         if spec.campaign.until_decided:
             raise SpecError("`runs: until decided` needs verdicts: give a number of runs, or remove --no-check")
         with progress:
-            _runner(spec)(spec, folder, progress)
+            run_campaign(spec, folder, progress, checked=False)
         with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:
             counts = manifest.counts()
         return _show_measured(folder, counts, arguments, progress)
@@ -117,7 +118,7 @@ def run_and_show_nodes(
     from unperturbed.harness.nodes.status import read_status
 
     with progress:
-        notes = run_on_nodes(spec, folder, progress)
+        notes = run_on_nodes(spec, folder, progress, checked=not arguments.no_check)
     if arguments.no_check:
         return _show_measured(folder, read_status(folder).runs, arguments, progress, missing=notes)
     # Imported only now: nodes would wait for the import.

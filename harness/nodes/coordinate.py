@@ -221,9 +221,10 @@ class Coordination:
         return f"{over} of {counted(total, 'run')} finished: {', '.join(words)}"
 
 
-def run_on_nodes(spec: CampaignSpec, folder: Path, progress: Progress) -> tuple[str, ...]:
-    """Run or resume a campaign on nodes; return a sentence for each part that was given up."""
+def run_on_nodes(spec: CampaignSpec, folder: Path, progress: Progress, *, checked: bool = True) -> tuple[str, ...]:
+    """Run or resume a campaign on nodes; return a sentence for each part given up; `checked`: it gets a verdict."""
     with coordinated(spec, folder, progress, VERDICTS) as coordination:
+        coordination.manifest.set_facts(checked=checked)
         coordination.watch()
         return _missing(coordination)
 

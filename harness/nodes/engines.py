@@ -76,9 +76,14 @@ class Engine(ABC):
     name: ClassVar[str]
     """The engine's name in a spec."""
     at_once: ClassVar[int | None] = None
-    """Number of parts that it executes at the same time; None for all.
+    """Largest number of jobs that are submitted and have not ended; None for no limit.
 
-    In a search for a partition, a part keeps its node while it waits for work: other parts must not wait for it."""
+    The coordinator submits parts by number, and holds parts back while `jobs` returns `at_once` of them. An engine with
+    another order sets None, takes all parts in `submit`, and starts them in `jobs`, which returns the waiting ones too.
+
+    In a search for a partition, None lets a part keep its node for the time `patience` while it waits for work: other
+    parts must not wait for that node. With a number, a part ends when no requested run is left, and is submitted
+    again for the next ones."""
     pause: ClassVar[float] = 0.2
     """Seconds between two polls of the jobs."""
     options: ClassVar[frozenset[str] | None] = None
@@ -144,7 +149,7 @@ class Here(Engine):
     """Engine that executes one part after another on this host: two at a time would disturb each other."""
 
     name = "here"
-    at_once = 1
+    at_once: ClassVar[int | None] = 1
     pause = 0.05
     options = frozenset()
 

@@ -66,7 +66,9 @@ class WorkOutcome:
 
 
 def _make_runs(spec: CampaignSpec, part: NodePart, progress: Progress) -> None:
-    run_campaign(share_of(spec, part.number), part.folder, progress)
+    with Manifest(part.folder.parent.parent / "campaign.sqlite", read_only=True) as manifest:
+        checked = manifest.fact("checked") is not False
+    run_campaign(share_of(spec, part.number), part.folder, progress, checked=checked)
 
 
 def work(folder: Path, progress: Progress, makers: Mapping[str, Maker] = MappingProxyType({})) -> WorkOutcome:

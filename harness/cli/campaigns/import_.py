@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unperturbed.common.wording import listing
 from unperturbed.errors import SpecError
 from unperturbed.harness.cli.options import format_options
 from unperturbed.harness.cli.parser import as_given
@@ -53,6 +54,7 @@ class Command:
 
         if arguments.format == "list":
             return _show_formats()
+        _check_format(arguments.format, arguments.words)
         groups, options = _split(arguments.words)
         rest = argparse.ArgumentParser(prog="unperturbed import", add_help=False, argument_default=argparse.SUPPRESS)
         _add_options(rest)
@@ -96,6 +98,21 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         help="an option of the format, such as time=COLUMN; also accepted among the files, without --option",
     )
     add("--align-on", metavar="METRICS", help="comma-separated metrics to align runs on")
+
+
+def _check_format(name: str, words: Sequence[str]) -> None:
+    """Refuse a file in place of the format, with the command to type, and an unknown format."""
+    from unperturbed.collectors.imports import find_format, import_formats, recognise
+
+    path = Path(name)
+    if name not in import_formats() and path.exists():
+        files = [path] if path.is_file() else sorted(path.iterdir()) if path.is_dir() else []
+        found = next((known for known in map(recognise, files) if known is not None), None)
+        command = shlex.join(["unperturbed", "import", found.name if found else "FORMAT", name, *words])
+        choices = "" if found else f" with a format: {listing(import_formats(), 'or')}"
+        what = "folder" if path.is_dir() else "file"
+        raise SpecError(f"{name} is a {what}, not a format: write `{command}`{choices}")
+    find_format(name)
 
 
 def _split(words: Sequence[str]) -> tuple[list[Group], list[str]]:

@@ -152,3 +152,43 @@ def test_a_format_of_another_distribution(tmp_path: Path, monkeypatch: pytest.Mo
         assert trace.attributes["imported"] == "a toy"
     finally:
         reading.import_formats.cache_clear()
+
+
+LONG = """
+import numpy as np
+from unperturbed.collectors.data import Metric, Trace
+from unperturbed.collectors.imports import ImportFormat
+
+def read(content, path, options):
+    rows = [line.split(";") for line in content.decode().splitlines()[1:]]
+    names = list(dict.fromkeys(name for _, name, _ in rows))
+    columns = {name: [int(value) for _, other, value in rows if other == name] for name in names}
+    ends = np.array(sorted({int(t) for t, _, _ in rows})) * 1_000_000_000
+    metrics = [Metric(name, "os") for name in names]
+    return [Trace.from_columns(metrics, columns, begin_ns=ends - 1_000_000_000, end_ns=ends)]
+
+FORMAT = ImportFormat("long", "a long-form table", (".txt",), lambda head: head.startswith(b"t;metric;value"), read)
+"""
+LONG_FORM = "t;metric;value\n1;misses;10\n1;faults;2\n2;misses;20\n2;faults;4\n"
+
+
+def test_a_format_of_another_distribution_is_asked_before_tables_and_named_if_they_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`csv` recognises any table with a header."""
+    path = write(tmp_path, LONG_FORM)
+    said = r"runs.csv:3: .*; the file is probably a long-form table: use the import format long$"
+    assert reading.import_formats()["csv"].recognise(LONG_FORM.encode())
+    write_distribution(tmp_path, "unperturbed.imports", LONG, long="FORMAT")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    reading.import_formats.cache_clear()
+    try:
+        (trace,) = read_traces(path)
+        with pytest.raises(DataError, match=said):
+            read_traces(path, "csv")
+        with pytest.raises(DataError, match=r"column 'z'; [^;]*$"):
+            read_traces(write(tmp_path, TABLE, "table.csv"), "csv", time="z")
+    finally:
+        reading.import_formats.cache_clear()
+    assert trace.attributes["imported"] == "a long-form table"
+    assert {name: trace[name].tolist() for name in trace} == {"misses": [10, 20], "faults": [2, 4]}

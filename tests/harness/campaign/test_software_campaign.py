@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -338,6 +339,28 @@ def test_an_interval_that_is_the_shortest_is_not_to_be_made_shorter(
     assert done.returncode == 1, done.stdout
     assert "intervals of 100,000 basic blocks, but a verdict needs at least 30: give the program " in done.stderr
     assert "times as much work" in done.stderr
+
+
+@pytest.mark.parametrize("nodes", [{}, {"nodes": {"engine": "here", "count": 2}}])
+def test_a_short_program_is_traced_without_a_check_and_the_note_says_what_a_verdict_needs(
+    tmp_path: Path, nodes: dict[str, Any]
+) -> None:
+    spec = write_spec(
+        tmp_path,
+        program__run="{build}/phases 3",
+        measure__interval="1 ms",
+        campaign__subsets={},
+        campaign__baseline_runs=10,
+        campaign__runs=4,
+        analysis__anchor=None,
+        **nodes,
+    )
+    done = unperturbed(tmp_path, "run", spec, "--no-check")
+    assert done.returncode == 0, done.stderr
+    campaign = tmp_path / "campaigns" / "phases"
+    log = (campaign / "nodes" / "01" / "job.log").read_text() if nodes else done.stderr
+    assert "but a verdict needs at least 30: give the program" in " ".join(log.split())
+    assert len(list(campaign.glob("**/runs/*/trace.parquet"))) >= 10
 
 
 def test_a_short_program_is_traced_where_no_verdict_is_to_be_given(tmp_path: Path) -> None:

@@ -171,6 +171,24 @@ def test_what_is_refused(recorded: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "c").exists()
 
 
+def test_a_forgotten_format_is_named(recorded: Path) -> None:
+    (recorded / "r1.csv").write_text("time,x\n1,2\n2,3\n")
+    (recorded / "noise").write_text("nothing that a tool wrote")
+
+    def answer(*words: str) -> str:
+        done = unperturbed(recorded, "import", *words)
+        assert done.returncode == 2, done.stdout
+        return " ".join(done.stderr.split())
+
+    said = "r1.csv is a file, not a format: write `unperturbed import csv r1.csv --as baseline`"
+    assert said in answer("r1.csv", "--as", "baseline")
+    said = "base is a folder, not a format: write `unperturbed import perf-stat base --as baseline -o made`"
+    assert said in answer("base", "--as", "baseline", "-o", "made")
+    said = "noise is a file, not a format: write `unperturbed import FORMAT noise --as old` with a format: caliper, "
+    assert said in answer("noise", "--as", "old")
+    assert "unknown import format 'pref-stat'; did you mean perf-stat" in answer("pref-stat", "--as", "baseline")
+
+
 def test_a_baseline_of_another_name_and_metrics_of_some_runs(tmp_path: Path) -> None:
     write_runs(tmp_path / "old", 5)
     write_runs(tmp_path / "new", 3, seed=4)

@@ -42,6 +42,49 @@ def test_it_is_chosen_by_its_name(tmp_path: Path) -> None:
     assert done_runs(campaign) == 12
 
 
+LAST_FIRST = """
+from typing import ClassVar
+from unperturbed.harness.nodes.engines import Here, Job
+
+class LastFirst(Here):
+    name = "last-first"
+    at_once: ClassVar[int | None] = None
+
+    def __init__(self, nodes, folder, identity):
+        super().__init__(nodes, folder, identity)
+        self.waiting = []
+
+    def submit(self, part, *, avoid):
+        self.waiting.append(part)
+        return ""
+
+    def jobs(self, parts):
+        if not super().jobs(parts) and self.waiting:
+            part = self.waiting.pop()
+            (self.folder / "toy").open("a").write(part.name + " ")
+            super().submit(part, avoid=())
+        return {**super().jobs(parts), **{part.number: Job("", "WAITING", "its turn") for part in self.waiting}}
+"""
+
+
+def test_one_without_a_limit_takes_all_parts_and_starts_them_in_its_own_order(tmp_path: Path) -> None:
+    (tmp_path / "toys").mkdir()
+    write_distribution(tmp_path / "toys", "unperturbed.node_engines", LAST_FIRST, toy="LastFirst")
+    path = os.pathsep.join([str(tmp_path / "toys"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    spec = quick_spec(tmp_path, engine="last-first")
+    (tmp_path / "open").touch()
+    done = unperturbed(tmp_path, "run", spec, "--no-check", environment={"PYTHONPATH": path})
+    assert done.returncode == 0, done.stderr
+    campaign = tmp_path / "campaigns" / "quick"
+    assert (campaign / "toy").read_text().split() == ["02", "01"]
+    assert done_runs(campaign) == 12
+
+
+def test_a_class_that_derives_from_here_may_have_no_limit() -> None:
+    """For mypy, `at_once = 1` alone would have the type `int`."""
+    assert engines.Here.__annotations__["at_once"] == engines.Engine.__annotations__["at_once"]
+
+
 def test_an_unknown_one_is_refused_at_its_place(tmp_path: Path) -> None:
     spec = quick_spec(tmp_path, engine="slrm")
     with pytest.raises(InvalidSpec, match=r"spec\.yaml:\d+:\d+: unknown engine `slrm`; did you mean slurm\?"):
