@@ -276,7 +276,7 @@ def decisive_change(verdict: Verdict) -> str:
 
     change = ranked_changes(verdict.changes)[0]
     parts = [
-        f"{change.check} ρ of {change.label} changed by {change.effect:+.3f}, {1 - 2 * verdict.alpha:.0%} confidence "
+        f"{change.check} ρ of {change.label} changed by {change.effect:+.3f}, {_percent_of(verdict.level)} confidence "
         f"interval (uncorrected) {change.low:+.3f} … {change.high:+.3f}, tolerance ±{change.tolerance:g}"
         f"{_ORIGINS[change.origin or 'unclear']}{_corrected_away(change, len(verdict.changes))}"
     ]
@@ -287,6 +287,10 @@ def decisive_change(verdict: Verdict) -> str:
     if verdict.method == "bootstrap" and verdict.notes:
         parts.append(verdict.notes[0])
     return ". ".join(parts)
+
+
+def _percent_of(level: float) -> str:
+    return f"{number(100 * level, 3)}%"
 
 
 def _corrected_away(change: Change, family: int) -> str:

@@ -20,19 +20,18 @@ def total_name(metric: str) -> str:
     return _TIME_NAMES.get(metric) or plain_name(metric)
 
 
-def total_table(changes: Mapping[str, Sequence[TotalChange]], alpha: float, caption: str = "") -> Table:
+def total_table(changes: Mapping[str, Sequence[TotalChange]], caption: str = "") -> Table:
     """Return a table with one row for each total of a configuration: both means, change, interval and verdict.
 
     Parameters
     ----------
     changes : mapping of str to sequence of TotalChange
         Changes of each configuration.
-    alpha : float
-        Level of the intervals.
     caption : str, default ""
         Caption of the table.
     """
-    level = number(100 * (1 - 2 * alpha), 3)
+    levels = {name: number(100 * total_changes[0].level, 3) for name, total_changes in changes.items() if total_changes}
+    one_level = len({*levels.values()}) == 1
     two = set(changes) == {"B"}
     columns = [
         *([Column("configuration")] if len(changes) > 1 else []),
@@ -40,7 +39,12 @@ def total_table(changes: Mapping[str, Sequence[TotalChange]], alpha: float, capt
         Column("A" if two else "baseline", "right", whole=True, detail=True),
         Column("B" if two else "here", "right", whole=True, detail=True),
         Column("change", "right", whole=True),
-        Column(f"{level} % interval", "right", "confidence interval, from all runs or within rounds", whole=True),
+        Column(
+            f"{next(iter(levels.values()))} % interval" if one_level else "interval",
+            "right",
+            "confidence interval, from all runs or within rounds",
+            whole=True,
+        ),
         Column("tolerance", "right", "verdict, and largest relative change that counts as none", whole=True),
     ]
     rows: list[list[Cell | str]] = [
@@ -62,6 +66,8 @@ def total_table(changes: Mapping[str, Sequence[TotalChange]], alpha: float, capt
         if simulated
         else ""
     )
+    if not one_level:
+        about += f"; level of the intervals: {listing(f'{name} {level} %' for name, level in levels.items())}"
     return Table(tuple(columns), rows, f"{caption}{about}")
 
 

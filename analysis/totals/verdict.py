@@ -48,7 +48,7 @@ class TotalChange:
     change : float
         Relative change of the geometric mean: 0.03 is 3 % more.
     low, high : float
-        Confidence interval of the change at level 1 − 2α: each one-sided bound has level 1 − α.
+        Confidence interval of the change at level `level`: 1 − 2α, so that each one-sided bound has level 1 − α.
     p, p_corrected : float
         Two-sided p-value of "no change", uncorrected and corrected family-wise over the configuration's totals (Holm).
     p_beyond, p_beyond_corrected : float
@@ -70,6 +70,8 @@ class TotalChange:
         Whether a simulator counted the metric.
     note : str
         Remark for the reader, one sentence; mostly empty.
+    level : float
+        Level of the confidence interval: 1 − 2α, or 1 − 2 times the share of α of the look that made this verdict.
     """
 
     metric: str
@@ -93,6 +95,7 @@ class TotalChange:
     designs: int = 1
     simulated: bool = False
     note: str = ""
+    level: float = 0.9
 
     @property
     def before(self) -> float:
@@ -197,6 +200,7 @@ def compare_runs(
             freedom=float(compared.freedom[at]),
             designs=compared.designs,
             simulated=metric in simulated,
+            level=1 - 2 * alpha,
         )
         for at, metric in enumerate(known)
     ]
@@ -254,6 +258,7 @@ def _over_nodes(changes: Mapping[str, TotalChange], alpha: float) -> TotalChange
         reference_runs=nodes,
         observed_runs=nodes,
         designs=designs,
+        level=1 - 2 * alpha,
     )
     if not all(math.isfinite(change.high) for change in every):
         return _without_ratio(made)

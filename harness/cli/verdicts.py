@@ -136,7 +136,7 @@ def show_verdicts(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
     if comparing and checked.totals:
         which = "B" if set(checked.totals) == {"B"} else "each set-up"
         caption = f"Totals: mean over the runs, and how much {which} differs"
-        table = total_table(checked.totals, spec.analysis.alpha, caption)
+        table = total_table(checked.totals, caption)
         console.print(table.to_rich(console.width), crop=False)
     for sentence in checked.steadiness:
         if sentence.startswith("The baseline is steady"):

@@ -31,5 +31,5 @@ def totals_section(content: ReportContent, blocks: Blocks) -> Html | None:
         ),
         tag("ul", said),
         shown(blocks),
-        total_table(content.totals, content.settings.alpha, "Totals").to_html(sortable=True),
+        total_table(content.totals, "Totals").to_html(sortable=True),
     )

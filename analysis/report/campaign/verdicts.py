@@ -224,7 +224,7 @@ def _check(check: CheckName, name: str, result: ConfigurationResult) -> Html:
             tag("b", f"{name}: "),
             check_sentence(result, check),
         ),
-        tag("p", f"{rank}: {change_sentence(worst, result.alpha)}.", class_="worst"),
+        tag("p", f"{rank}: {change_sentence(worst, result.bound_alpha)}.", class_="worst"),
         class_="check",
     )
 

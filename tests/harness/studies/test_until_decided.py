@@ -17,6 +17,7 @@ from tests.analysis.simulate import MILESTONE, equicorrelated, program, with_pai
 from tests.analysis.simulate import run as simulated_run
 from tests.harness.phases_campaign import unperturbed, verdicts, write_spec
 from unperturbed.analysis.looks import look_levels, plan_looks
+from unperturbed.analysis.perturbation.verdict_text import decisive_change
 from unperturbed.collectors.data import Metric, Trace
 from unperturbed.errors import SpecError
 from unperturbed.harness.campaign.execution import CAMPAIGN, check_owner
@@ -91,6 +92,9 @@ def test_a_look_is_judged_at_its_share_of_alpha(tmp_path: Path) -> None:
     (verdict,) = looked.verdicts.verdicts
     assert verdict.alpha == 0.05
     assert verdict.verdict == plain.verdict
+    assert verdict.level == pytest.approx(1 - 2 * levels[1])
+    assert f"{100 * verdict.level:.3g}% confidence interval" in decisive_change(verdict)
+    assert {total.level for total in looked.verdicts.totals.get("steps", ())} <= {verdict.level}
     for change, other in zip(verdict.changes, plain.changes, strict=True):
         assert (change.low, change.high, change.verdict) == (other.low, other.high, other.verdict)
         assert change.p_corrected == pytest.approx(min(1, other.p_corrected * 0.05 / levels[1]))
