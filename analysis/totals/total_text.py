@@ -77,11 +77,17 @@ def _verdict(change: TotalChange) -> Cell:
 
 
 def totals_sentence(
-    name: str, changes: Sequence[TotalChange], reference: str, correlations: VerdictName | None = None
+    name: str,
+    changes: Sequence[TotalChange],
+    reference: str,
+    correlations: VerdictName | None = None,
+    *,
+    advice: bool = True,
 ) -> str:
     """Return one sentence on the changes: "B has 2.1 % more instructions (2.0 to 2.2) than A; …".
 
     `correlations`: Verdict on correlations, for the end of the sentence.
+    `advice`: Whether to tell how many runs would decide; not for campaigns that choose their number of runs.
     """
     parts = [_moved(change) for change in changes if change.verdict in ("perturbed", "shifted")]
     equal = [total_name(change.metric) for change in changes if change.equal]
@@ -96,17 +102,17 @@ def totals_sentence(
         f"{listing(names)} {_are(names)} the same within {number(100 * tolerance)} %"
         for tolerance, names in by_tolerance.items()
     ]
-    said += _undecided(changes)
+    said += _undecided(changes, advice=advice)
     if correlations is not None:
         said.append(f"correlations are {correlations}")
     text = "; ".join(said)
     return "" if not text else f"{text}." if parts else f"{name}: {text}."
 
 
-def _undecided(changes: Sequence[TotalChange]) -> Iterator[str]:
+def _undecided(changes: Sequence[TotalChange], *, advice: bool) -> Iterator[str]:
     """Yield the undecided totals: first those that runs can decide, with their number, then the others."""
     runs = {total_name(change.metric): change.runs_to_decide for change in changes if change.verdict == "undecided"}
-    near = {name: count for name, count in runs.items() if count is not None and count <= MOST_RUNS}
+    near = {name: count for name, count in runs.items() if advice and count is not None and count <= MOST_RUNS}
     if near:
         decide = f"{max(near.values())} runs per configuration would probably decide"
         yield f"{listing(list(near))} {_are(list(near))} undecided ({decide})"

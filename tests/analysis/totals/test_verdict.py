@@ -167,6 +167,7 @@ def test_the_sentence_names_the_runs_that_would_decide_a_total() -> None:
     assert runs is not None
     said = totals_sentence("B", [found], "A")
     assert said.endswith(f"undecided ({runs} runs per configuration would probably decide).")
+    assert totals_sentence("B", [found], "A", advice=False).endswith("undecided.")
     never = replace(found, runs_to_decide=None)
     assert totals_sentence("B", [never], "A").endswith("undecided.")
 

@@ -238,6 +238,7 @@ def test_runs_go_to_configurations_that_are_open(grown: Path) -> None:
     found = verdicts(grown / "campaigns" / "phases")
     (note,) = (note for note in found["notes"] if note.startswith("Verdicts were made after 5, 8 and 15 runs"))
     assert "double was decided after 5 runs. noisy is not decided." in note
+    assert "A campaign with another name and a larger `at_most` (--max-runs) than 15 may decide more." in note
     assert found["looks"] == {"planned": [5, 8, 15], "made": [5, 8, 15], "decided": {"double": 5}}
     assert (found["settings"]["baseline_runs"], found["settings"]["runs"]) == (15, 15)
     for name, runs in (("double", 5), ("noisy", 15)):
@@ -252,3 +253,5 @@ def test_a_finished_campaign_makes_no_further_runs(grown: Path) -> None:
     again = unperturbed(grown, "run", "spec.yaml")
     assert again.returncode in (0, 4), again.stderr
     assert _counts(grown) == before
+    assert "would probably decide" not in again.stdout
+    assert "More than 60 runs" not in again.stdout
