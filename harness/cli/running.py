@@ -223,7 +223,7 @@ _Needed = Mapping[str, float]  # Runs that would decide, by what they would deci
 
 
 def _open_changes(spec: CampaignSpec, checked: CampaignVerdicts) -> tuple[_Needed, _Needed, _Needed]:
-    """Return the runs that open correlations, totals and times need, as the sentences of the output say."""
+    """Return the runs that open correlations, totals and times need, by what the output's sentences name."""
     from unperturbed.analysis.perturbation import OPEN
     from unperturbed.analysis.perturbation.verdict_text import MOST_RUNS
     from unperturbed.analysis.totals.total_text import total_name
