@@ -66,6 +66,14 @@ def total_table(changes: Mapping[str, Sequence[TotalChange]], caption: str = "")
         if simulated
         else ""
     )
+    in_rounds = [
+        total_name(change.metric) if len(changes) == 1 else f"{total_name(change.metric)} of {name}"
+        for name, total_changes in changes.items()
+        for change in total_changes
+        if change.equal_in_rounds
+    ]
+    if in_rounds:
+        about += f"; equal in every round: {listing(in_rounds)}"
     if not one_level:
         about += f"; level of the intervals: {listing(f'{name} {level} %' for name, level in levels.items())}"
     return Table(tuple(columns), rows, f"{caption}{about}")
@@ -91,6 +99,7 @@ def totals_sentence(
     """
     parts = [_moved(change) for change in changes if change.verdict in ("perturbed", "shifted")]
     equal = [total_name(change.metric) for change in changes if change.equal]
+    in_rounds = [total_name(change.metric) for change in changes if change.equal_in_rounds]
     within = [change for change in changes if change.verdict == "unperturbed" and not change.equal]
     by_tolerance: dict[float, list[str]] = {}
     for change in within:
@@ -98,6 +107,8 @@ def totals_sentence(
     said = [f"{name} has {listing(parts)} than {reference}"] if parts else []
     if equal:
         said.append(f"{listing(equal)} {_are(equal)} exactly equal")
+    if in_rounds:
+        said.append(f"{listing(in_rounds)} {_are(in_rounds)} equal in every round")
     said += [
         f"{listing(names)} {_are(names)} the same within {number(100 * tolerance)} %"
         for tolerance, names in by_tolerance.items()

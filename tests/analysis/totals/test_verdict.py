@@ -181,3 +181,17 @@ def test_the_table_names_the_level_of_each_interval() -> None:
     table = total_table({"B": at_look, "C": later}, "Totals")
     assert "interval" in [column.head for column in table.columns]
     assert table.caption.endswith("level of the intervals: B 98 % and C 95 %")
+
+
+def test_totals_that_are_equal_in_every_round_are_called_so() -> None:
+    rounds = [4367, 4366, 4366, 4367, 4366]
+    found = _one(rounds, rounds)
+    assert (found.equal, found.equal_in_rounds, found.verdict) == (False, True, "unperturbed")
+    assert found.low < 0 < found.high
+    assert found.to_dict()["equal_in_rounds"]
+    said = totals_sentence("B", [found], "A")
+    assert said == "B: cycles are equal in every round; cycles are the same within 1 %."
+    assert total_table({"B": [found]}, "Totals").caption.endswith("; equal in every round: cycles")
+    assert "equal in every round: cycles of B" in total_table({"B": [found], "C": []}, "Totals").caption
+    assert not _one(rounds, rounds[::-1]).equal_in_rounds
+    assert not _one([5] * 5, [5] * 5).equal_in_rounds  # said to be equal altogether
