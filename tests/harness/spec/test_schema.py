@@ -211,6 +211,16 @@ def test_the_reference_is_up_to_date() -> None:
     )
 
 
+def test_pages_and_messages_have_one_range_for_the_simulator() -> None:
+    """It is that of docs/evidence/samplers.md."""
+    files = [*(_ROOT / "docs").rglob("*.md"), *(_ROOT / "harness").rglob("*.py"), _ROOT / "README.md"]
+    written = [file.read_text() for file in files if file.parent.name not in ("evidence", "gallery")]
+    pattern = r"(\d+ to\s+\d+) times (?:as\s+long\s+as\s+(?:the\s+program|this)|slower)"
+    ranges = [found for text in written for found in re.findall(pattern, text)]
+    assert len(ranges) > 4
+    assert set(ranges) == {"40 to 300"}
+
+
 def test_the_reference_names_every_key(schema: dict[str, Any]) -> None:
     text = spec_markdown()
     for definition in (schema, *schema["$defs"].values()):
