@@ -95,7 +95,8 @@ def floor_table(floor: NoiseFloor, *, most: int | None = None, shown: Sequence[i
     for group in groups:
         rows += [_row(resolution, shown) for resolution in group[:most]]
     left = sum(max(0, len(group) - most) for group in groups) if most is not None else 0
-    more = f"; not shown: {counted(left, 'row')} with no more runs needed" if left else ""
+    are, need = ("is", "it needs") if left == 1 else ("are", "they need")
+    more = f"; {counted(left, 'row')} {are} left out: {need} no more runs than these" if left else ""
     simulated = "; counts are simulated" if any(resolution.simulated for resolution in floor.resolutions) else ""
     caption = f"Smallest change that n runs in each group show with power 80 % (α = {floor.alpha:g}){simulated}{more}"
     return Table(columns, rows, caption)

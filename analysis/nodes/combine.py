@@ -356,6 +356,7 @@ def _joint(first: Verdict, verdicts: Mapping[str, Verdict], changes: Sequence[Ch
         first,
         verdict=combine((change.verdict for change in decided), lost=bool(lost)),
         changes=decided,
+        level=1 - 2 * first.alpha,
         excluded=(),
         lost=lost,
         notes=(),

@@ -76,11 +76,7 @@ class NodeVerdicts(Framed, Result):
 
     def tables(self) -> tuple[Table, ...]:
         """Return the verdicts on all configurations, then the most serious change of each by node, then totals."""
-        totals = (
-            (total_table(self.totals, self.combined[0].these.alpha, "Totals: mean over the nodes"),)
-            if self.totals
-            else ()
-        )
+        totals = (total_table(self.totals, "Totals: mean over the nodes"),) if self.totals else ()
         return (
             self._verdicts(),
             *(_by_node(combined) for combined in self.combined if combined.these.changes),

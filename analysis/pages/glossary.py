@@ -34,7 +34,8 @@ GLOSSARY = {
     "overhead": "Instructions and time that measuring adds. A small overhead does not mean a small perturbation.",
     "p, corrected": "How often chance alone would show such a change, corrected for multiple comparisons.",
     "pass": "A group of hardware metrics that one run can count without multiplexing. More metrics need more passes.",
-    "perturbation": "A change of correlations that is caused by measuring.",
+    "perturbation": "A change of correlations or totals that is caused by measuring.",
+    "perturbed": "The verdict on a change that is shown to be larger than the tolerance.",
     "phase word": "A sequence of interval classes that recurs in a run, such as “read, sort, write”.",
     "plan": "The subsets found by the search for a partition, with the evidence for each.",
     "point": "One combination of parameter values in a sweep.",
@@ -47,6 +48,7 @@ GLOSSARY = {
     "its signal.",
     "sham": "A build that has a configuration's rewritten code but does not count. It shows whether a change comes "
     "from the counting or from the code's new layout.",
+    "shifted": "The verdict on a change that is shown to exist, perhaps within the tolerance. More runs could decide.",
     "simulated counter": "A count from callgrind's model of a processor, for hosts without hardware counters. It is "
     "always marked as simulated.",
     "smallest visible change": "The change that this many runs would show with a statistical power of 80 %. "
@@ -58,6 +60,9 @@ GLOSSARY = {
     "tolerance": "The largest change that you declare to be harmless: of ρ, or of a total in per cent.",
     "total": "The count of a metric over a whole run, or the run's time. Totals have their own verdicts.",
     "trace": "All signals of one run: a table with one row per interval and one column per metric.",
+    "undecided": "The verdict if neither a change is shown, nor that it stays within the tolerance. More runs could "
+    "decide.",
+    "unperturbed": "The verdict on a change that is shown to stay within the tolerance.",
     "until decided": "A way to choose the number of runs: configurations whose verdicts are open get further runs, in "
     "up to six looks.",
 }
@@ -74,13 +79,21 @@ CAMPAIGN_TERMS = (
     "ρ (Spearman's rank correlation)",
     "inner correlation",
     "outer correlation",
+    "total",
     "perturbation",
     "tolerance",
+    "unperturbed",
+    "perturbed",
+    "shifted",
+    "undecided",
     "confidence interval",
     "equivalence test",
     "minimum-effect test",
     "smallest visible change",
     "p, corrected",
+    "round",
+    "look",
+    "noise floor",
     "alignment, warp path",
     "milestone",
 )

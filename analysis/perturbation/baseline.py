@@ -420,6 +420,7 @@ class Baseline:
             excluded=(*self.excluded, *lost),
             overhead=overhead(self.traces, checked.traces),
             alpha=self.alpha,
+            level=1 - 2 * self.alpha,
             tolerance=self.tolerance,
             lost=lost,
             method=method,

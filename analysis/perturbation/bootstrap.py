@@ -237,6 +237,7 @@ def inner_by_bootstrap(
         excluded=tuple(chain(excluded, flat.items(), built_in)),
         overhead=overhead(before, after),
         alpha=alpha,
+        level=1 - 2 * alpha,
         tolerance=tolerance,
         lost=tuple(flat.items()),
         method="bootstrap",

@@ -182,6 +182,8 @@ class Verdict(Framed, Result):
         Overhead of measuring.
     alpha : float
         Level of the family of tests.
+    level : float
+        Level of the confidence intervals: 1 − 2α, or 1 − 2 times the share of α of the look that made this verdict.
     tolerance : float
         Largest |Δρ| that counts as no perturbation.
     method : MethodName
@@ -204,6 +206,12 @@ class Verdict(Framed, Result):
     method: MethodName = "runs"
     notes: tuple[str, ...] = ()
     simulated: bool = False
+    level: float = 0.9
+
+    @property
+    def bound_alpha(self) -> float:
+        """Return the error probability of each bound of the confidence intervals."""
+        return (1 - self.level) / 2
 
     @property
     def runs_to_decide(self) -> int | None:

@@ -268,25 +268,32 @@ def change_sentence(change: Change, alpha: float) -> str:
     )
 
 
-def decisive_change(verdict: Verdict) -> str:
-    """Return sentences on the most serious and on open changes, or on what was excluded; no final full stop."""
+def decisive_change(verdict: Verdict, *, advice: bool = True) -> str:
+    """Return sentences on the most serious and on open changes, or on what was excluded; no final full stop.
+
+    `advice`: Whether to tell how many runs would decide; not for campaigns that choose their number of runs.
+    """
     if not verdict.changes:
         return "; ".join(reason for _, reason in verdict.excluded)
     from unperturbed.analysis.perturbation.verdict import ranked_changes  # noqa: PLC0415  it uses this module
 
     change = ranked_changes(verdict.changes)[0]
     parts = [
-        f"{change.check} ρ of {change.label} changed by {change.effect:+.3f}, {1 - 2 * verdict.alpha:.0%} confidence "
+        f"{change.check} ρ of {change.label} changed by {change.effect:+.3f}, {_percent_of(verdict.level)} confidence "
         f"interval (uncorrected) {change.low:+.3f} … {change.high:+.3f}, tolerance ±{change.tolerance:g}"
         f"{_ORIGINS[change.origin or 'unclear']}{_corrected_away(change, len(verdict.changes))}"
     ]
-    if verdict.method == "runs":
+    if verdict.method == "runs" and advice:
         parts += [said.removesuffix(".") for said in runs_advice(verdict.changes)]
     if verdict.lost:
         parts.append(f"Not compared: {'; '.join(f'{name} ({why})' for name, why in verdict.lost)}")
     if verdict.method == "bootstrap" and verdict.notes:
         parts.append(verdict.notes[0])
     return ". ".join(parts)
+
+
+def _percent_of(level: float) -> str:
+    return f"{number(100 * level, 3)}%"
 
 
 def _corrected_away(change: Change, family: int) -> str:

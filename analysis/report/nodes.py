@@ -18,7 +18,7 @@ from unperturbed.analysis.pages.chart import (
 )
 from unperturbed.analysis.pages.document import document, frame, page_header, section
 from unperturbed.analysis.perturbation import Change, ranked_changes
-from unperturbed.analysis.report.campaign.figures.totals import total_forest
+from unperturbed.analysis.report.campaign.figures.totals import BEYOND, total_forest
 from unperturbed.analysis.totals.total_text import totals_sentence
 from unperturbed.common.markup import Html, tag
 from unperturbed.common.wording import number
@@ -70,7 +70,7 @@ def _totals_section(verdicts: NodeVerdicts, table: Table) -> Html:
             "node.",
         ),
         tag("ul", said),
-        frame(total_forest(rows)),
+        frame(total_forest(rows), BEYOND),
         table.to_html(sortable=True),
     )
 

@@ -221,7 +221,7 @@ def _evidence(
         "article",
         tag("h3", swatch, subset.name, " ", badge("unperturbed")),
         definitions(facts, "facts"),
-        tag("p", f"Nearest to the tolerance: {change_sentence(worst, result.alpha)}.", class_="worst")
+        tag("p", f"Nearest to the tolerance: {change_sentence(worst, result.bound_alpha)}.", class_="worst")
         if worst
         else None,
         frame(figure, f"{caption}Click a point for its runs.")

@@ -20,19 +20,18 @@ def total_name(metric: str) -> str:
     return _TIME_NAMES.get(metric) or plain_name(metric)
 
 
-def total_table(changes: Mapping[str, Sequence[TotalChange]], alpha: float, caption: str = "") -> Table:
+def total_table(changes: Mapping[str, Sequence[TotalChange]], caption: str = "") -> Table:
     """Return a table with one row for each total of a configuration: both means, change, interval and verdict.
 
     Parameters
     ----------
     changes : mapping of str to sequence of TotalChange
         Changes of each configuration.
-    alpha : float
-        Level of the intervals.
     caption : str, default ""
         Caption of the table.
     """
-    level = number(100 * (1 - 2 * alpha), 3)
+    levels = {name: number(100 * total_changes[0].level, 3) for name, total_changes in changes.items() if total_changes}
+    one_level = len({*levels.values()}) == 1
     two = set(changes) == {"B"}
     columns = [
         *([Column("configuration")] if len(changes) > 1 else []),
@@ -40,7 +39,12 @@ def total_table(changes: Mapping[str, Sequence[TotalChange]], alpha: float, capt
         Column("A" if two else "baseline", "right", whole=True, detail=True),
         Column("B" if two else "here", "right", whole=True, detail=True),
         Column("change", "right", whole=True),
-        Column(f"{level} % interval", "right", "confidence interval, from all runs or within rounds", whole=True),
+        Column(
+            f"{next(iter(levels.values()))} % interval" if one_level else "interval",
+            "right",
+            "confidence interval, from all runs or within rounds",
+            whole=True,
+        ),
         Column("tolerance", "right", "verdict, and largest relative change that counts as none", whole=True),
     ]
     rows: list[list[Cell | str]] = [
@@ -62,6 +66,16 @@ def total_table(changes: Mapping[str, Sequence[TotalChange]], alpha: float, capt
         if simulated
         else ""
     )
+    in_rounds = [
+        total_name(change.metric) if len(changes) == 1 else f"{total_name(change.metric)} of {name}"
+        for name, total_changes in changes.items()
+        for change in total_changes
+        if change.equal_in_rounds
+    ]
+    if in_rounds:
+        about += f"; equal in every round: {listing(in_rounds)}"
+    if not one_level:
+        about += f"; level of the intervals: {listing(f'{name} {level} %' for name, level in levels.items())}"
     return Table(tuple(columns), rows, f"{caption}{about}")
 
 
@@ -71,14 +85,21 @@ def _verdict(change: TotalChange) -> Cell:
 
 
 def totals_sentence(
-    name: str, changes: Sequence[TotalChange], reference: str, correlations: VerdictName | None = None
+    name: str,
+    changes: Sequence[TotalChange],
+    reference: str,
+    correlations: VerdictName | None = None,
+    *,
+    advice: bool = True,
 ) -> str:
     """Return one sentence on the changes: "B has 2.1 % more instructions (2.0 to 2.2) than A; …".
 
     `correlations`: Verdict on correlations, for the end of the sentence.
+    `advice`: Whether to tell how many runs would decide; not for campaigns that choose their number of runs.
     """
     parts = [_moved(change) for change in changes if change.verdict in ("perturbed", "shifted")]
     equal = [total_name(change.metric) for change in changes if change.equal]
+    in_rounds = [total_name(change.metric) for change in changes if change.equal_in_rounds]
     within = [change for change in changes if change.verdict == "unperturbed" and not change.equal]
     by_tolerance: dict[float, list[str]] = {}
     for change in within:
@@ -86,21 +107,23 @@ def totals_sentence(
     said = [f"{name} has {listing(parts)} than {reference}"] if parts else []
     if equal:
         said.append(f"{listing(equal)} {_are(equal)} exactly equal")
+    if in_rounds:
+        said.append(f"{listing(in_rounds)} {_are(in_rounds)} equal in every round")
     said += [
         f"{listing(names)} {_are(names)} the same within {number(100 * tolerance)} %"
         for tolerance, names in by_tolerance.items()
     ]
-    said += _undecided(changes)
+    said += _undecided(changes, advice=advice)
     if correlations is not None:
         said.append(f"correlations are {correlations}")
     text = "; ".join(said)
     return "" if not text else f"{text}." if parts else f"{name}: {text}."
 
 
-def _undecided(changes: Sequence[TotalChange]) -> Iterator[str]:
+def _undecided(changes: Sequence[TotalChange], *, advice: bool) -> Iterator[str]:
     """Yield the undecided totals: first those that runs can decide, with their number, then the others."""
     runs = {total_name(change.metric): change.runs_to_decide for change in changes if change.verdict == "undecided"}
-    near = {name: count for name, count in runs.items() if count is not None and count <= MOST_RUNS}
+    near = {name: count for name, count in runs.items() if advice and count is not None and count <= MOST_RUNS}
     if near:
         decide = f"{max(near.values())} runs per configuration would probably decide"
         yield f"{listing(list(near))} {_are(list(near))} undecided ({decide})"

@@ -48,7 +48,7 @@ class TotalChange:
     change : float
         Relative change of the geometric mean: 0.03 is 3 % more.
     low, high : float
-        Confidence interval of the change at level 1 − 2α: each one-sided bound has level 1 − α.
+        Confidence interval of the change at level `level`: 1 − 2α, so that each one-sided bound has level 1 − α.
     p, p_corrected : float
         Two-sided p-value of "no change", uncorrected and corrected family-wise over the configuration's totals (Holm).
     p_beyond, p_beyond_corrected : float
@@ -73,6 +73,10 @@ class TotalChange:
         Whether a simulator counted the metric.
     note : str
         Remark for the reader, one sentence; mostly empty.
+    level : float
+        Level of the confidence interval: 1 − 2α, or 1 − 2 times the share of α of the look that made this verdict.
+    equal_in_rounds : bool
+        Whether the two runs of each round have exactly the same total, though rounds differ.
     """
 
     metric: str
@@ -97,6 +101,8 @@ class TotalChange:
     designs: int = 1
     simulated: bool = False
     note: str = ""
+    level: float = 0.9
+    equal_in_rounds: bool = False
 
     @property
     def before(self) -> float:
@@ -179,9 +185,9 @@ def compare_runs(
         return ()
     before, after = (np.array([sides[at] for sides in known.values()], np.float64).T for at in (0, 1))
     positive = (before.min(axis=0) > 0) & (after.min(axis=0) > 0)
-    compared = compare_totals(
-        np.where(positive, before, 1), np.where(positive, after, 1), find_partners(reference, observed), alpha=alpha
-    )
+    partners = find_partners(reference, observed)
+    compared = compare_totals(np.where(positive, before, 1), np.where(positive, after, 1), partners, alpha=alpha)
+    in_rounds = np.zeros(len(known), bool) if partners is None else (before[partners] == after).all(axis=0)
     tolerance = np.array([tolerance_of(metric, tolerances) for metric in known])
     p_beyond = np.where(tolerance > 0, compared.p_beyond(np.log1p(tolerance)), compared.p)
     simulated = reference[0].names("simulated")
@@ -202,9 +208,11 @@ def compare_runs(
             freedom=float(compared.freedom[at]),
             designs=compared.designs,
             simulated=metric in simulated,
+            level=1 - 2 * alpha,
         )
         for at, metric in enumerate(known)
     ]
+    made = [replace(change, equal_in_rounds=bool(in_rounds[at]) and not change.equal) for at, change in enumerate(made)]
     return tuple(change if positive[at] or change.equal else _without_ratio(change) for at, change in enumerate(made))
 
 
@@ -259,6 +267,8 @@ def _over_nodes(changes: Mapping[str, TotalChange], alpha: float) -> TotalChange
         reference_runs=nodes,
         observed_runs=nodes,
         designs=designs,
+        level=1 - 2 * alpha,
+        equal_in_rounds=all(change.equal_in_rounds for change in every),
     )
     if not all(math.isfinite(change.high) for change in every):
         return _without_ratio(made)

@@ -196,6 +196,10 @@ def _finer_quantum(interval: Interval, trace: Trace) -> int | None:
     return max(finest, int(QUANTUM_BLOCKS * len(trace) / (AMPLE * wanted)) // 1000 * 1000)
 
 
+_WHERE = "`interval` in the spec, --interval of a program after --"
+"""Where a user sets the interval."""
+
+
 def _quanta(spec: CampaignSpec, interval: Interval, trace: Trace, quantum: int) -> tuple[int, str]:
     """Return the length of a work interval in quanta, and a note, from a pilot run with intervals of one quantum.
 
@@ -208,7 +212,7 @@ def _quanta(spec: CampaignSpec, interval: Interval, trace: Trace, quantum: int) 
     if len(trace) > _FEWER * interval.records:
         return quanta, ""
     return quanta, (
-        f"The spec requests {interval.records} records, but the shortest interval of "
+        f"{interval.records} intervals are requested ({_WHERE}), but the shortest interval of "
         f"{describe_interval(1, 'work', quantum=quantum)} "
         f"gives only {len(trace)}. Give the program {times_as_much(spec, interval.records / len(trace))}."
     )
@@ -223,7 +227,7 @@ def _coarse(interval_ns: int, clock: str) -> str:
     if clock not in ("process-cpu", "thread-cpu") or interval_ns >= _JIFFIES * _jiffy_ns():
         return ""
     return (
-        f"The spec requests intervals of {interval_ns / 1e6:g} ms, but the clock `{clock}` ticks only every "
+        f"Intervals of {interval_ns / 1e6:g} ms are requested ({_WHERE}), but the clock `{clock}` ticks only every "
         f"{_jiffy_ns() / 1e6:g} ms here: intervals last one or two ticks. Use `clock: monotonic` for short intervals."
     )
 
@@ -239,8 +243,8 @@ def _interval_for(records: int, duration_ns: int, clock: str) -> tuple[int, str]
     if exact >= shortest:
         return int(exact), ""
     return shortest, (
-        f"The spec requests {records} records, but the clock of CPU time ticks only every {jiffy / 1e6:g} ms here: "
-        f"the shortest interval, {shortest / 1e6:g} ms, gives about {duration_ns // shortest} records. A longer input "
+        f"{records} intervals are requested ({_WHERE}), but the clock of CPU time ticks only every {jiffy / 1e6:g} ms "
+        f"here: the shortest interval, {shortest / 1e6:g} ms, gives about {duration_ns // shortest}. A longer input "
         "gives more."
     )
 

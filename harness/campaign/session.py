@@ -12,6 +12,7 @@ from typing import Any
 from unperturbed.collectors.data import Trace
 from unperturbed.collectors.kernel_probes import remove_probes
 from unperturbed.collectors.sources import Pass
+from unperturbed.common.wording import listing
 from unperturbed.errors import HostError, RunError, SpecError
 from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.campaign.plan import ALL, Configuration, PlannedRun, configurations, ready_builds
@@ -215,6 +216,7 @@ def build_configurations(
     sites: dict[str, dict[str, int]] = dict(manifest.fact("sites") or {})
     skipped: dict[str, str] = dict(manifest.fact("skipped") or {})
     missing: dict[str, str] = {}
+    unsourced: dict[str, list[str]] = {}  # Metrics of builds that compiled no source, by the reason
     for item in wanted:
         program = spec.of_program(item.program).program
         source = find_source(program, spec.folder)
@@ -229,10 +231,30 @@ def build_configurations(
         sites[item.name] = {name: built.sites[name] for name in item.inert or item.software if name in built.sites}
         skipped |= built.skipped
         missing |= built.missing
+        if built.why_no_source:
+            unsourced.setdefault(built.why_no_source, []).extend(built.missing)
     if missing:
-        raise SpecError("\n".join(f"{metric_position(spec, metric)}: {message}" for metric, message in missing.items()))
+        raise SpecError("\n".join(_without_sites(spec, missing, unsourced)))
     manifest.set_facts(sites=sites, skipped=skipped)
     return builds
+
+
+def _without_sites(
+    spec: CampaignSpec, missing: Mapping[str, str], unsourced: Mapping[str, Sequence[str]]
+) -> Iterator[str]:
+    """Yield a line for each metric without a site; one line for all that a build without sources lacks."""
+    told: set[str] = set()
+    for why, names in unsourced.items():
+        metrics = [name for name in dict.fromkeys(names) if name not in told]
+        if len(metrics) > 1:
+            told.update(metrics)
+            yield (
+                f"{metric_position(spec, metrics[0])}: the program has no site for the software metrics "
+                f"{listing(metrics)}; the instrumenting compiler compiled no source: {why}"
+            )
+    for metric, message in missing.items():
+        if metric not in told:
+            yield f"{metric_position(spec, metric)}: {message}"
 
 
 def _build(spec: CampaignSpec, item: Configuration, source: Path, folder: Path, progress: Progress) -> Build:

@@ -6,10 +6,14 @@ import os
 import sys
 import webbrowser
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from unperturbed.errors import SpecError
 from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.campaign.summary import HOME
+
+if TYPE_CHECKING:
+    from unperturbed.harness.spec.campaign_spec import CampaignSpec
 
 CAMPAIGN_OR_SPEC = "the campaign's folder, or its spec (the folder is then campaigns/<name of the spec>)"
 """Help text of an argument that `campaign_folder` interprets."""
@@ -22,8 +26,9 @@ def campaign_folder(given: Path) -> Path:
     if not given.exists():
         raise SpecError(f"no file or folder {given}; `unperturbed list` lists the campaigns in the current folder")
     if not given.is_file():
+        _compare_with_spec_file(given)
         return given.absolute()
-    from unperturbed.harness.spec.load import changed_keys, changed_settings, load_spec
+    from unperturbed.harness.spec.load import load_spec
 
     spec = load_spec(given)
     folder = HOME / spec.name
@@ -34,21 +39,47 @@ def campaign_folder(given: Path) -> Path:
         )
     with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:
         digest, text = manifest.fact("spec_digest"), manifest.fact("spec_text")
+    _note_edits(folder, given, spec, digest, text or "")
+    return folder.absolute()
+
+
+def _compare_with_spec_file(folder: Path) -> None:
+    """Note on standard error if the spec file of a campaign's folder was edited; nothing if it cannot be compared."""
+    if not (folder / "campaign.sqlite").is_file():
+        return
+    from unperturbed.harness.spec.load import load_spec
+
+    with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:
+        digest, text, path = (manifest.fact(name) for name in ("spec_digest", "spec_text", "spec_path"))
+        derived = manifest.fact("imported") is not None or manifest.fact("part") is not None
+    if derived or path is None or "\0" in path or not Path(path).is_file():
+        return
+    try:
+        spec = load_spec(path)
+    except (SpecError, OSError):
+        return
+    if spec.text != text and spec.name == folder.absolute().name:
+        _note_edits(folder, Path(os.path.relpath(path)), spec, digest, text or "")
+
+
+def _note_edits(folder: Path, given: Path, spec: CampaignSpec, digest: str | None, text: str) -> None:
+    """Note on standard error which keys of a spec were edited since its campaign was measured."""
+    from unperturbed.harness.spec.load import changed_keys, changed_settings
+
     if digest not in (None, spec.digest):
-        changed = ", ".join(changed_keys(spec, text or ""))
+        changed = ", ".join(changed_keys(spec, text))
         print(
             f"note: {folder} was measured with a different version of {given}"
             f"{f' (changed since: {changed})' if changed else ''}, and its results are of that version. To measure the "
             f"current version: unperturbed run {given} --campaign FOLDER",
             file=sys.stderr,
         )
-    elif changed := ", ".join(changed_settings(spec, text or "")):
+    elif changed := ", ".join(changed_settings(spec, text)):
         print(
             f"note: {given} was edited since the last run of its campaign ({changed}), and these results are of the "
             f"earlier version. To apply the change: unperturbed run {given}",
             file=sys.stderr,
         )
-    return folder.absolute()
 
 
 def is_on_nodes(folder: Path) -> bool:

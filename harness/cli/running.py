@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
-from unperturbed.common.wording import BAD, NOTE, counted, duration, visible
+from unperturbed.common.wording import BAD, NOTE, counted, duration, listing, visible
 from unperturbed.errors import HostError, MissingExtraError, SpecError
 from unperturbed.harness.cli.paths import open_page
 from unperturbed.harness.cli.streams import print_json
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from unperturbed.harness.campaign.progress import Progress
     from unperturbed.harness.cli.terminal import TerminalProgress
     from unperturbed.harness.results.judge import Judgement
+    from unperturbed.harness.results.verdicts import CampaignVerdicts
     from unperturbed.harness.spec.campaign_spec import CampaignSpec
     from unperturbed.harness.studies.readiness import Readiness
 
@@ -62,11 +64,9 @@ def run_and_show(
 
     judgement = run_and_judge(spec, folder, progress)
     report = folder / "report.html"
-    further = []
-    if drafted is not None:
-        further.append(f"spec:   {drafted} (edit it to continue)")
-        if advice := decide_open_changes(spec, judgement, drafted):
-            further.append(f"next:   {advice}")
+    further = [] if drafted is None else [f"spec:   {drafted} (edit it to continue)"]
+    if advice := decide_open_changes(spec, judgement, drafted or arguments.spec, drafted=drafted is not None):
+        further.append(f"next:   {advice}")
     code = show_judgement(spec, judgement, report, as_json=arguments.json, fail_on=arguments.fail_on, further=further)
     return _end(code, folder, report, arguments, progress)
 
@@ -174,41 +174,95 @@ def _show_measured(
     return code
 
 
-def decide_open_changes(spec: CampaignSpec, judgement: Judgement, drafted: Path) -> str:
-    """Return how to decide all open changes of a drafted spec's campaign; '' if none is open."""
+def decide_open_changes(spec: CampaignSpec, judgement: Judgement, path: Path, *, drafted: bool = True) -> str:
+    """Return how to decide all changes that are open in the output of `run`; '' if none is.
+
+    `path`: The spec. `drafted`: Whether a command wrote it, which can be typed again.
+    """
     from unperturbed.analysis.perturbation import OPEN
     from unperturbed.analysis.perturbation.verdict_text import MOST_RUNS
-    from unperturbed.analysis.totals.verdict import TIMES
     from unperturbed.harness.campaign.plan import configurations
 
-    # A decided verdict does not change, even if some of its correlations are undecided. Times may stay undecided.
     checked = judgement.verdicts
-    verdicts = [verdict for verdict in checked.verdicts if verdict.verdict in OPEN]
-    needed = [change.runs_to_decide for verdict in verdicts for change in verdict.changes if change.is_open]
-    totals = [name for name, verdict in checked.totals_verdicts.items() if verdict in OPEN]
-    needed += [
-        change.runs_to_decide
-        for name in totals
-        for change in checked.totals[name]
-        if change.verdict in OPEN and change.metric not in TIMES
-    ]
+    correlations, totals, times = _open_changes(spec, checked)
+    needed = {**correlations, **totals, **{name: runs for name, runs in times.items() if runs <= MOST_RUNS}}
     if not needed or spec.campaign.until_decided:
         return ""
-    wanted = max(MOST_RUNS + 1 if runs is None else runs for runs in needed)
-    if wanted > MOST_RUNS:
+    undecided = {verdict.verdict for verdict in checked.verdicts} | {*checked.totals_verdicts.values()}
+    pending = bool(undecided & {*OPEN})
+    until = "--until decided" if drafted else "`runs: until decided` and another name"
+    if never := [name for name, runs in needed.items() if runs > MOST_RUNS]:
+        further = f", or decide as much as possible with {until}" if pending else ""
+        comma = "," if further else " or"
         return (
-            f"{MOST_RUNS} runs per configuration would probably not decide every open change. Give the program more "
-            "work per run, set a wider `tolerance` in the spec, or decide as much as possible with --until decided"
+            f"{MOST_RUNS} runs per configuration would probably not decide every open change (not {listing(never)}). "
+            f"Give the program more work per run{comma} set a wider `tolerance` in the spec{further}"
         )
+    wanted = max(needed.values())
     done = [row.seconds for row in judgement.content.runs if row.state == "done" and row.seconds is not None]
-    planned = sum(max(item.runs, wanted) for item in configurations(spec)) * max(len(judgement.verdicts.traces), 1)
+    planned = sum(max(item.runs, wanted) for item in configurations(spec)) * max(len(checked.traces), 1)
     lasts = f" (about {duration((planned - len(done)) * sum(done) / len(done), whole=True)})" if done else ""
     keys = "baseline_runs" if spec.programs else "baseline_runs and runs"
-    return (
-        "type the command again with --until decided before --, without a number of runs: it measures anew, with up "
-        f"to {MOST_RUNS} runs per configuration, and keeps α. Or add runs once, with a chance of up to 2 α of a wrong "
-        f"verdict: set {keys} to {wanted} in this spec, then: unperturbed run {drafted}{lasts}"
+    parts = _parts(correlations, totals, times)
+    once = (
+        f"add runs once, with a chance of up to 2 α of a wrong verdict: set {keys} to {wanted}{parts} in this spec, "
+        f"then: unperturbed run {path}{lasts}"
     )
+    if far := [name for name in times if name not in needed]:
+        once += f"; {listing(far)} may stay undecided"
+    if not pending:
+        return f"the verdicts are decided. To decide the open changes too, {once}"
+    again = (
+        "type the command again with --until decided before --, without a number of runs"
+        if drafted
+        else "give a copy of the spec another name and `runs: until decided`, and run it"
+    )
+    return f"{again}: it measures anew, with up to {MOST_RUNS} runs per configuration, and keeps α. Or {once}"
+
+
+_Needed = Mapping[str, float]  # Runs that would decide, by what they would decide; infinite: out of reach
+
+
+def _open_changes(spec: CampaignSpec, checked: CampaignVerdicts) -> tuple[_Needed, _Needed, _Needed]:
+    """Return the runs that open correlations, totals and times need, by what the output's sentences name."""
+    from unperturbed.analysis.perturbation import OPEN
+    from unperturbed.analysis.perturbation.verdict_text import MOST_RUNS
+    from unperturbed.analysis.totals.total_text import total_name
+    from unperturbed.analysis.totals.verdict import TIMES
+
+    correlations: dict[str, float] = {}
+    for verdict in checked.verdicts:
+        needed = [change.runs_to_decide or math.inf for change in verdict.changes if change.is_open]
+        near = [runs for runs in needed if runs <= MOST_RUNS]
+        if near:
+            correlations[f"correlations of {verdict.configuration}"] = max(near)
+        if len(near) < len(needed):
+            far = counted(len(needed) - len(near), "correlation")
+            correlations[f"{far} of {verdict.configuration}"] = math.inf
+    totals: dict[str, float] = {}
+    times: dict[str, float] = {}
+    for name, joint in checked.totals_verdicts.items():
+        if joint == "unperturbed" and not spec.programs:  # no sentence names its totals
+            continue
+        for change in checked.totals[name]:
+            if change.verdict in OPEN:
+                kind = times if change.metric in TIMES else totals
+                kind[f"{total_name(change.metric)} of {name}"] = change.runs_to_decide or math.inf
+    return correlations, totals, times
+
+
+def _parts(*kinds: _Needed) -> str:
+    """Return what correlations, totals and times need, in parentheses; '' if all need the same."""
+    from unperturbed.analysis.perturbation.verdict_text import MOST_RUNS
+
+    names = ("correlations", "totals", "times")
+    near = {
+        name: max((runs for runs in kind.values() if runs <= MOST_RUNS), default=0)
+        for name, kind in zip(names, kinds, strict=True)
+    }
+    needed = {name: runs for name, runs in near.items() if runs}
+    same = len({*needed.values()}) < 2
+    return "" if same else f" ({listing(f'{name} need {runs}' for name, runs in needed.items())})"
 
 
 def show_plan(spec: CampaignSpec, folder: Path, *, as_json: bool) -> int:

@@ -136,7 +136,7 @@ def show_verdicts(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
     if comparing and checked.totals:
         which = "B" if set(checked.totals) == {"B"} else "each set-up"
         caption = f"Totals: mean over the runs, and how much {which} differs"
-        table = total_table(checked.totals, spec.analysis.alpha, caption)
+        table = total_table(checked.totals, caption)
         console.print(table.to_rich(console.width), crop=False)
     for sentence in checked.steadiness:
         if sentence.startswith("The baseline is steady"):
@@ -159,7 +159,13 @@ def _show_differences(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
     first = "A" if set(checked.totals) == {"B"} else "the baseline"
     for name, changes in checked.totals.items():
         verdict = checked.of(name)
-        sentence = totals_sentence(name, changes, first, None if verdict is None else verdict.verdict)
+        sentence = totals_sentence(
+            name,
+            changes,
+            first,
+            None if verdict is None else verdict.verdict,
+            advice=checked.looks is None,
+        )
         terminal().say(escape(sentence))
 
 
@@ -173,11 +179,12 @@ def _show_configurations(spec: CampaignSpec, checked: CampaignVerdicts, *, compa
         verdict = checked.of(item.name)
         if verdict is not None and verdict.verdict != "unperturbed":
             shown = verdict_cell(verdict.verdict)
-            console.say(Text(f"  {shown.text}", style_of(shown)), f": {escape(decisive_change(verdict))}", sep="")
+            said = decisive_change(verdict, advice=checked.looks is None)
+            console.say(Text(f"  {shown.text}", style_of(shown)), f": {escape(said)}", sep="")
         moved = checked.totals_verdicts.get(item.name, "unperturbed")
         if moved != "unperturbed" and not comparing:
             shown = verdict_cell(moved)
-            said = totals_sentence(item.name, checked.totals[item.name], "the baseline")
+            said = totals_sentence(item.name, checked.totals[item.name], "the baseline", advice=checked.looks is None)
             console.say(Text(f"  totals {shown.text}", style_of(shown)), f": {escape(said)}", sep="")
 
 

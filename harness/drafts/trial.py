@@ -190,6 +190,8 @@ def count_once(spec: CampaignSpec, scratch: Path, exit_code: int) -> Mapping[str
     return {name: int(trace[name].sum()) for name in spec.measure.software}
 
 
+_UNTRIED = "it does not run the program, and lists all calls that it may make: keep a few"
+"""What the specs of `init` differ in from those of `run --`."""
 _LONG_TRIAL_S = 60  # A program that takes longer runs only once, without a check that its output is repeatable
 _KILLED = 128
 _NOT_STARTED = (126, 127)  # Exit codes of shells and `env` for a program that is not executable, or missing
@@ -296,7 +298,7 @@ def _run_once(spec: CommandSpec, scratch: Path, say: Callable[[str], None]) -> _
     if outcome.timed_out:
         raise RunError(
             f"{spec.words[0]} did not end within {duration(spec.timeout_s)}; for a longer program, write a spec with a "
-            "longer `timeout` (`unperturbed init -- …` drafts a spec)"
+            f"longer `timeout` (`unperturbed init -- …` drafts a spec; {_UNTRIED})"
         )
     wrote = _last_lines(scratch / "stderr")
     if outcome.exit_code > _KILLED:
@@ -362,7 +364,8 @@ def _require_same_end(spec: CommandSpec, first: _Once, second: _Once) -> None:
         f"{command}: the first unmeasured run ended with exit code {first.exit_code}, the second with "
         f"{second.exit_code}, but all runs must do the same work. If the first run left files that affect "
         "the second, let each run start in an empty folder: write a spec (unperturbed init -- "
-        f'{command}{spec.reads}), set `working_folder: "{{scratch}}"` in it, and run the spec. {second.wrote}'
+        f'{command}{spec.reads}; {_UNTRIED}), set `working_folder: "{{scratch}}"` in it, and run the spec. '
+        f"{second.wrote}"
     )
 
 
@@ -372,8 +375,8 @@ def _require_files(spec: CommandSpec, run: _Once) -> None:
         raise SpecError(
             f"{shlex.join(spec.words)} ended with exit code {run.exit_code} in an unmeasured run: a program or file is "
             f"missing or cannot be opened. {run.wrote}\nAfter --, give the program to measure, as you would type it. "
-            "To measure a program that ends with this exit code on purpose, write a spec (unperturbed init -- …) and "
-            f"set `exit_code: {run.exit_code}` in it"
+            "To measure a program that ends with this exit code on purpose, write a spec (unperturbed init -- …; "
+            f"{_UNTRIED}) and set `exit_code: {run.exit_code}` in it"
         )
 
 

@@ -53,6 +53,7 @@ class Build:
     skipped: Mapping[str, str]  # Source files with possible sites, compiled without counters, each with the reason
     # Software metrics that match no site in the source, each with a message; such a build is unusable.
     missing: Mapping[str, str] = field(default_factory=dict)
+    why_no_source: str = ""  # Why the build compiled no source, so that all metrics are missing
 
 
 def find_source(program: Program, spec_folder: Path) -> Path | None:
@@ -131,7 +132,7 @@ def build_configuration(
         report = read_sites(folder / "toolchain")
         why = "" if report.sources else why_no_source(program, source, tree, folder / "build.log")
         if missing := missing_metrics(report, software, why):
-            return Build(tree, sites, skipped, missing)
+            return Build(tree, sites, skipped, missing, why)
         sites = {name: len(places) for name, places in report.sites.items()}
         skipped = dict(report.skipped)
     write_whole(marker, json.dumps({"key": key, "sites": sites, "skipped": skipped}))

@@ -239,7 +239,11 @@ def find_all_sites(spec: CampaignSpec, step: Callable[[str], None]) -> SpecSites
                 built = build_configuration(spec.program, source, folder / "00", software, spec_folder=spec.folder)
             tree = built.folder
             report = read_sites(folder / "00" / "toolchain")
-            faults = built.missing
+            shared = f": {built.why_no_source}"  # told once, with the first metric
+            faults = {
+                name: message.removesuffix(shared) if at and built.why_no_source else message
+                for at, (name, message) in enumerate(built.missing.items())
+            }
         command = program_command(spec, scratch=folder, build=tree, inputs=folder)
         metric_sites = tuple(
             _compiled(spec, name, event, report, tree, faults)

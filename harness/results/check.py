@@ -385,6 +385,7 @@ def _unchecked(
         changes=(),
         excluded=((configuration, why),),
         alpha=spec.analysis.alpha,
+        level=1 - 2 * spec.analysis.alpha,
         tolerance=spec.analysis.tolerance,
         lost=((configuration, why),),
         method=method,

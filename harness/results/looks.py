@@ -104,7 +104,8 @@ class _Decisions:
         if open_:
             undecided = f"{listing(open_)} {'is' if len(open_) == 1 else 'are'} not decided"
             parts.append(
-                f"{undecided}."
+                f"{undecided}. A campaign with another name and a larger `at_most` (--max-runs) than {planned[-1]} may "
+                "decide more."
                 if planned[-1] in self.looks
                 else f"{undecided} yet; the campaign makes at most {planned[-1]} runs of each configuration."
             )

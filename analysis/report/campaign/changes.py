@@ -235,7 +235,7 @@ def details(listed: Listed) -> dict[str, Any]:
                 "configuration": result.configuration,
                 "verdict": change.verdict,
                 "sign": VERDICT_SIGNS[change.verdict],
-                "sentence": change_sentence(change, result.alpha) + ".",
+                "sentence": change_sentence(change, result.bound_alpha) + ".",
                 "facts": [fact(result, change) for _, fact in _FACTS],
                 "reference": short(change.reference, 3),
                 "observed": short(change.observed, 3),
@@ -261,7 +261,7 @@ _FACTS: tuple[tuple[str, Callable[[ConfigurationResult, Change], str]], ...] = (
     ("change of ρ", lambda _, change: signed(change.effect)),
     (
         "confidence interval",
-        lambda result, change: f"{span(change.low, change.high)} ({number(100 * (1 - 2 * result.alpha))} %)",
+        lambda result, change: f"{span(change.low, change.high)} ({number(100 * result.level, 3)} %)",
     ),
     ("tolerance", lambda _, change: f"±{correlation(change.tolerance)}"),
     ("p", lambda _, change: p_value(change.p)),

@@ -313,6 +313,13 @@ class ConfigurationResult:
     tolerance: float
     setup: str = ""
     """Difference from the baseline, if this is a different set-up of the program that counts the same metrics."""
+    level: float = 0.9
+    """Level of the confidence intervals."""
+
+    @property
+    def bound_alpha(self) -> float:
+        """Return the error probability of each bound of the confidence intervals."""
+        return (1 - self.level) / 2
 
     @property
     def is_sham(self) -> bool:
@@ -372,6 +379,7 @@ def configuration_results(content: ReportContent) -> tuple[ConfigurationResult, 
             software=tuple(content.software_by_configuration.get(configuration, ())),
             alpha=group[0].alpha,
             tolerance=group[0].tolerance,
+            level=group[0].level,
             setup=content.setups.get(configuration, ""),
         )
         for configuration, group in by_configuration.items()

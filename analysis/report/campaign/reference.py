@@ -226,6 +226,17 @@ def reading_section() -> Html:
     )
 
 
+def _level_words(view: ReportView, alpha: float) -> str:
+    """Return the level of the confidence intervals; that of each configuration if looks use shares of α."""
+    if view.content.looks is None or not view.results:
+        return f"at level {number(100 * (1 - 2 * alpha))} % (each side at α = {number(alpha)})"
+    each = listing(
+        f"{result.configuration} {number(100 * result.level)} %, each side at {number(result.bound_alpha)}"
+        for result in view.results
+    )
+    return f"at the level of the look that judged it ({each})"
+
+
 def method_section(view: ReportView) -> Html:
     """Return the section on the method: exact statements, references to the papers, and deviations from them."""
     settings = view.content.settings
@@ -243,9 +254,9 @@ def method_section(view: ReportView) -> Html:
         "runs. Here the run is the unit: each run gives one ρ, on Fisher's scale, and the confidence interval of the "
         "change comes from the variation between runs. Successive sampling intervals of one run are not independent, "
         "so their number is not a sample size.",
-        f"A change is unperturbed if its confidence interval at level {number(100 * (1 - 2 * alpha))} % (each side "
-        f"at α = {number(alpha)}) lies within ±{correlation(tolerance)} (an equivalence test); perturbed if it is "
-        f"shown to lie beyond ±{correlation(tolerance)} (a minimum-effect test); shifted if only a change from zero "
+        f"A change is unperturbed if its confidence interval {_level_words(view, alpha)} lies within "
+        f"±{correlation(tolerance)} (an equivalence test); perturbed if it is shown to lie beyond "
+        f"±{correlation(tolerance)} (a minimum-effect test); shifted if only a change from zero "
         f"is shown, each at α = {number(alpha)} after correction for all changes of the configuration; otherwise "
         "undecided. “Not significant” alone is never “unperturbed”.",
         "A configuration is unperturbed only if all its changes are; otherwise its most serious change decides.",

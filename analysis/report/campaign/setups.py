@@ -49,7 +49,8 @@ def setups_sentence(results: Sequence[ConfigurationResult], content: ReportConte
         else:
             lead = f"it is undecided whether the metrics of {first} and {name} correlate alike: {_how_many(result)}"
         totals = () if content is None else content.totals.get(name, ())
-        said.append(f"{lead[0].upper()}{lead[1:]}. {totals_sentence(name, totals, first)}".rstrip())
+        totals_said = totals_sentence(name, totals, first, advice=content is None or content.looks is None)
+        said.append(f"{lead[0].upper()}{lead[1:]}. {totals_said}".rstrip())
     return " ".join(said)
 
 

@@ -19,7 +19,10 @@ def totals_section(content: ReportContent, blocks: Blocks) -> Html | None:
     if not content.totals:
         return None
     first = "A" if set(content.totals) == {SECOND} else "the baseline"
-    said = [tag("li", totals_sentence(name, changes, first)) for name, changes in content.totals.items()]
+    said = [
+        tag("li", totals_sentence(name, changes, first, advice=content.looks is None))
+        for name, changes in content.totals.items()
+    ]
     return section(
         "totals",
         "Totals of a run",
@@ -31,5 +34,5 @@ def totals_section(content: ReportContent, blocks: Blocks) -> Html | None:
         ),
         tag("ul", said),
         shown(blocks),
-        total_table(content.totals, content.settings.alpha, "Totals").to_html(sortable=True),
+        total_table(content.totals, "Totals").to_html(sortable=True),
     )

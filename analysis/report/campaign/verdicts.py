@@ -225,7 +225,7 @@ def _check(check: CheckName, name: str, result: ConfigurationResult) -> Html:
             tag("b", f"{name}: "),
             check_sentence(result, check),
         ),
-        tag("p", f"{rank}: {change_sentence(worst, result.alpha)}.", class_="worst"),
+        tag("p", f"{rank}: {change_sentence(worst, result.bound_alpha)}.", class_="worst"),
         class_="check",
     )
 
@@ -373,7 +373,15 @@ def _rewriting_advice(result: ConfigurationResult, content: ReportContent) -> st
 
 
 def _advice_open(result: ConfigurationResult, content: ReportContent) -> tuple[str, ...]:
-    said = runs_advice(result.changes, content.settings.runs)
+    looks = content.looks
+    if looks is not None and result.configuration not in looks.decided:
+        if looks.planned[-1] in looks.made:
+            return (
+                "The campaign has made all its runs: another one with a larger `at_most` (--max-runs) than "
+                f"{looks.planned[-1]} may decide more.",
+            )
+        return (f"Let the campaign go on: it makes at most {looks.planned[-1]} runs of each configuration.",)
+    said = () if looks is not None else runs_advice(result.changes, content.settings.runs)
     return said or (
         "More runs alone cannot decide this: quiet the host, lengthen the program's run, or accept a wider tolerance.",
     )

@@ -105,7 +105,6 @@ def _measure(arguments: argparse.Namespace) -> int:
 
 def _of_campaign(arguments: argparse.Namespace) -> int:
     """Judge a recorded campaign, and show its noise floor."""
-    from unperturbed.harness.host.checks.load import disturbing_load
     from unperturbed.harness.results.judge import judge
     from unperturbed.harness.results.recorded import recorded_campaign
 
@@ -115,12 +114,12 @@ def _of_campaign(arguments: argparse.Namespace) -> int:
             "each node of this campaign has its own noise floor: give one node's part, such as "
             f"{folder / 'nodes' / '01'}"
         )
-    spec, load = recorded_campaign(folder), disturbing_load()
+    spec = recorded_campaign(folder)
     warm_once("alignment")
     progress = chosen_progress(arguments)
     with progress:
         judgement = judge(folder, spec, write=False, watch=progress.watch)
-    return _show(spec, folder, judgement, arguments, progress, load)
+    return _show(spec, folder, judgement, arguments, progress, None)
 
 
 def _show(
@@ -154,7 +153,7 @@ def _show(
     if arguments.json:
         print_json({"campaign": str(folder), **floor.to_dict(), "causes": [cause._asdict() for cause in causes]})
     else:
-        _print_floor(spec, floor, causes, judgement, load)
+        _print_floor(spec, floor, causes, judgement, load, recorded=arguments.recorded is not None)
         show_failures(judgement.content.failures, judgement.missing)
         if report.is_file():
             print(f"report: {report}")
@@ -165,7 +164,13 @@ def _show(
 
 
 def _print_floor(
-    spec: CampaignSpec, floor: NoiseFloor, causes: Sequence[Cause], judgement: Judgement, load: Finding | None
+    spec: CampaignSpec,
+    floor: NoiseFloor,
+    causes: Sequence[Cause],
+    judgement: Judgement,
+    load: Finding | None,
+    *,
+    recorded: bool,
 ) -> None:
     from unperturbed.analysis.floor.resolution_text import floor_table, headline, sentences
     from unperturbed.analysis.totals.total_text import total_name
@@ -194,20 +199,25 @@ def _print_floor(
         console.say(f"{title}: the total of a run {direction} with {cause.property} (ρ {number(cause.rho, 2)}).")
     from unperturbed.harness.host.doctor import examine
 
-    for finding in noisiest(examine().noise, load, simulated=judgement.verdicts.simulated):
-        mend = f"; to fix it, type: {finding.mend}" if finding.mend else ""
+    for finding in noisiest(examine().noise, load, simulated=judgement.verdicts.simulated, recorded=recorded):
+        mend = f"; to fix it, type: {finding.mend}" if finding.mend else f". {finding.why}" if finding.why else ""
         console.say(f"source of noise to fix first: {escape(finding.what)}{escape(mend)}")
 
 
-def noisiest(found: Sequence[Finding], load: Finding | None, *, simulated: bool) -> Sequence[Finding]:
+def noisiest(
+    found: Sequence[Finding], load: Finding | None, *, simulated: bool, recorded: bool = False
+) -> Sequence[Finding]:
     """Return the doctor's findings on what disturbs measurements most, with the given load in place of the present one.
 
     `simulated`: Leave out what disturbs only counting, as simulated counts are not disturbed, only times.
+    `recorded`: Leave out what is busy now, as the campaign was measured before.
     """
-    others = [finding for finding in found if finding.subject != "load"]
+    left_out = ("load", "processes") if recorded else ("load",)
+    others = [finding for finding in found if finding.subject not in left_out]
     noise = [
         finding
         for finding in ([] if load is None else [load]) + others
-        if (finding.mend or finding.status == "bad") and not (simulated and finding.what.startswith(_COUNTING))
+        if (finding is load or finding.mend or finding.status == "bad")
+        and not (simulated and finding.what.startswith(_COUNTING))
     ]
     return sorted(noise, key=lambda finding: finding.status != "bad")[:_ADVICE]

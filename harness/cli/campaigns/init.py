@@ -73,8 +73,13 @@ def _of_command(arguments: argparse.Namespace) -> Path:
 
     drafted = describe_command(arguments.program, Choices(name=arguments.name))
     spec: Path = arguments.out or Path(f"{drafted.name}.yaml")
+    typed = " ".join(arguments.program)
+    several = "All calls that the program may make are listed below: keep a few, under `software` and in `subsets`.\n"
     head = (
-        f"The spec that `unperturbed run -- {' '.join(arguments.program)}` uses. Edit it, then type\n\n    "
+        f"A spec for `{typed}`, written without running it.\n"
+        f"`unperturbed run -- {typed}` first runs the program unmeasured:\n"
+        "its spec keeps at most three calls that the program makes, and knows the exit code and whether the output "
+        f"repeats.\n{several if len(drafted.calls) > 1 else ''}Edit it, then type\n\n    "
         f"unperturbed run {spec}\n\n`unperturbed schema` prints a JSON Schema for editors; docs/reference/spec.md "
         "describes every key."
     )

@@ -26,6 +26,7 @@ class BusyProcess:
     name: str  # Its name
     cpus: float  # CPUs that it uses; 1.0 means one CPU all the time
     kernel: bool = False  # Whether it is a thread of the kernel
+    own: bool = False  # Whether it belongs to this user
 
 
 def busy_processes(seconds: float = _WATCHED_S) -> tuple[BusyProcess, ...]:
@@ -39,7 +40,9 @@ def busy_processes(seconds: float = _WATCHED_S) -> tuple[BusyProcess, ...]:
     for process, used in _cpu_seconds().items():
         if process in before and process.pid not in own and (cpus := (used - before[process]) / lasted) >= _BUSY:
             kernel = process.info["ppid"] == _KERNEL_THREADS
-            busy.append(BusyProcess(process.pid, process.info["name"] or "?", cpus, kernel))
+            uids = process.info["uids"]
+            own_user = uids is not None and uids.real == os.getuid()
+            busy.append(BusyProcess(process.pid, process.info["name"] or "?", cpus, kernel, own_user))
     return tuple(sorted(busy, key=lambda process: -process.cpus))
 
 
@@ -47,7 +50,7 @@ def _cpu_seconds() -> dict[psutil.Process, float]:
     """Return the CPU time of each process; psutil distinguishes processes that reuse an ID."""
     return {
         process: process.info["cpu_times"].user + process.info["cpu_times"].system
-        for process in psutil.process_iter(["name", "ppid", "cpu_times"])
+        for process in psutil.process_iter(["name", "ppid", "cpu_times", "uids"])
         if process.info["cpu_times"] is not None
     }
 
@@ -70,12 +73,10 @@ def neighbours(busy: Sequence[BusyProcess]) -> Finding:
     shown = ", ".join(f"{process.name} [{process.pid}] {process.cpus:.0%}" for process in busy[:_SHOWN])
     more = f" and {len(busy) - _SHOWN} more" if len(busy) > _SHOWN else ""
     total = sum(process.cpus for process in busy)
-    why = (
-        "They take CPU time, caches and memory from the program. Wait for them to end, or stop them while a campaign "
-        "runs (kill -CONT continues them)."
-    )
-    pids = [str(process.pid) for process in busy if not process.kernel]
-    mend = f"kill -STOP {' '.join(pids)}" if pids else None
+    pids = " ".join(str(process.pid) for process in busy if process.own and not process.kernel)
+    stop = ", or stop your own while a campaign runs (kill -CONT continues them)" if pids else ""
+    why = f"They take CPU time, caches and memory from the program. Wait for them to end{stop}."
+    mend = f"kill -STOP {pids}    # after the campaign: kill -CONT {pids}" if pids else None
     return Finding(
         "processes", "bad" if total >= 1 else "note", f"other processes use {total:.1f} CPUs: {shown}{more}", why, mend
     )
@@ -92,10 +93,11 @@ def load(host: Host) -> Finding:
     what = f"the load of the last minute is {average:.2f} on {cpus} CPUs"
     if average < cpus / 4:
         return Finding("load", "good", what)
-    why = "Other work delays runs, shares their caches, and stretches intervals."
-    return Finding(
-        "load", "bad" if average >= cpus else "note", what, why, "ps -eo pcpu,pid,user,comm --sort=-pcpu | head"
+    why = (
+        "Other work delays runs, shares their caches, and stretches intervals. See what runs: ps -eo "
+        "pcpu,pid,user,comm --sort=-pcpu | head"
     )
+    return Finding("load", "bad" if average >= cpus else "note", what, why)
 
 
 def disturbing_load(root: Path = REAL) -> Finding | None:

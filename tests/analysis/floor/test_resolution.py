@@ -82,7 +82,11 @@ def test_the_floor_is_described() -> None:
     assert floor.to_dict()["enough_runs"] == floor.runs
     low, high = floor.doubt
     assert low < 1 < high
-    rows = floor_table(floor, most=2, shown=(3, 10)).rows
+    short = floor_table(floor, most=2, shown=(3, 10))
+    left = len(floor.resolutions) - 4
+    assert left > 1
+    assert short.caption.endswith(f"; {left} rows are left out: they need no more runs than these")
+    rows = short.rows
     assert len(rows) == 4
     assert all(len(row) == 4 for row in rows)
     assert "run" in headline(floor)

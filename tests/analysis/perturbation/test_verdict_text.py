@@ -53,3 +53,12 @@ ORDER = ("unperturbed", "perturbed", "shifted", "undecided")
 def test_the_decisive_change_names_what_was_not_compared(verdict: Verdict) -> None:
     assert decisive_change(Verdict("one", "baseline", "undecided", (), (("a", "constant"),))) == "constant"
     assert "tolerance ±0.4" in decisive_change(verdict)
+
+
+def test_the_decisive_change_of_a_campaign_until_decided_names_no_number_of_runs(verdict: Verdict) -> None:
+    opened = replace(
+        verdict, changes=tuple(replace(each, verdict="undecided", runs_to_decide=48) for each in verdict.changes)
+    )
+    assert "About 48 runs per configuration would probably decide" in decisive_change(opened)
+    assert "would probably decide" not in decisive_change(opened, advice=False)
+    assert "tolerance" in decisive_change(opened, advice=False)

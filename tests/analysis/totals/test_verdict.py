@@ -121,7 +121,7 @@ def test_the_sentence_and_the_table() -> None:
     assert said.startswith("B has 2.1 % more instructions")
     assert "than A; L1-data misses are exactly equal; loads are the same within 1 %" in said
     assert said.endswith("; correlations are unperturbed.")
-    text = total_table({"B": found}, 0.05, "Totals").to_text()
+    text = total_table({"B": found}, "Totals").to_text()
     assert "all totals except times are simulated" in text
     assert "✗ ±1" in text
     assert "equal" in text
@@ -139,7 +139,7 @@ def test_tiny_changes_are_written_as_bounds_and_the_interval_stays_whole() -> No
     assert found.interval == "<\u00a0+0.001\u00a0%"
     crossing = _one([10**9, 10**9 + 20, 10**9 + 10, 10**9, 10**9 + 20], [10**9 + 12, 10**9, 10**9 + 9, 10**9 + 20] * 2)
     assert crossing.interval == ">\u00a0−0.001 … <\u00a0+0.001\u00a0%"
-    (column,) = (column for column in total_table({"B": [found]}, 0.05).columns if column.head.endswith("interval"))
+    (column,) = (column for column in total_table({"B": [found]}).columns if column.head.endswith("interval"))
     assert column.whole
 
 
@@ -151,7 +151,7 @@ def test_no_number_of_the_table_is_cut_on_a_narrow_terminal(width: int) -> None:
         _runs("B", PAPI_BR_MSP=level[::-1], PAPI_TOT_INS=level, time_s=[0.0561, 0.0558, 0.0557, 0.0562, 0.0558]),
         ["PAPI_BR_MSP", "PAPI_TOT_INS", "time_s"],
     )
-    table = total_table({"B": found}, 0.05, "Totals")
+    table = total_table({"B": found}, "Totals")
     wide, narrow = table.to_text(200), table.to_text(width)
     for change in found:
         assert change.interval in wide
@@ -167,5 +167,31 @@ def test_the_sentence_names_the_runs_that_would_decide_a_total() -> None:
     assert runs is not None
     said = totals_sentence("B", [found], "A")
     assert said.endswith(f"undecided ({runs} runs per configuration would probably decide).")
+    assert totals_sentence("B", [found], "A", advice=False).endswith("undecided.")
     never = replace(found, runs_to_decide=None)
     assert totals_sentence("B", [never], "A").endswith("undecided.")
+
+
+def test_the_table_names_the_level_of_each_interval() -> None:
+    at_look = check_totals(_runs("a", cycles=LEVEL), _runs("B", cycles=LEVEL[::-1]), ["cycles"], alpha=0.01)
+    (change,) = at_look
+    assert change.to_dict()["level"] == pytest.approx(0.98)
+    assert "98 % interval" in [column.head for column in total_table({"B": at_look}).columns]
+    later = (replace(change, level=0.95),)
+    table = total_table({"B": at_look, "C": later}, "Totals")
+    assert "interval" in [column.head for column in table.columns]
+    assert table.caption.endswith("level of the intervals: B 98 % and C 95 %")
+
+
+def test_totals_that_are_equal_in_every_round_are_called_so() -> None:
+    rounds = [4367, 4366, 4366, 4367, 4366]
+    found = _one(rounds, rounds)
+    assert (found.equal, found.equal_in_rounds, found.verdict) == (False, True, "unperturbed")
+    assert found.low < 0 < found.high
+    assert found.to_dict()["equal_in_rounds"]
+    said = totals_sentence("B", [found], "A")
+    assert said == "B: cycles are equal in every round; cycles are the same within 1 %."
+    assert total_table({"B": [found]}, "Totals").caption.endswith("; equal in every round: cycles")
+    assert "equal in every round: cycles of B" in total_table({"B": [found], "C": []}, "Totals").caption
+    assert not _one(rounds, rounds[::-1]).equal_in_rounds
+    assert not _one([5] * 5, [5] * 5).equal_in_rounds  # said to be equal altogether

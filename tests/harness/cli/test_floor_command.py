@@ -113,6 +113,9 @@ def test_only_a_load_that_leaves_no_processor_idle_is_named(tmp_path: Path, aver
         (tmp_path / name).write_text(content)
     found = disturbing_load(tmp_path)
     assert (found.what if found else "") == f"the load of the last minute is {average} on 2 CPUs" * named
+    if found:
+        assert found.mend is None  # a list of processes ends none
+        assert "See what runs: ps -eo pcpu,pid,user,comm" in found.why
 
 
 def test_the_load_is_that_before_the_campaign_and_simulated_counts_have_less_noise() -> None:
@@ -124,6 +127,13 @@ def test_the_load_is_that_before_the_campaign_and_simulated_counts_have_less_noi
     assert floor.noisiest([own, sampling, turbo, good], None, simulated=True) == [turbo]
     assert floor.noisiest([own, sampling, turbo, good], before, simulated=True) == [before, turbo]
     assert floor.noisiest([own, sampling, turbo, good], None, simulated=False) == [turbo, sampling]
+
+
+def test_a_recorded_campaign_names_nothing_that_is_busy_now() -> None:
+    busy = Finding("processes", "bad", "other processes use 1.0 CPUs: mine [70] 100%", "", "kill -STOP 70")
+    turbo = Finding("turbo", "bad", "turbo is on", "")
+    assert floor.noisiest([busy, turbo], None, simulated=False) == [busy, turbo]
+    assert floor.noisiest([busy, turbo], None, simulated=False, recorded=True) == [turbo]
 
 
 def test_a_campaign_on_an_idle_host_names_no_load_of_its_own(monkeypatch: pytest.MonkeyPatch, measured: Path) -> None:

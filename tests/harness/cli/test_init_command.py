@@ -29,6 +29,11 @@ def test_a_command(tmp_path: Path) -> None:
     assert spec.program.build is None
     assert "PAPI_TOT_INS" in spec.measure.hardware
     assert {event.target for event in spec.measure.software.values()} >= {"malloc"}
+    head = " ".join((tmp_path / "sort.yaml").read_text().partition("\nname:")[0].replace("#", "").split())
+    assert "written without running it" in head
+    assert "its spec keeps at most three calls that the program makes" in head
+    assert len(spec.measure.software) > 3
+    assert "All calls that the program may make are listed below: keep a few" in head
     refused = unperturbed(tmp_path, "init", "--", "sort")
     assert (refused.returncode, "sort.yaml already exists" in refused.stderr) == (2, True)
     assert _init(tmp_path, "--out", "other.yaml", "--name", "mine", "--", "sort").name == "mine"

@@ -8,12 +8,21 @@ from types import SimpleNamespace
 
 from tests.analysis.report.synthetic import make_content
 from tests.harness.phases_campaign import write_spec
+from unperturbed.analysis.perturbation.verdict import VerdictName
+from unperturbed.analysis.totals import TotalChange
 from unperturbed.harness.cli.running import decide_open_changes
 from unperturbed.harness.results.verdicts import CampaignVerdicts
 from unperturbed.harness.spec.load import load_spec
 
 
-def _advice(folder: Path, *needed: int | None, **changes: object) -> str:
+def _advice(
+    folder: Path,
+    *needed: int | None,
+    verdict: VerdictName = "undecided",
+    totals: tuple[TotalChange, ...] = (),
+    drafted: bool = True,
+    **changes: object,
+) -> str:
     """Return the advice on a campaign with open changes that need these numbers of runs."""
     content = make_content()
     (medium,) = (verdict for verdict in content.verdicts if verdict.configuration == "medium")
@@ -21,9 +30,11 @@ def _advice(folder: Path, *needed: int | None, **changes: object) -> str:
         replace(medium.changes[0], verdict="undecided", runs_to_decide=runs, p_corrected=0.5) for runs in needed
     )
     decided = replace(medium.changes[0], verdict="unperturbed", runs_to_decide=None)
-    undecided = replace(medium, changes=(*opened, decided))
-    judgement = SimpleNamespace(verdicts=CampaignVerdicts((undecided,), {}, ()), content=content)
-    return decide_open_changes(load_spec(write_spec(folder, **changes)), judgement, Path("campaigns/x.yaml"))
+    undecided = replace(medium, verdict=verdict, changes=(*opened, decided))
+    checked = CampaignVerdicts((undecided,), {}, (), totals={"medium": totals} if totals else {})
+    judgement = SimpleNamespace(verdicts=checked, content=content)
+    spec = load_spec(write_spec(folder, **changes))
+    return decide_open_changes(spec, judgement, Path("campaigns/x.yaml"), drafted=drafted)  # type: ignore[arg-type]
 
 
 def test_a_number_of_runs_that_decides_every_change_is_named_with_its_time(tmp_path: Path) -> None:
@@ -40,6 +51,37 @@ def test_other_settings_are_named_if_sixty_runs_leave_a_change_open(tmp_path: Pa
         said = _advice(tmp_path, *needed)
         assert "60 runs per configuration would probably not decide every open change" in said
         assert "--until decided" in said
+
+
+def _total(metric: str, runs: int | None) -> TotalChange:
+    runs_of_both = (("1", "2"), ("3", "4"))
+    return TotalChange(metric, (1.0, 1.1), (1.0, 1.2), *runs_of_both, 0.01, -0.1, 0.1, runs_to_decide=runs)
+
+
+def test_open_changes_beside_a_decided_verdict_are_named_too(tmp_path: Path) -> None:
+    said = _advice(tmp_path, 14, verdict="perturbed")
+    assert said.startswith("the verdicts are decided. To decide the open changes too, add runs once, with a chance of ")
+    assert "set baseline_runs and runs to 14 in this spec" in said
+    assert "--until decided" not in said
+    far = _advice(tmp_path, 14, None, verdict="perturbed")
+    assert "would probably not decide every open change (not 1 correlation of medium)" in far
+    assert "--until decided" not in far
+
+
+def test_a_spec_that_no_command_wrote_has_the_line_too(tmp_path: Path) -> None:
+    said = _advice(tmp_path, 14, drafted=False)
+    assert said.startswith("give a copy of the spec another name and `runs: until decided`, and run it: it measures ")
+    assert "`runs: until decided` and another name" in _advice(tmp_path, 14, None, drafted=False)
+
+
+def test_the_number_of_runs_decides_everything_that_the_output_names(tmp_path: Path) -> None:
+    totals = (_total("PAPI_TOT_INS", 53), _total("cpu_s", 55), _total("time_s", None))
+    said = _advice(tmp_path, 17, totals=totals)
+    assert "set baseline_runs and runs to 55 (correlations need 17, totals need 53 and times need 55) in this" in said
+    assert said.endswith("; time of medium may stay undecided")
+    assert not _advice(tmp_path, totals=(_total("cpu_s", None),))
+    far = _advice(tmp_path, 17, totals=(_total("PAPI_TOT_INS", None),))
+    assert "(not instructions of medium)" in far
 
 
 def test_no_advice_without_open_changes_or_if_the_campaign_goes_on_by_itself(tmp_path: Path) -> None:

@@ -161,6 +161,16 @@ def test_an_edited_spec_is_told_and_a_dry_run_foresees_the_refusal(campaign: Pat
     applied = unperturbed(campaign, "check", "--no-write", "edited.yaml")
     assert "edited.yaml was edited since the last run of its campaign (analysis.tolerance)" in applied.stderr
     assert "note:" not in unperturbed(campaign, "check", "--no-write", "spec.yaml").stderr
+    original = (campaign / "spec.yaml").read_text()
+    try:
+        assert "note:" not in unperturbed(campaign, "check", "--no-write", "campaigns/phases").stderr
+        (campaign / "spec.yaml").write_text(original.replace("seed: 3", "seed: 4"))
+        by_folder = unperturbed(campaign, "check", "--no-write", "campaigns/phases")
+        assert "was measured with a different version of spec.yaml (changed since: campaign.seed)" in by_folder.stderr
+        (campaign / "spec.yaml").write_text("name: [")
+        assert "note:" not in unperturbed(campaign, "check", "--no-write", "campaigns/phases").stderr
+    finally:
+        (campaign / "spec.yaml").write_text(original)
     spec.write_text((campaign / "spec.yaml").read_text().replace("seed: 3", "seed: 4"))
     planned = unperturbed(campaign, "run", "--dry-run", "edited.yaml")
     assert planned.returncode == 2

@@ -117,6 +117,7 @@ def test_a_program_that_prints_another_thing_each_time_and_ends_otherwise(tmp_pa
         (["--max-runs", "20", "--", "true"], 2, "--max-runs needs --until decided"),
         (["--until", "decided", "--max-runs", "0", "--", "true"], 2, "--max-runs is 0, but must be at least 10"),
         (["--", "mkdir", "made"], 1, 'set `working_folder: "{scratch}"` in it'),
+        (["--", "mkdir", "made"], 1, "lists all calls that it may make: keep a few), set `working_folder"),
         (["--", "sh", "-c", "kill -SEGV $$"], 1, "was killed by signal 11 in an unmeasured run"),
         (["--", "true"], 1, "too short for enough intervals"),
         (["--env", "NO_SUCH_VARIABLE", "--", "true"], 2, "use --env NO_SUCH_VARIABLE=VALUE"),

@@ -170,7 +170,17 @@ def test_a_busy_process_is_seen_and_this_one_is_not() -> None:
     assert busy.pid in seen
     assert not {os.getpid(), os.getppid()} & set(seen)
     found = neighbours([seen[busy.pid]])
-    assert found.mend == f"kill -STOP {busy.pid}"
+    assert found.mend == f"kill -STOP {busy.pid}    # after the campaign: kill -CONT {busy.pid}"
+
+
+def test_only_processes_of_this_user_are_to_be_stopped() -> None:
+    others, own = BusyProcess(961, "worker", 0.5), BusyProcess(70, "mine", 0.4, own=True)
+    alone = neighbours([others])
+    assert alone.mend is None
+    assert alone.why.endswith("Wait for them to end.")
+    both = neighbours([others, own])
+    assert both.mend == "kill -STOP 70    # after the campaign: kill -CONT 70"
+    assert "worker [961] 50%, mine [70] 40%" in both.what
 
 
 def test_busy_processes_are_weighed() -> None:

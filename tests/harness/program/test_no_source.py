@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.phases_campaign import unperturbed
 from unperturbed.harness.program.build import build_configuration
 from unperturbed.harness.spec.sections.program import Program
 from unperturbed.instrument.events import parse_event
@@ -73,3 +74,20 @@ def test_errors_that_the_build_ignored_are_shown(source: Path) -> None:
         assert ". The build's output has errors: " in said
         assert "no-such-compiler" in said
         assert said.endswith("Error 127 (ignored)")
+
+
+def test_what_all_metrics_have_in_common_is_said_once(source: Path) -> None:
+    spec_text = (
+        "name: x\nprogram: {source: source, build: 'make CC={cc}', run: '{build}/x'}\n"
+        "measure:\n  hardware: [PAPI_TOT_INS]\n  software:\n    f: {enter: f}\n    g: {enter: main}\n"
+        "campaign: {subsets: {both: [f, g]}}\n"
+    )
+    subprocess.run(["make"], cwd=source, check=True)
+    (source.parent / "spec.yaml").write_text(spec_text)
+    for command in ("run", "sites"):
+        refused = unperturbed(source.parent, command, "spec.yaml")
+        assert refused.returncode != 0
+        said = " ".join((refused.stderr + refused.stdout).split())
+        assert said.count("but had nothing to compile") == 1, said
+    done = unperturbed(source.parent, "run", "spec.yaml")
+    assert "no site for the software metrics f and g; the instrumenting compiler" in " ".join(done.stderr.split())

@@ -211,6 +211,27 @@ def test_the_reference_is_up_to_date() -> None:
     )
 
 
+def test_the_page_on_campaigns_names_what_may_change() -> None:
+    listed = spec_markdown().partition("You can change the following keys")[2].partition("Any other change")[0]
+    keys = {
+        section: set(re.findall("`(\\w+)`", words)) for section, words in re.findall("under `(\\w+)`: (.*);", listed)
+    }
+    page = (_ROOT / "docs" / "explanation" / "campaign.md").read_text()
+    named = set(re.findall("`(\\w+)`", page.partition("## What may I change in a spec?")[2].partition("\n## ")[0]))
+    assert keys["analysis"] <= named
+    assert keys["program"] <= named
+
+
+def test_pages_and_messages_have_one_range_for_the_simulator() -> None:
+    """It is that of docs/evidence/samplers.md."""
+    files = [*(_ROOT / "docs").rglob("*.md"), *(_ROOT / "harness").rglob("*.py"), _ROOT / "README.md"]
+    written = [file.read_text() for file in files if file.parent.name not in ("evidence", "gallery")]
+    pattern = r"(\d+ to\s+\d+) times (?:as\s+long\s+as\s+(?:the\s+program|this)|slower)"
+    ranges = [found for text in written for found in re.findall(pattern, text)]
+    assert len(ranges) > 4
+    assert set(ranges) == {"40 to 300"}
+
+
 def test_the_reference_names_every_key(schema: dict[str, Any]) -> None:
     text = spec_markdown()
     for definition in (schema, *schema["$defs"].values()):

@@ -17,6 +17,7 @@ from tests.analysis.simulate import MILESTONE, equicorrelated, program, with_pai
 from tests.analysis.simulate import run as simulated_run
 from tests.harness.phases_campaign import unperturbed, verdicts, write_spec
 from unperturbed.analysis.looks import look_levels, plan_looks
+from unperturbed.analysis.perturbation.verdict_text import decisive_change
 from unperturbed.collectors.data import Metric, Trace
 from unperturbed.errors import SpecError
 from unperturbed.harness.campaign.execution import CAMPAIGN, check_owner
@@ -91,6 +92,9 @@ def test_a_look_is_judged_at_its_share_of_alpha(tmp_path: Path) -> None:
     (verdict,) = looked.verdicts.verdicts
     assert verdict.alpha == 0.05
     assert verdict.verdict == plain.verdict
+    assert verdict.level == pytest.approx(1 - 2 * levels[1])
+    assert f"{100 * verdict.level:.3g}% confidence interval" in decisive_change(verdict)
+    assert {total.level for total in looked.verdicts.totals.get("steps", ())} <= {verdict.level}
     for change, other in zip(verdict.changes, plain.changes, strict=True):
         assert (change.low, change.high, change.verdict) == (other.low, other.high, other.verdict)
         assert change.p_corrected == pytest.approx(min(1, other.p_corrected * 0.05 / levels[1]))
@@ -234,6 +238,7 @@ def test_runs_go_to_configurations_that_are_open(grown: Path) -> None:
     found = verdicts(grown / "campaigns" / "phases")
     (note,) = (note for note in found["notes"] if note.startswith("Verdicts were made after 5, 8 and 15 runs"))
     assert "double was decided after 5 runs. noisy is not decided." in note
+    assert "A campaign with another name and a larger `at_most` (--max-runs) than 15 may decide more." in note
     assert found["looks"] == {"planned": [5, 8, 15], "made": [5, 8, 15], "decided": {"double": 5}}
     assert (found["settings"]["baseline_runs"], found["settings"]["runs"]) == (15, 15)
     for name, runs in (("double", 5), ("noisy", 15)):
@@ -248,3 +253,5 @@ def test_a_finished_campaign_makes_no_further_runs(grown: Path) -> None:
     again = unperturbed(grown, "run", "spec.yaml")
     assert again.returncode in (0, 4), again.stderr
     assert _counts(grown) == before
+    assert "would probably decide" not in again.stdout
+    assert "More than 60 runs" not in again.stdout

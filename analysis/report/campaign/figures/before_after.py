@@ -194,7 +194,7 @@ def _block(view: ReportView) -> FigureBlock | None:
         "right. A perturbation is visible where the two upper signals move together differently on the right than on "
         "the left. After figure 5 of the paper."
     )
-    text = tag("p", f"{change_sentence(change, shown.result.alpha)}.")
+    text = tag("p", f"{change_sentence(change, shown.result.bound_alpha)}.")
     return FigureBlock([CaptionedFigure(before_after(shown, view.described), caption)], heading, text)
 
 

@@ -24,11 +24,13 @@ from unperturbed.analysis.totals.total_text import total_name
 from unperturbed.common.wording import percent
 
 if TYPE_CHECKING:
+    from unperturbed.analysis.perturbation import VerdictName
     from unperturbed.analysis.totals import TotalChange
 
 _MOST = 60
 _FARTHEST = 5.0
 """Largest change in the figure, in units of the tolerance; larger changes are drawn at the edge."""
+BEYOND = "An arrow marks an interval that goes on beyond the axis."
 _ROW_PX = 19
 
 _Row = tuple[str, "TotalChange"]
@@ -60,11 +62,13 @@ def total_forest(rows: Sequence[_Row]) -> Figure:
                 [at for at, _ in drawn],
                 name=f"{VERDICT_SIGNS[verdict]} {verdict}",
                 marker=dict(marker),
+                legendgroup=verdict,
                 error_x=bars,
                 hovertext=[f"{names[at]}<br>{percent(change.change)} ({change.interval})" for at, change in drawn],
                 hovertemplate=f"%{{hovertext}}<extra>{verdict}</extra>",
             )
         )
+        data += _arrows(verdict, [(at, ends[place]) for place, (at, _) in enumerate(drawn)])
     span = max(1.6, 1.05 * max(abs(_scaled(end, total)) for _, total in rows for end in (total.low, total.high)))
     figure = layout(
         len(rows) * _ROW_PX + 150,
@@ -78,9 +82,23 @@ def total_forest(rows: Sequence[_Row]) -> Figure:
     )
     text = (
         "Forest plot: one row for each change of a total, with its confidence interval; the shaded band is the "
-        "tolerance. The table has the same numbers."
+        "tolerance. Arrows mark intervals that go on beyond the axis. The table has the same numbers."
     )
     return Figure("totals", data, figure, text)
+
+
+def _arrows(verdict: VerdictName, ends: Sequence[tuple[int, tuple[float, float]]]) -> list[dict[str, Any]]:
+    """Return arrows at the figure's edges for the rows whose interval goes on there.
+
+    `ends`: Row, and both ends of its interval.
+    """
+    edges = [(-_FARTHEST, "left", at) for at, (low, _) in ends if low <= -_FARTHEST]
+    edges += [(_FARTHEST, "right", at) for at, (_, high) in ends if high >= _FARTHEST]
+    if not edges:
+        return []
+    marker = {"symbol": [f"triangle-{side}" for _, side, _ in edges], "color": f"@{verdict}", "size": 11}
+    places, rows = [place for place, _, _ in edges], [at for _, _, at in edges]
+    return [scatter("markers", places, rows, marker=marker, legendgroup=verdict, showlegend=False, hoverinfo="skip")]
 
 
 def _scaled(value: float, change: TotalChange) -> float:
@@ -103,5 +121,5 @@ TOTALS = ReportFigure(
     "totals",
     _block,
     caption=f"At most {_MOST} changes are drawn. The shaded band is the tolerance; a change of more than five "
-    "tolerances is drawn at the edge.",
+    f"tolerances is drawn at the edge. {BEYOND}",
 )

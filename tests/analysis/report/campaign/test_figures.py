@@ -27,7 +27,9 @@ from unperturbed.analysis.report.campaign.content import (
 from unperturbed.analysis.report.campaign.figures import FigureBlock, ReportView, drawn_blocks
 from unperturbed.analysis.report.campaign.figures.before_after import before_after, worst_pair
 from unperturbed.analysis.report.campaign.figures.correlation import colour_key, total_overheads
+from unperturbed.analysis.report.campaign.figures.totals import TOTALS, total_forest
 from unperturbed.analysis.report.campaign.figures.traces import neighbours
+from unperturbed.analysis.totals import TotalChange
 
 
 @dataclass(frozen=True)
@@ -336,3 +338,14 @@ def test_score_shares_join_the_far_ones():
     assert shares[12] == pytest.approx(1 / 6)
     assert shares[13] == pytest.approx(2 / 6)
     assert sum(shares.values()) == pytest.approx(1)
+
+
+def test_intervals_beyond_the_axis_of_totals_end_in_arrows():
+    inside = TotalChange("cycles", (1.0, 1.0), (1.0, 1.1), (), (), 0.01, -0.02, 0.04, verdict="undecided")
+    beyond = replace(inside, low=-0.2, high=0.3)
+    points, arrows = total_forest([("B", inside), ("B", beyond)]).data
+    assert (arrows["x"], arrows["y"]) == ([-5.0, 5.0], [1, 1])
+    assert arrows["marker"]["symbol"] == ["triangle-left", "triangle-right"]
+    assert points["legendgroup"] == arrows["legendgroup"] == "undecided"
+    assert len(total_forest([("B", inside)]).data) == 1
+    assert "An arrow marks an interval that goes on beyond the axis." in str(TOTALS.caption)

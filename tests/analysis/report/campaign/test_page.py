@@ -15,6 +15,8 @@ import pytest
 
 from tests.analysis.report.synthetic import make_change, make_content, make_hostile
 from tests.analysis.report.unpacking import unpacked
+from unperturbed.analysis.looks import Looks
+from unperturbed.analysis.pages.glossary import CAMPAIGN_TERMS, GLOSSARY
 from unperturbed.analysis.perturbation.verdict import SEVERITY, Overhead, Verdict
 from unperturbed.analysis.report.campaign import page
 from unperturbed.analysis.report.campaign.changes import shade
@@ -72,6 +74,23 @@ def test_the_answer_and_every_verdict_stand_in_plain_words(document: Document):
     assert "runs per configuration (now 5) would probably decide" in text
     assert "medium-06: no end after 120 s: timed out (2 attempts)" in text
     assert "+17\u00a0%" in text
+
+
+def test_a_campaign_until_decided_names_the_level_of_each_interval(content: ReportContent):
+    at_looks = tuple(
+        replace(verdict, level=0.9875 if verdict.configuration == "light" else 0.96) for verdict in content.verdicts
+    )
+    page = unpacked(render(replace(content, verdicts=at_looks, looks=Looks((5, 10), (5, 10), {"light": 5}))))
+    assert "at the level of the look that judged it (" in page
+    assert "light 98.8 %, each side at 0.00625" in page
+    assert "heavy 96 %, each side at 0.02" in page
+    assert "90\u00a0% confidence interval" not in page
+
+
+def test_the_glossary_has_the_sections_and_verdicts_of_the_report():
+    assert {"total", "noise floor", "round", "look", *SEVERITY} <= set(CAMPAIGN_TERMS) <= set(GLOSSARY)
+    assert list(GLOSSARY) == sorted(GLOSSARY, key=lambda term: term.replace("ρ", "rho").lower())
+    assert "totals" in GLOSSARY["perturbation"]
 
 
 def test_simulated_counters_are_never_shown_as_hardware(content: ReportContent, html: str):

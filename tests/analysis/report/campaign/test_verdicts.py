@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.analysis.report.synthetic import make_change
+from unperturbed.analysis.looks import Looks
 from unperturbed.analysis.perturbation import verdict_text
 from unperturbed.analysis.perturbation.verdict import Overhead
 from unperturbed.analysis.report.campaign import verdicts
@@ -220,3 +221,14 @@ def test_a_card_leaves_out_overhead_that_was_not_measured():
     card = str(verdicts._card(0, result(verdict="unperturbed"), content()))
     assert "instructions" in card
     assert "not measured" not in card
+
+
+def test_a_campaign_until_decided_is_given_no_number_of_runs():
+    open_ = result(change(0.33, "undecided", runs_to_decide=14), verdict="undecided", name="light")
+    going, ended = Looks((5, 10, 20), (5,), {}), Looks((5, 10, 20), (5, 10, 20), {})
+    said = verdicts.advice(open_, replace(content(), looks=going))
+    assert said == ("Let the campaign go on: it makes at most 20 runs of each configuration.",)
+    (said,) = verdicts.advice(open_, replace(content(), looks=ended))
+    assert "another one with a larger `at_most` (--max-runs) than 20 may decide more" in said
+    (said,) = verdicts.advice(open_, replace(content(), looks=replace(ended, decided={"light": 5})))
+    assert said.startswith("More runs alone cannot decide this")
