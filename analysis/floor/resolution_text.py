@@ -51,7 +51,7 @@ def headline(floor: NoiseFloor) -> str:
         )
     takes = f" ({duration(floor.seconds_for(floor.runs), whole=True)})" if floor.seconds is not None else ""
     enough = f"{counted(floor.runs, 'run')} in each of two compared groups{takes}"
-    text = f"{enough} suffice for every tolerance, except those for times"
+    text = f"{enough} probably suffice for every tolerance, except those for times"
     return text if worst.runs == MINIMUM_RUNS else f"{text}; {name_of(worst)} needs the most runs"
 
 

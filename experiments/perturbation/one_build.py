@@ -25,6 +25,7 @@ from unperturbed.analysis.perturbation import Baseline, Verdict
 from unperturbed.analysis.perturbation.rounds import find_partners, shared_variance
 from unperturbed.collectors.data import Trace
 from unperturbed.common.table import Column
+from unperturbed.harness.campaign.plan import ALL
 
 RUNS = 8
 """Of each configuration, each in a layout of its own."""
@@ -48,8 +49,8 @@ def steps_of(program: Program, spec: Path, campaign: Path) -> Iterator[Step]:
     """Judge each step of a program against the untouched program and against the build without counting."""
     settings = yaml.safe_load(spec.read_text())
     metrics, subsets = settings["measure"]["hardware"], settings["campaign"]["subsets"]
-    runs, _ = runs_by_configuration(campaign)
-    ready = _by_round(runs["ready"])
+    runs, shams = runs_by_configuration(campaign)
+    ready = _by_round(shams[ALL])
     untouched, without = Baseline(runs["baseline"], metrics=metrics), Baseline(ready, metrics=metrics)
     rewriting = untouched.inner(ready)
     for name, software in subsets.items():
