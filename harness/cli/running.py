@@ -194,9 +194,13 @@ def decide_open_changes(spec: CampaignSpec, judgement: Judgement, path: Path, *,
     if never := [name for name, runs in needed.items() if runs > MOST_RUNS]:
         further = f", or decide as much as possible with {until}" if pending else ""
         comma = "," if further else " or"
+        keys = listing(
+            (["`tolerance`"] if correlations.keys() & {*never} else [])
+            + (["tolerance under `totals`"] if totals.keys() & {*never} else [])
+        )
         return (
             f"{MOST_RUNS} runs per configuration would probably not decide every open change (not {listing(never)}). "
-            f"Give the program more work per run{comma} set a wider `tolerance` in the spec{further}"
+            f"Give the program more work per run{comma} set a wider {keys} in the spec{further}"
         )
     wanted = max(needed.values())
     done = [row.seconds for row in judgement.content.runs if row.state == "done" and row.seconds is not None]

@@ -82,6 +82,7 @@ def test_the_number_of_runs_decides_everything_that_the_output_names(tmp_path: P
     assert not _advice(tmp_path, totals=(_total("cpu_s", None),))
     far = _advice(tmp_path, 17, totals=(_total("PAPI_TOT_INS", None),))
     assert "(not instructions of medium)" in far
+    assert "set a wider tolerance under `totals` in the spec" in far
 
 
 def test_no_advice_without_open_changes_or_if_the_campaign_goes_on_by_itself(tmp_path: Path) -> None:
