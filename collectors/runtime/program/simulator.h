@@ -36,8 +36,8 @@
 #define SPARED_BLOCKS 2000 /* blocks of a quantum reserved for the ticks that usually occur in it */
 #define EDGE_BLOCKS 40     /* between the statistics' readings of two ticks in immediate succession */
 #define REMEMBERED_BRANCHES 14
-#define UNEVEN_SHARE 20    /* if one tick in this many is lost to system calls, intervals of work are uneven */
-#define REGISTERS 34       /* at most */
+#define UNEVEN_SHARE 20 /* if one tick in this many is lost to system calls, intervals of work are uneven */
+#define REGISTERS 34    /* at most */
 
 /* Quanta of work, of equally many basic blocks. */
 struct quanta {
