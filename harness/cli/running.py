@@ -15,7 +15,7 @@ from unperturbed.common.wording import BAD, NOTE, counted, duration, listing, vi
 from unperturbed.errors import HostError, MissingExtraError, SpecError
 from unperturbed.harness.cli.paths import open_page
 from unperturbed.harness.cli.streams import print_json
-from unperturbed.harness.cli.terminal import describe_passes, terminal
+from unperturbed.harness.cli.terminal import describe_passes, print_note, terminal
 from unperturbed.harness.cli.warming import warm_once
 
 if TYPE_CHECKING:
@@ -275,7 +275,7 @@ def show_plan(spec: CampaignSpec, folder: Path, *, as_json: bool) -> int:
     from unperturbed.harness.results.floor import known_floor
     from unperturbed.harness.studies.readiness import check_spec
 
-    done, seconds = _earlier_session(folder, spec)
+    done, ended, seconds = _earlier_session(folder, spec)
     ready = check_spec(spec, examine())
     floor = known_floor(spec, folder)
     if not seconds and floor is not None and floor.seconds is not None:
@@ -301,18 +301,26 @@ def show_plan(spec: CampaignSpec, folder: Path, *, as_json: bool) -> int:
         print_json(described)
     else:
         _print_plan(ready, described)
+        extends = ended and ready.runs is not None and ready.runs > done
+        if extends and not spec.campaign.until_decided and not spec.parameters:
+            console = terminal()
+            print_note(
+                console,
+                "further runs extend the campaign. Verdicts that you have seen spent all of α: see “May I add runs?” "
+                "in docs/explanation/verdicts.md",
+            )
     return ready.exit_code
 
 
-def _earlier_session(folder: Path, spec: CampaignSpec) -> tuple[int, list[float]]:
-    """Return how many runs of a spec are finished in a folder, and each pass's pilot duration in seconds."""
+def _earlier_session(folder: Path, spec: CampaignSpec) -> tuple[int, bool, list[float]]:
+    """Return how many runs of a spec are done in a folder, whether no run is left, and each pass's pilot seconds."""
     from unperturbed.harness.campaign.execution import CAMPAIGN, SWEEP, check_owner
     from unperturbed.harness.campaign.manifest import Manifest
     from unperturbed.harness.nodes.shares import SWEEPS, VERDICTS
     from unperturbed.harness.spec.sections.campaign import PILOT
 
     if not (folder / "campaign.sqlite").is_file():
-        return 0, []
+        return 0, False, []
     if spec.nodes is not None:
         purpose = (SWEEPS if spec.parameters else VERDICTS).whole
     else:
@@ -320,9 +328,11 @@ def _earlier_session(folder: Path, spec: CampaignSpec) -> tuple[int, list[float]
     with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:
         check_owner(manifest, spec, purpose)
         if manifest.fact("spec_digest") != spec.digest:
-            return 0, []
+            return 0, False, []
         pilots = [manifest.fact(f"{PILOT}:{item['name']}") for item in manifest.fact("passes") or ()]
-        return manifest.counts().get("done", 0), [pilot["seconds"] for pilot in pilots if pilot]
+        counts = manifest.counts()
+        done = counts.get("done", 0)
+        return done, counts.keys() == {"done"}, [pilot["seconds"] for pilot in pilots if pilot]
 
 
 def _commands(spec: CampaignSpec) -> dict[str, str]:

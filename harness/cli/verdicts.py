@@ -175,7 +175,7 @@ def _show_configurations(spec: CampaignSpec, checked: CampaignVerdicts, *, compa
     for item in configurations(spec):
         if item.name == BASELINE:
             continue
-        console.say(f"{item.name} {escape(_what_it_is(item, spec))}")
+        console.say(f"{item.name} {escape(describe_configuration(item, spec))}")
         verdict = checked.of(item.name)
         if verdict is not None and verdict.verdict != "unperturbed":
             shown = verdict_cell(verdict.verdict)
@@ -200,9 +200,13 @@ def _kinds_of_rho(checked: CampaignVerdicts) -> str:
     return f"Spearman's ρ: {'; '.join(meaning for kind, meaning in meanings.items() if kind in known)}."
 
 
-def _what_it_is(item: Configuration, spec: CampaignSpec) -> str:
+def describe_configuration(item: Configuration, spec: CampaignSpec) -> str:
+    """Return what a configuration is, after its name: its metrics, whose sham it is, or its difference."""
     if item.program:
-        return f"is a different set-up of the program ({spec.programs[item.program].difference()})"
+        other = spec.programs[item.program]
+        if other.of(spec.program) == spec.program:
+            return "is the same program again"
+        return f"is a different set-up of the program ({other.difference()})"
     if item.sham_of == ALL:
         return f"has a no-op at every site of {listing(item.inert)}, and counts nothing"
     if item.sham_of is not None:

@@ -91,8 +91,10 @@ def check_runs(
         findings.note(*spec.imported.notes)
     for name, other in spec.programs.items():
         findings.note(
-            f"{name} is another set-up of the program ({other.difference()}), sampled in the same way: differences "
-            "are due to the set-up, not to counting."
+            f"{name} is the same program again, sampled in the same way: differences are noise."
+            if other.of(spec.program) == spec.program
+            else f"{name} is another set-up of the program ({other.difference()}), sampled in the same way: "
+            "differences are due to the set-up, not to counting."
         )
     if not verdicts:
         every = [trace for pass_traces in traces.values() for runs in pass_traces.values() for trace in runs]

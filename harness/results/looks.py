@@ -109,6 +109,9 @@ class _Decisions:
                 if planned[-1] in self.looks
                 else f"{undecided} yet; the campaign makes at most {planned[-1]} runs of each configuration."
             )
+        of_decided = (total for name in self.decided for total in self.totals.get(name, ()))
+        if any(total.metric in TIMES and total.verdict in OPEN for total in of_decided):
+            parts.append("Undecided times do not count here: tens of runs rarely decide them.")
         return replace(
             last,
             looks=Looks(tuple(planned), tuple(self.looks), self.decided),

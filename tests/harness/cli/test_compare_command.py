@@ -12,6 +12,7 @@ import pytest
 from tests.harness.phases_campaign import PHASES, unperturbed, verdicts, write_spec
 from unperturbed.collectors.data import Trace
 from unperturbed.harness.campaign.plan import configurations
+from unperturbed.harness.cli.verdicts import describe_configuration
 from unperturbed.harness.drafts.command import Choices, describe_comparison
 from unperturbed.harness.spec.load import load_spec, parse_spec
 from unperturbed.harness.spec.yaml import InvalidSpec
@@ -114,6 +115,20 @@ def test_what_is_otherwise_in_a_set_up(programs: Path, monkeypatch: pytest.Monke
     assert changed.environment["MALLOC_ARENA_MAX"] == "1"
     assert changed.working_folder == spec.program.working_folder == str(programs)
     assert spec.of_program("").program == spec.program
+
+
+def test_a_program_against_itself_has_noise_alone(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(programs)
+    said = {}
+    for second in ("60", "61"):
+        drafted = describe_comparison(["./one", "60"], ["./one", second], Choices())
+        spec = parse_spec(drafted.text("x"), "x.yaml", programs)
+        other = next(item for item in configurations(spec) if item.program == "B")
+        said[second] = describe_configuration(other, spec)
+    assert said == {
+        "60": "is the same program again",
+        "61": f"is a different set-up of the program (run: {programs}/one 61)",
+    }
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,12 @@ def test_the_plan_before_and_after(campaign: Path) -> None:
     after = unperturbed(campaign, "run", "--dry-run", "spec.yaml").stdout
     assert "5 runs (baseline 5); 5 runs are already done" in after
     assert "nothing was run or written" in after
+    text = (campaign / "spec.yaml").read_text()
+    (campaign / "spec.yaml").write_text(text.replace("baseline_runs: 5", "baseline_runs: 6"))
+    more = unperturbed(campaign, "run", "--dry-run", "spec.yaml")
+    (campaign / "spec.yaml").write_text(text)
+    assert "spent all of α" in " ".join((more.stdout + more.stderr).split())
+    assert "spent all of α" not in after
 
 
 def test_the_plan_has_what_is_compiled_into_each_build(tmp_path: Path) -> None:
