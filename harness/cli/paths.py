@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import sys
 import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unperturbed.errors import SpecError
+from unperturbed.errors import HostError, SpecError
 from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.campaign.summary import HOME
 
@@ -49,9 +50,12 @@ def _compare_with_spec_file(folder: Path) -> None:
         return
     from unperturbed.harness.spec.load import load_spec
 
-    with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:
-        digest, text, path = (manifest.fact(name) for name in ("spec_digest", "spec_text", "spec_path"))
-        derived = manifest.fact("imported") is not None or manifest.fact("part") is not None
+    try:
+        with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:
+            digest, text, path = (manifest.fact(name) for name in ("spec_digest", "spec_text", "spec_path"))
+            derived = manifest.fact("imported") is not None or manifest.fact("part") is not None
+    except (SpecError, HostError, sqlite3.OperationalError):  # the command itself reports it
+        return
     if derived or path is None or "\0" in path or not Path(path).is_file():
         return
     try:
