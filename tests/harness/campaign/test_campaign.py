@@ -381,7 +381,8 @@ def test_a_rejected_configuration_that_gives_no_metric_does_not_stop_a_merge(
     made = merging.merge_campaign(finished.campaign)
     assert {source.configuration for source in made.merged.sources} == {"anchor", "steps"}
     assert not made.rejected
-    assert not [note for note in made.notes if "baseline" in note]
+    # The check's own note on the anchor, whose change is about as large as the tolerance, names the baseline too.
+    assert not [note for note in made.notes if "baseline" in note and not note.startswith("The anchor 'rounds' alone")]
 
 
 def test_merge_names_a_configuration_that_is_perturbed_within_its_runs(
