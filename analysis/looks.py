@@ -2,8 +2,8 @@
 
 The part of α that is spent when a fraction t of the runs has been made is α t^1.5: the family α t^ρ of Kim and DeMets,
 "Design and analysis of group sequential tests based on the type I error spending rate function", Biometrika 74 (1987),
-whose use for looks is that of Lan and DeMets, "Discrete sequential boundaries for clinical trials", Biometrika 70
-(1983). Their function that resembles O'Brien and Fleming's spends almost nothing early, and decides clear cases with up
+for the method of Lan and DeMets, "Discrete sequential boundaries for clinical trials", Biometrika 70 (1983). The
+latter's function that resembles O'Brien and Fleming's spends almost nothing early, and decides clear cases with up
 to twice as many runs; confidence sequences decide clear cases sooner, and far fewer of the others:
 docs/evidence/totals.md compares all three. Each look is judged by itself at its own share of α (Bonferroni over looks).
 The exact boundary of a normal statistic would use the correlation between looks, but it is valid only for that

@@ -329,7 +329,8 @@ class ConfigurationResult:
     @property
     def is_ready(self) -> bool:
         """Return whether the configuration is a build that other configurations run too, and counts nothing."""
-        return (self.configuration == "ready" or self.configuration.startswith("ready-")) and not self.software
+        named = self.configuration == "ready" or self.configuration.startswith("ready-")
+        return named and not self.software and not self.setup  # a set-up may have such a name with separate builds
 
     def of(self, check: CheckName) -> tuple[Change, ...]:
         """Return the changes of one check."""

@@ -175,7 +175,7 @@ static void on_tick(int signal, siginfo_t *info, void *context)
     sampler->busy = 0;
 }
 
-/* Around everything that the simulator shall not count. What it does count has no branch. */
+/* Stops counting around the handler. The few instructions that the simulator still counts have no branch. */
 static void on_simulated_tick(int signal, siginfo_t *info, void *context)
 {
     CALLGRIND_TOGGLE_COLLECT;

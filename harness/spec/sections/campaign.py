@@ -182,6 +182,10 @@ def _check_families(draft: Draft, metrics: Metrics, subsets: Mapping[str, YamlPa
                 draft.report(place, metrics.not_software(draft, metric))
         contents.append({metric for _, metric in listed})
     anchor = {draft.text("analysis", "anchor")}
+    everything = set(metrics.software) - anchor
+    if families and not subsets and not any(everything <= content for content in contents):
+        what = "no family contains all software metrics, which one subset has by default: add `subsets`, each in one"
+        draft.report_key(("campaign", "families"), f"{what} family")
     for subset, path in subsets.items() if families else ():
         wanted = {metric for _, metric in draft.distinct_texts(*path)} - anchor
         if not any(wanted <= content for content in contents):

@@ -26,6 +26,7 @@ _ROOT = Path(__file__).parents[3]
 _SCHEMA = json_schema()
 _CROSS_FIELD = {
     "families without one build",
+    "families without subsets",
     "nodes: fewer runs than each node needs",
     "nodes: a stage for nothing",
     "what only sweeps have without one",
