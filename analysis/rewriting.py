@@ -21,6 +21,16 @@ _NOTABLE = 1e-4
 """Minimum share of a run's instructions by which a function must differ to be named."""
 
 
+_KINDS = {
+    "vector": "vector instructions",
+    "call": "calls",
+    "branch": "branches",
+    "memory": "memory accesses",
+    "other": "other instructions",
+}
+"""Kinds of instructions (`instrument.binaries.instruction_kinds`), as sentences name them."""
+
+
 @dataclass(frozen=True)
 class FunctionCost:
     """Instructions that one function executes in a run, in the untouched program and in the build without counting."""
@@ -30,6 +40,8 @@ class FunctionCost:
     before: int
     after: int
     no_ops: Mapping[str, int] = field(default_factory=dict)  # Executed no-ops, by metric
+    # Additional executed instructions that are not no-ops, by kind: `vector`, `call`, `branch`, `memory`, `other`.
+    kinds: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def by_compiler(self) -> int:
@@ -51,10 +63,18 @@ class Rewriting:
         before: Mapping[tuple[str, str], int],
         after: Mapping[tuple[str, str], int],
         no_ops: Mapping[tuple[str, str], Mapping[str, int]],
+        kinds: Mapping[tuple[str, str], Mapping[str, int]],
     ) -> Rewriting:
-        """Compare two runs: instructions by file and function; no-ops by file, function and metric."""
+        """Compare two runs: instructions by file and function; no-ops also by metric, all others also by kind."""
         costs = [
-            FunctionCost(key[1], key[0], before.get(key, 0), after.get(key, 0), dict(no_ops.get(key, {})))
+            FunctionCost(
+                key[1],
+                key[0],
+                before.get(key, 0),
+                after.get(key, 0),
+                dict(no_ops.get(key, {})),
+                dict(kinds.get(key, {})),
+            )
             for key in sorted({*before, *after})
         ]
         changed = [cost for cost in costs if cost.file and (cost.no_ops or cost.before != cost.after)]
@@ -90,7 +110,9 @@ class Rewriting:
             said.append(f"No-ops of {build} by metric: {', '.join(shares)}.")
         other = [cost for cost in self.functions if abs(cost.by_compiler) > _NOTABLE * self.before]
         if other:
-            parts = [f"{cost.name} ({percent(cost.by_compiler / self.before)})" for cost in other[:_MOST]]
+            parts = [
+                f"{cost.name} ({percent(cost.by_compiler / self.before)}{self._kinds(cost)})" for cost in other[:_MOST]
+            ]
             said.append(f"Functions of {build} with other code: {listing(parts)}.")
         return tuple(said)
 
@@ -111,6 +133,13 @@ class Rewriting:
             else:
                 group.append(name)
         return [tuple(group) for group in groups]
+
+    def _kinds(self, cost: FunctionCost) -> str:
+        """Return the kinds of instructions of which a function executes more or fewer: `: memory +0.2 %`."""
+        notable = [(kind, count) for kind, count in cost.kinds.items() if abs(count) > _NOTABLE * self.before]
+        notable.sort(key=lambda item: -abs(item[1]))
+        shown = ", ".join(f"{_KINDS[kind]} {percent(count / self.before)}" for kind, count in notable)
+        return f": {shown}" if shown else ""
 
     def _share(self, instructions: int) -> str:
         """Return a part of the untouched program's instructions: `0.27 %`."""

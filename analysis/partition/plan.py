@@ -20,9 +20,9 @@ _SCHEMA_VERSION = 1
 Subset: TypeAlias = tuple[str, ...]
 """Metrics that are measured together, in the caller's order of all metrics."""
 
-Stage = Literal["together", "alone", "search", "improve", "baseline", "certify"]
-"""Purpose of a measurement: all metrics together, one metric alone, a candidate of the strategy, fewer subsets, a fresh
-baseline for certifications, or a certification."""
+Stage = Literal["rewriting", "together", "alone", "search", "improve", "baseline", "certify"]
+"""Purpose of a measurement: a build without counting, all metrics together, one metric alone, a candidate of the
+strategy, fewer subsets, a fresh baseline, or a certification."""
 
 
 @dataclass(frozen=True)
@@ -271,6 +271,9 @@ class Plan(Result):
         Largest |Δρ| that counts as no perturbation; None if the judge has none.
     forecast : Forecast
         Prediction from before the search started.
+    families : tuple of CertifiedSubset, default ()
+        With one build for all configurations: the builds, named `family-1`, …, whose sites leave the program
+        unperturbed without counting. Empty if one build of all metrics does.
     """
 
     subsets: tuple[CertifiedSubset, ...]
@@ -286,6 +289,7 @@ class Plan(Result):
     alpha: float
     tolerance: float | None
     forecast: Forecast
+    families: tuple[CertifiedSubset, ...] = ()
 
     _page: ClassVar[str] = "unperturbed.analysis.report.partition:render_plan"
 
@@ -294,8 +298,9 @@ class Plan(Result):
         return plan_text.plan_headline(self)
 
     def tables(self) -> tuple[Table, ...]:
-        """Return the table of certified subsets and that of metrics left out; empty tables are omitted."""
-        return tuple(table for table in (plan_text.plan_table(self), plan_text.left_out_table(self)) if table.rows)
+        """Return the tables of certified subsets, of builds and of metrics left out; empty tables are omitted."""
+        made = (plan_text.plan_table(self), plan_text.families_table(self), plan_text.left_out_table(self))
+        return tuple(table for table in made if table.rows)
 
     def to_frame(self) -> pl.DataFrame:
         """Return a frame with one row for each metric: `metric`, `subset` (null if there is none), `state`."""
@@ -321,6 +326,7 @@ class Plan(Result):
             "undecided": plain([asdict(each) for each in self.undecided]),
             "history": plain([each.to_json() for each in self.history]),
             "forecast": asdict(self.forecast),
+            "families": plain([_certified(each) for each in self.families]),
         }
 
     to_json = to_dict

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 
 STAGES = {
+    "rewriting": "without counting",
     "together": "all together",
     "alone": "alone",
     "search": "search",
@@ -89,6 +90,28 @@ def plan_table(plan: Plan) -> Table:
         for subset in plan.subsets
     ]
     return Table(columns, rows, "Subsets certified to leave the program unperturbed")
+
+
+def families_table(plan: Plan) -> Table:
+    """Return a table with one row for each build that leaves the program alone without counting."""
+    columns = (
+        Column("build"),
+        Column("metrics", meaning="metrics whose sites the build has"),
+        Column("runs", "right", "certifying runs, which count nothing"),
+        Column("instructions", "right", "instructions that the sites add to a run of the untouched program"),
+        Column("largest change", "right", "change of a correlation with the farthest bound, and its interval"),
+    )
+    rows = [
+        [
+            family.name,
+            ", ".join(family.metrics),
+            str(len(family.runs)),
+            "" if family.cost.instructions is None else percent(family.cost.instructions),
+            _largest_change(family),
+        ]
+        for family in plan.families
+    ]
+    return Table(columns, rows, "Builds certified to leave the program unperturbed without counting")
 
 
 def _largest_change(subset: CertifiedSubset) -> str:

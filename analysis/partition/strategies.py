@@ -63,7 +63,10 @@ class FirstFit:
 
 
 class Restarts:
-    """First fit in several orders: by decreasing cost, then shuffled by the seed; the best partition is improved."""
+    """First fit in several orders: by decreasing cost, then shuffled by the seed; the best partition is improved.
+
+    The best one has most metrics, then fewest subsets, then the least events in the subset that counts most.
+    """
 
     name = "restarts"
     orders = 4
@@ -76,7 +79,11 @@ class Restarts:
         partitions += [
             first_fit(evaluator, [order[at] for at in rng.permutation(len(order))]) for _ in range(self.orders - 1)
         ]
-        return improve(evaluator, min(partitions, key=lambda subsets: (-sum(map(len, subsets)), len(subsets))))
+
+        def quality(subsets: Sequence[Subset]) -> tuple[float, ...]:
+            return -sum(map(len, subsets)), len(subsets), most_events(evaluator, subsets)
+
+        return improve(evaluator, min(partitions, key=quality))
 
     def candidates(self, metrics: int, subsets: int) -> int:
         """Implement `Strategy.candidates`."""
@@ -144,6 +151,12 @@ def first_fit(evaluator: CandidateEvaluator, order: Sequence[str]) -> list[Subse
             if evaluator.accepts((metric,)):
                 subsets.append((metric,))
     return subsets
+
+
+def most_events(evaluator: CandidateEvaluator, subsets: Sequence[Subset]) -> float:
+    """Return the number of events of the subset that counts most in a run; 0 if unknown."""
+    outcomes = (evaluator.known(subset) for subset in subsets)
+    return max((outcome.cost.events or 0.0 for outcome in outcomes if outcome is not None), default=0.0)
 
 
 def _likely(

@@ -25,6 +25,7 @@ from unperturbed.analysis.partition.plan_text import (
     alone_costs,
     cost_kind,
     cost_words,
+    families_table,
     forecast_words,
     measurement_verdict,
     new_runs,
@@ -231,6 +232,18 @@ def _evidence(
     )
 
 
+def builds_section(plan: Plan) -> Html | None:
+    """Return the section on the builds of the families; None if all metrics share one build."""
+    if not plan.families:
+        return None
+    said = (
+        "With the sites of all metrics, the program changes even if nothing counts. Each of these builds has the sites "
+        "of some metrics and is certified against the untouched program, by runs that count nothing. Subsets are "
+        "compared with the build of their family."
+    )
+    return section("builds", "Builds", tag("p", said), families_table(plan).to_html())
+
+
 def search_section(plan: Plan, steps: Figure | None, runs: Figure) -> Html:
     """Return the section on the search: every measurement in order, and the runs used compared with the forecast."""
     lead = tag("p", f"{forecast_words(plan)} The search used strategy {plan.strategy}, seed {plan.seed}.")
@@ -303,6 +316,7 @@ _PLACES = (
     ("plan", "The plan"),
     ("left-out", "Left out"),
     ("evidence", "Evidence"),
+    ("builds", "Builds"),
     ("search", "How it was found"),
     ("runs", "Runs"),
     ("provenance", "Provenance"),
@@ -338,6 +352,7 @@ def render_partition(content: ReportContent, plan: Plan) -> str:
         evidence_section(
             plan, certified, [forest([each], index, f"forest-{place}") for place, each in enumerate(certified, 1)]
         ),
+        builds_section(plan),
         search_section(plan, steps_figure(plan, ordered_metrics(plan)), runs_figure(plan)),
         runs_section(content.runs),
         provenance_section(view),

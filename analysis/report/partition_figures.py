@@ -43,6 +43,7 @@ _PARTS = {
     "search": ("together", "alone", "search", "improve"),
     "fresh baselines": ("baseline",),
     "certification": ("certify",),
+    "builds without counting": ("rewriting",),
 }
 
 
@@ -158,6 +159,8 @@ def runs_figure(plan: Plan) -> Figure:
         ),
     ]
     base = 0
+    if not plan.families:
+        del used["builds without counting"]
     for colour, (name, runs) in zip(SERIES, used.items(), strict=False):
         data.append(
             row_bars(

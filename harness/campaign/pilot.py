@@ -19,7 +19,13 @@ from unperturbed.harness.campaign.preparation import make_empty_folder
 from unperturbed.harness.campaign.progress import Progress, describe_interval
 from unperturbed.harness.campaign.requirements import shows_perturbation
 from unperturbed.harness.campaign.run import Sampling, TimedOutError
-from unperturbed.harness.campaign.session import Session, build_configurations, execute_in, shared_builds
+from unperturbed.harness.campaign.session import (
+    Session,
+    build_configurations,
+    execute_in,
+    families_of,
+    shared_builds,
+)
 from unperturbed.harness.program.software_metrics import SoftwareMetrics, check_hit_rates, hit_rates
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.load import metric_position
@@ -261,6 +267,7 @@ def with_configuration(
         builds = build_configurations(session.spec, session.folder, [configuration], manifest, progress)
     else:
         builds = shared_builds(Path(home), [configuration], manifest)
+    session = replace(session, families=families_of(manifest))
     session = session.with_build(configuration, builds[configuration.name])
     rehearse(session, samplings, manifest, progress)
     return session

@@ -42,6 +42,7 @@ class Configuration:
     # For a sham: the metrics with no-ops instead of increments at their sites.
     inert: tuple[str, ...] = ()
     program: str = ""  # Name of the other program that it runs (`programs:` of the spec); '' for `program:`
+    family: str = ""  # Name of the shared build that it runs; '' for the first one that has all its metrics
 
 
 ALL = "*"
@@ -113,9 +114,13 @@ def ready_builds(spec: CampaignSpec) -> tuple[Configuration, ...]:
         f"{READY_PREFIX}{name}": tuple(sorted(anchor.union(metrics).intersection(compiled)))
         for name, metrics in spec.campaign.families.items()
     }
-    runs = max(_MINIMUM_ANCHOR_RUNS, spec.campaign.most_runs)
     each = families or {READY: tuple(compiled)}
-    return tuple(Configuration(name, (), runs, ALL, metrics) for name, metrics in each.items() if metrics)
+    return tuple(ready_build(spec, name, metrics) for name, metrics in each.items() if metrics)
+
+
+def ready_build(spec: CampaignSpec, name: str, metrics: Sequence[str]) -> Configuration:
+    """Return the build without counting that has these metrics' sites."""
+    return Configuration(name, (), max(_MINIMUM_ANCHOR_RUNS, spec.campaign.most_runs), ALL, tuple(metrics))
 
 
 def find_sham(planned: Sequence[Configuration], item: Configuration) -> str:

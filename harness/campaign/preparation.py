@@ -8,9 +8,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
+from unperturbed.analysis.rewriting import Rewriting
 from unperturbed.collectors.passes import Passes
 from unperturbed.collectors.sources.instructions import Profile, profiler_command, read_profile
 from unperturbed.common import supervision
@@ -344,29 +346,50 @@ def _profile_rewriting(
         )
         return
     progress.step("counting the instructions that the rewriting adds, by function")
-    place = folder / "runs" / READY
-
-    def profile(tree: Path) -> Profile | None:
-        before = profiler_command(make_empty_folder(place))
-        try:
-            result, _ = run_plain(spec, place, build=tree, inputs=workspace.inputs, before=before)
-        except RunError:  # it fails, or takes longer than its timeout
-            return None
-        return read_profile(place) if result == expected else None
-
-    before, found = profile(untouched), {}
-    for name, tree in trees.items():
-        after = profile(tree) if before is not None else None
-        if before is not None and after is not None:
-            found[name] = compare_builds((before, untouched), (after, tree), families[name]).to_dict()
-    make_empty_folder(place)  # profiles of long programs are large
-    if not found:
+    builds = {name: (tree, families[name]) for name, tree in trees.items()}
+    compared = profile_rewriting(spec, folder, untouched, builds, workspace.inputs, expected)
+    if not compared:
         progress.note(
             "The instructions that the rewriting adds are not counted by function: under callgrind, the program fails, "
             "gives another result, or takes longer than its `timeout`."
         )
         return
-    manifest.set_facts(rewriting=found)
+    manifest.set_facts(rewriting={name: each.to_dict() for name, each in compared.items()})
+
+
+def profile_rewriting(
+    spec: CampaignSpec,
+    folder: Path,
+    untouched: Path,
+    builds: Mapping[str, tuple[Path, Sequence[str]]],
+    inputs: Path,
+    expected: ProgramResult,
+) -> dict[str, Rewriting]:
+    """Return what builds without counting execute in addition to the untouched one, without those that fail.
+
+    `builds`: Folder and metrics of each build.
+    """
+    profile = partial(_profile, spec, folder, inputs=inputs, expected=expected)
+    if (before := profile(untouched)) is None:
+        return {}
+    compared = {}
+    for name, (tree, metrics) in builds.items():
+        if (after := profile(tree)) is not None:
+            compared[name] = compare_builds((before, untouched), (after, tree), metrics)
+    return compared
+
+
+def _profile(spec: CampaignSpec, folder: Path, tree: Path, *, inputs: Path, expected: ProgramResult) -> Profile | None:
+    """Return which instructions a build executes, by callgrind; None if the program then fails or is too slow."""
+    place = folder / "runs" / READY
+    before = profiler_command(make_empty_folder(place))
+    try:
+        result, _ = run_plain(spec, place, build=tree, inputs=inputs, before=before)
+        return read_profile(place) if result == expected else None
+    except RunError:  # it fails, or takes longer than its timeout
+        return None
+    finally:
+        make_empty_folder(place)  # profiles of long programs are large
 
 
 def _other_results(

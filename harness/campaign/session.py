@@ -15,7 +15,14 @@ from unperturbed.collectors.sources import Pass
 from unperturbed.common.wording import listing
 from unperturbed.errors import HostError, RunError, SpecError
 from unperturbed.harness.campaign.manifest import Manifest
-from unperturbed.harness.campaign.plan import ALL, Configuration, PlannedRun, configurations, ready_builds
+from unperturbed.harness.campaign.plan import (
+    ALL,
+    Configuration,
+    PlannedRun,
+    configurations,
+    ready_build,
+    ready_builds,
+)
 from unperturbed.harness.campaign.progress import Progress
 from unperturbed.harness.campaign.run import ProgramResult, Sampling, execute, time_native
 from unperturbed.harness.program.build import Build, build_configuration, find_source
@@ -171,6 +178,8 @@ def family_of(spec: CampaignSpec, configuration: Configuration, families: Mappin
     """
     if configuration.program or configuration.name in families:
         return configuration.name if configuration.name in families else ""
+    if configuration.family in families:
+        return configuration.family
     compiled = compiled_metrics(spec, configuration.inert or configuration.software)
     fitting = (name for name, metrics in families.items() if set(metrics).issuperset(compiled))
     return next(fitting, "") if compiled else ""
@@ -191,6 +200,13 @@ def families_of(manifest: Manifest) -> dict[str, tuple[str, ...]]:
     """Return the metrics of each build that configurations of a campaign share, in order; {} for separate builds."""
     fact = manifest.fact("one_build")
     return {name: tuple(metrics) for name, metrics in fact["families"].items()} if fact and not fact["why_not"] else {}
+
+
+def add_family(manifest: Manifest, name: str, metrics: Sequence[str]) -> None:
+    """Add a build that configurations of a campaign can share, unless there are separate builds."""
+    fact = manifest.fact("one_build")
+    if fact and not fact["why_not"]:
+        manifest.set_facts(one_build={**fact, "families": {**fact["families"], name: list(metrics)}})
 
 
 def build_configurations(
@@ -284,8 +300,7 @@ def _shared_builds(
     source = find_source(spec.program, spec.folder)
     if spec.campaign.builds == "separate" or source is None:
         return {}
-    ready = {item.name: item for item in ready_builds(spec)}
-    fact = manifest.fact("one_build") or {"families": {name: list(item.inert) for name, item in ready.items()}}
+    fact = manifest.fact("one_build") or {"families": {item.name: list(item.inert) for item in ready_builds(spec)}}
     families = fact["families"]
     needed = {name for item in wanted if (name := family_of(spec, item, families))}
     if fact.get("why_not") or not needed:
@@ -296,7 +311,7 @@ def _shared_builds(
         return {}
     made: dict[str, Build] = {}
     for name in (name for name in families if name in needed):
-        item = replace(ready[name], inert=tuple(families[name]))
+        item = ready_build(spec, name, families[name])
         try:
             built = _build(spec, item, source, folder / "builds" / _numbered([item], manifest)[name], progress)
             has_places = bool(built.missing or places_of(built.folder))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from unperturbed.analysis.rewriting import Rewriting
 from unperturbed.collectors.sources.instructions import Profile
 from unperturbed.harness.program.patching import places_of
+from unperturbed.instrument.binaries.instruction_kinds import instruction_kinds
 
 
 def compare_builds(before: tuple[Profile, Path], after: tuple[Profile, Path], metrics: Sequence[str]) -> Rewriting:
@@ -27,7 +29,19 @@ def compare_builds(before: tuple[Profile, Path], after: tuple[Profile, Path], me
         of_file = sites.get(file, {})
         for address in executions.keys() & of_file.keys():
             no_ops[_relative(file, ready), function][of_file[address]] += executions[address]
-    return Rewriting.of(_by_function(first, untouched), _by_function(second, ready), no_ops)
+    kinds: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    for sign, profile, tree in ((-1, first, untouched), (1, second, ready)):
+        for (file, function), executions in profile.items():
+            known = _kinds_of(file) if Path(file).is_relative_to(tree) else {}
+            for address, count in executions.items() if known else ():
+                if address not in sites.get(file, {}):
+                    kinds[_relative(file, tree), function][known.get(address, "other")] += sign * count
+    return Rewriting.of(_by_function(first, untouched), _by_function(second, ready), no_ops, kinds)
+
+
+@lru_cache(maxsize=8)
+def _kinds_of(file: str) -> Mapping[int, str]:
+    return instruction_kinds(Path(file))
 
 
 def _by_function(profile: Profile, tree: Path) -> dict[tuple[str, str], int]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from abc import ABC, abstractmethod
-from collections import Counter
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -20,41 +19,38 @@ from unperturbed.analysis.partition import (
     Plan,
     Reference,
     SearchSettings,
-    Stop,
     TraceJudge,
     forecast,
     search,
 )
-from unperturbed.analysis.perturbation import Baseline, combine_checks
+from unperturbed.analysis.partition.plan import Stage
 from unperturbed.analysis.report import ReportContent, write_partition
-from unperturbed.collectors.data import Trace
 from unperturbed.common.extras import require
 from unperturbed.common.scratch import write_whole
+from unperturbed.common.wording import listing
 from unperturbed.errors import RunError, SpecError
-from unperturbed.harness.campaign.execution import SEARCH, execute_plan, prepare_campaign
-from unperturbed.harness.campaign.manifest import Manifest, RunState
-from unperturbed.harness.campaign.pilot import with_configuration
-from unperturbed.harness.campaign.plan import Configuration, PlannedRun, baselines_alone, configurations, plan_batch
+from unperturbed.harness.campaign.execution import SEARCH, prepare_campaign
+from unperturbed.harness.campaign.plan import baselines_alone
 from unperturbed.harness.campaign.progress import Progress
-from unperturbed.harness.campaign.run import Sampling
-from unperturbed.harness.campaign.session import Session
-from unperturbed.harness.campaign.traces import reopen_lost, trace_file
-from unperturbed.harness.results.check import align_on, hardware_metrics
+from unperturbed.harness.campaign.traces import reopen_lost
 from unperturbed.harness.results.recorded import read_traces
 from unperturbed.harness.results.reporting import partition_content
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
-from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE, DEFAULT_RUNS, PILOT, READY
+from unperturbed.harness.spec.sections.campaign import DEFAULT_RUNS, PILOT, READY
+from unperturbed.harness.studies.families import find_families, merge, profile_alone
+from unperturbed.harness.studies.search_runs import RunFailed, RunsHere, candidate_name
 
-_UNEVEN = 1.2
-"""Limit for the ratio of the longest to the shortest run, in intervals. The ratio was 1.03 to 1.15 for the quickstart
-on a mostly idle host, and 1.28 for the baseline of a search on a busy host that certified nothing."""
+DEFAULT_STRATEGY = "first-fit"
+"""Strategy of a search that makes a build for each candidate."""
 
 
 @dataclass(frozen=True)
 class SearchOptions:
     """Settings of a search."""
 
-    strategy: str = "first-fit"  # Name of a strategy of `analysis.partition`
+    # strategy: Name of a strategy of `analysis.partition`; '' for `restarts` if a candidate costs no build, else
+    # `first-fit`.
+    strategy: str = ""
     # repetitions, max_repetitions: Initial and maximum number of runs of a candidate in each pass.
     repetitions: int = 3
     max_repetitions: int = 20
@@ -71,10 +67,7 @@ class Partitioned:
     failed: bool  # Whether a needed run failed in all attempts; `plan.stopped` names the run
     # Notes, one sentence each: doubts about the baselines, metrics that counted nothing.
     notes: tuple[str, ...] = ()
-
-
-class RunFailed(Stop):
-    """A run that the search needs failed in all attempts."""
+    one_build: bool = False  # Whether candidates are configurations of shared builds
 
 
 def wanted_metrics(spec: CampaignSpec) -> tuple[str, ...]:
@@ -121,23 +114,121 @@ def partition_campaign(
     ):
         manifest.reopen()
         reopen_lost(folder, manifest, progress)
-        runs = _RunsHere(session, samplings, manifest, progress)
+        runs = RunsHere(session, samplings, manifest, progress)
         if not manifest.has_done():  # report an invalid event before hours of baseline runs
             runs.build(candidate_name(manifest, metrics))
         seconds = [manifest.fact(f"{PILOT}:{name}")["seconds"] for name in samplings]
         settings = settings_of(spec, how, sum(seconds) / len(seconds))
         reference_runs = sum(runs.reference_batch.values()) * len(samplings)
-        announce(forecast(len(metrics), how.strategy, settings, passes=len(samplings), baseline_runs=reference_runs))
+        strategy = how.strategy or ("restarts" if runs.family else DEFAULT_STRATEGY)
+        announce(forecast(len(metrics), strategy, settings, passes=len(samplings), baseline_runs=reference_runs))
         try:
             references = runs.references()
         except RunFailed as failure:
             raise RunError(str(failure)) from None
-        judge = TraceJudge(runs.measure, references, alpha=settings.alpha, fresh_baseline=runs.references)
-        plan = search(metrics, judge, settings, strategy=how.strategy, tolerance=judge.tolerance, observer=observer)
-        notes = (*silent_notes(metrics, runs.counted), *runs.against)
+        if set(runs.rewriting.get(READY, {}).values()) - {"unperturbed"}:
+            plan = _plan_in_families(runs, metrics, settings, strategy, progress, observer)
+        else:
+            plan = _plan(runs, references, metrics, settings, strategy, observer)
+        notes = (*silent_notes(metrics, runs.counted), *build_notes(plan, runs.family), *runs.against)
         content = partition_content(spec, plan, read_traces(folder, manifest), manifest)
         write_plan(spec, folder, plan, content, notes)
-    return Partitioned(plan, runs.failed, notes)
+    return Partitioned(plan, runs.failed, notes, bool(runs.family))
+
+
+def _plan(
+    runs: RunsHere,
+    references: Mapping[str, Reference],
+    metrics: Sequence[str],
+    settings: SearchSettings,
+    strategy: str,
+    observer: Callable[[Measurement], None],
+) -> Plan:
+    """Partition metrics into subsets that are compared with the current build without counting, or the baseline."""
+    judge = TraceJudge(runs.measure, references, alpha=settings.alpha, fresh_baseline=runs.references)
+    return search(metrics, judge, settings, strategy=strategy, tolerance=judge.tolerance, observer=observer)
+
+
+def _plan_in_families(
+    runs: RunsHere,
+    metrics: Sequence[str],
+    settings: SearchSettings,
+    strategy: str,
+    progress: Progress,
+    observer: Callable[[Measurement], None],
+) -> Plan:
+    """Partition metrics into builds that leave the program alone without counting, and each build's into subsets.
+
+    Each build gets the share of alpha that it has of the metrics.
+    """
+    progress.note(
+        f"The build with the sites of all {len(metrics)} metrics is not unperturbed without counting: the search first "
+        "finds builds of fewer metrics that are, then subsets of the metrics of each build."
+    )
+    history = _History(observer)
+    history.stage = "rewriting"
+    builds = find_families(runs, metrics, settings, history.add)
+    history.stage = None
+    plans: list[Plan] = []
+    stopped = ""
+    for family in builds.subsets:
+        limited = history.within(settings)
+        if limited is None or any(plan.stopped for plan in (builds, *plans)):
+            break
+        runs.family = runs.idle_name(family.metrics)
+        held = tuple(metric for metric in metrics if metric in family.metrics)
+        progress.note(
+            f"Build {runs.family}, which counts nothing, leaves the program alone: subsets of {listing(held)}."
+        )
+        history.begin()
+        try:
+            references = runs.references()
+        except RunFailed as failure:
+            stopped = str(failure)
+            break
+        batch = runs.reference_batch.values()
+        history.add(Measurement(0, "baseline", (), max(batch), None, sum(batch) * len(runs.passes)))
+        own = replace(limited, alpha=settings.alpha * len(held) / len(metrics))
+        history.begin()
+        plans.append(_plan(runs, references, held, own, strategy, history.add))
+    alone = profile_alone(runs, [each.metric for each in builds.unmeasurable], progress)
+    return replace(merge(builds, plans, history.measured, alone, stopped=stopped), alpha=settings.alpha)
+
+
+class _History:
+    """Measurements of several searches in a row, numbered and with runs counted from the first."""
+
+    def __init__(self, observer: Callable[[Measurement], None]) -> None:
+        self.measured: list[Measurement] = []
+        self.stage: Stage | None = None  # Instead of the stage in the search, except for baselines
+        self._observer, self._before, self._began = observer, 0, time.monotonic()
+
+    def begin(self) -> None:
+        """Begin another search, whose runs are counted from 0."""
+        self._before = self.measured[-1].runs_used if self.measured else 0
+
+    def add(self, made: Measurement) -> None:
+        """Record a measurement of the current search."""
+        self.measured.append(
+            replace(
+                made,
+                number=len(self.measured) + 1,
+                stage=made.stage if made.stage == "baseline" or self.stage is None else self.stage,
+                runs_used=self._before + made.runs_used,
+            )
+        )
+        self._observer(self.measured[-1])
+
+    def within(self, settings: SearchSettings) -> SearchSettings | None:
+        """Return the settings with the limits that are left for the next search; None if nothing is left."""
+        runs, hours = settings.max_runs, settings.max_hours
+        if runs is not None:
+            runs -= self.measured[-1].runs_used if self.measured else 0
+        if hours is not None:
+            hours -= (time.monotonic() - self._began) / 3600
+        if (runs is not None and runs < 1) or (hours is not None and hours <= 0):
+            return None
+        return replace(settings, max_runs=runs, max_hours=hours)
 
 
 def write_plan(spec: CampaignSpec, folder: Path, plan: Plan, content: ReportContent, notes: Sequence[str]) -> None:
@@ -164,207 +255,6 @@ def settings_of(spec: CampaignSpec, search: SearchOptions, seconds_per_run: floa
         raise SpecError(str(error)) from None
 
 
-class SearchRuns(ABC):
-    """The runs of a search on one host or node, each used only once, in the order of execution.
-
-    `spec`: The spec with the baselines of this host or node.
-    `manifest`: The manifest of the search, with its candidates.
-    `counted`: For each software metric, whether it counted anything; updated here.
-    """
-
-    place = ""
-    """Prefix of a run's number in its name: on nodes, the part's name and a slash."""
-    shared = False
-    """Whether candidates and baselines run one build, so that candidates are compared with it without counting."""
-
-    def __init__(self, spec: CampaignSpec, folder: Path, manifest: Manifest, counted: dict[str, bool]) -> None:
-        self.spec, self.folder, self.manifest, self.counted = spec, folder, manifest, counted
-        self.given: Counter[str] = Counter()  # Used runs per pass, by configuration
-        self.failed = False  # Whether a run failed in all attempts
-        self.against: dict[str, None] = {}  # Doubts about the baselines, one sentence each
-
-    @property
-    def reference_batch(self) -> dict[str, int]:
-        """Return the number of runs per pass, for each baseline."""
-        return dict.fromkeys(baseline_names(self.spec, shared=self.shared), self.spec.campaign.baseline_runs)
-
-    @property
-    @abstractmethod
-    def passes(self) -> Sequence[str]:
-        """Return the names of the passes."""
-
-    @property
-    def owner(self) -> str:
-        """Return the node that makes the runs; empty on one host."""
-        return ""
-
-    @abstractmethod
-    def request(self, more: Mapping[str, int]) -> None:
-        """Request `more` unused runs per pass of each configuration, unless already requested."""
-
-    @abstractmethod
-    def make(self, name: str, first: int, count: int) -> Sequence[RunState]:
-        """Make repetitions `first` + 1 to `first` + `count` of a configuration; return the runs, done or failed."""
-
-    def measure(self, subset: tuple[str, ...], repetitions: int) -> list[Trace]:
-        """Make additional runs of a subset in each pass; return the traces."""
-        by_pass = self._further(candidate_name(self.manifest, subset), repetitions)
-        made = [trace for traces in by_pass.values() for trace in traces]
-        for metric in subset:
-            self.counted[metric] = self.counted.get(metric, False) or any(bool(trace[metric].any()) for trace in made)
-        return made
-
-    def references(self) -> dict[str, Reference]:
-        """Make new runs of the baselines; return a reference for each pass that counts an additional metric."""
-        spec, anchor = self.spec, self.spec.analysis.anchor
-        self.request(self.reference_batch)  # together, so that drift of the host affects both equally
-        by_name = {name: self._further(name, count) for name, count in self.reference_batch.items()}
-        references: dict[str, Reference] = {}
-        against = READY if self.shared else BASELINE
-        known: list[str] = []
-        for pass_name, traces in by_name[BASELINE].items():
-            metrics = hardware_metrics(spec, traces)
-            new_metrics = [metric for metric in metrics if metric not in known]
-            if not new_metrics:
-                continue
-            known += new_metrics
-            pure, anchored = (
-                Baseline(
-                    by_name[name][pass_name],
-                    metrics=metrics,
-                    focus=new_metrics,
-                    alpha=spec.analysis.alpha,
-                    tolerance=spec.analysis.tolerance,
-                    name=name,
-                )
-                for name in (against, against if anchor is None else ANCHOR)
-            )
-            if self.shared:
-                self._note_rewriting(traces, pure, align_on(spec, traces[0]))
-            for sentence in (*uneven_note(traces), *pure.stability().sentences()):
-                self.against[f"{self.owner}: {sentence}" if self.owner else sentence] = None
-            references[pass_name] = Reference(
-                pure, None if anchor is None else anchored, align_on(spec, traces[0]), anchor
-            )
-        return references
-
-    def _note_rewriting(self, untouched: Sequence[Trace], ready: Baseline, on: Sequence[str]) -> None:
-        """Note whether the build without counting, with which candidates are compared, is itself unperturbed."""
-        settings = self.spec.analysis
-        own = Baseline(
-            untouched, metrics=ready.metrics, alpha=settings.alpha, tolerance=settings.tolerance, name=BASELINE
-        )
-        verdict = combine_checks(READY, own.inner(ready.traces), own.outer(ready.traces, align_on=on))
-        self.against[
-            "Subsets are compared with ready, the build with a no-op at every site, so a certificate is about the "
-            f"counting. Against the untouched program, ready is {verdict.verdict}."
-        ] = None
-
-    def _further(self, name: str, count: int) -> dict[str, list[Trace]]:
-        """Make the next runs of a configuration; return the traces by pass."""
-        self.request({name: count})
-        states = self.make(name, self.given[name], count)
-        if failed := [state for state in states if state.state != "done"]:
-            self.failed = True
-            run = f"{self.place}{failed[0].run.id}{self.owner and f' ({self.owner})'}"
-            raise RunFailed(f"run {run}, which the search needs, failed: {failed[0].error}")
-        self.given[name] += count
-        by_pass: dict[str, list[Trace]] = {pass_name: [] for pass_name in self.passes}
-        for state in states:
-            trace = Trace.read(trace_file(self.folder, state.run.id))
-            own = {"pass": state.run.pass_name, "run": f"{self.place}{state.run.id}"}
-            by_pass[state.run.pass_name].append(replace(trace, attributes={**trace.attributes, **own}))
-        return by_pass
-
-
-class _RunsHere(SearchRuns):
-    """The runs of a search on this host; a candidate is built before its first run."""
-
-    def __init__(
-        self, session: Session, samplings: Mapping[str, Sampling], manifest: Manifest, progress: Progress
-    ) -> None:
-        super().__init__(session.spec, session.folder, manifest, {})
-        self.shared = bool(session.families)
-        self._session, self._samplings, self._progress = session, samplings, progress
-
-    @property
-    def passes(self) -> Sequence[str]:
-        """Return the names of the passes."""
-        return tuple(self._samplings)
-
-    def build(self, name: str) -> None:
-        """Build a candidate or a baseline unless already built."""
-        if name in self._session.built:
-            return
-        baselines = {item.name: item for item in configurations(self.spec)}
-        item = baselines.get(name) or candidate(self.spec, name, self.manifest)
-        self._session = with_configuration(self._session, item, self._samplings, self.manifest, self._progress)
-
-    def request(self, more: Mapping[str, int]) -> None:
-        """Plan the requested runs that are not in the plan yet."""
-        before = [state.run for state in self.manifest.runs()]
-        totals = {name: self.given[name] + count for name, count in more.items()}
-        if missing := missing_runs(totals, before, self.passes[0]):
-            design = self.spec.campaign
-            batch = plan_batch(
-                missing,
-                self.passes,
-                seed=design.seed,
-                before=before,
-                order=design.order,
-                layouts=design.layouts,
-                builds=design.builds,
-            )
-            self.manifest.plan(batch)
-
-    def make(self, name: str, first: int, count: int) -> Sequence[RunState]:
-        """Make all planned runs, unless these repetitions are already done; return the runs of these repetitions."""
-        states = repetitions_of(self.manifest, name, first, count)
-        if all(state.state == "done" for state in states):
-            return states
-        # Planned runs of both baselines are made together.
-        planned = {state.run.configuration for state in self.manifest.runs() if state.state == "planned"}
-        for configuration in (name, *(item for item in self.reference_batch if item in planned)):
-            self.build(configuration)
-        execute_plan(self._session, self._samplings, self.manifest, self._progress)
-        return repetitions_of(self.manifest, name, first, count)
-
-
-def baseline_names(spec: CampaignSpec, *, shared: bool) -> list[str]:
-    """Return the names of the configurations with which candidates are compared, and of the untouched program."""
-    return [BASELINE, *([READY] if shared else []), *([] if spec.analysis.anchor is None else [ANCHOR])]
-
-
-def repetitions_of(manifest: Manifest, name: str, first: int, count: int) -> list[RunState]:
-    """Return the runs of a configuration's repetitions `first` + 1 to `first` + `count`."""
-    wanted = range(first + 1, first + count + 1)
-    runs = manifest.runs(hosts=False)
-    return [state for state in runs if state.run.configuration == name and state.run.repetition in wanted]
-
-
-def missing_runs(totals: Mapping[str, int], planned: Sequence[PlannedRun], first_pass: str) -> dict[str, int]:
-    """Return the number of runs per pass that each configuration lacks to reach its total."""
-    known = Counter(run.configuration for run in planned if run.pass_name == first_pass)
-    return {name: total - known[name] for name, total in totals.items() if total > known[name]}
-
-
-def candidate_name(manifest: Manifest, subset: tuple[str, ...]) -> str:
-    """Return the name of a subset's configuration, numbered in the order of first use."""
-    known: dict[str, list[str]] = dict(manifest.fact("candidates") or {})
-    for name, metrics in known.items():
-        if tuple(metrics) == subset:
-            return name
-    name = f"candidate-{len(known) + 1:03d}"
-    manifest.set_facts(candidates={**known, name: list(subset)})
-    return name
-
-
-def candidate(spec: CampaignSpec, name: str, manifest: Manifest) -> Configuration:
-    """Return the configuration of a candidate, given its name."""
-    anchor = spec.analysis.anchor
-    return Configuration(name, (*(() if anchor is None else (anchor,)), *manifest.fact("candidates")[name]), 1)
-
-
 def silent_notes(metrics: Sequence[str], counted: Mapping[str, bool]) -> tuple[str, ...]:
     """Return a note on metrics that counted nothing in any run; empty if there are none."""
     silent = [metric for metric in metrics if counted.get(metric) is False]
@@ -375,16 +265,20 @@ def silent_notes(metrics: Sequence[str], counted: Mapping[str, bool]) -> tuple[s
     )
 
 
-def uneven_note(baseline: Sequence[Trace]) -> tuple[str, ...]:
-    """Return a note if some simulated runs have far fewer intervals than others, as happens on a busy host."""
-    lengths = sorted(map(len, baseline))
-    timed = baseline[0].names("simulated") and baseline[0].attributes.get("clock") != "work"
-    if not timed or lengths[-1] < _UNEVEN * lengths[0]:
+def build_notes(plan: Plan, family: str) -> tuple[str, ...]:
+    """Return what certificates compare subsets with, if candidates and baselines run one build."""
+    if not family:
         return ()
+    about = "so a certificate is about the counting"
+    if not plan.families:
+        return (
+            f"Subsets are compared with {READY}, the build with a no-op at every site, {about}. Against the untouched "
+            f"program, {READY} is unperturbed.",
+        )
     return (
-        f"the baseline's runs have {lengths[0]} to {lengths[-1]} intervals, because a simulated program does less work "
-        "per interval of time on a busy host: with `clock: work`, all runs are cut at equal work, and fewer "
-        "runs suffice for a verdict",
+        f"Subsets are compared with the build of their family, which has a no-op at each of its sites, {about}. "
+        "Each of these builds is certified against the untouched program: the chance that at least one of them changes "
+        f"a correlation by more than {plan.tolerance:g} is at most {plan.alpha:g}.",
     )
 
 
@@ -402,6 +296,10 @@ def plan_text(spec: CampaignSpec, plan: Plan) -> str:
     document["name"] = f"{spec.name}-plan"  # its own campaign, beside the spec's
     design = document.setdefault("campaign", {})
     design["subsets"] = {subset.name: list(subset.metrics) for subset in plan.subsets}
+    families = {each.name: [metric for metric in each.metrics if metric in held] for each in plan.families}
+    design.pop("families", None)
+    if any(families.values()):
+        design["families"] = {name: metrics for name, metrics in families.items() if metrics}
     # With fewer runs than its certification, a subset would be undecided. On nodes, `runs` is a total, and each node
     # judges its share.
     shares = 1 if spec.nodes is None else spec.nodes.count
@@ -417,7 +315,7 @@ def plan_text(spec: CampaignSpec, plan: Plan) -> str:
         f"{plan.alpha:g} (tolerance and α of the spec).",
         "# A certificate is valid for this program, input, interval and host. plan.json contains all the evidence.",
     ]
-    head += [f"#   {subset.name}: {_evidence(subset)}" for subset in plan.subsets]
+    head += [f"#   {each.name}: {_evidence(each)}" for each in (*plan.subsets, *plan.families)]
     head += [
         f"# Left out, not measurable at this interval: {entry.metric} ({entry.reason}). Suggestion: {entry.advice}"
         for entry in plan.unmeasurable

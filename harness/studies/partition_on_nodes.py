@@ -28,14 +28,15 @@ from unperturbed.harness.results.reporting import partition_content
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.studies.nodes_judge import NodesJudge
 from unperturbed.harness.studies.partition import (
+    DEFAULT_STRATEGY,
     Partitioned,
     SearchOptions,
-    missing_runs,
     settings_of,
     silent_notes,
     wanted_metrics,
     write_plan,
 )
+from unperturbed.harness.studies.search_runs import missing_runs
 
 _PAUSE_S = 0.1  # Pause between two checks for requests, while nothing is measured
 
@@ -102,13 +103,14 @@ def partition_on_nodes(
             settings = settings_of(spec, how, seconds)
             parts = len(judge.live)
             baseline_runs = sum(judge.reference_runs(number) for number in judge.live) * passes
-            announce(forecast(len(metrics), how.strategy, settings, passes=passes, baseline_runs=baseline_runs))
+            strategy = how.strategy or DEFAULT_STRATEGY
+            announce(forecast(len(metrics), strategy, settings, passes=passes, baseline_runs=baseline_runs))
             judge.make_references()
             plan = search(
                 metrics,
                 judge,
                 settings,
-                strategy=how.strategy,
+                strategy=strategy,
                 tolerance=spec.analysis.tolerance,
                 observer=observer,
                 ahead=Ahead(parts, judge.request) if parts > 1 else None,

@@ -10,10 +10,11 @@ from unperturbed.collectors.sources.instructions import read_profile
 BEFORE = {("prog", "main"): 100, ("prog", "walk"): 800, ("", "libc.so:memcpy"): 100}
 AFTER = {("prog", "main"): 100, ("prog", "walk"): 850, ("prog", "step"): 60, ("", "libc.so:memcpy"): 101}
 NO_OPS = {("prog", "walk"): {"turns": 40}, ("prog", "step"): {"steps": 10}}
+KINDS = {("prog", "walk"): {"memory": 30, "vector": -20}, ("prog", "step"): {"call": 50}}
 
 
 def test_no_ops_and_other_code_are_told_apart() -> None:
-    added = Rewriting.of(BEFORE, AFTER, NO_OPS)
+    added = Rewriting.of(BEFORE, AFTER, NO_OPS, KINDS)
     assert (added.before, added.after) == (1000, 1111)
     assert {cost.name: (cost.after - cost.before, cost.by_compiler) for cost in added.functions} == {
         "step": (60, 50),
@@ -24,21 +25,24 @@ def test_no_ops_and_other_code_are_told_apart() -> None:
     assert "Without counting, ready executes +11 % instructions: 5.0 % are no-ops, one for each event, and" in said
     assert "6.1 % come from other code" in said
     assert "No-ops of ready by metric: turns 4.0 %, steps 1.0 %." in said
-    assert "Functions of ready with other code: step (+5.0 %) and walk (+1.0 %)." in said
+    assert (
+        "Functions of ready with other code: step (+5.0 %: calls +5.0 %) and walk (+1.0 %: memory accesses +3.0 %, "
+        "vector instructions −2.0 %)." in said
+    )
     assert Rewriting.from_dict(added.to_dict()) == added
     assert [str(row[0]) for row in added.table("ready").rows] == ["step", "walk"]
 
 
 def test_subsets_are_split_into_few_builds_with_few_no_ops() -> None:
     no_ops = {("prog", "walk"): {"a": 3, "b": 5, "c": 40, "d": 6, "e": 4}}
-    added = Rewriting.of(BEFORE, AFTER, no_ops)
+    added = Rewriting.of(BEFORE, AFTER, no_ops, {})
     subsets = {"few": ["a"], "some": ["b"], "many": ["c"], "others": ["d"], "rest": ["e"]}
     assert added.split(subsets, 0.01) == [("many",), ("others", "rest"), ("some", "few")]
     assert added.split(subsets, 0.1) == [("many", "others", "some", "rest", "few")]
 
 
 def test_a_program_that_stays_the_same_adds_nothing() -> None:
-    added = Rewriting.of(BEFORE, BEFORE, {})
+    added = Rewriting.of(BEFORE, BEFORE, {}, {})
     assert added.functions == () and added.table("ready").rows == []
     assert len(added.sentences("ready")) == 1
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +21,7 @@ from unperturbed.harness.cli.warming import warm_once
 
 if TYPE_CHECKING:
     from unperturbed.analysis.partition import Forecast, Measurement, Plan
+    from unperturbed.harness.studies.partition import Partitioned
 
 _FAILED, _NEGATIVE, _INTERRUPTED = 1, 4, 130
 
@@ -43,9 +43,9 @@ class Command:
         )
         add(
             "--strategy",
-            default="first-fit",
+            default="",
             choices=("first-fit", "restarts", "halving", "costly-alone"),
-            help="how to choose candidate subsets (default: first-fit)",
+            help="how to choose candidate subsets (default: restarts with `builds: one`, otherwise first-fit)",
         )
         add("--repetitions", type=int, default=3, metavar="N", help="initial runs per candidate and pass (default: 3)")
         add(
@@ -110,7 +110,7 @@ class Command:
         if arguments.json:
             print_json(plan.to_json())
         else:
-            _show_plan(plan, folder, outcome.notes)
+            _show_plan(plan, folder, outcome)
         if arguments.open:
             open_page(folder / "partition.html")
         if plan.stopped == "interrupted":
@@ -154,15 +154,18 @@ def _show_measurement(progress: TerminalProgress, measurement: Measurement) -> N
     progress.line(line, "measured", **facts)
 
 
-def _show_plan(plan: Plan, folder: Path, notes: Sequence[str]) -> None:
+def _show_plan(plan: Plan, folder: Path, outcome: Partitioned) -> None:
     """Print the certified subsets, the metrics in no certified subset, and the path of the plan."""
     from unperturbed.analysis.partition import plan_table
+    from unperturbed.analysis.partition.plan_text import families_table
 
     console = terminal()
     if plan.subsets:
         console.print(plan_table(plan).to_rich())
     else:
         console.print("No subset could be certified.")
+    if plan.families:
+        console.print(families_table(plan).to_rich())
     for unmeasurable in plan.unmeasurable:
         console.say(
             f"[red]{BAD} {escape(unmeasurable.metric)}[/red] cannot be measured at this interval: "
@@ -173,12 +176,20 @@ def _show_plan(plan: Plan, folder: Path, notes: Sequence[str]) -> None:
     if not plan.complete:
         go_on = ", with a higher limit" if plan.stopped.startswith("max_") else ""
         console.say(f"[yellow]not finished:[/yellow] {escape(plan.stopped)}; repeat the command to continue{go_on}")
-    for note in notes:
+    for note in outcome.notes:
         console.say(f"[dim]note:[/dim] {escape(note)}")
+    if not outcome.one_build:
+        builds = (
+            "Each certificate applies to one build only: another build of the same metrics has other addresses, and "
+            "its verdict may differ."
+        )
+    elif plan.unmeasurable or plan.undecided:
+        builds = "The plan's campaign makes builds without the sites of the metrics left out, so verdicts may differ."
+    else:
+        builds = "The plan's campaign runs the same code."
     certificates = (
         " The chance that at least one of these certificates is wrong (a correlation changed by more than "
-        f"{plan.tolerance:g}) is at most {plan.alpha:g}. Each certificate applies to one build only: another build of "
-        "the same metrics has other addresses, and its verdict may differ."
+        f"{plan.tolerance:g}) is at most {plan.alpha:g}. {builds}"
     )
     made = f"The search made {counted(plan.runs_used, 'run')} after the first baseline."
     console.say(f"{made}{certificates if plan.subsets else ''}")

@@ -23,7 +23,7 @@ from tests.harness.phases_campaign import done_runs, unperturbed, write_spec
 from tests.harness.results.schema_faults import file_faults
 from unperturbed.collectors.data import Kind, Metric, Trace
 from unperturbed.harness.spec.load import load_spec
-from unperturbed.harness.studies.partition import uneven_note
+from unperturbed.harness.studies.search_runs import uneven_note
 
 DESIGN = {"baseline_runs": 5, "runs": 5, "seed": 3}
 """A single tick between two quanta changes a run by 79 instructions, which changes the ranks of equal intervals: where
@@ -226,12 +226,14 @@ def test_an_event_that_is_nowhere_is_said_before_any_baseline_run(tmp_path: Path
 
 
 def test_with_one_build_candidates_are_compared_with_it_and_cost_no_build(tmp_path: Path) -> None:
-    spec = write_spec(tmp_path, campaign={**DESIGN, "builds": "one"}, analysis=ANALYSIS, **SAMPLING)
+    software = {"rounds": {"enter": "begin_round"}, "steps": {"loop": "walk"}}  # the build itself is unperturbed
+    sampling = {**SAMPLING, "measure__software": software}
+    spec = write_spec(tmp_path, campaign={**DESIGN, "builds": "one"}, analysis=ANALYSIS, **sampling)
     ended = unperturbed(tmp_path, "partition", spec)
     assert ended.returncode in (0, 4), ended.stderr
     campaign = tmp_path / "campaigns" / "phases-partition"
     assert {path.name for path in (campaign / "builds").iterdir()} == {"00", "01", "02"}
-    assert "Subsets are compared with ready" in " ".join(ended.stdout.split())
+    assert "Against the untouched program, ready is unperturbed." in " ".join(ended.stdout.split())
     plan = json.loads((campaign / "plan.json").read_text())
     assert plan["subsets"]
     assert {subset["verdict"]["reference"] for subset in plan["subsets"]} <= {"ready", "anchor"}

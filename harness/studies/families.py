@@ -1,0 +1,140 @@
+"""Families of a partition: as few builds without counting as leave the program alone, found by trial builds.
+
+With one build, every configuration executes a no-op at each site of all metrics, with the code that the compiler
+generates around them. If this build is perturbed, the metrics are partitioned by the search that also partitions them
+into subsets; here, a candidate is a build with the sites of some metrics that counts nothing, and is compared with the
+untouched program. Halving finds the metrics whose sites change the program, the most executed no-ops first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from unperturbed.analysis.partition import (
+    Measurement,
+    Plan,
+    SearchSettings,
+    TraceJudge,
+    UndecidedMetrics,
+    UnmeasurableMetric,
+    search,
+)
+from unperturbed.analysis.perturbation import ranked_changes
+from unperturbed.analysis.rewriting import Rewriting
+from unperturbed.harness.campaign.manifest import Manifest
+from unperturbed.harness.campaign.preparation import profile_rewriting
+from unperturbed.harness.campaign.progress import Progress
+from unperturbed.harness.campaign.session import UNTOUCHED, build_configurations
+from unperturbed.harness.spec.sections.campaign import READY, REFERENCE
+from unperturbed.harness.studies.search_runs import RunsHere
+
+_MOST_NAMED = 3
+"""Number of changed correlations in the reason why a metric is left out."""
+
+_ADVICE = "count a rarer event with the same information, or use a longer interval"
+_UNREACHED = "the build leaves the program alone without counting, but the search ended before its subsets"
+_AT_LIMIT = "the limit of runs or hours is reached"
+
+
+def find_families(
+    runs: RunsHere, metrics: Sequence[str], settings: SearchSettings, observer: Callable[[Measurement], None]
+) -> Plan:
+    """Partition metrics into as few builds without counting as leave the untouched program unperturbed."""
+    judge = TraceJudge(
+        runs.measure_idle, dict(runs.untouched), alpha=settings.alpha, fresh_baseline=runs.untouched_references
+    )
+    no_ops = _no_ops(runs.manifest)
+    ordered = sorted(metrics, key=lambda metric: -no_ops.get(metric, 0))
+    return search(ordered, judge, settings, strategy="halving", tolerance=judge.tolerance, observer=observer)
+
+
+def left_out(
+    builds: Plan, added: Mapping[str, Rewriting]
+) -> tuple[tuple[UnmeasurableMetric, ...], tuple[UndecidedMetrics, ...]]:
+    """Return the metrics that are in no family, with what their sites change and what they add to the program.
+
+    `added`: What the build with the sites of one metric adds to the untouched program, by metric.
+    """
+    perturbed = tuple(
+        replace(each, reason=_reason(each, added.get(each.metric)), advice=_ADVICE) for each in builds.unmeasurable
+    )
+    undecided = tuple(
+        replace(each, reason=f"in no build that leaves the program alone without counting: {each.reason}")
+        for each in builds.undecided
+    )
+    return perturbed, undecided
+
+
+def profile_alone(runs: RunsHere, metrics: Sequence[str], progress: Progress) -> dict[str, Rewriting]:
+    """Return what the sites of each metric alone add to the program; {} where a build cannot be profiled."""
+    session, manifest = runs.session, runs.manifest
+    known = dict(manifest.fact("rewriting") or {})
+    names = {metric: runs.idle_name((metric,)) for metric in metrics}
+    missing = {name: session.built[name] for name in names.values() if name not in known and name in session.built}
+    if known and missing:  # if the first build could not be profiled, neither can the others
+        progress.step("counting the instructions that the sites add, by function")
+        untouched = build_configurations(session.spec, session.folder, [UNTOUCHED], manifest, progress)[REFERENCE]
+        builds = {
+            name: (built.tree, session.families[name]) for name, built in missing.items() if built.tree is not None
+        }
+        assert untouched is not None  # there are other builds
+        made = profile_rewriting(session.spec, session.folder, untouched, builds, session.inputs, session.expected)
+        known |= {name: each.to_dict() for name, each in made.items()}
+        manifest.set_facts(rewriting=known)
+    return {metric: Rewriting.from_dict(known[name]) for metric, name in names.items() if name in known}
+
+
+def merge(
+    builds: Plan,
+    plans: Sequence[Plan],
+    history: Sequence[Measurement],
+    added: Mapping[str, Rewriting],
+    *,
+    stopped: str = "",
+) -> Plan:
+    """Return the plans of all families as one, with the builds of the families and the metrics that have none.
+
+    `builds`: Result of `find_families`.
+    `plans`: The plan of each family, in the order of the families; those that the search did not reach are missing.
+    `history`: The measurements of all of them, with runs counted from the first.
+    `added`: What the sites of a metric alone add to the program, for metrics without a family.
+    `stopped`: Why the search ended between two families.
+    """
+    is_whole = len(builds.subsets) == 1 and not builds.unmeasurable and not builds.undecided
+    largest_first = sorted((subset for plan in plans for subset in plan.subsets), key=lambda each: -len(each.metrics))
+    stopped = next((plan.stopped for plan in (builds, *plans) if plan.stopped), stopped)
+    unreached = builds.subsets[len(plans) :]
+    perturbed, undecided = left_out(builds, added)
+    undecided += tuple(UndecidedMetrics(each.metrics, f"{_UNREACHED}: {stopped or _AT_LIMIT}") for each in unreached)
+    return replace(
+        builds,
+        subsets=tuple(replace(each, name=f"subset-{number}") for number, each in enumerate(largest_first, 1)),
+        unmeasurable=(*(each for plan in plans for each in plan.unmeasurable), *perturbed),
+        undecided=(*(each for plan in plans for each in plan.undecided), *undecided),
+        complete=not stopped and not unreached,
+        stopped=stopped or (_AT_LIMIT if unreached else ""),
+        runs_used=history[-1].runs_used if history else 0,
+        hours=sum(plan.hours for plan in (builds, *plans)),
+        history=tuple(history),
+        strategy=plans[0].strategy if plans else builds.strategy,
+        families=()
+        if is_whole
+        else tuple(replace(each, name=f"family-{number}") for number, each in enumerate(builds.subsets, 1)),
+    )
+
+
+def _reason(metric: UnmeasurableMetric, added: Rewriting | None) -> str:
+    """Return what the sites of a metric change without counting, and the instructions that they add by function."""
+    changes = metric.verdict.changes if metric.verdict is not None else ()
+    worst = ranked_changes(change for change in changes if change.verdict != "unperturbed")[:_MOST_NAMED]
+    shown = "; ".join(f"{each.check} {each.label} {each.effect:+.2f}" for each in worst)
+    what = f"perturbs the program by its sites alone, without counting, in {metric.repetitions} repetitions"
+    sentences = added.sentences("the build") if added is not None else ()
+    return " ".join([f"{what}: {shown}." if shown else f"{what}.", *sentences]).removesuffix(".")
+
+
+def _no_ops(manifest: Manifest) -> Mapping[str, int]:
+    """Return the no-ops that each metric executes in the build of all metrics; {} if it could not be profiled."""
+    ready = (manifest.fact("rewriting") or {}).get(READY)
+    return Rewriting.from_dict(ready).no_ops if ready else {}

@@ -1,0 +1,126 @@
+"""A partition with one build that is perturbed by its sites: families of metrics, each with a build of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.analysis.report.browser import chromium_missing, open_report
+from tests.harness.phases_campaign import unperturbed, write_spec
+from tests.harness.results.schema_faults import file_faults
+from unperturbed.harness.campaign.manifest import Manifest
+from unperturbed.harness.program.patching import places_of
+from unperturbed.harness.spec.load import load_spec
+
+SOFTWARE = {"rounds": {"enter": "begin_round"}, "steps": {"loop": "walk"}, "turns": {"loop": "sweep"}}
+"""`turns` counts the program's hottest loop: its no-ops alone are 8 % of the instructions."""
+
+
+@dataclass(frozen=True)
+class Search:
+    folder: Path
+    spec: Path
+    ended: subprocess.CompletedProcess[str]
+
+    @property
+    def campaign(self) -> Path:
+        return self.folder / "campaigns" / "phases-partition"
+
+    @property
+    def traces(self) -> dict[str, int]:
+        return {path.parent.name: path.stat().st_mtime_ns for path in self.campaign.glob("runs/0*/trace.parquet")}
+
+    @property
+    def plan(self) -> dict[str, object]:
+        assert file_faults(self.campaign / "plan.json") == []
+        return dict(json.loads((self.campaign / "plan.json").read_text()))
+
+
+@pytest.fixture(scope="module")
+def search(tmp_path_factory: pytest.TempPathFactory) -> Search:
+    folder = tmp_path_factory.mktemp("families")
+    spec = write_spec(
+        folder,
+        campaign={"baseline_runs": 5, "runs": 5, "seed": 3, "builds": "one"},
+        analysis={"align_on": ["PAPI_TOT_INS"], "tolerance": 0.1},
+        measure__software=SOFTWARE,
+        measure__hardware=["PAPI_TOT_INS", "PAPI_L1_DCM", "PAPI_SR_INS", "PAPI_TOT_CYC"],
+    )
+    return Search(folder, spec, unperturbed(folder, "partition", spec))
+
+
+def test_metrics_are_split_into_builds_that_leave_the_program_alone(search: Search) -> None:
+    assert search.ended.returncode == 4, search.ended.stderr
+    plan = search.plan
+    assert [sorted(each["metrics"]) for each in plan["families"]] == [["rounds", "steps"]]
+    (family,) = plan["families"]
+    assert family["verdict"]["reference"] == "baseline"
+    assert [each["metrics"] for each in plan["subsets"]] == [["rounds", "steps"]]
+    (subset,) = plan["subsets"]
+    assert subset["verdict"]["reference"].startswith("ready-")
+    assert subset["cost"]["instructions"] < 1e-3 < family["cost"]["instructions"]
+    assert not set(subset["runs"]) & set(family["runs"])
+    assert plan["undecided"] == []
+    stages = [each["stage"] for each in plan["history"]]
+    assert {"rewriting", "together", "baseline", "certify"} <= set(stages)
+    used = [each["runs_used"] for each in plan["history"]]
+    assert used == sorted(used)
+    assert plan["runs_used"] == used[-1]
+
+
+def test_a_metric_whose_sites_perturb_the_program_is_named_with_what_they_add(search: Search) -> None:
+    (turns,) = search.plan["unmeasurable"]
+    assert turns["metric"] == "turns"
+    assert "perturbs the program by its sites alone, without counting, in 3 repetitions: inner" in turns["reason"]
+    assert "No-ops of the build by metric: turns 7.8\u00a0%" in turns["reason"]
+    assert "✗ turns cannot be measured at this interval: it perturbs the program by its sites" in search.ended.stdout
+    assert "The plan's campaign makes builds without the sites of the metrics left out" in search.ended.stdout
+
+
+def test_each_trial_build_has_the_sites_of_its_metrics_alone(search: Search) -> None:
+    with Manifest(search.campaign / "campaign.sqlite", read_only=True) as manifest:
+        trials, builds = manifest.fact("trials"), manifest.fact("builds")
+    assert ["turns"] in trials.values()
+    assert all(name.startswith("ready-") for name in trials)
+    for name, metrics in trials.items():
+        places = places_of(search.campaign / "builds" / f"{builds[name]['number']:02d}" / "src")
+        numbers = {place.metric for of_file in places.values() for place in of_file}
+        assert len(numbers) == len(metrics)
+
+
+def test_the_plan_is_a_spec_with_its_families(search: Search, tmp_path: Path) -> None:
+    path = search.campaign / "plan.yaml"
+    assert yaml.safe_load(path.read_text())["campaign"]["families"].keys() == {"family-1"}
+    assert set(load_spec(path).campaign.families["family-1"]) == {"rounds", "steps"}
+    done = unperturbed(tmp_path, "run", path, "--campaign", tmp_path / "c")
+    assert done.returncode in (0, 4), done.stderr
+    assert "subset-1" in done.stdout
+
+
+@pytest.mark.skipif(bool(chromium_missing()), reason=chromium_missing())
+def test_the_page_has_the_builds(search: Search) -> None:
+    with open_report(search.campaign / "partition.html") as page:
+        page.wait_drawn()
+        assert page.console() == []
+        assert "certified against the untouched program" in page.text("#builds")
+        assert "family-1" in page.text("#builds")
+
+
+def test_asked_again_nothing_is_run_and_a_limit_leaves_the_rest_undecided(search: Search) -> None:
+    before, plan = search.traces, search.plan
+    again = unperturbed(search.folder, "partition", search.spec)
+    assert again.returncode == 4, again.stderr
+    assert search.traces == before
+    differ = {key for key, value in search.plan.items() if value != plan[key]}
+    assert differ <= {"hours"}
+    limited = unperturbed(search.folder, "partition", search.spec, "--max-runs", "40")
+    assert limited.returncode == 4, limited.stderr
+    assert search.traces == before
+    assert search.plan["stopped"].startswith("`max_runs` is")
+    assert [sorted(each["metrics"]) for each in search.plan["undecided"]] == [["rounds", "steps"]]
+    assert "not finished" in limited.stdout
