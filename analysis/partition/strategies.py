@@ -65,7 +65,8 @@ class FirstFit:
 class Restarts:
     """First fit in several orders: by decreasing cost, then shuffled by the seed; the best partition is improved.
 
-    The best one has most metrics, then fewest subsets, then the least events in the subset that counts most.
+    The best one has most metrics, then fewest subsets, then the least events in the subset that counts most. One subset
+    of all metrics is the best of all.
     """
 
     name = "restarts"
@@ -76,9 +77,8 @@ class Restarts:
         order = evaluator.alone(metrics)
         rng = np.random.default_rng(evaluator.settings.seed)
         partitions = [first_fit(evaluator, order)]
-        partitions += [
-            first_fit(evaluator, [order[at] for at in rng.permutation(len(order))]) for _ in range(self.orders - 1)
-        ]
+        while len(partitions) < self.orders and list(map(len, partitions[-1])) != [len(order)]:
+            partitions.append(first_fit(evaluator, [order[at] for at in rng.permutation(len(order))]))
 
         def quality(subsets: Sequence[Subset]) -> tuple[float, ...]:
             return -sum(map(len, subsets)), len(subsets), most_events(evaluator, subsets)

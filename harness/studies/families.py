@@ -32,7 +32,9 @@ from unperturbed.harness.studies.search_runs import RunsHere
 _MOST_NAMED = 3
 """Number of changed correlations in the reason why a metric is left out."""
 
-_ADVICE = "count a rarer event with the same information, or use a longer interval"
+ADVICE = "count a rarer event with the same information, or use a longer interval"
+"""What helps where a metric perturbs one build, whose code does not move."""
+
 _UNREACHED = "the build leaves the program alone without counting, but the search ended before its subsets"
 _AT_LIMIT = "the limit of runs or hours is reached"
 
@@ -57,7 +59,7 @@ def left_out(
     `added`: What the build with the sites of one metric adds to the untouched program, by metric.
     """
     perturbed = tuple(
-        replace(each, reason=_reason(each, added.get(each.metric)), advice=_ADVICE) for each in builds.unmeasurable
+        replace(each, reason=_reason(each, added.get(each.metric)), advice=ADVICE) for each in builds.unmeasurable
     )
     undecided = tuple(
         replace(each, reason=f"in no build that leaves the program alone without counting: {each.reason}")

@@ -37,7 +37,7 @@ from unperturbed.harness.results.recorded import read_traces
 from unperturbed.harness.results.reporting import partition_content
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.campaign import DEFAULT_RUNS, PILOT, READY
-from unperturbed.harness.studies.families import find_families, merge, profile_alone
+from unperturbed.harness.studies.families import ADVICE, find_families, merge, profile_alone
 from unperturbed.harness.studies.search_runs import RunFailed, RunsHere, candidate_name
 
 DEFAULT_STRATEGY = "first-fit"
@@ -146,7 +146,10 @@ def _plan(
 ) -> Plan:
     """Partition metrics into subsets that are compared with the current build without counting, or the baseline."""
     judge = TraceJudge(runs.measure, references, alpha=settings.alpha, fresh_baseline=runs.references)
-    return search(metrics, judge, settings, strategy=strategy, tolerance=judge.tolerance, observer=observer)
+    plan = search(metrics, judge, settings, strategy=strategy, tolerance=judge.tolerance, observer=observer)
+    if not runs.family:
+        return plan
+    return replace(plan, unmeasurable=tuple(replace(each, advice=ADVICE) for each in plan.unmeasurable))
 
 
 def _plan_in_families(

@@ -367,8 +367,8 @@ def _rewriting_advice(result: ConfigurationResult, content: ReportContent) -> st
         return f"{said}Split the subsets, with the metrics of most no-ops apart, or use `builds: separate`."
     families = ", ".join(f"{group[0]}: [{', '.join(m for name in group for m in subsets[name])}]" for group in groups)
     return (
-        f"{said}Split them into builds that execute fewer: `families: {{{families}}}` under `campaign:`, or use "
-        "`builds: separate`."
+        f"{said}Split them into builds that execute fewer: `families: {{{families}}}` under `campaign:`. `unperturbed "
+        "partition` finds such builds by trial. Or use `builds: separate`."
     )
 
 

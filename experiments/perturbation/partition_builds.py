@@ -1,0 +1,157 @@
+"""Partition with a build for each candidate, and with one build: time, builds, runs, and what is certified.
+
+    python -m experiments.perturbation.partition_builds [--campaigns FOLDER] [--programs quickstart bzip2]
+
+Runs `unperturbed partition` twice on each program, with the same metrics, tolerance and limits, and writes
+docs/evidence/partition_builds.md. A search that is already complete in its folder keeps its recorded time.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from experiments.common.evaluation import EVIDENCE, evaluation_parser, fill_page
+from experiments.common.provenance import made_by, recorded
+from experiments.common.tables import markdown_table, right
+from experiments.perturbation.series import HERE, PROGRAMS
+from experiments.perturbation.variants import write_variant
+from unperturbed.common.table import Column
+from unperturbed.harness.campaign.manifest import Manifest
+
+WAYS = {"separate": "first-fit", "one": "restarts"}
+"""Values of `builds`, with the strategy that is the default there."""
+
+QUICKSTART = HERE.parent / "quickstart" / "quickstart.yaml"
+
+
+@dataclass(frozen=True)
+class Search:
+    """One search that has ended."""
+
+    program: str
+    builds: str  # `separate` or `one`
+    seconds: float  # From the command to the plan
+    made: int  # Builds of the program, the untouched one among them
+    runs: int
+    plan: Mapping[str, Any]  # plan.json
+
+    @property
+    def metrics(self) -> int:
+        """Return the number of metrics in certified subsets."""
+        return sum(len(subset["metrics"]) for subset in self.plan["subsets"])
+
+
+def write_spec(folder: Path, program: str) -> Path:
+    """Write a program's spec with a short input and without subsets."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if program == "quickstart":
+        spec = yaml.safe_load(QUICKSTART.read_text())
+        spec["program"]["source"] = str(QUICKSTART.parent / spec["program"]["source"])
+    else:
+        chosen = next(each for each in PROGRAMS if each.name == program)
+        spec = yaml.safe_load(write_variant(folder, chosen, layouts=True).read_text())
+        spec["measure"]["interval"] = {"records": 200}
+    spec["campaign"] = {"baseline_runs": 10, "runs": 5, "seed": 1}
+    path = folder / f"{program}.yaml"
+    path.write_text(yaml.safe_dump(spec, sort_keys=False))
+    return path
+
+
+def search(spec: Path, builds: str, campaign: Path) -> Search:
+    """Search for a partition, or read one that is complete."""
+    timed = campaign.with_suffix(".seconds")
+    settings = yaml.safe_load(spec.read_text())
+    settings["campaign"]["builds"] = builds
+    own = spec.with_stem(f"{spec.stem}-{builds}")
+    own.write_text(yaml.safe_dump(settings, sort_keys=False))
+    if not timed.is_file():
+        began = time.monotonic()
+        command = [sys.executable, "-m", "unperturbed.harness.cli", "partition", str(own), "--campaign", str(campaign)]
+        code = subprocess.run(command, check=False).returncode
+        if code not in (0, 4):
+            raise SystemExit(f"{spec.stem}: the search ended with {code}")
+        timed.write_text(str(time.monotonic() - began))
+    plan = json.loads((campaign / "plan.json").read_text())
+    with Manifest(campaign / "campaign.sqlite", read_only=True) as manifest:
+        known = manifest.fact("builds")
+        runs = len(manifest.runs("done"))
+    made = len({each["number"] for each in known.values()})
+    return Search(settings["name"], builds, float(timed.read_text()), made, runs, plan)
+
+
+def table(searches: Sequence[Search]) -> list[str]:
+    """Return the table of all searches."""
+    columns: tuple[Column | str, ...] = (
+        *("program", "`builds`"),
+        *right("minutes", "builds", "runs", "metrics", "in certified subsets", "subsets", "families"),
+        "left out",
+    )
+    rows = []
+    for each in searches:
+        plan = each.plan
+        left = [one["metric"] for one in plan["unmeasurable"]]
+        left += [metric for one in plan["undecided"] for metric in one["metrics"]]
+        rows.append(
+            [
+                each.program,
+                each.builds,
+                f"{each.seconds / 60:.1f}",
+                str(each.made),
+                str(each.runs),
+                str(each.metrics + len(left)),
+                str(each.metrics),
+                str(len(plan["subsets"])),
+                str(len(plan.get("families", ()))) if each.builds == "one" else "",
+                ", ".join(left) or "–",
+            ]
+        )
+    return markdown_table(columns, rows)
+
+
+def headline(searches: Sequence[Search]) -> str:
+    """Return how many builds and minutes each way takes, over all programs."""
+    said = []
+    for builds in WAYS:
+        chosen = [each for each in searches if each.builds == builds]
+        minutes, made = sum(each.seconds for each in chosen) / 60, sum(each.made for each in chosen)
+        said.append(
+            f"with `builds: {builds}` {made} builds, {sum(each.runs for each in chosen)} runs and {minutes:.0f} min"
+        )
+    return f"{len(searches) // len(WAYS)} searches took {said[0]}; {said[1]}."
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Search what is missing, write the page."""
+    parser = evaluation_parser(__doc__, "partition-builds")
+    names = ["quickstart", "bzip2", "network"]
+    parser.add_argument("--programs", nargs="+", choices=[*names, "chess", "redcode"], default=names, help="programs")
+    options, made = parser.parse_args(arguments), made_by()
+    campaigns: Path = options.campaigns.resolve()
+    searches, folders = [], []
+    for program in options.programs:
+        spec = write_spec(campaigns / "specs", program)
+        for builds in WAYS:
+            folders.append(campaigns / f"{program}-{builds}")
+            searches.append(search(spec, builds, folders[-1]))
+    page = fill_page(
+        HERE / "page_partition_builds.md",
+        headline=headline(searches),
+        table=table(searches),
+        recorded=recorded(folders),
+        made=made,
+    )
+    (EVIDENCE / "partition_builds.md").write_text(page)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
