@@ -20,7 +20,7 @@ from unperturbed.harness.spec.model import (
     empty,
     text_or_number,
 )
-from unperturbed.harness.spec.sections._metrics import Metrics
+from unperturbed.harness.spec.sections._metrics import Metrics, means_of
 from unperturbed.harness.spec.sections.parameters import MOST_POINTS
 from unperturbed.harness.spec.sections.program import Compilers, Program, check_placeholders, check_words
 from unperturbed.harness.spec.text import FileName, PackageName, Text, Texts, VariableName, find_placeholders
@@ -169,7 +169,7 @@ def _check(draft: Draft) -> None:
 
 
 def _check_families(draft: Draft, metrics: Metrics, subsets: Mapping[str, YamlPath]) -> None:
-    """Reject families without one build, unknown metrics, and subsets whose metrics no family has."""
+    """Reject families without one build, unknown metrics, and subsets whose compiled metrics no family has."""
     families = draft.keys("campaign", "families")
     if families and draft.value("campaign", "builds") != "one":
         draft.report_key(("campaign", "families"), "`families` needs `builds: one`: add it, or remove `families`")
@@ -182,12 +182,14 @@ def _check_families(draft: Draft, metrics: Metrics, subsets: Mapping[str, YamlPa
                 draft.report(place, metrics.not_software(draft, metric))
         contents.append({metric for _, metric in listed})
     anchor = {draft.text("analysis", "anchor")}
-    everything = set(metrics.software) - anchor
+    software = draft.keys("measure", "software").items()
+    compiled = {name for name, path in software if "compiled" in means_of(draft.value(*path))}
+    everything = compiled - anchor
     if families and not subsets and not any(everything <= content for content in contents):
         what = "no family contains all software metrics, which one subset has by default: add `subsets`, each in one"
         draft.report_key(("campaign", "families"), f"{what} family")
     for subset, path in subsets.items() if families else ():
-        wanted = {metric for _, metric in draft.distinct_texts(*path)} - anchor
+        wanted = compiled.intersection(metric for _, metric in draft.distinct_texts(*path)) - anchor
         if not any(wanted <= content for content in contents):
             draft.report_key(
                 path,
