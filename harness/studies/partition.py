@@ -126,7 +126,7 @@ def partition_campaign(
             references = runs.references()
         except RunFailed as failure:
             raise RunError(str(failure)) from None
-        if set(runs.rewriting.get(READY, {}).values()) - {"unperturbed"}:
+        if set(runs.rewriting.values()) - {"unperturbed"}:
             plan = _plan_in_families(runs, metrics, settings, strategy, progress, observer)
         else:
             plan = _plan(runs, references, metrics, settings, strategy, observer)

@@ -57,13 +57,17 @@ class SearchRuns(ABC):
         # The build that candidates and baselines run, so that candidates are compared with it without counting.
         self.family = ""
         self.untouched: dict[str, Reference] = {}  # The last runs of the untouched program, by pass
-        self.rewriting: dict[str, dict[str, VerdictName]] = {}  # The last verdict on each such build, by pass
+        self.rewriting: dict[str, VerdictName] = {}  # The verdict on the first such build, by pass
 
     @property
     def reference_batch(self) -> dict[str, int]:
-        """Return the number of runs per pass, for each baseline."""
-        names = [BASELINE, *filter(None, (self.family, self._anchor))]
-        return dict.fromkeys(names, self.spec.campaign.baseline_runs)
+        """Return the number of runs per pass, for each baseline.
+
+        Where candidates are compared with a build without counting, the untouched program runs only once: this build is
+        compared with it.
+        """
+        untouched = "" if self.family and self.untouched else BASELINE
+        return dict.fromkeys(filter(None, (untouched, self.family, self._anchor)), self.spec.campaign.baseline_runs)
 
     @property
     def _anchor(self) -> str:
@@ -109,18 +113,22 @@ class SearchRuns(ABC):
         by_name = {name: self._further(name, count) for name, count in batch.items()}
         pure, anchored = self.family or BASELINE, self._anchor or self.family or BASELINE
         references: dict[str, Reference] = {}
-        for pass_name, new in self._new_metrics(by_name[BASELINE]).items():
-            own, ready, through = (
-                self._baseline(by_name[name], name, pass_name, new) for name in (BASELINE, pure, anchored)
-            )
-            on = align_on(spec, own.traces[0])
-            self.untouched[pass_name] = Reference(own, None, on)
-            if self.family:
-                verdict = combine_checks(self.family, own.inner(ready.traces), own.outer(ready.traces, align_on=on))
-                self.rewriting.setdefault(self.family, {})[pass_name] = verdict.verdict
-            self._note(own.traces, ready)
+        for pass_name, new in self._new_metrics(by_name[pure]).items():
+            ready, through = (self._baseline(by_name[name], name, pass_name, new) for name in (pure, anchored))
+            on = align_on(spec, ready.traces[0])
+            if BASELINE in by_name:
+                self._judge_rewriting(pass_name, self._baseline(by_name[BASELINE], BASELINE, pass_name, new), ready, on)
+            self._note(ready)
             references[pass_name] = Reference(ready, None if anchor is None else through, on, anchor)
         return references
+
+    def _judge_rewriting(self, pass_name: str, own: Baseline, ready: Baseline, on: Sequence[str]) -> None:
+        """Keep the runs of the untouched program, and the verdict on the build that candidates are compared with."""
+        self.untouched[pass_name] = Reference(own, None, on)
+        if self.family:
+            verdict = combine_checks(self.family, own.inner(ready.traces), own.outer(ready.traces, align_on=on))
+            self.rewriting[pass_name] = verdict.verdict
+            self._note(own)
 
     def untouched_references(self) -> dict[str, Reference]:
         """Make new runs of the untouched program alone; return a reference for each pass, as `references`."""
@@ -129,7 +137,7 @@ class SearchRuns(ABC):
         by_pass = self._further(BASELINE, count)
         for pass_name, new in self._new_metrics(by_pass).items():
             own = self._baseline(by_pass, BASELINE, pass_name, new)
-            self._note(own.traces, own)
+            self._note(own)
             self.untouched[pass_name] = Reference(own, None, align_on(self.spec, own.traces[0]))
         return dict(self.untouched)
 
@@ -157,8 +165,8 @@ class SearchRuns(ABC):
             name=name,
         )
 
-    def _note(self, untouched: Sequence[Trace], baseline: Baseline) -> None:
-        for sentence in (*uneven_note(untouched), *baseline.stability().sentences()):
+    def _note(self, baseline: Baseline) -> None:
+        for sentence in (*uneven_note(baseline.traces), *baseline.stability().sentences()):
             self.against[f"{self.owner}: {sentence}" if self.owner else sentence] = None
 
     def _further(self, name: str, count: int) -> dict[str, list[Trace]]:
