@@ -17,6 +17,7 @@ from unperturbed.analysis.alignment.milestones import (
     shared_anchors,
 )
 from unperturbed.collectors.data import Trace
+from unperturbed.collectors.data.trace import PROGRAM_CLOCK
 from unperturbed.errors import DataError
 
 _RANGE_PERCENT = (5, 95)
@@ -91,6 +92,7 @@ class PreparedRun:
     ascending: FloatArray  # (metrics, intervals): The same values in ascending order
     anchor: str | None  # The counter whose milestones are anchors
     milestones: Milestones | None  # The anchor's milestones
+    cuts: tuple[str, int] | None = None  # As for `program_cuts`
 
     @classmethod
     def of(cls, trace: Trace, *, on: Sequence[str], anchor: str | None) -> PreparedRun:
@@ -99,16 +101,34 @@ class PreparedRun:
         milestones = None
         if anchor is not None:
             milestones = Milestones.of(cumulative(anchor, milestone_counts(trace, anchor), len(trace)))
-        return cls(tuple(on), rows, ascending_columns(rows), anchor, milestones)
+        return cls(tuple(on), rows, ascending_columns(rows), anchor, milestones, program_cuts(trace))
+
+
+def program_cuts(trace: Trace) -> tuple[str, int] | None:
+    """Return the metric whose events ended a run's intervals, and their number in an interval; None for other runs."""
+    facts = trace.attributes
+    if facts.get("clock") != PROGRAM_CLOCK or not facts.get("interval_metric"):
+        return None
+    return str(facts["interval_metric"]), int(facts["interval_ns"])
+
+
+def diagonal(x: FloatArray, y: FloatArray) -> WarpPath:
+    """Return the path that aligns each interval with the one of the same number; both runs have equally many."""
+    same = np.arange(len(x))
+    return WarpPath(same, same, float(np.abs(x - y).sum()))
 
 
 def align_prepared(a: PreparedRun, b: PreparedRun) -> WarpPath:
     """Align two runs that were prepared alike by the paper's method; see `align_as_paper`."""
+    milestones = [] if a.milestones is None or b.milestones is None else [a.milestones, b.milestones]
+    if milestones:
+        require_same_total(*(each.counts for each in milestones), str(a.anchor))
+    if a.cuts is not None and a.cuts == b.cuts and len(a.rows) == len(b.rows):
+        return diagonal(a.rows, b.rows)
     scales = common_scales(a.on, a.ascending, b.ascending)
     anchors = []
-    if a.anchor is not None and a.milestones is not None and b.milestones is not None:
-        require_same_total(a.milestones.counts, b.milestones.counts, a.anchor)
-        anchors = [(i, j) for i, j in shared_anchors(a.milestones, b.milestones).tolist()]
+    if milestones:
+        anchors = [(i, j) for i, j in shared_anchors(*milestones).tolist()]
     return align_rows(a.rows / scales, b.rows / scales, anchors, penalty=0.0, band=None)
 
 
@@ -123,6 +143,8 @@ def align_as_paper(a: Trace, b: Trace, *, on: Sequence[str] = ("IPC",), anchor: 
         Metrics to align on.
     anchor : str, optional
         A software counter; all of its milestones may serve as anchors.
+
+    Runs whose intervals ended at the same events of the program, equally many, are aligned interval by interval.
 
     Raises
     ------

@@ -28,7 +28,13 @@ from unperturbed.analysis.alignment.milestones import (
     possible_intervals,
     score_summaries,
 )
-from unperturbed.analysis.alignment.prepared_runs import ascending_columns, common_scales, finite_values
+from unperturbed.analysis.alignment.prepared_runs import (
+    ascending_columns,
+    common_scales,
+    diagonal,
+    finite_values,
+    program_cuts,
+)
 from unperturbed.collectors.data import Metric, Trace
 from unperturbed.collectors.data.trace import require_traces
 from unperturbed.common.table import Table
@@ -195,7 +201,8 @@ def align(
         mean distance from the median. Levels are not shifted: a single metric is aligned as in the paper.
     method : {"dtw", "milestones"}, default "dtw"
         `dtw` warps time; `milestones` interpolates between the milestones of `anchor`, and gives the true alignment
-        where these are dense.
+        where these are dense. If both runs' intervals ended at the same events of the program, and they have equally
+        many, `dtw` aligns interval i with interval i.
     anchor : str, optional
         Name of a counter of deterministic milestones. The nth milestone marks the same work in both runs; see
         `milestone_anchors`.
@@ -267,6 +274,9 @@ def align(
             )
         index = path_from_positions(milestone_positions(*counts, name=anchor), len(y))
         warped = WarpPath(*index, _cost(x, y, *index, fine))
+    elif len(x) == len(y) and program_cuts(a) is not None and program_cuts(a) == program_cuts(b):
+        warped = diagonal(x, y)
+        index = (warped.x_index, warped.y_index)
     else:
 
         def warp(anchors: IntArray, penalty: float) -> WarpPath:

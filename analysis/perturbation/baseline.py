@@ -39,7 +39,7 @@ from unperturbed.analysis.perturbation.verdict import (
 )
 from unperturbed.analysis.perturbation.verdict_text import baseline_table
 from unperturbed.collectors.data import Trace
-from unperturbed.collectors.data.trace import require_traces
+from unperturbed.collectors.data.trace import WORK_CLOCKS, require_traces
 from unperturbed.common.wording import counted
 from unperturbed.errors import DataError
 
@@ -361,7 +361,7 @@ class Baseline:
 
     @property
     def _equal_work(self) -> bool:
-        return all(trace.attributes.get("clock") == "work" for trace in self.traces)
+        return all(trace.attributes.get("clock") in WORK_CLOCKS for trace in self.traces)
 
     def _pair_correlations(self, values: Sequence[FloatArray]) -> FloatArray:
         rows = correlate_runs(values, self.metrics, self.pairs)

@@ -110,6 +110,7 @@ _ALIKE: Mapping[str, str] = {
     "host": "host",
     "program": "program",
     "interval_event": "event that ends each interval",
+    "interval_metric": "metric that ends each interval",
     "interval_ns": "interval (ns, or number of events)",
 }
 

@@ -22,6 +22,7 @@ from unperturbed.analysis.perturbation.compare import NO_SPREAD, Comparison, Mea
 from unperturbed.analysis.perturbation.compare_outer import following
 from unperturbed.analysis.perturbation.correlation import FloatArray, IntArray, fisher, fisher_slope, from_fisher
 from unperturbed.collectors.data import Trace
+from unperturbed.collectors.data.trace import WORK_CLOCKS
 
 DESIGNS = 2
 """Number of comparisons that are computed: within rounds, and of all runs."""
@@ -46,7 +47,7 @@ def find_partners(reference: Sequence[Trace], checked: Sequence[Trace]) -> IntAr
 
 def are_in_rounds(traces: Sequence[Trace]) -> bool:
     """Return whether runs share something within rounds: equal work, or a layout that was drawn."""
-    return all(trace.attributes.get("clock") == "work" or trace.attributes.get("layout") for trace in traces)
+    return all(trace.attributes.get("clock") in WORK_CLOCKS or trace.attributes.get("layout") for trace in traces)
 
 
 def _round_of(trace: Trace) -> tuple[object, ...]:

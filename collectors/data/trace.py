@@ -32,6 +32,12 @@ Semantics = Literal["counter", "gauge"]
 INTERVAL_COLUMNS = ("begin_ns", "end_ns", "overruns")
 """Columns of every trace besides its metrics: the bounds of intervals [ns since the first record], and missed ticks."""
 
+PROGRAM_CLOCK = "program"
+"""Clock of runs whose intervals end at the program's own events: interval i of two runs lies between the same events."""
+
+WORK_CLOCKS = ("work", PROGRAM_CLOCK)
+"""Clocks of runs whose intervals hold equal work."""
+
 METADATA_KEY = "unperturbed"
 _FORMAT = 1
 _NUMBERS = "order seconds time_s cpu_s wall_seconds missed_ticks unread_ticks sampled_threads skid_median skid_p99"
@@ -296,6 +302,8 @@ class Trace:
         if facts.get("interval_event"):  # how exactly the event's counts ended the intervals
             title += f"; each interval ends after {facts['interval_ns']:,} counts of {facts['interval_event']}, "
             title += f"median skid {facts['skid_median']:,.0f}"
+        if facts.get("interval_metric"):
+            title += f"; each interval ends after {facts['interval_ns']:,} events of {facts['interval_metric']}"
         return Table(columns, rows, title)
 
     def values(self, names: Iterable[str]) -> NDArray[np.float64]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unperturbed.collectors.data.trace import Metric, Semantics, Trace
+from unperturbed.collectors.data.trace import PROGRAM_CLOCK, Metric, Semantics, Trace
 from unperturbed.collectors.records.counts import (
     describe_overflows,
     hardware_columns,
@@ -84,7 +84,8 @@ def assemble(
             metrics.append(derived_metric(name, expression, {metric.name: metric for metric in metrics}))
             columns[name] = expression.evaluate(columns)
 
-    stamps = rows["monotonic_ns" if attributes.get("clock", "monotonic") == "monotonic" else "cpu_ns"]
+    by_wall = attributes.get("clock", "monotonic") in ("monotonic", PROGRAM_CLOCK)
+    stamps = rows["monotonic_ns" if by_wall else "cpu_ns"]
     missed, work = rows["overruns"][1:].astype("i8"), {}
     if attributes.get("interval_event"):
         counts, period = _paced(rows, collected, attributes)
@@ -241,6 +242,8 @@ _FATAL: Mapping[Mark, str] = {
     "`sampler: inside`",
     Mark.UNSHARED: "counters of a part of the program could not be shared with the observer: that part was not linked "
     "with {cc} or {cxx}, or the linker moved the counters; use `sampler: inside`",
+    Mark.SEPARATE: "a library of the program counts down a variable of its own, so its events could not end intervals: "
+    "link it without -Bsymbolic, and keep the symbol unperturbed_remaining global in its version script",
     Mark.SIGNAL_TAKEN: "the program installed its own handler for the sampler's signal: choose another signal with "
     "`signal:`, or use `sampler: outside`",
     Mark.SIGNAL_BLOCKED: "the program blocked the sampler's signal: choose another signal with `signal:`, or use "

@@ -28,7 +28,7 @@ _MAGIC = b"UNPREC05"
 _NAME_BYTES = 111
 _AS_WRITTEN = "owner nested lost unread tables threads interrupts observer_cpu sample_rate tick_ns"
 """Numbers of the header that `Records` contains under the same names."""
-_CLOCKS = {"monotonic": 0, "process-cpu": 1, "thread-cpu": 2, "work": 3, "event": 4}
+_CLOCKS = {"monotonic": 0, "process-cpu": 1, "thread-cpu": 2, "work": 3, "event": 4, "program": 5}
 _STATES = ("waiting", "attached", "finished", "failed")
 
 SIGNAL = signal.SIGRTMIN + 4
@@ -59,6 +59,7 @@ class Mark(IntFlag):
     SIGNAL_BLOCKED = 512
     UNEVEN = 1024
     THROTTLED = 2048
+    SEPARATE = 4096
 
 
 _NUMBERS = {"uint32_t": "<u4", "int32_t": "<i4", "uint64_t": "<u8", "int64_t": "<i8"}
@@ -97,10 +98,11 @@ class Setup:
 
     source: str  # The name of a source, or `none`
     # Length of an interval on `clock`; for the clock `work`, in quanta of the simulator; for the clock `event`, in
-    # counts of `interval_event`.
+    # counts of `interval_event`; for the clock `program`, in events of the metric that is compiled in for it.
     interval_ns: int
     # `monotonic`; `process-cpu` or `thread-cpu`, with the resolution of the kernel's jiffy; `work`, in quanta of the
-    # simulator; `event`, which ticks each time that an event has counted `interval_ns`.
+    # simulator; `event`, which ticks each time that an event has counted `interval_ns`; `program`, at the program's
+    # own events.
     clock: str
     # Hardware events to read (empty if simulated: the simulator counts all its events).
     events: tuple[Event, ...] = ()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from unperturbed.analysis.perturbation import MINIMUM_INTERVALS
 from unperturbed.collectors.data import Trace
+from unperturbed.collectors.data.trace import PROGRAM_CLOCK, WORK_CLOCKS
 from unperturbed.collectors.sources.callgrind import QUANTUM_BLOCKS, finest_quantum
 from unperturbed.common.wording import counted, number
 from unperturbed.errors import RunError, SpecError
@@ -29,7 +30,7 @@ from unperturbed.harness.campaign.session import (
 from unperturbed.harness.program.software_metrics import SoftwareMetrics, check_hit_rates, hit_rates
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.load import metric_position
-from unperturbed.harness.spec.quantities import Interval, WorkInterval
+from unperturbed.harness.spec.quantities import EventInterval, Interval, WorkInterval
 from unperturbed.harness.spec.sections.campaign import BASELINE, PILOT
 from unperturbed.harness.spec.sections.measure import SHORTEST_INTERVAL_NS
 
@@ -46,6 +47,8 @@ _JIFFIES = 2  # Minimum interval of CPU time in jiffies: the length of a shorter
 
 def _clock(spec: CampaignSpec, source: str) -> str:
     """Choose the interval's clock: `work` in a simulator, because equal times contain different work in each run."""
+    if spec.measure.interval_metric:
+        return PROGRAM_CLOCK
     if spec.measure.clock != "auto":
         return spec.measure.clock
     return "work" if source == "simulated" else "monotonic"
@@ -59,7 +62,7 @@ def pilots(session: Session, manifest: Manifest, progress: Progress, *, checked:
     samplings = {}
     for name, collected in session.passes.items():
         clock = _clock(session.spec, collected.source)
-        event = session.spec.measure.interval_event
+        event, metric = session.spec.measure.interval_event, session.spec.measure.interval_metric
         fact = f"{PILOT}:{name}"
         if manifest.fact(fact) is None:
             progress.step("pilot run" if len(session.passes) == 1 else f"pilot run ({name})")
@@ -67,7 +70,10 @@ def pilots(session: Session, manifest: Manifest, progress: Progress, *, checked:
             length = 1 if clock == "work" else interval.nanoseconds or _PILOT_INTERVAL_NS
             if isinstance(interval, WorkInterval):
                 length = interval.counts
-            first = Sampling(collected, SoftwareMetrics(), length, clock, _PILOT_CAPACITY, event=event)
+            elif isinstance(interval, EventInterval):
+                length = interval.every
+            software = session.built[BASELINE].software_metrics
+            first = Sampling(collected, software, length, clock, _PILOT_CAPACITY, event=event, metric=metric)
             started = time.monotonic()
             trace = _try(session, first, BASELINE)
             if clock == "work" and (finer := _finer_quantum(interval, trace)) is not None:
@@ -80,12 +86,12 @@ def pilots(session: Session, manifest: Manifest, progress: Progress, *, checked:
             elif interval.records is not None:
                 interval_ns, note = _interval_for(interval.records, len(trace) * first.interval_ns, clock)
             if shows_perturbation(session.passes.values()):
-                said = describe_interval(interval_ns, clock, event, first.quantum)
+                said = describe_interval(interval_ns, clock, event or metric, first.quantum)
                 shortest = interval.records is not None or (not event and interval_ns <= SHORTEST_INTERVAL_NS)
-                if clock == "work":
+                if clock in WORK_CLOCKS:
                     shortest = interval_ns == 1
                 intervals = round(len(trace) * first.interval_ns / interval_ns)
-                if why := _too_short(session.spec, intervals, said, shortest=shortest):
+                if why := _too_short(session.spec, intervals, said, shortest=shortest, events=_events(trace)):
                     if checked:
                         raise RunError(why)
                     progress.note(why)
@@ -111,6 +117,7 @@ def pilots(session: Session, manifest: Manifest, progress: Progress, *, checked:
             clock,
             capacity,
             event=event,
+            metric=metric,
             quantum=pilot.get("quantum", QUANTUM_BLOCKS),
         )
     return samplings
@@ -183,14 +190,28 @@ def times_as_much(spec: CampaignSpec, ratio: float) -> str:
     return f"{times} times as much work{f' (for example, an input {times} times as large)' if reads else ''}"
 
 
-def _too_short(spec: CampaignSpec, intervals: int, interval: str, *, shortest: bool) -> str:
-    """Return why a run has too few intervals for a verdict, else ''; `shortest`: the interval cannot be shorter."""
+def _events(trace: Trace) -> int:
+    """Return the number of events that a run has of the metric that ends its intervals; 0 if anything else does."""
+    name = trace.attributes.get("interval_metric")
+    return 0 if name is None else int(trace[name].sum())
+
+
+def _too_short(spec: CampaignSpec, intervals: int, interval: str, *, shortest: bool, events: int = 0) -> str:
+    """Return why a run has too few intervals for a verdict, else ''.
+
+    `shortest`: The interval cannot be shorter. `events`: Number of the run's events, if these end intervals.
+    """
     if intervals >= MINIMUM_INTERVALS:
         return ""
     more = f"give the program {times_as_much(spec, AMPLE * MINIMUM_INTERVALS / max(intervals, 1))}"
+    every = int(events / (AMPLE * MINIMUM_INTERVALS))
+    shorter = "use a shorter interval"
+    if events:
+        metric = f"{events:,} events of {spec.measure.interval_metric} in the run"
+        shorter = f"use `every: {every}`, as there are {metric}" if every else f"use a metric of more events ({metric})"
     return (
         f"the pilot run has {counted(intervals, 'interval')} of {interval}, but a verdict needs at least "
-        f"{MINIMUM_INTERVALS}: {more if shortest else f'use a shorter interval, or {more}'}"
+        f"{MINIMUM_INTERVALS}: {more if shortest and not events else f'{shorter}, or {more}'}"
     )
 
 

@@ -64,6 +64,16 @@ class PlannedRun:
     point: int = 0  # Number of the sweep's point, from 1; 0 in other campaigns
 
 
+def counted_in(spec: CampaignSpec, item: Configuration) -> tuple[str, ...]:
+    """Return the software metrics in a configuration's build, in the order of their numbers.
+
+    The metric whose events end intervals is in all builds, the first: it counts in every configuration.
+    """
+    names = item.inert or item.software
+    ending = spec.measure.interval_metric
+    return (ending, *(name for name in names if name != ending)) if ending else names
+
+
 def configurations(spec: CampaignSpec) -> tuple[Configuration, ...]:
     """Return a campaign's configurations: baseline, other programs, anchor, each subset with the anchor, shams."""
     if spec.imported is not None:
@@ -109,9 +119,9 @@ def sham_of(spec: CampaignSpec, configuration: Configuration) -> Configuration |
 def ready_builds(spec: CampaignSpec) -> tuple[Configuration, ...]:
     """Return the builds that configurations share, with every counter idle: one, or one for each of `families`."""
     compiled = sorted(name for name, event in spec.measure.software.items() if event.means == "compiled")
-    anchor = {name for name in compiled if name == spec.analysis.anchor}
+    carried = {name for name in compiled if name in (spec.analysis.anchor, spec.measure.interval_metric)}
     families = {
-        f"{READY_PREFIX}{name}": tuple(sorted(anchor.union(metrics).intersection(compiled)))
+        f"{READY_PREFIX}{name}": tuple(sorted(carried.union(metrics).intersection(compiled)))
         for name, metrics in spec.campaign.families.items()
     }
     each = families or {READY: tuple(compiled)}
@@ -119,8 +129,9 @@ def ready_builds(spec: CampaignSpec) -> tuple[Configuration, ...]:
 
 
 def ready_build(spec: CampaignSpec, name: str, metrics: Sequence[str]) -> Configuration:
-    """Return the build without counting that has these metrics' sites."""
-    return Configuration(name, (), max(_MINIMUM_ANCHOR_RUNS, spec.campaign.most_runs), ALL, tuple(metrics))
+    """Return the build without counting that has these metrics' sites, in the order of their numbers."""
+    item = Configuration(name, (), max(_MINIMUM_ANCHOR_RUNS, spec.campaign.most_runs), ALL, tuple(metrics))
+    return replace(item, inert=counted_in(spec, item))
 
 
 def find_sham(planned: Sequence[Configuration], item: Configuration) -> str:

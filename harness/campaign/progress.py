@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from unperturbed.collectors.data.trace import PROGRAM_CLOCK
 from unperturbed.collectors.sources.callgrind import QUANTUM_BLOCKS
+from unperturbed.common.wording import counted
 
 if TYPE_CHECKING:
     from unperturbed.collectors.passes import Passes
@@ -59,6 +61,14 @@ def unwatched(_what: str, _done: int, _total: int) -> None:
     """Ignore the progress of an analysis."""
 
 
+def ends_at_events(metric: str, every: int) -> str:
+    """Return a note on a campaign whose intervals end at events of a software metric."""
+    return (
+        f"An interval ends after {counted(every, 'event')} of {metric}. Every configuration counts {metric}, the baseline "
+        "too: no verdict shows what this counting changes, only a comparison with native runs."
+    )
+
+
 class Progress(Protocol):
     """Receiver of a campaign's reports of progress, which come between runs: nothing is drawn during a measurement."""
 
@@ -79,9 +89,12 @@ class Progress(Protocol):
 
 
 def describe_interval(interval_ns: int, clock: str, event: str = "", quantum: int = QUANTUM_BLOCKS) -> str:
-    """Describe the length of an interval, given in ns, in quanta of the work clock or in counts of an event."""
+    """Describe the length of an interval, given in ns, in quanta of the work clock or in counts of an event.
+
+    `event`: The hardware metric whose counts, or the software metric whose events, end intervals; '' if none does.
+    """
     if event:
-        return f"{interval_ns:,} {event}"
+        return f"{counted(interval_ns, 'event')} of {event}" if clock == PROGRAM_CLOCK else f"{interval_ns:,} {event}"
     if clock == "work":
         return f"{interval_ns * quantum:,} basic blocks"
     return f"{interval_ns / 1e6:g} ms"

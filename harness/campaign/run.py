@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from unperturbed.collectors.data import Trace
+from unperturbed.collectors.data.trace import PROGRAM_CLOCK
 from unperturbed.collectors.records.assemble import assemble, thread_traces
 from unperturbed.collectors.records.file import (
     CHOOSE_PROCESSOR,
@@ -56,14 +57,15 @@ class Sampling:
 
     collected: Pass  # The hardware metrics, and their source
     software_metrics: SoftwareMetrics  # The software metrics, and the means that count those not compiled in
-    # Length of an interval; in quanta of the simulator on the work clock; in counts of `event` if set.
+    # Length of an interval; in quanta of the simulator on the work clock; in counts of `event` or `metric` if set.
     interval_ns: int
     clock: str
     capacity: int  # Maximum number of records
     timeout_s: float | None = None  # Time limit; the spec's limit by default
     # Count only the whole run: the trace has one interval, from the program's first record to its end.
     whole: bool = False
-    event: str = ""  # The metric that ends intervals by its counts
+    event: str = ""  # The hardware metric that ends intervals by its counts
+    metric: str = ""  # The software metric that ends intervals by its events, on the program's clock
     quantum: int = QUANTUM_BLOCKS  # Basic blocks of a quantum of work
 
 
@@ -164,7 +166,7 @@ def execute(
     elif records.state == "failed" and spec.measure.sampler == "outside":
         raise RunError(f"the observer could not start: {records.message}")
     _check_outcome(spec, command, outcome, expected)
-    if sampling.clock == "monotonic" and not sampling.whole:
+    if sampling.clock in ("monotonic", PROGRAM_CLOCK) and not sampling.whole:
         _check_end(records, ended_ns, setup, wrapped=spec.program.sampled is not None)
     times = {"time_s": outcome.seconds, "cpu_s": outcome.user_s + outcome.system_s}
     trace = assemble(
@@ -183,6 +185,7 @@ def execute(
             "sampler": spec.measure.sampler,
             "interval_ns": sampling.interval_ns,
             **({"interval_event": sampling.event} if sampling.event else {}),
+            **({"interval_metric": sampling.metric} if sampling.metric else {}),
             **({"quantum_blocks": sampling.quantum} if sampling.quantum != QUANTUM_BLOCKS else {}),
             "environment_pad_bytes": pad_bytes,
             "seconds": outcome.seconds,
@@ -374,7 +377,7 @@ def _check_end(records: Records, ended_ns: int, setup: Setup, *, wrapped: bool) 
         return
     stamps = records.rows["monotonic_ns"]
     missing_ns = ended_ns - int(stamps[-1])
-    longest_ns = 0 if setup.interval_event else 3 * setup.interval_ns
+    longest_ns = 0 if setup.interval_event or setup.clock == PROGRAM_CLOCK else 3 * setup.interval_ns
     if missing_ns > max(_UNSEEN_NS, longest_ns, _UNSEEN_SHARE * float(ended_ns - stamps[0])):
         raise RunError(
             f"the records end {missing_ns / 1e9:.2g} s before the program ends: the program replaced itself with "

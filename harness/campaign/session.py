@@ -20,6 +20,7 @@ from unperturbed.harness.campaign.plan import (
     Configuration,
     PlannedRun,
     configurations,
+    counted_in,
     ready_build,
     ready_builds,
 )
@@ -186,13 +187,13 @@ def family_of(spec: CampaignSpec, configuration: Configuration, families: Mappin
 
 
 def _software_metrics(session: Session, configuration: Configuration, tree: Path | None) -> SoftwareMetrics:
-    spec, names = session.spec, configuration.software
+    spec, names = session.spec, counted_in(session.spec, replace(configuration, inert=()))
     scratch = session.folder / "runs" / "0000" / "scratch"
     command = program_command(spec, scratch=scratch, build=tree, inputs=session.inputs)
     idle: set[str] = set()
     if shared := family_of(spec, configuration, session.families):
         names = tuple(dict.fromkeys([*session.families[shared], *names]))
-        idle = set(names) - set(configuration.software)
+        idle = set(names) - {*configuration.software, spec.measure.interval_metric}
     return find_software_metrics(spec, {name: spec.measure.software[name] for name in names}, command, idle=idle)
 
 
@@ -244,7 +245,7 @@ def build_configurations(
         else:
             built = _build(spec, item, source, folder / "builds" / folders[item.name], progress)
         builds[item.name] = built.folder
-        sites[item.name] = {name: built.sites[name] for name in item.inert or item.software if name in built.sites}
+        sites[item.name] = {name: built.sites[name] for name in counted_in(spec, item) if name in built.sites}
         skipped |= built.skipped
         missing |= built.missing
         if built.why_no_source:
@@ -275,7 +276,7 @@ def _without_sites(
 
 def _build(spec: CampaignSpec, item: Configuration, source: Path, folder: Path, progress: Progress) -> Build:
     """Build a configuration unless it is built, and put the layout of its build into place."""
-    events = {metric: spec.measure.software[metric] for metric in item.inert or item.software}
+    events = {metric: spec.measure.software[metric] for metric in counted_in(spec, item)}
     built = build_configuration(
         spec.of_program(item.program).program,
         source,
@@ -285,6 +286,7 @@ def _build(spec: CampaignSpec, item: Configuration, source: Path, folder: Path, 
         announce=partial(progress.step, f"building {item.name}"),
         form="counting" if item.sham_of is None else "patchable" if item.sham_of == ALL else "sham",
         layouts=spec.campaign.layouts == "varied" and item != UNTOUCHED,
+        ends_intervals=spec.measure.interval_metric,
     )
     # A killed session may have left another layout in place, or a part of one.
     put_in_place(built.folder, AS_BUILT)
@@ -318,7 +320,8 @@ def _shared_builds(
         except (HostError, RunError) as error:
             use_separate_builds(manifest, progress, families, _why_no_build(error))
             return {}
-        counters = [metric for metric in built.sites if spec.measure.software[metric].semantics == "counter"]
+        patched = [metric for metric in built.sites if metric != spec.measure.interval_metric]
+        counters = [metric for metric in patched if spec.measure.software[metric].semantics == "counter"]
         if not has_places and any(built.sites[metric] for metric in counters):
             use_separate_builds(manifest, progress, families, _NO_PLACES)
             return {}

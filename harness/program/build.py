@@ -91,17 +91,18 @@ def build_configuration(
     announce: Callable[[], None] = lambda: None,
     form: Form = "counting",
     layouts: bool = False,
+    ends_intervals: str = "",
 ) -> Build:
     """Build one configuration; keep an existing build of the same source and events.
 
     `folder`: All configurations' folder names have the same length, so paths in the binaries have the same length too.
     `software`: The metrics to compile in; None builds the original program, with the plain compiler and no runtime.
     `layouts`: Record the links, so that the program can be linked in other layouts (`harness.program.layouts`).
+    `ends_intervals`: The metric whose events end intervals; '' if none does.
     """
     tree, marker = folder / "src", folder / "built.json"
-    key = _key(
-        program, source, software, {"sham": form == "sham", "patchable": form == "patchable", "layouts": layouts}
-    )
+    ways = {"sham": form == "sham", "patchable": form == "patchable", "layouts": layouts}
+    key = _key(program, source, software, {**ways, f"intervals of {ends_intervals}": bool(ends_intervals)})
     built = _read_marker(marker)
     if built.get("key") == key:
         return Build(tree, built["sites"], built["skipped"])
@@ -123,6 +124,7 @@ def build_configuration(
             form=form,
             layouts=layouts,
             objects=user_cache() / "objects",
+            ends_intervals=ends_intervals,
         )
     copy_source(source, tree)
     compile_tree(program, tree, folder / "build.log", spec_folder=spec_folder)

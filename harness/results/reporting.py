@@ -34,7 +34,7 @@ from unperturbed.common.wording import counted, listing
 from unperturbed.errors import DataError
 from unperturbed.harness.campaign.manifest import Failure, Manifest, RunState
 from unperturbed.harness.campaign.plan import configurations
-from unperturbed.harness.campaign.progress import describe_interval
+from unperturbed.harness.campaign.progress import describe_interval, ends_at_events
 from unperturbed.harness.host import state as host
 from unperturbed.harness.results.check import align_on
 from unperturbed.harness.results.floor import floor_of
@@ -168,6 +168,8 @@ def _source(spec: CampaignSpec, manifest: Manifest) -> CounterSource:
     place = _PLACES[spec.measure.sampler]
     if spec.measure.interval_event:
         place = f"{place.partition(',')[0]}, when {spec.measure.interval_event} overflows"
+    if spec.measure.interval_metric:
+        place = f"{place.partition(',')[0]}, at events of {spec.measure.interval_metric}"
     sentences = [source.sentence.format(title=source.title, place=place) for source in sources]
     return CounterSource(
         name=" and ".join(source.title for source in sources) or NONE,
@@ -193,7 +195,10 @@ def _settings(spec: CampaignSpec, manifest: Manifest, traces: Mapping[str, tuple
         alpha=spec.analysis.alpha,
         tolerance=spec.analysis.tolerance,
         interval=describe_interval(
-            pilot["interval_ns"], clock, spec.measure.interval_event, pilot.get("quantum", QUANTUM_BLOCKS)
+            pilot["interval_ns"],
+            clock,
+            spec.measure.interval_event or spec.measure.interval_metric,
+            pilot.get("quantum", QUANTUM_BLOCKS),
         ),
         clock=clock,
         align_on=align_on(spec, baseline[0]) if baseline else (),
@@ -331,6 +336,7 @@ def sampling_notes(traces: Sequence[Trace]) -> Iterable[str]:
             "intervals vary from run to run."
         )
     yield from _overflowed(traces)
+    yield from _cut_by_program(traces)
     yield from _missed(traces)
     yield from _observed(traces)
 
@@ -375,6 +381,14 @@ def _overflowed(traces: Sequence[Trace]) -> Iterable[str]:
         f"of the counters, is {skid:,.0f} counts ({skid / period:.2g} of an interval); in 99 % of the records, the "
         f"skid is at most {late:,.0f}."
     )
+
+
+def _cut_by_program(traces: Sequence[Trace]) -> Iterable[str]:
+    """Yield a note on what counts in every configuration, if the program's own events end intervals."""
+    for trace in traces:
+        if metric := trace.attributes.get("interval_metric"):
+            yield ends_at_events(metric, int(trace.attributes["interval_ns"]))
+            return
 
 
 def _missed(traces: Sequence[Trace]) -> Iterable[str]:

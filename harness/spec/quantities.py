@@ -198,6 +198,18 @@ class WorkInterval(Interval):
         return next((name for name in hardware if name in wanted or name.removesuffix(":u") in wanted), "")
 
 
+@dataclass(frozen=True)
+class EventInterval(Interval):
+    """Interval that ends after a number of events of a software metric: the program itself ends it."""
+
+    every: int = 0  # Number of events
+    of: str = ""  # Name of the software metric
+
+    def __str__(self) -> str:
+        """Return the text form used in a spec."""
+        return f"{{every: {self.every}, of: {self.of}}}"
+
+
 def parse_interval(value: object) -> Duration | WorkInterval:
     """Parse an interval that is given as text: a duration, or a number of counts."""
     parts = _COUNT_OF.fullmatch(value) if isinstance(value, str) else None

@@ -71,16 +71,21 @@ class Partitioned:
 
 
 def wanted_metrics(spec: CampaignSpec) -> tuple[str, ...]:
-    """Return the software metrics to partition: all except the anchor, which every subset contains."""
+    """Return the software metrics to partition: all except the anchor and a metric that ends intervals.
+
+    Every subset contains these.
+    """
     if spec.parameters:
         raise SpecError(
             f"{spec.path}: the spec describes a sweep (`parameters`), which measures whole runs, but a partition needs "
             "the intervals of runs: write a spec for one point of the sweep, with `measure: interval:` and without "
             "`parameters`"
         )
-    wanted = tuple(name for name in spec.measure.software if name != spec.analysis.anchor)
+    carried = [name for name in (spec.analysis.anchor, spec.measure.interval_metric) if name]
+    wanted = tuple(name for name in spec.measure.software if name not in carried)
     if not wanted:
-        besides = f" besides the anchor `{spec.analysis.anchor}`" if spec.measure.software else ""
+        others = " and ".join(f"`{name}`" for name in dict.fromkeys(carried))
+        besides = f" besides {others}, which every configuration has" if spec.measure.software else ""
         raise SpecError(
             f"{spec.path}: nothing to partition, because the spec has no software metric{besides}: add metrics under "
             "`measure: software:`"
@@ -292,9 +297,9 @@ def plan_text(spec: CampaignSpec, plan: Plan) -> str:
     """
     document: dict[str, Any] = yaml.safe_load(spec.text)
     held = {metric for subset in plan.subsets for metric in subset.metrics}
-    anchor = spec.analysis.anchor
+    carried = (spec.analysis.anchor, spec.measure.interval_metric)
     software = document["measure"]["software"]
-    left_out = [name for name in software if name not in held and name != anchor]
+    left_out = [name for name in software if name not in held and name not in carried]
     document["measure"]["software"] = {name: event for name, event in software.items() if name not in left_out}
     document["name"] = f"{spec.name}-plan"  # its own campaign, beside the spec's
     design = document.setdefault("campaign", {})

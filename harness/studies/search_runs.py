@@ -11,6 +11,7 @@ from pathlib import Path
 from unperturbed.analysis.partition import Reference, Stop
 from unperturbed.analysis.perturbation import Baseline, VerdictName, combine_checks
 from unperturbed.collectors.data import Trace
+from unperturbed.collectors.data.trace import WORK_CLOCKS
 from unperturbed.harness.campaign.execution import execute_plan
 from unperturbed.harness.campaign.manifest import Manifest, RunState
 from unperturbed.harness.campaign.pilot import with_configuration
@@ -228,16 +229,16 @@ class RunsHere(SearchRuns):
         return self.further(self.idle_name(subset), repetitions)
 
     def idle_name(self, subset: Sequence[str]) -> str:
-        """Return the name of the build without counting that has the sites of a subset and of the anchor."""
-        anchor = self.spec.analysis.anchor
-        metrics = sorted(compiled_metrics(self.spec, {*subset, *([anchor] if anchor else [])}))
+        """Return the name of the build without counting that has the sites of a subset and of all configurations."""
+        carried = filter(None, (self.spec.analysis.anchor, self.spec.measure.interval_metric))
+        metrics = sorted(compiled_metrics(self.spec, {*subset, *carried}))
         known = {READY: sorted(self._session.families[READY]), **(self.manifest.fact("trials") or {})}
         name = next((name for name, sites in known.items() if sites == metrics), "")
         if not name:
             name = f"{READY_PREFIX}{len(known)}"
             del known[READY]
             self.manifest.set_facts(trials={**known, name: metrics})
-            add_family(self.manifest, name, metrics)
+            add_family(self.manifest, name, ready_build(self.spec, name, metrics).inert)
         return name
 
     def request(self, more: Mapping[str, int]) -> None:
@@ -303,7 +304,7 @@ def candidate(spec: CampaignSpec, name: str, manifest: Manifest) -> Configuratio
 def uneven_note(baseline: Sequence[Trace]) -> tuple[str, ...]:
     """Return a note if some simulated runs have far fewer intervals than others, as happens on a busy host."""
     lengths = sorted(map(len, baseline))
-    timed = baseline[0].names("simulated") and baseline[0].attributes.get("clock") != "work"
+    timed = baseline[0].names("simulated") and baseline[0].attributes.get("clock") not in WORK_CLOCKS
     if not timed or lengths[-1] < _UNEVEN * lengths[0]:
         return ()
     return (

@@ -49,7 +49,11 @@ _MACROS = {
     *_TARGETS,
 }
 _EXPORTS = tuple(
-    f"-Wl,--export-dynamic-symbol={name}" for name in ("unperturbed_register", "unperturbed_register_module")
+    f"-Wl,--export-dynamic-symbol={name}"
+    for name in (
+        *("unperturbed_register", "unperturbed_register_module"),
+        *("unperturbed_register_countdown", "unperturbed_interval_ends", "unperturbed_remaining"),
+    )
 )
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from unperturbed.instrument.events.event import Event
     from unperturbed.instrument.finding.rewrite import Form
 
-_FORMAT = 7
+_FORMAT = 8
 LAYOUT_FILE = "layout"
 """File in a toolchain's folder, with the text from which layouts are drawn."""
 
@@ -54,12 +54,19 @@ def settings_text(
     form: Form = "counting",
     layouts: bool = False,
     objects: Path | None = None,
+    ends_intervals: str = "",
 ) -> str:
-    """Return the JSON text of the settings file; metrics are numbered in the order of `software`."""
+    """Return the JSON text of the settings file; metrics are numbered in the order of `software`.
+
+    `ends_intervals`: The metric whose events end intervals; '' if none does.
+    """
     from unperturbed.instrument.events.event import select  # noqa: PLC0415  the wrapper reads settings only
 
     metrics = [
-        {**(metric := select(name, number, event))._asdict(), "need": metric.need._asdict()}
+        {
+            **(metric := select(name, number, event, ends_intervals=name == ends_intervals))._asdict(),
+            "need": metric.need._asdict(),
+        }
         for number, (name, event) in enumerate(software.items())
         if event.means == "compiled"
     ]

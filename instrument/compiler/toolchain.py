@@ -255,6 +255,7 @@ def write_toolchain(
     form: Form = "counting",
     layouts: bool = False,
     objects: Path | None = None,
+    ends_intervals: str = "",
 ) -> Toolchain:
     """Write the compilers of a build, `cc` and `cxx`, with `settings.json`; remove the site log of other settings.
 
@@ -262,6 +263,7 @@ def write_toolchain(
     programs are only linked with the runtime.
     `compilers`: `cc` and `cxx` → the command behind each (`gcc`, `clang-16`, `ccache gcc`); by default, gcc and g++.
     `runtime`, `bounds`, `form`, `objects`: As in `ToolchainSettings`.
+    `ends_intervals`: The metric whose events end intervals; '' if none does.
     `layouts`: Record every link, for `relink`; and within `in_layout`, link in another layout.
     """
     for name, command in compilers.items():
@@ -276,7 +278,9 @@ def write_toolchain(
     folder = folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
     settings = folder / "settings.json"
-    text = settings_text(software, runtime, bounds, form=form, layouts=layouts, objects=objects).encode()
+    text = settings_text(
+        software, runtime, bounds, form=form, layouts=layouts, objects=objects, ends_intervals=ends_intervals
+    ).encode()
     commands = {name: shlex.split(command) for name, command in {**_DEFAULT_COMPILERS, **compilers}.items()}
     with _alone_in(folder):
         if not settings.is_file() or settings.read_bytes() != text:

@@ -24,10 +24,11 @@ Most commands of a build do not reach the wrapper: the launcher (in launcher/) s
 from __future__ import annotations
 
 import os
+import re
 import sys
 from typing import NoReturn
 
-from unperturbed.errors import SpecError, UnperturbedError
+from unperturbed.errors import HostError, SpecError, UnperturbedError
 from unperturbed.instrument.command_line import (
     Added,
     CommandSource,
@@ -203,6 +204,7 @@ def _rewrite(
     facts = ask_compiler(settings, command, language)
     try:
         parsed = parse(text, language, facts)
+        from unperturbed.instrument.finding.interval_ends import MACHINES, ends_intervals  # noqa: PLC0415
         from unperturbed.instrument.finding.rewrite import rewrite  # noqa: PLC0415
         from unperturbed.instrument.finding.sites import candidates, find_sites  # noqa: PLC0415  as above
 
@@ -222,8 +224,20 @@ def _rewrite(
     )
     if not found_sites.sites:
         return record, None
+    if facts.machine not in MACHINES and ends_intervals([site.metric for site in found_sites.sites], settings.metrics):
+        raise HostError(
+            "intervals that end at the program's own events (`interval: {every: …, of: …}`) need code for x86-64 in "
+            "AT&T syntax: use an interval of time, or of counts of a hardware metric"
+        )
     how = {"source": source.path, "language": language, "machine": facts.machine}
-    return record, rewrite(text, found_sites.sites, settings.metrics, **how, form=settings.form)
+    library = _is_for_library(command)
+    return record, rewrite(text, found_sites.sites, settings.metrics, **how, form=settings.form, library=library)
+
+
+def _is_for_library(command: CompilerCommand) -> bool:
+    """Return whether the compiled code may become part of a library: the last option on its position says so."""
+    positions = [word for word in command.arguments if re.fullmatch(r"-fno-(?:pic|pie)|-f(?:pic|pie)", word.lower())]
+    return command.library or (bool(positions) and positions[-1].lower() == "-fpic")
 
 
 def _compile(

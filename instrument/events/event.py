@@ -113,11 +113,11 @@ class Event:
         return described | {key: value for key, value in filters.items() if value not in (None, "plain")}
 
 
-def select(name: str, number: int, event: Event) -> Selected:
+def select(name: str, number: int, event: Event, *, ends_intervals: bool = False) -> Selected:
     """Return a compiled metric in the form that the compiler wrapper reads."""
     kind = compiled_kind(event.kind)
     parts = (event.kind, event.target, event.within, event.file, event.add, event.threads)
-    return Selected(name, number, *parts, kind.need(event), *loader_of(kind))
+    return Selected(name, number, *parts, kind.need(event), *loader_of(kind), ends_intervals=ends_intervals)
 
 
 def parse_event(mapping: Mapping[str, object]) -> Event:

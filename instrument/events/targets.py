@@ -155,6 +155,7 @@ class Selected(NamedTuple):
     need: Need  # What a text must contain to have a site
     loader: str  # `module:class` of the kind, so that the wrapper loads no other kind
     folder: str = ""  # Import folder of another distribution's module; '' for ours
+    ends_intervals: bool = False  # Whether its events end intervals, so that its sites count even in a sham
 
 
 def need_of_name(event: Event, name: str, *, use: str = "defined", used: str | None = None) -> Need:

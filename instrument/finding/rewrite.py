@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 from unperturbed.instrument.events.targets import Selected
+from unperturbed.instrument.finding import interval_ends
 from unperturbed.instrument.finding.preprocessed import PreprocessedText
 from unperturbed.instrument.finding.sites import Site
 
@@ -94,11 +95,13 @@ def rewrite(
     language: str,
     machine: str,
     form: Form = "counting",
+    library: bool = False,
 ) -> bytes:
     """Return the text with counters and gauges inserted; file and line of all code stay the same.
 
     `machine`: As in `Facts`. For '', counting is a volatile addition (several instructions; on 32-bit machines a sample
     may fall between the two halves of the addition), or an atomic addition.
+    `library`: Whether the code may become part of a library.
     """
     counted = [site for site in sites if site.gauge is None]
     insertions: list[tuple[int, int, int, bytes]] = []
@@ -115,7 +118,7 @@ def rewrite(
         else:
             insertions.append((start, 1, slot, counting.encode()))
     insertions += _entries(sites, metrics, language)
-    prologue = _prologue(text, sites, metrics, source=source, language=language, machine=machine)
+    prologue = _prologue(text, sites, metrics, source=source, language=language, machine=machine, library=library)
     insertions.append((text.prologue_offset(), -1, 0, prologue.encode("utf-8", "surrogateescape")))
     return _inserted(text.data, insertions)
 
@@ -150,6 +153,8 @@ def _entries(sites: Sequence[Site], metrics: Sequence[Selected], language: str) 
 def _statement(slot: str, site: Site, metric: Selected, machine: str, form: Form) -> str:
     """Return the statement that adds to a slot, or its replacement in a sham or patchable build."""
     add, exact = site.add, metric.threads == "exact"
+    if metric.ends_intervals:  # counts in every form: it cuts all runs in the same way
+        return interval_ends.statement(slot, exact=exact)
     if machine == "x86-64":
         text = ("lock " if exact else "") + (_X86_ADDITION if add else _X86_INCREMENT)
         operands = f':"+m"({slot})' + (f':"er"((long long)({add}))' if add else "")
@@ -199,6 +204,7 @@ def _prologue(
     source: str,
     language: str,
     machine: str,
+    library: bool,
 ) -> str:
     numbers = [metrics[site.metric].number for site in sites if site.gauge is None]
     gauges = [site.gauge for site in sites if site.gauge is not None]
@@ -212,6 +218,8 @@ def _prologue(
             metrics=",".join(map(str, numbers)),
             version=_VERSION,
         )
+    if interval_ends.ends_intervals([site.metric for site in sites], metrics):
+        prologue += interval_ends.declarations(language=language, library=library)
     prologue += _GAUGE if gauges else ""
     prologue += _OPENER if any(gauge.opens for gauge in gauges) else ""
     offset = text.prologue_offset()

@@ -65,6 +65,9 @@ uint64_t unperturbed_tables(void);
 void unperturbed_watch_forks(void);
 int unperturbed_counts_elsewhere(void); /* whether this is a forked child that still uses its parent's shared pages */
 
+/* intervals.c: prepares for intervals that the program's own events end; -1 if this machine cannot have them. */
+int unperturbed_prepare_intervals(void);
+
 /* os.c: operating-system counters of this process (pid 0) or another. Opening is expensive; reading takes one system
  * call per group, and fails instead of returning zeros. */
 struct unperturbed_os_files {
@@ -75,6 +78,7 @@ int unperturbed_os_read(const struct unperturbed_os_files *files, uint32_t group
 
 /* sampler.c: the sampler of one thread, created and ended by that thread. */
 struct unperturbed_sampler;
+void unperturbed_end_interval(void);                         /* called by the sites, through intervals.c */
 int unperturbed_samples_threads(void);                       /* whether a thread created now gets a sampler */
 struct unperturbed_sampler *unperturbed_sampler_start(void); /* NULL on failure: the header has the reason */
 void unperturbed_sampler_stop(struct unperturbed_sampler *sampler);

@@ -31,7 +31,8 @@ enum unperturbed_clock {
     CLOCK_IS_PROCESS_CPU = 1,
     CLOCK_IS_THREAD_CPU = 2,
     CLOCK_IS_WORK = 3,
-    CLOCK_IS_EVENT = 4
+    CLOCK_IS_EVENT = 4,
+    CLOCK_IS_PROGRAM = 5 /* the program's own events: sites of a software metric count down */
 };
 enum unperturbed_state { STATE_WAITING = 0, STATE_ATTACHED = 1, STATE_FINISHED = 2, STATE_FAILED = 3 };
 
@@ -68,6 +69,7 @@ enum unperturbed_mark {
     MARK_SIGNAL_BLOCKED = 512, /* the program blocked the sampler's signal */
     MARK_UNEVEN = 1024,    /* on the work clock: system calls that may wait took ticks away from the ends of quanta */
     MARK_THROTTLED = 2048, /* the kernel stopped an event that interrupted too often: counts are missing */
+    MARK_SEPARATE = 4096,  /* on the program's clock: a library counts down a variable of its own */
 };
 
 /* A hardware event, encoded for its source: perf_event's type and configuration, or PAPI's name. */
@@ -94,7 +96,7 @@ struct unperturbed_header {
     uint32_t header_bytes;
     uint32_t record_bytes;
     uint64_t capacity;    /* records */
-    uint64_t interval_ns; /* on the work clock: in quanta of the simulator; on an event's: in its counts */
+    uint64_t interval_ns; /* on the work clock: in quanta of the simulator; on an event's or the program's: in counts */
     uint32_t clock;
     uint32_t signal;
     uint32_t source;
@@ -207,6 +209,15 @@ struct unperturbed_counters_area {
     uint32_t metric[UNPERTURBED_SLOTS]; /* index + 1 of the software metric; 0 for none */
     uint64_t slot[UNPERTURBED_SLOTS];   /* aligned to a page */
 };
+
+/* On the program's clock: the number of events until the thread's interval ends. Each translation unit with a site of
+ * the metric that ends intervals defines it as a weak symbol, so that a program without the runtime has it too. The
+ * site counts down, and calls the function below at 0. Without a sampler, a thread has the initial value, which no
+ * program counts down. */
+#define UNPERTURBED_NEVER INT64_MAX
+extern __thread long long unperturbed_remaining __attribute__((tls_model("initial-exec")));
+void unperturbed_interval_ends(void);                      /* keeps all registers, but not the flags */
+void unperturbed_register_countdown(long long *remaining); /* whose address in this thread must be the runtime's */
 
 void unperturbed_register(struct unperturbed_table *table);
 void unperturbed_register_module(struct unperturbed_module *module, char **environment);

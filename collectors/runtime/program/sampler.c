@@ -1,5 +1,6 @@
 /* The inside sampler: the handler of a signal in the measured thread writes one record per tick; a tick comes from a
- * timer (003, section 3.1) or from an event's overflow.
+ * timer (003, section 3.1) or from an event's overflow. At intervals of the program's own events, a site of the program
+ * calls instead of a signal.
  *
  * The sampler is inactive unless UNPERTURBED_RECORD names an unclaimed record file. The cost of a tick in the program:
  * delivery of the signal and return (about 4 us), one reading of the source, about 30 ns for 64 software counters; no
@@ -53,6 +54,8 @@ static int is_threaded(void) { return !&__libc_single_threaded || !__libc_single
 
 static pid_t this_thread(void) { return (pid_t)syscall(SYS_gettid); }
 
+static int is_by_program(void) { return unperturbed_header->clock == CLOCK_IS_PROGRAM; }
+
 static int is_simulated(void) { return unperturbed_header->source == SOURCE_CALLGRIND; }
 
 static clockid_t interval_clock(void)
@@ -78,7 +81,7 @@ static inline __attribute__((always_inline)) void write_record(struct unperturbe
     record->overruns = (uint64_t)overruns;
     record->monotonic_ns = unperturbed_nanoseconds(CLOCK_MONOTONIC);
     int unread = unperturbed_read(&sampler->counters, record);
-    if (header->clock != CLOCK_IS_MONOTONIC && header->clock != CLOCK_IS_EVENT)
+    if (header->clock != CLOCK_IS_MONOTONIC && header->clock != CLOCK_IS_EVENT && header->clock != CLOCK_IS_PROGRAM)
         record->cpu_ns = unperturbed_nanoseconds(header->clock == CLOCK_IS_THREAD_CPU ? CLOCK_THREAD_CPUTIME_ID
                                                                                       : CLOCK_PROCESS_CPUTIME_ID);
     int64_t *value = record->value + header->events * (header->options & OPTION_MULTIPLEX ? 3 : 1);
@@ -175,6 +178,38 @@ static void on_tick(int signal, siginfo_t *info, void *context)
     sampler->busy = 0;
 }
 
+/* Ends an interval at one of the program's events: called by a site, on the program's stack, with all registers kept.
+ * All signals are blocked, even those that the C library reserves, so that no handler of the program runs within: one
+ * that jumped out would leave the sampler busy for ever. Functions that the program replaces (malloc, read) may have
+ * sites that are called from here: they count, and the countdown goes on afterwards. */
+void unperturbed_end_interval(void)
+{
+    static const uint64_t all = UINT64_MAX;
+    uint64_t blocked;
+    struct unperturbed_sampler *sampler = own;
+    if (sampler && sampler->busy) {
+        __atomic_fetch_add(&unperturbed_header->nested, 1, __ATOMIC_RELAXED);
+        return;
+    }
+    int saved = errno, before;
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &blocked, sizeof all);
+    /* Before the signals were blocked, a handler may have ended this interval. A forked child does not record. */
+    if (sampler && unperturbed_remaining <= 0 && unperturbed_header->owner == (uint64_t)getpid()) {
+        sampler->busy = 1;
+        int forbidden = forbid_cancelling(sampler, &before);
+        write_record(sampler, 0);
+        if (forbidden)
+            pthread_setcancelstate(before, NULL);
+        sampler->busy = 0;
+    }
+    if (unperturbed_remaining <= 0)
+        unperturbed_remaining += sampler ? (long long)unperturbed_header->interval_ns : UNPERTURBED_NEVER;
+    if (sampler && is_simulated())
+        forget_branches();
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &blocked, NULL, sizeof all);
+    errno = saved;
+}
+
 /* Stops counting around the handler. The few instructions that the simulator still counts have no branch. */
 static void on_simulated_tick(int signal, siginfo_t *info, void *context)
 {
@@ -208,6 +243,8 @@ static int take_signal(void)
 
 static int start_timer(struct unperturbed_sampler *sampler)
 {
+    if (is_by_program())
+        return 0;
     if (sampler->counters.overflow)
         return unperturbed_overflow_start(&sampler->counters, sampler->thread_id, (int)unperturbed_header->signal) == 0
                    ? 0
@@ -313,12 +350,15 @@ struct unperturbed_sampler *unperturbed_sampler_start(void)
     sigemptyset(&ours);
     sigaddset(&ours, (int)header->signal);
     /* Many programs start threads with all signals blocked, to handle the program's signals in one thread. */
-    pthread_sigmask(SIG_UNBLOCK, &ours, NULL);
+    if (!is_by_program())
+        pthread_sigmask(SIG_UNBLOCK, &ours, NULL);
     sampler->thread_id = thread;
     sampler->thread = (uint32_t)__atomic_fetch_add(&header->threads, 1, __ATOMIC_RELAXED);
     own = sampler;
     if (open_source(sampler) == 0 && start_timer(sampler) == 0) {
         write_bound(sampler);
+        if (is_by_program())
+            unperturbed_remaining = (long long)header->interval_ns;
     } else {
         __atomic_store_n(&header->state, STATE_FAILED, __ATOMIC_RELEASE);
         own = NULL;
@@ -338,12 +378,13 @@ void unperturbed_sampler_stop(struct unperturbed_sampler *sampler)
     if (unperturbed_header->owner != (uint64_t)getpid())
         return; /* the thread forked, and this is the child */
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
-    if (pthread_sigmask(SIG_SETMASK, NULL, &blocked) == 0 &&
+    unperturbed_remaining = UNPERTURBED_NEVER;
+    if (!is_by_program() && pthread_sigmask(SIG_SETMASK, NULL, &blocked) == 0 &&
         sigismember(&blocked, (int)unperturbed_header->signal) == 1)
         unperturbed_mark(MARK_SIGNAL_BLOCKED);
     if (sampler->counters.overflow)
         unperturbed_overflow_stop(&sampler->counters);
-    else
+    else if (!is_by_program())
         timer_delete(sampler->timer);
     write_bound(sampler);
     own = NULL; /* a pending tick then does nothing */
@@ -376,8 +417,8 @@ static void begin(void)
 {
     begun = 1;
     unperturbed_header->tables = unperturbed_tables();
-    uint64_t state = open_os_files() == 0 && take_signal() == 0 && open_probes() == 0 && choose_reading() == 0 &&
-                             unperturbed_sampler_start()
+    uint64_t state = open_os_files() == 0 && (is_by_program() ? unperturbed_prepare_intervals() : take_signal()) == 0 &&
+                             open_probes() == 0 && choose_reading() == 0 && unperturbed_sampler_start()
                          ? STATE_ATTACHED
                          : STATE_FAILED;
     __atomic_store_n(&unperturbed_header->state, state, __ATOMIC_RELEASE);
@@ -459,7 +500,7 @@ __attribute__((destructor)) static void finish(void)
         unperturbed_mark(MARK_UNEVEN);
     if (main_sampler.counters.user_reads)
         unperturbed_mark(MARK_USER_READ);
-    if (sigaction((int)header->signal, NULL, &now) == 0 && now.sa_sigaction != handler())
+    if (!is_by_program() && sigaction((int)header->signal, NULL, &now) == 0 && now.sa_sigaction != handler())
         unperturbed_mark(MARK_SIGNAL_TAKEN);
     const char *missing = missing_work();
     if (missing)

@@ -139,7 +139,7 @@ def _check_derived(draft: Draft, metrics: Metrics, name: str, path: YamlPath) ->
 def _measured_together(draft: Draft, metrics: Metrics) -> list[set[str]]:
     """Return the software metrics of each configuration."""
     anchor = draft.text("analysis", "anchor")
-    always = {anchor} if anchor is not None else set()
+    always = {name for name in (anchor, draft.text("measure", "interval", "of")) if name is not None}
     subsets = draft.keys("campaign", "subsets")
     if not subsets:
         return [set(metrics.software)]

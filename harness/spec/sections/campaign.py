@@ -54,7 +54,8 @@ class Design(Section):
         MAY_CHANGE,
         Because("every change is compared with the variation between runs, which fewer runs do not show"),
     ] = Field(default=10, ge=5, le=10_000)
-    """Number of runs of the baseline, the program without software metrics. You can increase the number later."""
+    """Number of runs of the baseline, the program without software metrics (except one whose events end intervals). You
+    can increase the number later."""
     runs: Annotated[
         Annotated[int, Field(ge=3, le=10_000), Tag(AS_NUMBER)] | Annotated[Literal["until decided"], Tag(AS_TEXT)],
         Discriminator(text_or_number),
@@ -136,15 +137,19 @@ class Design(Section):
 
 
 def default_subsets(spec: CampaignSpec) -> Mapping[str, tuple[str, ...]]:
-    """Return one subset of all software metrics but the anchor, sorted (key order has no meaning); {} without any."""
-    everything = tuple(sorted(name for name in spec.measure.software if name != spec.analysis.anchor))
+    """Return one subset of all software metrics, sorted (key order has no meaning); {} without any.
+
+    It lacks the anchor and the metric whose events end intervals, which other configurations have too.
+    """
+    carried = (spec.analysis.anchor, spec.measure.interval_metric)
+    everything = tuple(sorted(name for name in spec.measure.software if name not in carried))
     return {"all": everything} if everything else {}
 
 
 def _check(draft: Draft) -> None:
     metrics = Metrics.named_in(draft)
     subsets = draft.keys("campaign", "subsets")
-    used = {draft.text("analysis", "anchor")}
+    used = {draft.text("analysis", "anchor"), draft.text("measure", "interval", "of")}
     for subset, path in subsets.items():
         _check_name(draft, subset, path)
         if draft.value(*path) == []:

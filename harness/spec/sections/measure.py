@@ -14,6 +14,7 @@ from unperturbed.common.expressions.metrics import MetricExpression, parse_metri
 from unperturbed.errors import SpecError
 from unperturbed.harness.spec.model import (
     ADDED_LATER,
+    AS_EVENTS,
     AS_MAPPING,
     AS_TEXT,
     Because,
@@ -30,6 +31,7 @@ from unperturbed.harness.spec.quantities import (
     COUNTED_BY,
     TIMES,
     Duration,
+    EventInterval,
     Interval,
     IntervalText,
     Simulator,
@@ -41,6 +43,7 @@ from unperturbed.harness.spec.sections._metrics import (
     NATIVE_PATTERN,
     PRELOADED,
     EventFields,
+    Metrics,
     SoftwareMetric,
     check_metrics,
     means_of,
@@ -71,9 +74,22 @@ class Records(Section):
     """Number of intervals in a run. A pilot run finds their length for this host and source of counts."""
 
 
-def _to_interval(value: Duration | WorkInterval | Records) -> Interval:
+class Events(Section):
+    """Events of a software metric that end an interval, instead of a time."""
+
+    every: Annotated[int, Because("more events than any program counts would never end an interval")] = Field(
+        ge=1, le=10**15, examples=[1000]
+    )
+    """Number of events in an interval."""
+    of: MetricName = Field(examples=["blocks"])
+    """The software metric whose events end intervals. Its counter must be compiled in, and add 1 for each event."""
+
+
+def _to_interval(value: Duration | WorkInterval | Records | Events) -> Interval:
     if isinstance(value, WorkInterval):
         return value
+    if isinstance(value, Events):
+        return EventInterval(every=value.every, of=value.of)
     if isinstance(value, Records):
         return Interval(records=value.records)
     if value.ns < SHORTEST_INTERVAL_NS:
@@ -83,10 +99,16 @@ def _to_interval(value: Duration | WorkInterval | Records) -> Interval:
     return Interval(nanoseconds=value.ns)
 
 
-_TextOrRecords = Annotated[
-    Annotated[IntervalText, Tag(AS_TEXT)] | Annotated[Records, Tag(AS_MAPPING)], Discriminator(text_or_mapping)
+def _choose_interval(value: Any) -> str:
+    """Return the tag of an interval's form: a text, a number of intervals, or a number of events."""
+    return AS_EVENTS if isinstance(value, dict) and {"every", "of"}.intersection(value) else text_or_mapping(value)
+
+
+_IntervalForms = Annotated[
+    Annotated[IntervalText, Tag(AS_TEXT)] | Annotated[Records, Tag(AS_MAPPING)] | Annotated[Events, Tag(AS_EVENTS)],
+    Discriminator(_choose_interval),
 ]
-IntervalValue = Annotated[Interval, reading(_TextOrRecords, _to_interval)]
+IntervalValue = Annotated[Interval, reading(_IntervalForms, _to_interval)]
 
 
 Derived = Annotated[MetricExpression, reading(Text, parse_metric_expression)]
@@ -103,12 +125,15 @@ class Measure(Section):
 
     interval: IntervalValue | None = Field(
         default=None,
-        examples=["20 ms", {"records": 3000}, "2 M instructions"],
+        examples=["20 ms", {"records": 3000}, "2 M instructions", {"every": 1000, "of": "blocks"}],
         json_schema_extra={"default": {"records": DEFAULT_RECORDS}},
     )
-    """Length of an interval: a time of at least 1 ms, a number of intervals, or counts of a hardware metric. With
-    `{records: N}`, a pilot run finds the length that divides a run into N intervals. With counts (`2 M instructions`),
-    the counter's overflow ends an interval. A sweep counts whole runs, without intervals."""
+    """Length of an interval: a time of at least 1 ms, a number of intervals, counts of a hardware metric, or events of
+    a software metric. With `{records: N}`, a pilot run finds the length that divides a run into N intervals. With counts
+    (`2 M instructions`), the counter's overflow ends an interval. With `{every: N, of: METRIC}`, the program itself ends
+    an interval at each N-th event of a software metric in its main thread: interval i holds the same events in every
+    run. Every configuration then counts this metric, the baseline too. A sweep counts whole runs, without
+    intervals."""
     clock: Literal["auto", "monotonic", "process-cpu", "thread-cpu", "work"] = Field(default="auto")
     """Clock that ends intervals. `monotonic`: wall-clock time. `process-cpu`, `thread-cpu`: CPU time of the process or
     of the sampled thread, with the resolution of the kernel's jiffy, 1 to 10 ms. `work`: work done, in quanta of
@@ -169,6 +194,11 @@ class Measure(Section):
     def interval_event(self) -> str:
         """Return the hardware metric whose counts end intervals; '' if time or the simulator ends them."""
         return self.interval.event(self.hardware) if isinstance(self.interval, WorkInterval) else ""
+
+    @property
+    def interval_metric(self) -> str:
+        """Return the software metric whose events end intervals; '' if anything else ends them."""
+        return self.interval.of if isinstance(self.interval, EventInterval) else ""
 
 
 _INSIDE_ONLY = {
@@ -258,6 +288,9 @@ def _check_outside(draft: Draft) -> None:
 def _check_interval(draft: Draft, clock: object) -> None:
     path = ("measure", "interval")
     interval = draft.value(*path)
+    if isinstance(interval, dict) and "of" in interval:
+        _check_events(draft, interval["of"])
+        return
     if clock == "work" and interval is not None and not isinstance(interval, dict):
         draft.report(
             path,
@@ -313,6 +346,42 @@ def _check_work(draft: Draft, interval: WorkInterval) -> None:
             "`interval` is a number of events, and real-time signals would queue up while the program blocks them, "
             f"until the kernel kills the program: use a signal up to {_LAST_STANDARD_SIGNAL}, or remove `signal`",
         )
+
+
+def _check_events(draft: Draft, name: object) -> None:
+    """Check an interval that ends after a number of events of a software metric."""
+    path = ("measure", "interval", "of")
+    metrics = Metrics.named_in(draft)
+    if isinstance(name, str) and metrics.measured.get(name) != "software":
+        draft.report(path, metrics.not_software(draft, name))
+    elif isinstance(name, str):
+        means, event = means_of(draft.value("measure", "software", name)), draft.value("measure", "software", name)
+        if means and means != {"compiled"}:
+            draft.report(path, f"`{name}` is not compiled into the program, so its events cannot end intervals: {_USE}")
+        elif isinstance(event, dict) and "gauge" in event:
+            draft.report(path, f"`{name}` is a variable's value and has no events that could end intervals: {_USE}")
+        elif isinstance(event, dict) and "add" in event:
+            draft.report(
+                path,
+                f"`{name}` adds `{event['add']}` for each event, so intervals could not have equal counts: use a metric "
+                "of the same event without `add`",
+            )
+    if draft.value("measure", "sampler") == "outside":
+        draft.report_key(
+            ("measure", "sampler"),
+            "`sampler: outside` cannot end intervals at the program's own events: use `sampler: inside`, or another "
+            "`interval`",
+        )
+    for field, default in {"clock": "auto", "signal": None, "alternate_stack": False}.items():
+        if draft.has("measure", field) and draft.value("measure", field) != default:
+            draft.report_key(
+                ("measure", field),
+                f"`{field}` has no effect, because the program's own events end intervals, without a timer or a signal: "
+                f"remove `{field}`",
+            )
+
+
+_USE = "use a metric that counts events in code that is compiled here, such as `{enter: FUNCTION}`"
 
 
 def _check_event(draft: Draft, path: YamlPath, event: object) -> None:
