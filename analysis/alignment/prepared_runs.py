@@ -122,13 +122,13 @@ def align_prepared(a: PreparedRun, b: PreparedRun) -> WarpPath:
     """Align two runs that were prepared alike by the paper's method; see `align_as_paper`."""
     milestones = [] if a.milestones is None or b.milestones is None else [a.milestones, b.milestones]
     if milestones:
-        require_same_total(*(each.counts for each in milestones), str(a.anchor))
+        require_same_total(milestones[0].counts, milestones[1].counts, str(a.anchor))
     if a.cuts is not None and a.cuts == b.cuts and len(a.rows) == len(b.rows):
         return diagonal(a.rows, b.rows)
     scales = common_scales(a.on, a.ascending, b.ascending)
     anchors = []
     if milestones:
-        anchors = [(i, j) for i, j in shared_anchors(*milestones).tolist()]
+        anchors = [(i, j) for i, j in shared_anchors(milestones[0], milestones[1]).tolist()]
     return align_rows(a.rows / scales, b.rows / scales, anchors, penalty=0.0, band=None)
 
 

@@ -33,7 +33,7 @@ INTERVAL_COLUMNS = ("begin_ns", "end_ns", "overruns")
 """Columns of every trace besides its metrics: the bounds of intervals [ns since the first record], and missed ticks."""
 
 PROGRAM_CLOCK = "program"
-"""Clock of runs whose intervals end at the program's own events: interval i of two runs lies between the same events."""
+"""Clock of runs whose intervals end at the program's own events, the same in each run."""
 
 WORK_CLOCKS = ("work", PROGRAM_CLOCK)
 """Clocks of runs whose intervals hold equal work."""

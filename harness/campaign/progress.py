@@ -64,8 +64,8 @@ def unwatched(_what: str, _done: int, _total: int) -> None:
 def ends_at_events(metric: str, every: int) -> str:
     """Return a note on a campaign whose intervals end at events of a software metric."""
     return (
-        f"An interval ends after {counted(every, 'event')} of {metric}. Every configuration counts {metric}, the baseline "
-        "too: no verdict shows what this counting changes, only a comparison with native runs."
+        f"An interval ends after {counted(every, 'event')} of {metric}. Every configuration counts {metric}, the "
+        "baseline too, so the baseline is not the untouched program: no verdict shows what this counting changes."
     )
 
 

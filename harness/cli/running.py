@@ -345,22 +345,24 @@ def _commands(spec: CampaignSpec) -> dict[str, str]:
 
 def _builds(ready: Readiness) -> dict[str, list[str]]:
     """Return the metrics compiled into each build; empty if the spec does not build the program."""
-    from unperturbed.harness.campaign.plan import ready_builds
+    from unperturbed.harness.campaign.plan import counted_in, ready_builds
 
     spec = ready.spec
     if spec.program.build is None:
         return {}
     compiled = {name for name, event in spec.measure.software.items() if event.means == "compiled"}
-    builds = {
-        item.name: [name for name in item.inert or item.software if name in compiled] for item in ready.configurations
-    }
+    builds = {item.name: [name for name in counted_in(spec, item) if name in compiled] for item in ready.configurations}
     if spec.campaign.builds == "one":
-        builds = {name: metrics for name, metrics in builds.items() if not metrics}
+        alone = {item.name for item in ready.configurations if not (item.inert or item.software)}
+        builds = {name: metrics for name, metrics in builds.items() if not metrics or name in alone}
         builds |= {item.name: list(item.inert) for item in ready_builds(spec)}
     return {"reference": [], **builds}
 
 
 def _print_plan(ready: Readiness, described: Mapping[str, Any]) -> None:
+    from unperturbed.harness.campaign.progress import ends_at_events
+    from unperturbed.harness.spec.quantities import EventInterval
+
     console = terminal()
     for key, command in described["commands"].items():
         console.say(f"command {escape(key)}: {escape(visible(command))}")
@@ -375,6 +377,8 @@ def _print_plan(ready: Readiness, described: Mapping[str, Any]) -> None:
         console.print("nothing is built")
     each = ", ".join(f"{name} {runs}" for name, runs in described["configurations"].items())
     done = f"; {described['done']} runs are already done" if described["done"] else ""
+    if isinstance(interval := ready.spec.measure.interval, EventInterval):
+        console.say(escape(ends_at_events(interval.of, interval.every)))
     at_most = "at most " if ready.spec.campaign.until_decided else ""
     console.say(f"{at_most}[bold]{counted(described['runs'], 'run')}[/bold] ({escape(each)}){done}")
     if described["seconds"] is not None:

@@ -207,10 +207,17 @@ def describe_configuration(item: Configuration, spec: CampaignSpec) -> str:
         if other.of(spec.program) == spec.program:
             return "is the same program again"
         return f"is a different set-up of the program ({other.difference()})"
+    ending = spec.measure.interval_metric
+    but = f" but {ending}, whose events end intervals" if ending else ""
     if item.sham_of == ALL:
-        return f"has a no-op at every site of {listing(item.inert)}, and counts nothing"
+        inert = [name for name in item.inert if name != ending]
+        return f"has a no-op at every site of {listing(inert)}, and counts nothing{but}"
     if item.sham_of is not None:
-        return f"is the sham of {item.sham_of}: the same code without counting"
+        return (
+            f"is the sham of {item.sham_of}: the same code, which counts nothing{but}"
+            if but
+            else (f"is the sham of {item.sham_of}: the same code without counting")
+        )
     if not item.software:
         return "was imported"
     return f"counts {', '.join(item.software)}"

@@ -9,7 +9,7 @@ import ast
 import copy
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -109,12 +109,16 @@ def json_schema() -> dict[str, Any]:
     return copy.deepcopy(_schema(spec_model()))
 
 
-def definition_at(path: YamlPath) -> Schema | None:
-    """Return the definition of the mapping at a path; None if its keys are free or the value is not a mapping."""
+def definition_at(path: YamlPath, keys: Collection[str] = ()) -> Schema | None:
+    """Return the definition of the mapping at a path; None if its keys are free or the value is not a mapping.
+
+    `keys`: Keys of the mapping, by which one of several forms is chosen.
+    """
     nodes: list[Schema] = [_schema(spec_model())]
     for part in path:
         nodes = [inner for node in nodes for key, inner in _children(node) if key in (part, "*")]
-    return next((node for schema in nodes for node in _alternatives(schema) if "properties" in node), None)
+    forms = [node for schema in nodes for node in _alternatives(schema) if "properties" in node]
+    return max(forms, key=lambda form: len(form["properties"].keys() & set(keys)), default=None)
 
 
 def mappings() -> Iterator[tuple[tuple[str, ...], Schema]]:
@@ -215,7 +219,13 @@ def _locate(draft: Draft, location: tuple[int | str, ...]) -> tuple[YamlPath, st
 
 def _report(draft: Draft, path: YamlPath, missing: str | None, detail: ErrorDetails) -> None:
     if detail["type"] == "missing":
-        first_sentence = _properties(path).get(missing or "", {}).get("description", "").split(". ")[0].rstrip(".")
+        first_sentence = (
+            _properties(path, draft.keys(*path))
+            .get(missing or "", {})
+            .get("description", "")
+            .split(". ")[0]
+            .rstrip(".")
+        )
         meaning = f" ({first_sentence[0].lower()}{first_sentence[1:]})" if first_sentence else ""
         where = f" from `{path[-1]}`" if path else ""
         draft.report_key(path, f"`{missing}` is missing{where}{meaning}")
@@ -226,19 +236,19 @@ def _report(draft: Draft, path: YamlPath, missing: str | None, detail: ErrorDeta
         report(path, _sentence(draft, path, detail))
 
 
-def _properties(path: YamlPath) -> Mapping[str, Any]:
-    definition = definition_at(path)
+def _properties(path: YamlPath, keys: Collection[str] = ()) -> Mapping[str, Any]:
+    definition = definition_at(path, keys)
     return definition["properties"] if definition else {}
 
 
 def _unknown_key(draft: Draft, path: YamlPath) -> str:
-    key, known = str(path[-1]), _properties(path[:-1])
+    present = draft.keys(*path[:-1])
+    key, known = str(path[-1]), _properties(path[:-1], present)
     if ":" in key:
         return f"unknown key `{key}`: a space is missing after the `:`"
     home = _home(key) if len(path) <= 2 else None
     if home is not None:
         return home
-    present = draft.keys(*path[:-1])
     hint = draft.did_you_mean(key, (name for name in known if name not in present))
     keys = f"valid keys: {', '.join(known)}" if len(known) > 1 else f"the only valid key is `{next(iter(known))}`"
     return f"unknown key `{key}`; {hint or keys}"
@@ -260,7 +270,7 @@ def _sentence(draft: Draft, path: YamlPath, detail: ErrorDetails) -> str:
         return str(context["error"])
     if kind in _BOUNDS:
         key, words = _BOUNDS[kind]
-        reason = _properties(path[:-1]).get(str(path[-1]), {}).get("$comment")
+        reason = _properties(path[:-1], draft.keys(*path[:-1])).get(str(path[-1]), {}).get("$comment")
         return f"`{path[-1]}` is {value}, but must be {words} {context[key]:g}{f': {reason}' if reason else ''}"
     if kind == "string_pattern_mismatch":
         form = FORMS.get(context["pattern"], f"the text must match `{context['pattern']}`")

@@ -77,9 +77,7 @@ class Records(Section):
 class Events(Section):
     """Events of a software metric that end an interval, instead of a time."""
 
-    every: Annotated[int, Because("more events than any program counts would never end an interval")] = Field(
-        ge=1, le=10**15, examples=[1000]
-    )
+    every: int = Field(ge=1, le=10**15, examples=[1000])
     """Number of events in an interval."""
     of: MetricName = Field(examples=["blocks"])
     """The software metric whose events end intervals. Its counter must be compiled in, and add 1 for each event."""
@@ -129,10 +127,10 @@ class Measure(Section):
         json_schema_extra={"default": {"records": DEFAULT_RECORDS}},
     )
     """Length of an interval: a time of at least 1 ms, a number of intervals, counts of a hardware metric, or events of
-    a software metric. With `{records: N}`, a pilot run finds the length that divides a run into N intervals. With counts
-    (`2 M instructions`), the counter's overflow ends an interval. With `{every: N, of: METRIC}`, the program itself ends
-    an interval at each N-th event of a software metric in its main thread: interval i holds the same events in every
-    run. Every configuration then counts this metric, the baseline too. A sweep counts whole runs, without
+    a software metric. With `{records: N}`, a pilot run finds the length that divides a run into N intervals. With
+    counts (`2 M instructions`), the counter's overflow ends an interval. With `{every: N, of: METRIC}`, the program
+    itself ends an interval at each N-th event of a software metric in its main thread: interval i holds the same events
+    in every run. Every configuration then counts this metric, the baseline too. A sweep counts whole runs, without
     intervals."""
     clock: Literal["auto", "monotonic", "process-cpu", "thread-cpu", "work"] = Field(default="auto")
     """Clock that ends intervals. `monotonic`: wall-clock time. `process-cpu`, `thread-cpu`: CPU time of the process or
@@ -363,8 +361,8 @@ def _check_events(draft: Draft, name: object) -> None:
         elif isinstance(event, dict) and "add" in event:
             draft.report(
                 path,
-                f"`{name}` adds `{event['add']}` for each event, so intervals could not have equal counts: use a metric "
-                "of the same event without `add`",
+                f"`{name}` adds `{event['add']}` for each event, so intervals could not have equal counts: use a "
+                "metric of the same event without `add`",
             )
     if draft.value("measure", "sampler") == "outside":
         draft.report_key(
@@ -376,8 +374,8 @@ def _check_events(draft: Draft, name: object) -> None:
         if draft.has("measure", field) and draft.value("measure", field) != default:
             draft.report_key(
                 ("measure", field),
-                f"`{field}` has no effect, because the program's own events end intervals, without a timer or a signal: "
-                f"remove `{field}`",
+                f"`{field}` has no effect, because the program's own events end intervals, without a timer or a "
+                f"signal: remove `{field}`",
             )
 
 

@@ -45,6 +45,14 @@ _CROSS_FIELD = {
     "counts of time",
     "counts where counts are simulated",
     "settings that counts leave no meaning",
+    "events of what is not defined",
+    "events of a hardware metric",
+    "events without any software metric",
+    "events that are not compiled in",
+    "events of a variable",
+    "events that add amounts",
+    "settings that events leave no meaning",
+    "events from outside",
     "an interval longer than a run",
     "an interval longer than the default timeout",
     "caches that cannot be",
@@ -178,8 +186,11 @@ def test_every_kind_of_event_has_its_key(schema: dict[str, Any]) -> None:
 
 
 def test_every_definition_is_found_by_its_path(schema: dict[str, Any]) -> None:
+    definitions = [definition for _, definition in mappings()]
+    assert definitions[1:] == sorted(schema["$defs"].values(), key=definitions.index)
     found = dict(mappings())
-    assert list(found.values())[1:] == sorted(schema["$defs"].values(), key=list(found.values()).index)
+    assert definition_at(("measure", "interval"), ["every", "of"])["required"] == ["every", "of"]  # of several forms
+    assert definition_at(("measure", "interval"))["required"] == ["records"]
     assert definition_at(("measure", "software", "x")) is found["measure", "software", "*"]
     assert found["measure", "simulator", "*"]["description"].startswith("A cache")
     assert definition_at(("program", "environment")) is None
