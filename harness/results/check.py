@@ -286,6 +286,8 @@ def _software(pass_: _Pass, item: Configuration, checked: Sequence[Trace]) -> It
     ]
     shared: dict[str, list[str]] = defaultdict(list)
     for metric in item.software:
+        if metric == pass_.spec.measure.interval_metric:
+            continue  # the same in every interval
         counting = [other for other in fewer if metric in other.software]
         if counting:
             shared[min(counting, key=lambda other: len(other.software)).name].append(metric)

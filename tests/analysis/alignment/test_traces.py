@@ -1,3 +1,4 @@
+import dataclasses
 from itertools import pairwise
 
 import numpy as np
@@ -188,3 +189,39 @@ def test_what_cannot_be_aligned_is_refused_by_name():
 def test_percentiles_are_numpys_to_the_last_bit(values, percent):
     ascending = np.sort(np.array(values))
     assert percentile(ascending, percent) == np.percentile(ascending, percent)
+
+
+def cut_by_events(every=7, metric="steps", **columns):
+    """Return a run whose intervals ended at the program's own events."""
+    facts = {"clock": "program", "interval_metric": metric, "interval_ns": every}
+    return dataclasses.replace(trace(**columns), attributes={"run": "a", **facts})
+
+
+def test_runs_cut_at_the_same_events_are_aligned_as_they_are():
+    rng = np.random.default_rng(3)
+    shape = np.repeat([1.0, 4.0, 1.0, 9.0], 15)
+    x, y = (shape + rng.normal(0, 0.5, len(shape)) for _ in "xy")
+    y[20:30] = y[21:31].copy()  # warping would follow this
+    a, b = cut_by_events(IPC=x), cut_by_events(IPC=y)
+    diagonal = list(range(len(shape)))
+    for path in (align(a, b), align(a, b, method="paper"), align_as_paper(a, b), align_as_paper(b, a)):
+        assert path.x_index.tolist() == path.y_index.tolist() == diagonal
+    assert align_as_paper(a, b).cost == pytest.approx(np.abs(x - y).sum())
+    warped = align_as_paper(trace(IPC=x), trace(IPC=y))
+    assert warped.x_index.tolist() != warped.y_index.tolist()
+    for other in (cut_by_events(8, IPC=y), cut_by_events(metric="blocks", IPC=y), trace(IPC=y)):
+        assert align_as_paper(a, other).x_index.tolist() == warped.x_index.tolist()
+    fewer = cut_by_events(IPC=y[:-1])
+    assert len(align_as_paper(a, fewer)) >= len(shape)
+
+
+def test_the_metric_that_cuts_both_runs_is_an_anchor_on_the_diagonal():
+    steps = [7] * 40 + [3]
+    rates = np.random.default_rng(1).uniform(size=(2, len(steps)))
+    plain = [trace(IPC=rate, steps=steps) for rate in rates]
+    path = align_as_paper(*plain, anchor="steps")
+    assert path.x_index.tolist() == path.y_index.tolist() == list(range(len(steps)))
+    with pytest.raises(DataError, match="steps"):  # other work is noticed
+        align_as_paper(
+            cut_by_events(IPC=rates[0], steps=steps), cut_by_events(IPC=rates[1], steps=[7] * 41), anchor="steps"
+        )
