@@ -144,11 +144,14 @@ def align_as_paper(a: Trace, b: Trace, *, on: Sequence[str] = ("IPC",), anchor: 
     anchor : str, optional
         A software counter; all of its milestones may serve as anchors.
 
-    Runs whose intervals ended at the same events of the program, equally many, are aligned interval by interval.
-
     Raises
     ------
     DataError
         As for `align`.
+
+    Notes
+    -----
+    Interval i is aligned with interval i if both runs' intervals ended at the same events of the program, and they have
+    equally many.
     """
     return align_prepared(PreparedRun.of(a, on=on, anchor=anchor), PreparedRun.of(b, on=on, anchor=anchor))

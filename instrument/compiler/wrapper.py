@@ -235,7 +235,7 @@ def _rewrite(
 
 
 def _is_for_library(command: CompilerCommand) -> bool:
-    """Return whether the compiled code may become part of a library: the last option on its position says so."""
+    """Return whether the compiled code may become part of a library, given the last option on its position."""
     positions = [word for word in command.arguments if re.fullmatch(r"-fno-(?:pic|pie)|-f(?:pic|pie)", word.lower())]
     return command.library or (bool(positions) and positions[-1].lower() == "-fpic")
 

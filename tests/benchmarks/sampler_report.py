@@ -55,6 +55,7 @@ Software metrics, beside peers that count the same events. Each section is writt
             "instrument_instructions",
             "instrument_builds",
             "instrument_patching",
+            "instrument_interval_ends",
             "instrument_probes",
             "instrument_preload",
             "instrument_python",
