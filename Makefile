@@ -112,6 +112,7 @@ validate:
 	$(python) -m experiments.perturbation.layouts
 	$(python) -m experiments.alignment.evaluate --pairs 9
 	$(python) -m experiments.alignment.unaligned
+	$(python) -m experiments.alignment.by_events
 	@tools/setup.sh attack
 	$(python) -m tests.attacks --minutes 480 --seed 1 --write docs/evidence/attacks.md
 	@tools/setup.sh media
