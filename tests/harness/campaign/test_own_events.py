@@ -11,7 +11,10 @@ import pytest
 from tests.harness.campaign.test_sampling_campaign import traces
 from tests.harness.phases_campaign import unperturbed, verdicts
 from unperturbed.collectors.data import Trace
+from unperturbed.harness.campaign.plan import Configuration, configurations, counted_in
 from unperturbed.harness.spec.load import load_spec
+from unperturbed.harness.spec.sections.campaign import default_subsets
+from unperturbed.harness.studies.partition import wanted_metrics
 
 _PROGRAM = """
 #include <stdio.h>
@@ -138,3 +141,25 @@ def test_another_number_of_events_is_another_campaign(tmp_path: Path) -> None:
         write(tmp_path).write_text(spec.read_text().replace("every: 10, of: blocks", other))
         digests.add(load_spec(spec).digest)
     assert len(digests) == 3
+
+
+def test_what_ends_intervals_is_in_every_subset_of_a_partition(tmp_path: Path) -> None:
+    spec = load_spec(write(tmp_path))
+    assert wanted_metrics(spec) == ("compares", "draws")
+    assert default_subsets(spec) == {"all": ("compares", "draws")}
+    for item in (*configurations(spec), candidate_of(("draws",)), candidate_of(("draws", "blocks"))):
+        assert counted_in(spec, item)[0] == "blocks"
+        assert counted_in(spec, item).count("blocks") == 1
+    (tmp_path / "spec.yaml").write_text(spec.text.replace("every: 10, of: blocks", "records: 100"))
+    spec = load_spec(tmp_path / "spec.yaml")
+    assert [counted_in(spec, item) for item in configurations(spec)][:2] == [(), ("blocks", "compares", "draws")]
+
+
+def candidate_of(metrics: tuple[str, ...]) -> Configuration:
+    return Configuration("candidate", metrics, 1)
+
+
+def test_the_sites_are_listed_with_their_cost(tmp_path: Path) -> None:
+    result = unperturbed(tmp_path, "sites", write(tmp_path))
+    assert result.returncode == 0, result.stderr
+    assert "3 instructions per event, and 4 in a library" in " ".join(result.stdout.split())

@@ -490,3 +490,13 @@ def test_under_callgrind_every_interval_is_the_same_work(tmp_path: Path) -> None
     ends = {name: int(2 * events[name][5] - longer[name][5]) for name in ("Ir", "Dr", "Dw", "Bc", "Bi")}
     # What an interval's end adds to the program's own counts.
     assert ends == {"Ir": 6, "Dr": 4, "Dw": 1, "Bc": 0, "Bi": 1}
+
+
+def test_with_a_sampler_in_every_thread_each_ends_its_own_intervals(tmp_path: Path) -> None:
+    software = {"steps": {"enter": "step", "threads": "exact"}}
+    program = own_events(tmp_path, {"main.c": THREADS}, software=software)
+    program.compile("-O2", "main.c", "-o", "program", "-pthread")
+    records, done = program.run("./program", every=100, threads=True)
+    assert done.stdout == "done\n" and records.state == "finished", records.message
+    threads = records.rows["thread"].tolist()
+    assert [threads.count(number) for number in (0, 1)] == [22, 52]
