@@ -263,7 +263,7 @@ static void handle(int number)
     (void)number;
     step(1);
     step(2);
-    if (ready && ++jumps % 3 == 0) {
+    if (JUMPS && ready && ++jumps % 3 == 0) {
         ready = 0;
         siglongjmp(back, 1);
     }
@@ -292,15 +292,20 @@ int main(void)
 """
 
 
-def test_events_in_signal_handlers(tmp_path: Path) -> None:
+@pytest.mark.parametrize("jumps", [False, True])
+def test_events_in_signal_handlers(tmp_path: Path, jumps: bool) -> None:
     program = own_events(tmp_path, {"main.c": SIGNALS})
-    program.compile("-O2", "main.c", "-o", "program")
+    program.compile("-O2", f"-DJUMPS={int(jumps)}", "main.c", "-o", "program")
     records, done = program.run("./program", every=20)
     assert done.returncode == 0, done.returncode
     assert records.state == "finished" and records.nested == 0
     counts = records.rows["software"][:, 0] - records.rows["software"][0, 0]
     assert counts[-1] > 400_000
     ahead = [int(count) - 20 * number for number, count in enumerate(counts[:-1])]
+    if jumps:
+        # A handler may jump out between an event's count and its countdown, and move all later ends by one event.
+        assert min(ahead) >= 0 and max(ahead) < len(ahead) / 20
+        return
     # A signal between an interval's last event and its record may add the handler's events: later ends do not move.
     assert min(ahead) == 0 and max(ahead) <= 4
     assert sum(excess == 0 for excess in ahead) > 0.99 * len(ahead)
