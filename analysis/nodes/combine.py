@@ -15,6 +15,15 @@ over nodes and from those of each node: with only one pooled spread for all leve
 called *perturbed* far too often.
 
 The weight of a node with k baseline runs and r checked runs is k r / (k + r), and so does not depend on results.
+
+If every node compares its runs within rounds (`perturbation/rounds.py`), so do the verdicts over nodes: differences
+within the rounds of a node are combined like differences of means. On these nodes, both designs are computed over all
+nodes, each at half of the level, and the one with the shorter interval counts, as on one host. For their type, there is
+no choice of designs, because half of the level costs too much with few nodes: the nodes' differences within rounds are
+the sample.
+
+Means over nodes are means on Fisher's scale, shown as ρ. If the levels of nodes differ, the joint change of ρ is that
+at the mean level.
 """
 
 from __future__ import annotations
@@ -28,6 +37,7 @@ from numpy.typing import NDArray
 from unperturbed.analysis.multiple_testing import holm
 from unperturbed.analysis.perturbation import Change, Verdict, VerdictName, combine
 from unperturbed.analysis.perturbation.compare import (
+    Comparison,
     MeanErrors,
     Spreads,
     comparison,
@@ -43,6 +53,12 @@ from unperturbed.analysis.perturbation.compare_outer import (
 )
 from unperturbed.analysis.perturbation.correlation import FloatArray, fisher, fisher_slope, from_fisher
 from unperturbed.analysis.perturbation.decide import decide
+from unperturbed.analysis.perturbation.rounds import (
+    DESIGNS,
+    compare_outer_within_rounds,
+    compare_within_rounds,
+    shorter,
+)
 from unperturbed.analysis.perturbation.verdict import RunGroup, changes_from_comparison
 from unperturbed.common.extras import LazyLibrary
 from unperturbed.common.wording import p_value
@@ -112,12 +128,13 @@ class _OuterRuns:
         for change, count, checked in zip(changes, k, r, strict=True):
             per_run = 1 / count + 1 / checked
             # If the reference has no spread, the change's error is that within a run: 1/√(n − 3) for one run.
-            intervals = 3 + per_run / max(change.standard_error**2, np.finfo(np.float64).tiny)
+            variance = _independent_error(change) ** 2
+            intervals = 3 + per_run / max(variance, np.finfo(np.float64).tiny)
             before, after = (fisher(np.array(rho))[:, None] for rho in (change.reference, change.observed))
             spread = outer_spreads(before, after, intervals)
             unchanged = pooled(spread.reference, spread.observed, count, checked)
             spreads_of.append(spread)
-            shared.append(0.0 if spread.none[0] else max(0.0, float(change.standard_error**2 - unchanged[0] * per_run)))
+            shared.append(0.0 if spread.none[0] else max(0.0, float(variance - unchanged[0] * per_run)))
         sides = [[getattr(estimate, side)[0] for estimate in spreads_of] for side in ("reference", "observed", "none")]
         return cls((k, r), Spreads(np.array(sides[0]), np.array(sides[1]), np.array(sides[2], bool)), np.array(shared))
 
@@ -126,6 +143,47 @@ class _OuterRuns:
         (k, r), spread = self.runs, self.spread
         some = Spreads(spread.reference[kept], spread.observed[kept], spread.none[kept])
         return _OuterRuns((k[kept], r[kept]), some, self.shared[kept])
+
+
+@dataclass(frozen=True)
+class _Rounds:
+    """Differences within rounds on each node: arrays with one entry for each node, on Fisher's scale."""
+
+    partners: tuple[tuple[int, ...], ...]  # Of each node, the reference run of each checked run's round
+    difference: FloatArray
+    variance: FloatArray  # Of the mean difference, see `rounds`
+    freedom: FloatArray
+
+    @classmethod
+    def of(cls, changes: Sequence[Change], outer: _OuterRuns | None) -> _Rounds | None:
+        """Compare within the rounds of each node; None if a node has no comparison within rounds."""
+        if not all(change.partners for change in changes):
+            return None
+        compared = []
+        for at, change in enumerate(changes):
+            runs = np.array(change.reference)[:, None], np.array(change.observed)[:, None]
+            k, partners = len(change.reference), np.array(change.partners, np.int64)
+            if outer is None:
+                compared.append(compare_within_rounds(*runs, partners, alpha=0.5))
+            else:
+                of_pairs = outer.shared[at : at + 1] * k * (k - 1)
+                compared.append(compare_outer_within_rounds(*runs, partners, of_pairs, alpha=0.5))
+        return cls(
+            tuple(change.partners for change in changes),
+            np.array([float((each.observed_mean - each.reference_mean)[0]) for each in compared]),
+            np.array([float(each.standard_error[0]) ** 2 for each in compared]),
+            np.array([float(each.freedom[0]) for each in compared]),
+        )
+
+    @property
+    def count(self) -> FloatArray:
+        """Return the number of rounds of each node."""
+        return np.array([len(of_node) for of_node in self.partners], np.float64)
+
+    def at(self, kept: NDArray[np.bool_]) -> _Rounds:
+        """Return the entries of the selected nodes."""
+        partners = tuple(of_node for of_node, keep in zip(self.partners, kept, strict=True) if keep)
+        return _Rounds(partners, self.difference[kept], self.variance[kept], self.freedom[kept])
 
 
 @dataclass(frozen=True)
@@ -141,6 +199,7 @@ class _Strata:
     weight: FloatArray
     of_reference: FloatArray
     outer: _OuterRuns | None
+    rounds: _Rounds | None
 
     @property
     def share(self) -> FloatArray:
@@ -161,6 +220,7 @@ class _Strata:
             self.weight[kept],
             self.of_reference[kept],
             self.outer and self.outer.at(kept),
+            self.rounds and self.rounds.at(kept),
         )
 
 
@@ -203,61 +263,107 @@ def _strata(nodes: tuple[str, ...], changes: tuple[Change, ...]) -> _Strata:
     after = np.array([fisher(change.observed).mean() for change in changes])
     k = np.array([len(change.reference) for change in changes], np.float64)
     r = np.array([len(change.observed) for change in changes], np.float64)
+    outer = _OuterRuns.of(changes, k, r) if changes[0].check in ("outer", "across") else None
     return _Strata(
         nodes,
         changes,
         before,
         after - before,
-        np.array([change.standard_error**2 for change in changes]),
-        np.array([change.freedom for change in changes]),
+        np.array([_independent_error(change) ** 2 for change in changes]),
+        np.array(
+            [runs - 2 if change.partners else change.freedom for change, runs in zip(changes, k + r, strict=True)]
+        ),
         k * r / (k + r),
         r / (k + r),  # share of 1/k in 1/k + 1/r
-        _OuterRuns.of(changes, k, r) if changes[0].check in ("outer", "across") else None,
+        outer,
+        _Rounds.of(changes, outer),
     )
 
 
-def _pooled(strata: _Strata) -> tuple[float, float]:
-    """Return the variance of one run, pooled over nodes, and its degrees of freedom."""
-    each = strata.variance * strata.weight
-    if np.isinf(strata.freedom).any():
+def _independent_error(change: Change) -> float:
+    """Return the standard error of a change by the comparison of independent runs."""
+    return change.independent_error if change.partners else change.standard_error
+
+
+def _pooled(variance: FloatArray, weight: FloatArray, freedom: FloatArray) -> tuple[float, float]:
+    """Return the variance of weight 1 (one run, or one round), pooled over nodes, and its degrees of freedom."""
+    each = variance * weight
+    if np.isinf(freedom).any():
         return float(each.mean()), float("inf")
-    return float((strata.freedom * each).sum() / strata.freedom.sum()), float(strata.freedom.sum())
+    return float((freedom * each).sum() / freedom.sum()), float(freedom.sum())
+
+
+def _satterthwaite(parts: FloatArray, freedom: FloatArray) -> float:
+    return float(parts.sum() ** 2 / (parts**2 / freedom).sum()) if np.isfinite(freedom).all() else float("inf")
 
 
 def _on_these(strata: _Strata, alpha: float) -> Change:
-    """Combine differences within nodes by fixed weights, with errors both pooled and node by node (Satterthwaite)."""
+    """Combine differences within nodes by fixed weights: of independent runs, and within rounds if nodes have them."""
+    if strata.rounds is None:
+        return _change(strata, _of_independent(strata, alpha))
+    of_all, within = _of_independent(strata, alpha / DESIGNS), _within_rounds(strata, strata.rounds, alpha / DESIGNS)
+    return _change(strata, shorter(of_all, within))
+
+
+def _of_independent(strata: _Strata, alpha: float) -> Comparison:
+    """Compare independent runs, with errors both pooled over nodes and node by node."""
     share = strata.share
     parts = share**2 * strata.variance
-    pooled_variance, pooled_freedom = _pooled(strata)
+    pooled_variance, pooled_freedom = _pooled(strata.variance, strata.weight, strata.freedom)
     pooled_parts = share**2 * pooled_variance / strata.weight
-    freedom = (
-        parts.sum() ** 2 / (parts**2 / strata.freedom).sum() if np.isfinite(strata.freedom).all() else float("inf")
-    )
     error = float(np.sqrt(pooled_parts.sum()))
+    means = _joint_means(strata, share)
     if strata.outer:
-        return _change(strata, share, _outer_errors(strata, strata.outer, share), error, pooled_freedom, alpha)
+        return _compared(means, _outer_errors(strata, strata.outer, share), error, pooled_freedom, alpha)
     wider = _wider(strata, share)
     ways = [
         _errors(pooled_parts, strata.of_reference, pooled_freedom, wider),
-        _errors(parts, strata.of_reference, float(freedom)),
+        _errors(parts, strata.of_reference, _satterthwaite(parts, strata.freedom)),
     ]
-    return _change(strata, share, ways, error, pooled_freedom, alpha)
+    return _compared(means, ways, error, pooled_freedom, alpha)
+
+
+def _within_rounds(strata: _Strata, rounds: _Rounds, alpha: float) -> Comparison:
+    """Compare runs within rounds, with errors both pooled over nodes and node by node."""
+    share = strata.share
+    pooled_variance, pooled_freedom = _pooled(rounds.variance, rounds.count, rounds.freedom)
+    parts, pooled_parts = share**2 * rounds.variance, share**2 * pooled_variance / rounds.count
+    before, _ = _joint_means(strata, share)
+    means = before, before + float((share * rounds.difference).sum())
+    of_reference = np.zeros_like(share)
+    ways = [
+        _errors(pooled_parts, of_reference, pooled_freedom),
+        _errors(parts, of_reference, _satterthwaite(parts, rounds.freedom)),
+    ]
+    made = _compared(means, ways, float(np.sqrt(pooled_parts.sum())), pooled_freedom, alpha)
+    starts = np.cumsum([0, *(len(change.reference) for change in strata.changes)])
+    partners = [int(start) + at for start, of_node in zip(starts, rounds.partners, strict=False) for at in of_node]
+    return replace(made, partners=tuple(partners))
 
 
 def _on_type(strata: _Strata, alpha: float) -> Change:
     """Treat the nodes as a sample: Student's t over their differences, all with the same weight."""
     count = len(strata.changes)
     share = np.full(count, 1 / count)
-    error = float(strata.difference.std(ddof=1) / np.sqrt(count))
+    within = strata if strata.rounds is None else strata.rounds
+    error = float(within.difference.std(ddof=1) / np.sqrt(count))
     # Changes that agree better than the runs within nodes allow do so by chance.
-    least = float(np.sqrt((share**2 * strata.variance).sum())) if error < 1e-12 else error
+    least = float(np.sqrt((share**2 * within.variance).sum())) if error < 1e-12 else error
     # The spread may come from the configuration's effect on each node, or from the few runs of both groups there. On
     # the scale of ρ, an error of the reference has a different weight from one of the checked runs: use the wider
     # interval.
-    known = MeanErrors(np.zeros(1), np.full(1, least), np.full(1, count - 1.0))
+    before, _ = _joint_means(strata, share)
+    means = before, before + float(within.difference.mean())
+    of_change = np.full(1, least)
+    if strata.rounds is not None:
+        # Differences within rounds hide the level's error, and at another level the same difference of z is another
+        # difference of ρ.
+        first, second = (fisher_slope(from_fisher(mean)) for mean in means)
+        of_change = np.hypot(of_change, (1 - second / first) * strata.before.std(ddof=1) / np.sqrt(count))
+    known = MeanErrors(np.zeros(1), of_change, np.full(1, count - 1.0))
     parts = np.full(count, least**2 / count)
     ways = [known, _errors(parts, strata.of_reference, count - 1.0)]
-    return _change(strata, share, ways, least, count - 1.0, alpha)
+    return _change(strata, _compared(means, ways, least, count - 1.0, alpha))
 
 
 def _outer_errors(strata: _Strata, outer: _OuterRuns, share: FloatArray) -> OuterErrors:
@@ -305,18 +411,26 @@ def _errors(parts: FloatArray, of_reference: FloatArray, freedom: float, wider: 
     return MeanErrors(np.full(1, np.sqrt(reference)), np.full(1, np.sqrt(observed)), np.full(1, freedom))
 
 
-def _change(
-    strata: _Strata,
-    share: FloatArray,
+def _compared(
+    means: tuple[FloatArray, FloatArray],
     ways: Sequence[MeanErrors] | OuterErrors,
     error: float,
     freedom: float,
     alpha: float,
-) -> Change:
-    """Return the joint change, from the weights of the nodes and from its errors.
+) -> Comparison:
+    """Compare the joint means.
 
     `ways`: Errors by several methods; the first serves for the test, or, for an outer change, all near errors.
     """
+    if isinstance(ways, OuterErrors):
+        bounds, tested = outer_bounds(means, ways, alpha), ways.near
+    else:
+        bounds, tested = widest_bounds(*means, ways, alpha), tuple(ways[:1])
+    return comparison(means, np.full(1, error), bounds, tested, np.full(1, freedom), ("",))
+
+
+def _change(strata: _Strata, compared: Comparison) -> Change:
+    """Return the joint change of a comparison over nodes."""
     model = strata.changes[0]
 
     def runs(configuration: str, side: str) -> RunGroup:
@@ -324,12 +438,6 @@ def _change(
         rho = np.array([value for change in strata.changes for value in getattr(change, side)])
         return RunGroup(configuration, names, rho[:, None])
 
-    means = _joint_means(strata, share)
-    if isinstance(ways, OuterErrors):
-        bounds, tested = outer_bounds(means, ways, alpha), ways.near
-    else:
-        bounds, tested = widest_bounds(*means, ways, alpha), tuple(ways[:1])
-    compared = comparison(means, np.full(1, error), bounds, tested, np.full(1, freedom), ("",))
     (joint,) = changes_from_comparison(
         model.check,
         [(model.first, model.second)],
@@ -365,10 +473,11 @@ def _joint(first: Verdict, verdicts: Mapping[str, Verdict], changes: Sequence[Ch
 
 def _heterogeneity(strata: _Strata) -> Heterogeneity:
     """Test whether the changes differ between nodes by more than the spread within nodes explains."""
-    variance, freedom = _pooled(strata)
+    within, weight = (strata, strata.weight) if strata.rounds is None else (strata.rounds, strata.rounds.count)
+    variance, freedom = _pooled(within.variance, weight, within.freedom)
     between = len(strata.changes) - 1
-    mean = float((strata.share * strata.difference).sum())
-    q = float((strata.weight * (strata.difference - mean) ** 2).sum() / variance) if variance else 0.0
+    mean = float((weight * within.difference).sum() / weight.sum())
+    q = float((weight * (within.difference - mean) ** 2).sum() / variance) if variance else 0.0
     ratio = q / between
     p = special.chdtrc(between, q) if np.isinf(freedom) else special.fdtrc(between, freedom, ratio)
     return Heterogeneity(q, float(p), max(0.0, 1 - 1 / ratio) if ratio else 0.0)

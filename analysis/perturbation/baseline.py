@@ -26,6 +26,8 @@ from unperturbed.analysis.perturbation.rounds import (
     compare_outer_within_rounds,
     compare_within_rounds,
     find_partners,
+    mean_outer_z,
+    same_rounds,
     shorter,
 )
 from unperturbed.analysis.perturbation.stability import Stability, assess_stability
@@ -226,7 +228,9 @@ class Baseline:
         """Check whether runs still align with the baseline: correlate each metric with itself after alignment.
 
         A checked run's value is its mean correlation (on Fisher's scale) with the baseline runs, each as the reference
-        of the alignment; a baseline run's value is its mean correlation with the other baseline runs.
+        of the alignment; a baseline run's value is its mean correlation with the other baseline runs. Where runs share
+        something within rounds (equal work, or a layout that was drawn), a checked run's value leaves out the baseline
+        run of its round, as a baseline run's value leaves out the run itself.
 
         Parameters
         ----------
@@ -278,7 +282,10 @@ class Baseline:
             apart = [at for at, trace in enumerate(self._outer_traces) if trace is not against]
             matrix = matrix[np.ix_(apart, apart)]
         each = checked_outer_z(references, checked.traces, settings)
-        reference, observed = reference_outer_rho(matrix), from_fisher(each.mean(axis=0))
+        left_out = np.zeros(each.shape[:2], np.bool_)
+        if against is None and are_in_rounds(self.traces):
+            left_out = same_rounds(references, checked.traces)
+        reference, observed = reference_outer_rho(matrix), from_fisher(mean_outer_z(each, left_out))
         undefined = np.asarray(np.isnan(np.vstack((reference, observed))).any(axis=0), np.bool_)
         flat = {
             first: "constant after alignment"
@@ -288,11 +295,13 @@ class Baseline:
         checked = replace(checked, constant={**flat, **checked.constant})
         possible = np.flatnonzero(~undefined)
         reference, observed, matrix = reference[:, possible], observed[:, possible], matrix[:, :, possible]
-        compared = (
-            compare_as_paper(reference, observed)
-            if method == "paper"
-            else self._compare_outer(matrix, each[:, :, possible], checked)
-        )
+        if method == "paper":
+            compared = compare_as_paper(reference, observed)
+        elif against is None:
+            compared = self._compare_outer(matrix, reference, observed, checked)
+        else:
+            z, intervals = each[0][:, possible], self._intervals(checked)
+            compared = compare_with_one_run(matrix, z, intervals=intervals, alpha=self.alpha)
         labels = [pairs[at] for at in possible]
         made = self._verdict(
             "outer", labels, reference, observed, compared, checked, method, settings.align_on, against is None
@@ -340,17 +349,16 @@ class Baseline:
         level = self.alpha / DESIGNS
         return shorter(compare(alpha=level), compare_within_rounds(reference, observed, partners, alpha=level))
 
-    def _compare_outer(self, matrix: FloatArray, each: FloatArray, checked: _CheckedRuns) -> Comparison:
-        """Compare outer correlations of checked runs (with all baseline runs, or with one run) with the baseline's."""
-        intervals = self._intervals(checked)
-        if len(each) == 1:
-            return compare_with_one_run(matrix, each[0], intervals=intervals, alpha=self.alpha)
-        reference, observed, shared = reference_outer_rho(matrix), from_fisher(each.mean(axis=0)), pair_variance(matrix)
-        compare = partial(compare_outer_runs, reference, observed, shared, intervals=intervals)
+    def _compare_outer(
+        self, matrix: FloatArray, reference: FloatArray, observed: FloatArray, checked: _CheckedRuns
+    ) -> Comparison:
+        """Compare outer correlations of checked runs with the baseline's, from the mean ρ of each run."""
+        shared = pair_variance(matrix)
+        compare = partial(compare_outer_runs, reference, observed, shared, intervals=self._intervals(checked))
         if not are_in_rounds(self.traces) or (partners := find_partners(self._outer_traces, checked.traces)) is None:
             return compare(alpha=self.alpha)
         level = self.alpha / DESIGNS
-        within = compare_outer_within_rounds(matrix, each, partners, shared, alpha=level)
+        within = compare_outer_within_rounds(reference, observed, partners, shared, alpha=level)
         return shorter(compare(alpha=level), within)
 
     def _intervals(self, checked: _CheckedRuns) -> int | None:

@@ -95,6 +95,10 @@ class Comparison:
     notes: tuple[str, ...]  # Remarks for the reader
     tested: tuple[MeanErrors, ...] = ()  # Errors that `p_beyond` tests with; each must show the change
     designs: int = 1  # Comparisons that this was chosen from; p-values are multiplied by it
+    # If runs were also compared within rounds: the reference run of each checked run's round, shape (r,), and the
+    # standard error of the comparison of independent runs.
+    partners: tuple[int, ...] = ()
+    independent_error: FloatArray | None = None
 
     def p_beyond(self, tolerance: float | FloatArray) -> FloatArray:
         """Return the p-value of "no change of ρ beyond the tolerance" for each coefficient, shape (m,).

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unperturbed.analysis.perturbation.compare import NO_SPREAD, Comparison, MeanErrors, comparison, widest_bounds
 from unperturbed.analysis.perturbation.compare_outer import following
@@ -43,6 +44,24 @@ def find_partners(reference: Sequence[Trace], checked: Sequence[Trace]) -> IntAr
     if len(wanted) < FEWEST_ROUNDS or not one_each or not rounds.keys() >= set(wanted):
         return None
     return np.array([rounds[wanted_round] for wanted_round in wanted], np.int64)
+
+
+def same_rounds(reference: Sequence[Trace], checked: Sequence[Trace]) -> NDArray[np.bool_]:
+    """Return whether a checked run's round has exactly one reference run, and which: shape (k, r)."""
+    wanted = [_round_of(trace) for trace in checked]
+    same = np.array([[_round_of(trace) == wanted_round for wanted_round in wanted] for trace in reference], bool)
+    return np.asarray(same & (same.sum(axis=0) == 1), np.bool_)
+
+
+def mean_outer_z(each: FloatArray, left_out: NDArray[np.bool_]) -> FloatArray:
+    """Return each checked run's mean z with the reference runs except those that are left out, shape (r, m).
+
+    `each`: float64, shape (k, r, m). Fisher's z of each checked run with each reference run.
+    `left_out`: bool, shape (k, r). From `same_rounds`: runs of equal work that share a round are almost equal, whatever
+    the configuration. No two reference runs share a round, so this ρ has no counterpart in the reference's values.
+    """
+    kept = ~left_out[:, :, None]
+    return np.asarray(np.where(kept, each, 0.0).sum(axis=0) / kept.sum(axis=0), np.float64)
 
 
 def are_in_rounds(traces: Sequence[Trace]) -> bool:
@@ -85,7 +104,7 @@ def compare_within_rounds(
     level, change = before.mean(axis=0), (after - before[partners]).mean(axis=0)
     moved = 1 - fisher_slope(from_fisher(level + change)) / fisher_slope(from_fisher(level))
     left_out = moved**2 * before.var(axis=0, ddof=1) / len(before)
-    return _paired(level, before[partners], after, left_out, alpha)
+    return _paired(before, after, partners, left_out, alpha)
 
 
 def compare_outer_within_rounds(
@@ -93,8 +112,8 @@ def compare_outer_within_rounds(
 ) -> Comparison:
     """Compare outer correlations of checked runs with those of the reference runs of the same rounds.
 
-    `reference`: float64, shape (k, k, m). Fisher's z between reference runs, from `outer_matrix`.
-    `observed`: float64, shape (k, r, m). Fisher's z of each checked run with each reference run.
+    `reference`, `observed`: float64, shape (k, m) and (r, m). Mean ρ of each run with the reference runs of other
+    rounds, from `reference_outer_rho` and `mean_outer_z`: with k − 1 runs each.
     `partners`: int64, shape (r,). Index of the reference run in each checked run's round.
     `shared`: float64, shape (m,). Variance that belongs to pairs of runs, from `pair_variance`.
 
@@ -104,18 +123,18 @@ def compare_outer_within_rounds(
     "the reference's error").
     """
     k = len(reference)
-    rows = np.arange(len(partners))
-    before = reference.sum(axis=0) / (k - 1)  # z of a run with itself is 0
-    after = (observed.sum(axis=0) - observed[partners, rows]) / (k - 1)
+    before, after = fisher(reference), fisher(observed)
     level = before.mean(axis=0)
     follows = following(level, level + (after - before[partners]).mean(axis=0))
     left_out = shared / (k - 1) ** 2 + (1 - follows) ** 2 * before.var(axis=0, ddof=1) / k
-    return _paired(level, before[partners], after, left_out, alpha)
+    return _paired(before, after, partners, left_out, alpha)
 
 
-def _paired(level: FloatArray, before: FloatArray, after: FloatArray, left_out: FloatArray, alpha: float) -> Comparison:
-    """Compare paired values on Fisher's scale, (r, m); `left_out` is variance that their differences do not show."""
-    r = len(before)
+def _paired(
+    reference: FloatArray, after: FloatArray, partners: IntArray, left_out: FloatArray, alpha: float
+) -> Comparison:
+    """Compare values on Fisher's scale with their partners'; `left_out` is variance that the differences hide."""
+    level, before, r = reference.mean(axis=0), reference[partners], len(partners)
     independent = before.var(axis=0, ddof=1) + after.var(axis=0, ddof=1)
     variance = np.maximum((after - before).var(axis=0, ddof=1), np.maximum(MOST_SHARED * independent, NO_SPREAD**2))
     freedom = np.full_like(variance, r - 1)
@@ -123,7 +142,8 @@ def _paired(level: FloatArray, before: FloatArray, after: FloatArray, left_out: 
     errors = MeanErrors(np.zeros_like(error), error, freedom)
     means = level, level + (after - before).mean(axis=0)
     bounds = widest_bounds(*means, [errors], alpha)
-    return comparison(means, error, bounds, [errors], freedom, ("",) * len(variance))
+    made = comparison(means, error, bounds, [errors], freedom, ("",) * len(variance))
+    return replace(made, partners=tuple(partners.tolist()))
 
 
 def shorter(of_all: Comparison, within: Comparison) -> Comparison:
@@ -153,4 +173,6 @@ def shorter(of_all: Comparison, within: Comparison) -> Comparison:
         freedom=choose(of_all.freedom, within.freedom),
         tested=tested,
         designs=DESIGNS,
+        partners=within.partners,
+        independent_error=of_all.standard_error,
     )

@@ -62,7 +62,8 @@ class Change:
         The two metrics; equal for an outer change. In an *across* change, `first` is the reference run's metric.
     reference, observed : tuple of float
         Spearman's ρ of each reference run and each checked run, in run order. For an outer change, a run's value is its
-        mean correlation (on Fisher's scale) with the other reference runs.
+        mean correlation (on Fisher's scale) with the other reference runs; where runs share something within rounds, a
+        checked run's with the reference runs of other rounds.
     reference_runs, observed_runs : tuple of str
         Names of the runs, in the same order.
     effect : float
@@ -104,6 +105,11 @@ class Change:
         Origin of the change, if sham runs show it.
     designs : int
         Number of comparisons that this one was chosen from: of independent runs, and within rounds.
+    partners : tuple of int
+        For each value of `observed`, the index in `reference` of the run of the same round; empty if runs are not
+        compared within rounds.
+    independent_error : float
+        Standard error like `standard_error`, but of independent runs: the same number if these were compared.
     """
 
     check: CheckName
@@ -133,6 +139,8 @@ class Change:
     against: str = ""
     origin: OriginName | None = None
     designs: int = 1
+    partners: tuple[int, ...] = ()
+    independent_error: float = 0.0
 
     @property
     def label(self) -> str:
@@ -289,6 +297,7 @@ def changes_from_comparison(
 ) -> tuple[Change, ...]:
     """Return the changes of a comparison; `decide` sets the fields that depend on the family of changes."""
     p_beyond = compared.p_beyond(tolerance)
+    independent = compared.standard_error if compared.independent_error is None else compared.independent_error
     return tuple(
         Change(
             check="across" if check == "outer" and first != second else check,
@@ -315,6 +324,8 @@ def changes_from_comparison(
             p_beyond=float(p_beyond[at]),
             against=reference.configuration,
             designs=compared.designs,
+            partners=compared.partners,
+            independent_error=float(independent[at]),
         )
         for at, (first, second) in enumerate(labels)
     )

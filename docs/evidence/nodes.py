@@ -1,6 +1,9 @@
 """How often verdicts over nodes err, and what they see: docs/evidence/nodes.md.
 
 python docs/evidence/nodes.py --campaigns 1000 --seed 1
+python docs/evidence/nodes.py --rounds 200 --seed 1
+
+The second command writes only the section on runs within rounds.
 """
 
 from __future__ import annotations
@@ -17,6 +20,8 @@ from scipy import stats
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from experiments.calibration.nodes import rounds_on_nodes
+from experiments.calibration.rounds import ROUND_KINDS
 from experiments.common.provenance import made_by
 from tests.analysis import simulate
 from tests.analysis.nodes.simulate import LEVEL, Case, runs_of, verdicts_of
@@ -36,8 +41,31 @@ CASES = (
 INTERVALS, METRICS = 100, 4
 BY_FORMULA = 400_000
 _TARGET = Path(__file__).with_name("nodes.md")
-_COSTS = "## What a campaign on nodes costs"
-"""The rest of the page, from here on, is of another command, and stays."""
+_ROUNDS, _COSTS = "## Runs within rounds", "## What a campaign on nodes costs"
+"""Sections at the end of the page, each made by a command of its own."""
+
+ROUNDS_TEXT = f"""\
+{_ROUNDS}
+
+{{made}} It took {{seconds:.0f}} s of one core.
+
+Runs of equal work, or of a layout that is drawn in each round, share something within rounds, and are compared within
+them ([Verdicts](../explanation/verdicts.md)). {{campaigns}} simulated campaigns a row, on four nodes, with five
+metrics. *shared*: share of the variance between runs that the runs of a round have in common. *three classes*: each
+round belongs to one of three kinds, and rounds of a kind are alike. Two runs of one round correlate perfectly.
+
+- *false alarms*: share in which some change is shown (family-wise, at a tolerance of 0) where there is none: 0.05 at
+  most.
+- *accepted*: share of changes of exactly the tolerance (0.1, from ρ 0.8) that are called unperturbed: 0.05 at most.
+- *called perturbed*: share in which some such change is called perturbed: 0.05 at most.
+
+Each is given for these nodes, and then for this type of node.
+
+| check | rounds | shared | baseline runs | checked runs | false alarms | type | accepted | type | perturbed | type |
+|---|---|---|---|---|---|---|---|---|---|---|
+{{rows}}
+
+"""
 
 TEXT = """\
 # Verdicts over nodes
@@ -99,8 +127,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--campaigns", type=int, default=1000)
     parser.add_argument("--families", type=int, default=400, help="campaigns whose traces are simulated")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--rounds", type=int, help="write only the section on rounds, from so many campaigns a row")
     given = parser.parse_args(arguments)
     made, started = made_by(), time.process_time()
+    if given.rounds:
+        _write_rounds(made, given.rounds, given.seed)
+        return
     rows = [_row(case, given.campaigns, given.seed) for case in CASES]
     bounds = [_bounds(case, given.campaigns, given.seed) for case in CASES[:3]]
     families = [row for case in CASES[:3] for row in _families(case, given.families, given.seed)]
@@ -118,10 +150,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
         metrics=METRICS,
         pairs=METRICS * (METRICS - 1) // 2,
     )
-    _, heading, costs = _TARGET.read_text().partition(_COSTS)
-    page += f"\n{heading}{costs}"
+    _, heading, rest = _TARGET.read_text().partition(_ROUNDS)
+    page += f"\n{heading}{rest}"
     _TARGET.write_text(page)
     print(page)
+
+
+def _write_rounds(made: str, campaigns: int, seed: int) -> None:
+    """Replace the section on rounds."""
+    started = time.process_time()
+    kinds = [(check, kind) for check in ("inner", "outer") for kind in ROUND_KINDS]
+    rows = [row for check, kind in kinds for row in rounds_on_nodes(campaigns, seed, check, kind)]
+    before, _, rest = _TARGET.read_text().partition(_ROUNDS if _ROUNDS in _TARGET.read_text() else _COSTS)
+    costs = (_COSTS + rest).rpartition(_COSTS)[2]
+    text = ROUNDS_TEXT.format(
+        made=made, seconds=time.process_time() - started, campaigns=campaigns, rows="\n".join(rows)
+    )
+    _TARGET.write_text(f"{before}{text}{_COSTS}{costs}")
+    print(text)
 
 
 def _row(case: Case, campaigns: int, seed: int) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 
 from experiments.calibration.common import ALPHA, METRICS, TOLERANCE, header, share
 from experiments.calibration.outer import OUTER, Runs, draw
+from experiments.calibration.rounds import Check, InRounds, draw_in_rounds
 from unperturbed.analysis.nodes.combine import combine_nodes
 from unperturbed.analysis.perturbation import SHOWN, Verdict
 from unperturbed.analysis.perturbation.compare_outer import compare_outer_runs, pair_variance, reference_outer_rho
@@ -98,3 +99,54 @@ def judged(
     if combined.type is None:
         raise ValueError("a claim about a type of node needs four nodes")
     return combined.these, combined.type
+
+
+NODE_SHARES = {"normal": (5, 5), "three classes": (10, 5)}
+"""Baseline runs and checked runs of each node whose runs are compared within rounds, by kind of rounds."""
+
+
+def rounds_on_nodes(campaigns: int, seed: int, check: Check, kind: str) -> Iterator[str]:
+    """Rows of verdicts within rounds over four nodes: all metrics unchanged, and all fallen by the tolerance.
+
+    False alarms are counted at a tolerance of 0, where any change that is shown counts.
+    """
+    runs = NODE_SHARES[kind]
+    for shared in (0.0, 0.9, 0.99):
+        rng = np.random.default_rng([seed, 9, len(kind), round(100 * shared), *runs, check == "outer"])
+        outcomes: dict[str, list[float]] = {}
+        for _ in range(campaigns):
+            for fall, tolerance in ((0.0, 0.0), (TOLERANCE, TOLERANCE)):
+                nodes = [draw_in_rounds(rng, check, kind, shared, runs, fall) for _ in range(4)]
+                for scope, verdict in zip(("these", "type"), verdicts_in_rounds(nodes, check, tolerance), strict=True):
+                    names = [change.verdict for change in verdict.changes]
+                    if not fall:
+                        outcomes.setdefault(f"{scope}: alarms", []).append(any(name in SHOWN for name in names))
+                        continue
+                    accepted = float(np.mean([name == "unperturbed" for name in names]))
+                    outcomes.setdefault(f"{scope}: accepted", []).append(accepted)
+                    outcomes.setdefault(f"{scope}: perturbed", []).append("perturbed" in names)
+        cells = [
+            share(outcomes[f"{scope}: {name}"])
+            for name in ("alarms", "accepted", "perturbed")
+            for scope in ("these", "type")
+        ]
+        yield f"| {check} | {kind} | {shared} | {runs[0]} | {runs[1]} | {' | '.join(cells)} |"
+
+
+def verdicts_in_rounds(nodes: Sequence[InRounds], check: Check, tolerance: float) -> tuple[Verdict, Verdict]:
+    """Return the verdicts on these nodes and on their type of one campaign in rounds."""
+    combined = combine_nodes({str(at): node_in_rounds(runs, check, tolerance) for at, runs in enumerate(nodes)})
+    if combined.type is None:
+        raise ValueError("a claim about a type of node needs four nodes")
+    return combined.these, combined.type
+
+
+def node_in_rounds(runs: InRounds, check: Check, tolerance: float) -> Verdict:
+    """Return a node's changes between runs in rounds; `combine_nodes` does not read their verdicts."""
+    labels = [(f"M{at}", f"M{at}" if check == "outer" else "other") for at in range(runs.reference.shape[1])]
+    baseline, checked = (
+        RunGroup(name, tuple(f"{name}{at}" for at in range(len(rho))), rho)
+        for name, rho in (("a", runs.reference), ("b", runs.observed))
+    )
+    changes = changes_from_comparison(check, labels, baseline, checked, runs.chosen(), tolerance=tolerance)
+    return Verdict("b", "a", "undecided", changes, alpha=ALPHA, tolerance=tolerance)

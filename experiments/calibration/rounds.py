@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from typing import Literal
@@ -18,12 +19,13 @@ from unperturbed.analysis.perturbation.rounds import (
     DESIGNS,
     compare_outer_within_rounds,
     compare_within_rounds,
+    mean_outer_z,
     shorter,
 )
 
 Check = Literal["inner", "outer"]
-Effects = Callable[[np.random.Generator], FloatArray]
-"""Draws the effect of each of 10 rounds, of variance 1, shape (rounds, metrics)."""
+Effects = Callable[[np.random.Generator, int], FloatArray]
+"""Draws the effect of each of some rounds, of variance 1, shape (rounds, metrics)."""
 
 ROUNDS, CHECKED, LEVEL, SPREAD = 10, (5, 10), 0.8, 0.15
 """Rounds, each with a baseline run; checked runs; ρ of unchanged runs; their spread on Fisher's scale."""
@@ -31,14 +33,14 @@ FALL = 0.2
 """The fall of ρ whose detection is tried."""
 
 
-def _normal(rng: np.random.Generator) -> FloatArray:
-    return rng.standard_normal((ROUNDS, METRICS))
+def _normal(rng: np.random.Generator, rounds: int) -> FloatArray:
+    return rng.standard_normal((rounds, METRICS))
 
 
-def _three(rng: np.random.Generator) -> FloatArray:
+def _three(rng: np.random.Generator, rounds: int) -> FloatArray:
     """Rounds fall into three classes, as the stack's place often matters by its offset in a line or a page alone."""
     values, shares = np.array([0.0, 0.4, 2.4]), np.array([0.4, 0.35, 0.25])
-    drawn = rng.choice(values, size=(ROUNDS, METRICS), p=shares)
+    drawn = rng.choice(values, size=(rounds, METRICS), p=shares)
     mean, square = values @ shares, values**2 @ shares
     return np.asarray((drawn - mean) / np.sqrt(square - mean**2), np.float64)
 
@@ -67,7 +69,7 @@ def rounds_row(campaigns: int, seed: int, check: Check, kind: str) -> Iterator[s
     """One check and one kind of rounds: all metrics unchanged, all changed by the tolerance, all by more."""
     for shared, r in product(SHARED, CHECKED):
         rng = np.random.default_rng([seed, 6, list(ROUND_KINDS).index(kind), round(100 * shared), r, check == "outer"])
-        draw = partial(_inner if check == "inner" else _outer, ROUND_KINDS[kind], shared, r)
+        draw = partial(_compared, check, kind, shared, r)
         chosen: dict[float, list[tuple[list[str], Comparison]]] = {}
         alone: dict[float, list[tuple[list[str], Comparison]]] = {}
         for fall in (0.0, TOLERANCE, FALL):
@@ -91,11 +93,11 @@ def _verdicts(compared: Comparison) -> list[str]:
 
 
 def _run_effects(
-    effects: Effects, shared: float, r: int, rng: np.random.Generator
+    effects: Effects, shared: float, k: int, r: int, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray, np.ndarray]:
     """Draw what each baseline run and each checked run adds on Fisher's scale, and the rounds of the checked runs."""
-    of_rounds = effects(rng)
-    rounds = np.sort(rng.choice(ROUNDS, size=r, replace=False))
+    of_rounds = effects(rng, k)
+    rounds = np.sort(rng.choice(k, size=r, replace=False))
     before, after = (
         np.sqrt(shared) * common + np.sqrt(1 - shared) * rng.standard_normal(common.shape)
         for common in (of_rounds, of_rounds[rounds])
@@ -103,29 +105,62 @@ def _run_effects(
     return SPREAD * before, SPREAD * after, rounds
 
 
-def _inner(
-    effects: Effects, shared: float, r: int, rng: np.random.Generator, fall: float
-) -> tuple[Comparison, Comparison]:
-    before, after, rounds = _run_effects(effects, shared, r, rng)
-    reference, observed = from_fisher(fisher(LEVEL) + before), from_fisher(fisher(LEVEL - fall) + after)
-    compare = partial(compare_runs, reference, observed, intervals=None)
-    within = compare_within_rounds(reference, observed, rounds, alpha=ALPHA / DESIGNS)
-    return shorter(compare(alpha=ALPHA / DESIGNS), within), compare(alpha=ALPHA)
+@dataclass(frozen=True)
+class InRounds:
+    """Runs of a campaign in rounds: mean ρ of each run, (k, metrics) and (r, metrics), and each checked run's round."""
+
+    reference: FloatArray
+    observed: FloatArray
+    rounds: np.ndarray
+    of_pairs: FloatArray | None  # Variance that belongs to pairs of runs, for outer values
+
+    def independent(self, alpha: float) -> Comparison:
+        """Compare the runs as independent ones."""
+        if self.of_pairs is None:
+            return compare_runs(self.reference, self.observed, intervals=None, alpha=alpha)
+        return compare_outer_runs(self.reference, self.observed, self.of_pairs, intervals=None, alpha=alpha)
+
+    def chosen(self) -> Comparison:
+        """Compare the runs in both designs, as a campaign does."""
+        level = ALPHA / DESIGNS
+        if self.of_pairs is None:
+            within = compare_within_rounds(self.reference, self.observed, self.rounds, alpha=level)
+        else:
+            within = compare_outer_within_rounds(self.reference, self.observed, self.rounds, self.of_pairs, alpha=level)
+        return shorter(self.independent(level), within)
+
+
+def draw_in_rounds(
+    rng: np.random.Generator, check: Check, kind: str, shared: float, runs: tuple[int, int], fall: float
+) -> InRounds:
+    """Draw the runs of a campaign whose metrics all fall, k baseline runs and r checked runs."""
+    before, after, rounds = _run_effects(ROUND_KINDS[kind], shared, *runs, rng)
+    if check == "inner":
+        reference, observed = from_fisher(fisher(LEVEL) + before), from_fisher(fisher(LEVEL - fall) + after)
+        return InRounds(reference, observed, rounds, None)
+    return _outer(before, after, rounds, rng, fall)
 
 
 def _outer(
-    effects: Effects, shared: float, r: int, rng: np.random.Generator, fall: float
-) -> tuple[Comparison, Comparison]:
-    """Draw z_ij = a + b_i + b_j + e_ij; a third of the variance of a mean belongs to pairs."""
-    before, after, rounds = _run_effects(effects, shared, r, rng)
-    pairs = SPREAD * np.sqrt((ROUNDS - 1) / 2) * rng.standard_normal((ROUNDS, ROUNDS, METRICS))
+    before: FloatArray, after: FloatArray, rounds: np.ndarray, rng: np.random.Generator, fall: float
+) -> InRounds:
+    """Draw z_ij = a + b_i + b_j + e_ij; a third of the variance of a mean belongs to pairs.
+
+    Two runs of one round correlate perfectly.
+    """
+    k, r = len(before), len(after)
+    pairs = SPREAD * np.sqrt((k - 1) / 2) * rng.standard_normal((k, k, METRICS))
     matrix = fisher(LEVEL) + before[:, None] + before[None] + (pairs + pairs.transpose(1, 0, 2)) / np.sqrt(2)
-    matrix[np.arange(ROUNDS), np.arange(ROUNDS)] = 0
-    others = SPREAD * np.sqrt((ROUNDS - 1) / 2) * rng.standard_normal((ROUNDS, r, METRICS))
+    matrix[np.arange(k), np.arange(k)] = 0
+    others = SPREAD * np.sqrt((k - 1) / 2) * rng.standard_normal((k, r, METRICS))
     each = fisher(LEVEL - fall) + before[:, None] + after[None] + others
-    of_pairs = pair_variance(matrix)
-    compare = partial(
-        compare_outer_runs, reference_outer_rho(matrix), from_fisher(each.mean(axis=0)), of_pairs, intervals=None
-    )
-    within = compare_outer_within_rounds(matrix, each, rounds, of_pairs, alpha=ALPHA / DESIGNS)
-    return shorter(compare(alpha=ALPHA / DESIGNS), within), compare(alpha=ALPHA)
+    each[rounds, np.arange(r)] = fisher(1)
+    observed = from_fisher(mean_outer_z(each, np.arange(k)[:, None] == rounds))
+    return InRounds(reference_outer_rho(matrix), observed, rounds, pair_variance(matrix))
+
+
+def _compared(
+    check: Check, kind: str, shared: float, r: int, rng: np.random.Generator, fall: float
+) -> tuple[Comparison, Comparison]:
+    runs = draw_in_rounds(rng, check, kind, shared, (ROUNDS, r), fall)
+    return runs.chosen(), runs.independent(ALPHA)

@@ -15,6 +15,8 @@ from unperturbed.analysis.perturbation.rounds import (
     compare_outer_within_rounds,
     compare_within_rounds,
     find_partners,
+    mean_outer_z,
+    same_rounds,
     shared_variance,
     shorter,
 )
@@ -54,7 +56,8 @@ def test_outer_values_are_held_against_the_other_runs_of_the_baseline() -> None:
     matrix[np.arange(k), np.arange(k)] = 0
     each = rng.normal(1, 0.1, (k, r, 2))
     rounds = np.array([4, 0, 1, 5, 2])
-    compared = compare_outer_within_rounds(matrix, each, rounds, np.zeros(2), alpha=ALPHA)
+    observed = from_fisher(mean_outer_z(each, np.arange(k)[:, None] == rounds))
+    compared = compare_outer_within_rounds(reference_outer_rho(matrix), observed, rounds, np.zeros(2), alpha=ALPHA)
     for metric in range(2):
         level = np.mean([np.mean([matrix[i, j, metric] for i in range(k) if i != j]) for j in range(k)])
         change = np.mean(
@@ -147,6 +150,18 @@ def test_partners_are_the_reference_runs_of_the_same_rounds() -> None:
     assert find_partners([_trace(None, 0)] * 6, [_trace(None, 0)] * 5) is None, "traces of another tool"
 
 
+def test_a_round_is_left_out_where_it_has_exactly_one_reference_run() -> None:
+    reference = [_trace(block, 10 * block) for block in (3, 0, 1, 1)]
+    checked = [_trace(0, 0), _trace(1, 10), _trace(7, 70)]
+    same = same_rounds(reference, checked)
+    assert same[:, 0].tolist() == [False, True, False, False]
+    assert not same[:, 1].any(), "two reference runs of one round"
+    assert not same[:, 2].any(), "a round without a reference run"
+    assert not same_rounds([_trace(None, 0)] * 6, [_trace(None, 0)] * 5).any(), "traces of another tool"
+    each = np.arange(12.0).reshape(4, 3, 1)
+    assert mean_outer_z(each, same)[:, 0].tolist() == [(0 + 6 + 9) / 3, (1 + 4 + 7 + 10) / 4, (2 + 5 + 8 + 11) / 4]
+
+
 def test_an_outer_comparison_without_a_change_is_calibrated() -> None:
     rng = np.random.default_rng(6)
     p = []
@@ -159,10 +174,10 @@ def test_an_outer_comparison_without_a_change_is_calibrated() -> None:
         matrix[np.arange(ROUNDS), np.arange(ROUNDS)] = 0
         each = 1 + run[:ROUNDS, None] + run[None, ROUNDS:] + 0.1 / np.sqrt(2) * rng.standard_normal((ROUNDS, 5, 1))
         shared = pair_variance(matrix)
-        all_runs = compare_outer_runs(
-            reference_outer_rho(matrix), from_fisher(each.mean(axis=0)), shared, intervals=None, alpha=ALPHA / DESIGNS
-        )
-        within = compare_outer_within_rounds(matrix, each, rounds, shared, alpha=ALPHA / DESIGNS)
+        observed = from_fisher(mean_outer_z(each, np.arange(ROUNDS)[:, None] == rounds))
+        runs = reference_outer_rho(matrix), observed
+        all_runs = compare_outer_runs(*runs, shared, intervals=None, alpha=ALPHA / DESIGNS)
+        within = compare_outer_within_rounds(*runs, rounds, shared, alpha=ALPHA / DESIGNS)
         p.append(shorter(all_runs, within).p)
     assert (np.array(p) <= ALPHA).mean() < ALPHA + 0.02
 

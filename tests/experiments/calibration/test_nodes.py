@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from experiments.calibration.nodes import verdicts_in_rounds
+from experiments.calibration.rounds import draw_in_rounds
 from tests.analysis.nodes.simulate import Case, runs_of, verdicts_of
 from unperturbed.analysis.nodes.combine import Combined, combine_nodes
 
@@ -53,3 +55,21 @@ def test_a_fall_by_the_tolerance_from_near_one_is_seldom_called_perturbed_on_nod
     combined = [combine_nodes(one) for one in verdicts_of(runs, alpha=0.05, tolerance=tolerance)]
     perturbed = np.mean([one.these.verdict == "perturbed" for one in combined])
     assert perturbed <= 0.05 + 2 * np.sqrt(0.05 / campaigns)
+
+
+@pytest.mark.parametrize("shared", [0.0, 0.99])
+def test_within_rounds_a_change_of_the_tolerance_is_seldom_decided(shared: float) -> None:
+    rng = np.random.default_rng([6, round(100 * shared)])
+    alarms, accepted, perturbed = [], [], []
+    for _ in range(40):
+        for fall in (0.0, 0.1):
+            nodes = [draw_in_rounds(rng, "inner", "normal", shared, (5, 5), fall) for _ in range(4)]
+            these, of_type = verdicts_in_rounds(nodes, "inner", fall)
+            names = [[change.verdict for change in verdict.changes] for verdict in (these, of_type)]
+            if fall:
+                accepted.append(np.mean([[name == "unperturbed" for name in scope] for scope in names], axis=1))
+                perturbed.append(["perturbed" in scope for scope in names])
+            else:
+                alarms.append([bool({"perturbed", "shifted"} & {*scope}) for scope in names])
+    for outcomes in (alarms, accepted, perturbed):
+        assert (np.mean(outcomes, axis=0) <= 0.05 + 2.5 * np.sqrt(0.05 * 0.95 / 40)).all()
