@@ -77,6 +77,8 @@ class TotalChange:
         Level of the confidence interval: 1 − 2α, or 1 − 2 times the share of α of the look that made this verdict.
     equal_in_rounds : bool
         Whether the two runs of each round have exactly the same total, though rounds differ.
+    runs_differ : bool
+        For means over nodes, whether some run has another total than the others, whatever the means.
     """
 
     metric: str
@@ -103,6 +105,7 @@ class TotalChange:
     note: str = ""
     level: float = 0.9
     equal_in_rounds: bool = False
+    runs_differ: bool = False
 
     @property
     def before(self) -> float:
@@ -117,7 +120,7 @@ class TotalChange:
     @property
     def equal(self) -> bool:
         """Return whether all runs on both sides have exactly the same total."""
-        return len({*self.reference, *self.observed}) == 1
+        return not self.runs_differ and len({*self.reference, *self.observed}) == 1
 
     @property
     def interval(self) -> str:
@@ -129,7 +132,9 @@ class TotalChange:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the change as JSON types."""
-        return {**asdict(self), "equal": self.equal}
+        written = {**asdict(self), "equal": self.equal}
+        del written["runs_differ"]  # `equal` says it
+        return written
 
 
 def tolerance_of(metric: str, tolerances: Mapping[str, float]) -> float:
@@ -268,8 +273,11 @@ def _over_nodes(changes: Mapping[str, TotalChange], alpha: float) -> TotalChange
         observed_runs=nodes,
         designs=designs,
         level=1 - 2 * alpha,
-        equal_in_rounds=all(change.equal_in_rounds for change in every),
+        # Means may agree though runs do not.
+        runs_differ=not all(change.equal for change in every),
     )
+    in_rounds = all(change.equal or change.equal_in_rounds for change in every)
+    made = replace(made, equal_in_rounds=in_rounds and not made.equal)
     if not all(math.isfinite(change.high) for change in every):
         return _without_ratio(made)
     parts = np.array([(change.standard_error / len(every)) ** 2 for change in every])

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.phases_campaign import unperturbed, verdicts, write_spec
+from unperturbed.analysis.totals.total_text import totals_sentence
 from unperturbed.analysis.totals.verdict import TotalChange, combine_totals
 from unperturbed.collectors.data import Trace
 
@@ -95,3 +96,37 @@ def test_nodes_have_equal_shares_of_the_joint_change() -> None:
     (alike,) = combine_totals({"a": [_change(0.0, 0.0005)], "b": [_change(0.001, 0.0005)]}, alpha=0.05)
     assert alike.verdict == "unperturbed"
     assert combine_totals({"a": [_change(0.0, 0.1)], "b": []}, alpha=0.05) == ()
+
+
+def _of(reference: tuple[float, ...], observed: tuple[float, ...], *, in_rounds: bool = False) -> TotalChange:
+    names = tuple(str(run) for run in range(len(reference)))
+    return TotalChange("PAPI_L2_TCM", reference, observed, names, names, 0.0, 0.0, 0.0, equal_in_rounds=in_rounds)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "equal", "in_rounds"),
+    [
+        # All means are 4084.8, but one run of each five counts 4084.
+        ([((4085.0,) * 4 + (4084.0,),) * 2] * 2, False, True),
+        ([((4085.0,) * 4 + (4084.0,), (4084.0,) + (4085.0,) * 4)] * 2, False, False),
+        ([((4085.0,) * 5,) * 2] * 2, True, False),
+        # Each node has a count of its own.
+        ([((4085.0,) * 5,) * 2, ((4090.0,) * 5,) * 2], False, True),
+        ([((4085.0,) * 5,) * 2, ((4085.0,) * 4 + (4086.0,),) * 2], False, True),
+    ],
+)
+def test_totals_on_nodes_are_equal_only_if_all_runs_are(
+    nodes: list[tuple[tuple[float, ...], tuple[float, ...]]], equal: bool, in_rounds: bool
+) -> None:
+    by_node = {
+        str(at): [_of(*sides, in_rounds=sides[0] == sides[1] and len({*sides[0]}) > 1)]
+        for at, sides in enumerate(nodes)
+    }
+    (joint,) = combine_totals(by_node, alpha=0.05)
+    counts = {count for sides in nodes for side in sides for count in side}
+    assert joint.equal == (len(counts) == 1) == equal
+    assert (joint.equal_in_rounds, joint.verdict) == (in_rounds, "unperturbed")
+    written = joint.to_dict()
+    assert (written["equal"], written["equal_in_rounds"]) == (equal, in_rounds)
+    said = totals_sentence("B", [joint], "A")
+    assert ("exactly equal" in said, "equal in every round" in said) == (equal, in_rounds)
