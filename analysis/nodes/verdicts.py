@@ -92,11 +92,17 @@ class NodeVerdicts(Framed, Result):
                     combined.configuration,
                     verdict_cell(combined.these.verdict),
                     verdict_cell(combined.type.verdict) if combined.type is not None else "too few nodes",
+                    *([self._of_totals(combined.configuration)] if self.totals else []),
                     "; ".join(f"{counted(cells.count(cell), 'node')} {cell}" for cell in dict.fromkeys(cells)),
                 ]
             )
-        heads = ("configuration", "these nodes", "this type of node", "node by node")
+        of_totals = ("totals of a run",) if self.totals else ()
+        heads = ("configuration", "these nodes", "this type of node", *of_totals, "node by node")
         return Table([Column(head) for head in heads], rows, "Verdicts over nodes")
+
+    def _of_totals(self, configuration: str) -> Cell | str:
+        changes = self.totals.get(configuration, ())
+        return verdict_cell(joint_verdict(changes)) if changes else "not compared"
 
     def to_frame(self) -> pl.DataFrame:
         """Return a frame with one row for each change: on each node, on these nodes, and on their type."""

@@ -33,11 +33,12 @@ def total_table(changes: Mapping[str, Sequence[TotalChange]], caption: str = "")
     levels = {name: number(100 * total_changes[0].level, 3) for name, total_changes in changes.items() if total_changes}
     one_level = len({*levels.values()}) == 1
     two = set(changes) == {"B"}
+    checked = next(iter(changes)) if len(changes) == 1 else "here"
     columns = [
         *([Column("configuration")] if len(changes) > 1 else []),
         Column("total of a run"),
         Column("A" if two else "baseline", "right", whole=True, detail=True),
-        Column("B" if two else "here", "right", whole=True, detail=True),
+        Column(checked, "right", whole=True, detail=True),
         Column("change", "right", whole=True),
         Column(
             f"{next(iter(levels.values()))} % interval" if one_level else "interval",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -12,6 +14,7 @@ from unperturbed.analysis.nodes.verdicts import NodeVerdicts
 from unperturbed.analysis.perturbation import fisher
 from unperturbed.analysis.perturbation.correlation import FloatArray
 from unperturbed.analysis.report import render_nodes
+from unperturbed.analysis.totals import TotalChange
 from unperturbed.errors import DataError
 
 FOUR = ((8, 5),) * 4
@@ -111,3 +114,13 @@ def test_a_node_that_is_apart_in_its_baseline_is_named() -> None:
             )
         )
     assert alarms / 400 <= 0.025
+
+
+def test_the_first_table_has_the_verdict_on_totals() -> None:
+    combined = _combined(Case("", FOUR[:2]), 1)
+    total = TotalChange("PAPI_TOT_INS", (1.0, 1.0), (1.1, 1.1), ("a", "b"), ("a", "b"), 0.1, 0.09, 0.11)
+    verdicts = NodeVerdicts(tuple(combined), totals={"steps": (replace(total, verdict="perturbed"),)})
+    first, *_, last = verdicts.tables()
+    assert [column.head for column in first.columns][3] == "totals of a run"
+    assert "✗ perturbed" in first.to_text() and "steps" in [column.head for column in last.columns]
+    assert "totals" not in NodeVerdicts(tuple(combined)).tables()[0].to_text()

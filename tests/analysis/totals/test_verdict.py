@@ -151,6 +151,10 @@ def test_no_number_of_the_table_is_cut_on_a_narrow_terminal(width: int) -> None:
         _runs("B", PAPI_BR_MSP=level[::-1], PAPI_TOT_INS=level, time_s=[0.0561, 0.0558, 0.0557, 0.0562, 0.0558]),
         ["PAPI_BR_MSP", "PAPI_TOT_INS", "time_s"],
     )
+    heads = [
+        [column.head for column in total_table(of, "").columns] for of in ({"steps": found}, {"a": found, "b": found})
+    ]
+    assert {"baseline", "steps"} <= {*heads[0]} and {"configuration", "baseline", "here"} <= {*heads[1]}
     table = total_table({"B": found}, "Totals")
     wide, narrow = table.to_text(200), table.to_text(width)
     for change in found:
