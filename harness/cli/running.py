@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,8 +65,10 @@ def run_and_show(
     judgement = run_and_judge(spec, folder, progress)
     report = folder / "report.html"
     further = [] if drafted is None else [f"spec:   {drafted} (edit it to continue)"]
+    steps = list(_changed_totals(spec, judgement.verdicts))
     if advice := decide_open_changes(spec, judgement, drafted or arguments.spec, drafted=drafted is not None):
-        further.append(f"next:   {advice}")
+        steps.append(advice)
+    further += [f"next:   {step}" for step in steps]
     code = show_judgement(spec, judgement, report, as_json=arguments.json, fail_on=arguments.fail_on, further=further)
     return _end(code, folder, report, arguments, progress)
 
@@ -172,6 +174,17 @@ def _show_measured(
         print(f"next:   unperturbed check {folder}    (here, or on another host with a copy of the folder)")
     progress.result(code, campaign=str(folder))
     return code
+
+
+def _changed_totals(spec: CampaignSpec, checked: CampaignVerdicts) -> Iterator[str]:
+    """Yield what to do about the totals of each configuration that changed beyond the tolerance."""
+    from unperturbed.analysis.totals.total_text import totals_advice
+
+    for name in checked.totals_at_least("perturbed"):
+        changed = [change for change in checked.totals[name] if change.verdict == "perturbed"]
+        reference = "A" if {*spec.programs} == {"B"} else "baseline"
+        for sentence in totals_advice(name, changed, reference, setup=name in spec.programs):
+            yield f"{sentence[0].lower()}{sentence[1:].removesuffix('.')}"
 
 
 def decide_open_changes(spec: CampaignSpec, judgement: Judgement, path: Path, *, drafted: bool = True) -> str:

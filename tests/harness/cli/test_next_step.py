@@ -10,7 +10,7 @@ from tests.analysis.report.synthetic import make_content
 from tests.harness.phases_campaign import write_spec
 from unperturbed.analysis.perturbation.verdict import VerdictName
 from unperturbed.analysis.totals import TotalChange
-from unperturbed.harness.cli.running import decide_open_changes
+from unperturbed.harness.cli.running import _changed_totals, decide_open_changes
 from unperturbed.harness.results.verdicts import CampaignVerdicts
 from unperturbed.harness.spec.load import load_spec
 
@@ -66,6 +66,19 @@ def test_open_changes_beside_a_decided_verdict_are_named_too(tmp_path: Path) -> 
     far = _advice(tmp_path, 14, None, verdict="perturbed")
     assert "would probably not decide every open change (not 1 correlation of medium)" in far
     assert "--until decided" not in far
+
+
+def test_totals_that_changed_are_the_first_step(tmp_path: Path) -> None:
+    (medium,) = (verdict for verdict in make_content().verdicts if verdict.configuration == "medium")
+    changed = replace(_total("PAPI_BR_MSP", None), verdict="perturbed")
+    checked = CampaignVerdicts((medium,), {}, (), totals={"medium": (changed, _total("PAPI_TOT_INS", 20))})
+    (said,) = _changed_totals(load_spec(write_spec(tmp_path)), checked)
+    assert said == (
+        "take totals from the baseline runs, not from those of medium: mispredicted branches changed by more than the "
+        "tolerance"
+    )
+    unchanged = replace(checked, totals={"medium": (_total("PAPI_TOT_INS", 20),)})
+    assert not [*_changed_totals(load_spec(tmp_path / "spec.yaml"), unchanged)]
 
 
 def test_a_spec_that_no_command_wrote_has_the_line_too(tmp_path: Path) -> None:
