@@ -219,22 +219,31 @@ def decide_open_changes(spec: CampaignSpec, judgement: Judgement, path: Path, *,
     done = [row.seconds for row in judgement.content.runs if row.state == "done" and row.seconds is not None]
     planned = sum(max(item.runs, wanted) for item in configurations(spec)) * max(len(checked.traces), 1)
     lasts = f" (about {duration((planned - len(done)) * sum(done) / len(done), whole=True)})" if done else ""
-    keys = "baseline_runs" if spec.programs else "baseline_runs and runs"
     parts = _parts(correlations, totals, times)
-    once = (
-        f"add runs once, with a chance of up to 2 α of a wrong verdict: set {keys} to {wanted}{parts} in this spec, "
-        f"then: unperturbed run {path}{lasts}"
+    how = (
+        f"type the command again with `{_run_options(spec, wanted)}` before --{parts}"
+        if drafted
+        else f"set {'baseline_runs' if spec.programs else 'baseline_runs and runs'} to {wanted}{parts} in this spec, "
+        f"then: unperturbed run {path}"
     )
+    once = f"add runs once, with a chance of up to 2 α of a wrong verdict: {how}{lasts}"
     if far := [name for name in times if name not in needed]:
         once += f"; {listing(far)} may stay undecided"
     if not pending:
-        return f"the verdicts are decided. To decide the open changes too, {once}"
+        only_times = not correlations and not totals
+        open_ = "; only times are open. To decide them too" if only_times else ". To decide the open changes too"
+        return f"the verdicts are decided{open_}, {once}"
     again = (
         "type the command again with --until decided before --, without a number of runs"
         if drafted
         else "give a copy of the spec another name and `runs: until decided`, and run it"
     )
     return f"{again}: it measures anew, with up to {MOST_RUNS} runs per configuration, and keeps α. Or {once}"
+
+
+def _run_options(spec: CampaignSpec, wanted: float) -> str:
+    """Return the options of a command without a spec that give each configuration a number of runs."""
+    return f"--runs {wanted}" if spec.programs else f"--baseline-runs {wanted} --runs {wanted}"
 
 
 _Needed = Mapping[str, float]  # Runs that would decide, by what they would decide; infinite: out of reach
