@@ -114,16 +114,20 @@ def first_of(names: Sequence[str], most: int = _SHOWN) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
 
 
-def nearest(word: str, known: Iterable[str], *, limit: int = 3, cutoff: float = 60) -> tuple[str, ...]:
+def nearest(
+    word: str, known: Iterable[str], *, limit: int = 3, cutoff: float = 60, preferred: Sequence[str] = ()
+) -> tuple[str, ...]:
     """Return the known names with the spelling closest to a word, the closest first; a score of 100 is a match.
 
     Names that differ by one typo (a letter wrong, missing or extra, or two letters swapped) come first, for words of
-    at least three letters: in a shorter word, one typo changes too much.
+    at least three letters: in a shorter word, one typo changes too much. Of names that are equally close, those of
+    `preferred` come first, in its order.
     """
     from rapidfuzz import fuzz, process, utils  # noqa: PLC0415  only needed after a mistake
     from rapidfuzz.distance import OSA  # noqa: PLC0415
 
-    names, short = sorted(set(known)), word[:100]
+    places = {name: place for place, name in enumerate(preferred)}
+    names, short = sorted(set(known), key=lambda name: (places.get(name, len(places)), name)), word[:100]
     # PAPI_L1_DMC means PAPI_L1_DCM, although PAPI_L1_DCA scores the same by letters alone.
     slips = process.extract(
         short,

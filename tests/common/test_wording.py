@@ -55,6 +55,13 @@ def test_numbers() -> None:
     assert wording.p_value(0.0004) == "< 0.001"
 
 
+def test_of_equally_close_names_the_preferred_ones_come_first() -> None:
+    known = ["PAPI_L1_DCA", "PAPI_L1_DCH", "PAPI_L1_DCM"]
+    assert wording.nearest("PAPI_L1_DCN", known)[0] == "PAPI_L1_DCA"
+    assert wording.nearest("PAPI_L1_DCN", known, preferred=["PAPI_TOT_INS", "PAPI_L1_DCM"])[0] == "PAPI_L1_DCM"
+    assert wording.nearest("PAPI_L1_DCHX", known, preferred=["PAPI_L1_DCM"])[0] == "PAPI_L1_DCH"
+
+
 def test_one_slip_comes_before_all_else() -> None:
     known = ["PAPI_L1_DCA", "PAPI_L1_DCM", "PAPI_L1_ICM"]
     assert wording.nearest("PAPI_L1_DMC", known)[0] == "PAPI_L1_DCM"
