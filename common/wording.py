@@ -66,15 +66,15 @@ def span(low: float, high: float) -> str:
     return f"{signed(low)}\u00a0…\u00a0{signed(high)}"
 
 
-_LEAST_RATIO = 1e-5  # Smaller ratios are written as a bound
+LEAST_RATIO = 1e-5  # Smaller ratios are written as about zero
 
 
 def percent(ratio: float | None) -> str:
-    """Format a ratio as a signed percentage with two significant digits and no-break spaces: `+17 %`, `< +0.001 %`."""
+    """Format a ratio as a signed percentage with two significant digits and no-break spaces: `+17 %`, `≈ 0 %`."""
     if ratio is None or not math.isfinite(ratio):
         return "not measured"
-    if 0 < abs(ratio) < _LEAST_RATIO:
-        return "<\u00a0+0.001\u00a0%" if ratio > 0 else f">\u00a0{_MINUS}0.001\u00a0%"
+    if 0 < abs(ratio) < LEAST_RATIO:
+        return "≈\u00a00\u00a0%"
     text = number(100 * ratio, 2, zeros=True)
     return f"{'' if text.startswith(_MINUS) or text == '0' else '+'}{text}\u00a0%"
 

@@ -100,7 +100,11 @@ def totals_sentence(
     parts = [_moved(change) for change in changes if change.verdict in ("perturbed", "shifted")]
     equal = [total_name(change.metric) for change in changes if change.equal]
     in_rounds = [total_name(change.metric) for change in changes if change.equal_in_rounds]
-    within = [change for change in changes if change.verdict == "unperturbed" and not change.equal]
+    within = [
+        change
+        for change in changes
+        if change.verdict == "unperturbed" and not (change.equal or change.equal_in_rounds)
+    ]
     by_tolerance: dict[float, list[str]] = {}
     for change in within:
         by_tolerance.setdefault(change.tolerance, []).append(total_name(change.metric))

@@ -388,7 +388,8 @@ def _advice_open(result: ConfigurationResult, content: ReportContent) -> tuple[s
                 f"{looks.planned[-1]} may decide more.",
             )
         return (f"Let the campaign go on: it makes at most {looks.planned[-1]} runs of each configuration.",)
-    said = () if looks is not None else runs_advice(result.changes, content.settings.runs)
+    judged = max((len(change.observed_runs) for change in result.changes), default=None)  # the spec may have changed
+    said = () if looks is not None else runs_advice(result.changes, judged)
     return said or (
         "More runs alone cannot decide this: quiet the host, lengthen the program's run, or accept a wider tolerance.",
     )

@@ -195,9 +195,13 @@ def test_advice_when_only_the_comparison_across_runs_is_spoilt():
 
 
 def test_advice_for_the_undecided_says_how_many_runs():
-    open_changes = [change(0.33, "undecided", runs_to_decide=14), change(0.33, "undecided", runs_to_decide=9)]
+    judged = tuple(f"c{i}" for i in range(16))  # of a spec whose `runs` is 5: it was lowered after the runs
+    open_changes = [
+        change(0.33, "undecided", runs_to_decide=14, observed_runs=judged),
+        change(0.33, "undecided", runs_to_decide=9, observed_runs=judged),
+    ]
     said = verdicts.advice(result(*open_changes, verdict="undecided"), content())
-    assert said == ("About 14 runs per configuration (now 5) would probably decide all 2 open changes.",)
+    assert said == ("About 14 runs per configuration (now 16) would probably decide all 2 open changes.",)
     beyond = [*open_changes, change(0.33, "undecided", runs_to_decide=None)]
     said = verdicts.advice(result(*beyond, verdict="undecided"), content())
     assert "decide 2 of 3 open changes" in said[0]
