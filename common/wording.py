@@ -66,15 +66,15 @@ def span(low: float, high: float) -> str:
     return f"{signed(low)}\u00a0…\u00a0{signed(high)}"
 
 
-_LEAST_RATIO = 1e-5  # Smaller ratios are written as a bound
+LEAST_RATIO = 1e-5  # Smaller ratios are written as about zero
 
 
 def percent(ratio: float | None) -> str:
-    """Format a ratio as a signed percentage with two significant digits and no-break spaces: `+17 %`, `< +0.001 %`."""
+    """Format a ratio as a signed percentage with two significant digits and no-break spaces: `+17 %`, `≈ 0 %`."""
     if ratio is None or not math.isfinite(ratio):
         return "not measured"
-    if 0 < abs(ratio) < _LEAST_RATIO:
-        return "<\u00a0+0.001\u00a0%" if ratio > 0 else f">\u00a0{_MINUS}0.001\u00a0%"
+    if 0 < abs(ratio) < LEAST_RATIO:
+        return "≈\u00a00\u00a0%"
     text = number(100 * ratio, 2, zeros=True)
     return f"{'' if text.startswith(_MINUS) or text == '0' else '+'}{text}\u00a0%"
 
@@ -114,16 +114,20 @@ def first_of(names: Sequence[str], most: int = _SHOWN) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
 
 
-def nearest(word: str, known: Iterable[str], *, limit: int = 3, cutoff: float = 60) -> tuple[str, ...]:
+def nearest(
+    word: str, known: Iterable[str], *, limit: int = 3, cutoff: float = 60, preferred: Sequence[str] = ()
+) -> tuple[str, ...]:
     """Return the known names with the spelling closest to a word, the closest first; a score of 100 is a match.
 
     Names that differ by one typo (a letter wrong, missing or extra, or two letters swapped) come first, for words of
-    at least three letters: in a shorter word, one typo changes too much.
+    at least three letters: in a shorter word, one typo changes too much. Of names that are equally close, those of
+    `preferred` come first, in its order.
     """
     from rapidfuzz import fuzz, process, utils  # noqa: PLC0415  only needed after a mistake
     from rapidfuzz.distance import OSA  # noqa: PLC0415
 
-    names, short = sorted(set(known)), word[:100]
+    places = {name: place for place, name in enumerate(preferred)}
+    names, short = sorted(set(known), key=lambda name: (places.get(name, len(places)), name)), word[:100]
     # PAPI_L1_DMC means PAPI_L1_DCM, although PAPI_L1_DCA scores the same by letters alone.
     slips = process.extract(
         short,

@@ -274,6 +274,8 @@ class Plan(Result):
     families : tuple of CertifiedSubset, default ()
         With one build for all configurations: the builds, named `family-1`, …, whose sites leave the program
         unperturbed without counting. Empty if one build of all metrics does.
+    one_build : bool, default False
+        Whether candidates are configurations of shared builds (`builds: one`).
     """
 
     subsets: tuple[CertifiedSubset, ...]
@@ -290,6 +292,7 @@ class Plan(Result):
     tolerance: float | None
     forecast: Forecast
     families: tuple[CertifiedSubset, ...] = ()
+    one_build: bool = False
 
     _page: ClassVar[str] = "unperturbed.analysis.report.partition:render_plan"
 

@@ -30,6 +30,22 @@ _KINDS: tuple[CostKind, ...] = ("instructions", "cycles", "time", "events")
 _MOST_NAMED = 4
 
 
+def validity(plan: Plan) -> str:
+    """Return what a plan's certificates are valid for, in two sentences: the second is about builds."""
+    said = "Certificates are valid for this program, input, interval and host."
+    if not plan.one_build:
+        return (
+            f"{said} Each certificate applies to one build only: another build of the same metrics has other "
+            "addresses, and its verdict may differ."
+        )
+    if plan.unmeasurable or plan.undecided:
+        return (
+            f"{said} The plan's campaign makes builds without the sites of the metrics left out, so verdicts may "
+            "differ."
+        )
+    return f"{said} The plan's campaign runs the same code."
+
+
 def plan_headline(plan: Plan) -> str:
     """Return one sentence on the metrics that can be measured together, and on those that are left out."""
     held = sum(len(subset.metrics) for subset in plan.subsets)

@@ -18,6 +18,13 @@ special = LazyLibrary("scipy.special")
 _NAMED = 3
 """Maximum number of drifting columns to name, smallest p first; columns often drift together."""
 
+_STATE = (
+    "A total grows or falls from each run to the next, so the program may keep state between runs, such as a file that "
+    'grows. To start each run in an empty folder, set `working_folder: "{scratch}"` in the spec, or let the program '
+    "write into `{scratch}`. If it keeps no state, check what changed on the host during the campaign."
+)
+"""Likely cause of a steady trend, and what to do."""
+
 
 @dataclass(frozen=True)
 class RunStatistics:
@@ -56,18 +63,35 @@ class Drift:
         Value of the fitted line at the first and at the last run: ρ, or the total as a ratio to its mean.
     p_corrected : float
         Corrected family-wise over all correlations and totals.
+    is_total : bool
+        Whether this is a total.
+    grows_steadily : bool
+        Whether every run has a larger value than the run before, or every run a smaller one.
     """
 
     label: str
     first: float
     last: float
     p_corrected: float
+    is_total: bool = False
+    grows_steadily: bool = False
 
     def __str__(self) -> str:
-        return (
-            f"{self.label} changes from {self.first:.3f} in the first run to {self.last:.3f} in the last run "
-            f"(corrected p {self.p_corrected:.2g})"
+        first, last = (_shown(value, is_total=self.is_total) for value in (self.first, self.last))
+        change = (
+            f"from {first} to {last} of the mean, from the first to the last run"
+            if self.is_total
+            else f"from {first} in the first run to {last} in the last run"
         )
+        return f"{self.label} changes {change} (corrected p {self.p_corrected:.2g})"
+
+
+def _shown(value: float, *, is_total: bool) -> str:
+    """Return a ρ, or a total's ratio to its mean in percent."""
+    if not is_total:
+        return f"{value:.3f}"
+    digits = 0 if abs(value - 1) >= 0.1 else 1
+    return f"{100 * value:.{digits}f}\u00a0%"
 
 
 @dataclass(frozen=True)
@@ -86,6 +110,8 @@ class OutlierRun:
         Its mean over the other runs.
     p_corrected : float
         Corrected family-wise over runs, correlations and totals.
+    is_total : bool
+        Whether this is a total, as a ratio to the mean of all runs.
     """
 
     run: str
@@ -93,6 +119,12 @@ class OutlierRun:
     value: float
     others: float
     p_corrected: float
+    is_total: bool = False
+
+    def __str__(self) -> str:
+        value, others = (_shown(value, is_total=self.is_total) for value in (self.value, self.others))
+        of_mean = " of the mean" if self.is_total else ""
+        return f"{self.label} is {value}{of_mean}, in the other runs {others} (corrected p {self.p_corrected:.2g})"
 
 
 @dataclass(frozen=True)
@@ -134,11 +166,12 @@ class Stability:
         if self.drift:
             named = "; ".join(map(str, self.drift[:_NAMED]))
             more = f"; and {len(self.drift) - _NAMED} more" if len(self.drift) > _NAMED else ""
-            findings.append(f"The baseline drifts: {named}{more}. Check what changed on the host during the campaign.")
+            steadily = any(drift.is_total and drift.grows_steadily for drift in self.drift)
+            cause = _STATE if steadily else "Check what changed on the host during the campaign."
+            findings.append(f"The baseline drifts: {named}{more}. {cause}")
         findings += [
-            f"Baseline run {outlier.run} is an outlier: {outlier.label} is {outlier.value:.3f}, in the other runs "
-            f"{outlier.others:.3f} (corrected p {outlier.p_corrected:.2g}). Check this run, and leave it out if "
-            "something disturbed it."
+            f"Baseline run {outlier.run} is an outlier: {outlier}. Check this run, and leave it out if something "
+            "disturbed it."
             for outlier in self.outliers
         ]
         findings += [f"Baseline run {run} was made on a disturbed host: {why}." for run, why in self.disturbed]
@@ -208,11 +241,21 @@ def find_drift(columns: RunStatistics, order: Sequence[float], *, alpha: float) 
     ends = when[[when.argmin(), when.argmax()]]
     lines = values.mean(axis=0) + np.outer(ends, when @ deviations / (when @ when))
     relevant = columns.relevant(*lines)
+    steps = np.diff(values[np.argsort(when, kind="stable")], axis=0)
     drifts = []
     for at, p in sorted(zip(possible.tolist(), corrected.tolist(), strict=True), key=lambda pair: pair[1]):
         if p <= alpha and relevant[at]:
             first, last = lines[:, at]
-            drifts.append(Drift(columns.labels[at], columns.to_display(at, first), columns.to_display(at, last), p))
+            drifts.append(
+                Drift(
+                    columns.labels[at],
+                    columns.to_display(at, first),
+                    columns.to_display(at, last),
+                    p,
+                    is_total=at >= columns.correlations,
+                    grows_steadily=bool((steps[:, at] > 0).all() or (steps[:, at] < 0).all()),
+                )
+            )
     return tuple(drifts)
 
 
@@ -240,7 +283,8 @@ def find_outliers(columns: RunStatistics, runs: Sequence[str], *, alpha: float) 
         at = int(p[row].argmin())
         if p[row, at] <= alpha:
             here, there = columns.to_display(at, values[row, at]), columns.to_display(at, others[row, at])
-            outliers.append(OutlierRun(runs[row], columns.labels[at], here, there, float(p[row, at])))
+            is_total = at >= columns.correlations
+            outliers.append(OutlierRun(runs[row], columns.labels[at], here, there, float(p[row, at]), is_total))
     return tuple(outliers)
 
 

@@ -31,6 +31,7 @@ from unperturbed.analysis.partition.plan_text import (
     new_runs,
     ordered_metrics,
     plan_headline,
+    validity,
 )
 from unperturbed.analysis.perturbation import VERDICT_SIGNS, Verdict, change_sentence
 from unperturbed.analysis.report.campaign.changes import details, details_dialog
@@ -301,11 +302,11 @@ def _measurement(measurement: Measurement, runs: int, names: Mapping[tuple[str, 
 
 
 def tolerance_words(plan: Plan) -> str:
-    """Return what a certificate guarantees, in two sentences."""
+    """Return what a certificate guarantees, and what it is valid for."""
     size = f"more than {correlation(plan.tolerance)}" if plan.tolerance is not None else "more than the tolerance"
     return (
         f"The probability that at least one certificate is wrong (its subset changes a correlation by {size}) is at "
-        f"most {number(plan.alpha, 3)}. Certificates are valid for this program, input, interval and host."
+        f"most {number(plan.alpha, 3)}. {validity(plan)}"
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from unperturbed.analysis.metric_names import plain_name
-from unperturbed.analysis.perturbation.verdict import VerdictName
+from unperturbed.analysis.perturbation.verdict import OPEN, VerdictName
 from unperturbed.analysis.perturbation.verdict_text import MOST_RUNS, VERDICT_SIGNS, VERDICT_TONES
 from unperturbed.analysis.totals.verdict import TIMES, TotalChange
 from unperturbed.common.table import Cell, Column, Table
@@ -101,7 +101,11 @@ def totals_sentence(
     parts = [_moved(change) for change in changes if change.verdict in ("perturbed", "shifted")]
     equal = [total_name(change.metric) for change in changes if change.equal]
     in_rounds = [total_name(change.metric) for change in changes if change.equal_in_rounds]
-    within = [change for change in changes if change.verdict == "unperturbed" and not change.equal]
+    within = [
+        change
+        for change in changes
+        if change.verdict == "unperturbed" and not (change.equal or change.equal_in_rounds)
+    ]
     by_tolerance: dict[float, list[str]] = {}
     for change in within:
         by_tolerance.setdefault(change.tolerance, []).append(total_name(change.metric))
@@ -119,6 +123,38 @@ def totals_sentence(
         said.append(f"correlations are {correlations}")
     text = "; ".join(said)
     return "" if not text else f"{text}." if parts else f"{name}: {text}."
+
+
+def totals_advice(name: str, changes: Sequence[TotalChange], reference: str, *, setup: bool = False) -> tuple[str, ...]:
+    """Return what to do about totals that changed or may have changed, one sentence each; none if none did.
+
+    `setup`: Whether the configuration is a different set-up of the program, as in `compare`.
+    """
+    beyond = [total_name(change.metric) for change in changes if change.verdict == "perturbed"]
+    undecided_times = [change for change in changes if change.metric in TIMES and change.verdict == "undecided"]
+    open_ = [
+        total_name(change.metric)
+        for change in changes
+        if change.verdict in OPEN and change not in undecided_times  # as in `joint_verdict`
+    ]
+    said = []
+    if beyond:
+        more = "by more than the tolerance"
+        said.append(
+            f"Do not use totals of {name} for {reference}: {listing(beyond)} {_differs(beyond)} {more}."
+            if setup
+            else f"Take totals from the {reference} runs, not from those of {name}: {listing(beyond)} changed {more}."
+        )
+    if open_:
+        said.append(
+            f"These runs do not show whether {listing(open_)} {_differs(open_)} by more than the tolerance: "
+            f"do not rely on {'this total' if len(open_) == 1 else 'these totals'} of {name}."
+        )
+    return tuple(said)
+
+
+def _differs(names: Sequence[str]) -> str:
+    return "differs" if _are(names) == "is" else "differ"
 
 
 def _undecided(changes: Sequence[TotalChange], *, advice: bool) -> Iterator[str]:

@@ -22,7 +22,7 @@ from unperturbed.analysis.totals.compare import (
     smallest_visible,
 )
 from unperturbed.collectors.data import Trace
-from unperturbed.common.wording import percent
+from unperturbed.common.wording import LEAST_RATIO, number, percent
 
 TIMES = ("time_s", "cpu_s")
 """Names of the totals for wall-clock and CPU time; for a simulated run, times of the native run beside it."""
@@ -127,6 +127,8 @@ class TotalChange:
         """Return the interval as text: one number if both bounds are written alike."""
         if not math.isfinite(self.high):
             return "–"
+        if not self.low == self.high == 0 and max(abs(self.low), abs(self.high)) < LEAST_RATIO:
+            return f"within\u00a0±{number(100 * LEAST_RATIO)}\u00a0%"
         low, high = percent(self.low), percent(self.high)
         return low if low == high else f"{low.removesuffix('%').rstrip()} … {high}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,8 +65,10 @@ def run_and_show(
     judgement = run_and_judge(spec, folder, progress)
     report = folder / "report.html"
     further = [] if drafted is None else [f"spec:   {drafted} (edit it to continue)"]
+    steps = list(_changed_totals(spec, judgement.verdicts))
     if advice := decide_open_changes(spec, judgement, drafted or arguments.spec, drafted=drafted is not None):
-        further.append(f"next:   {advice}")
+        steps.append(advice)
+    further += [f"next:   {step}" for step in steps]
     code = show_judgement(spec, judgement, report, as_json=arguments.json, fail_on=arguments.fail_on, further=further)
     return _end(code, folder, report, arguments, progress)
 
@@ -174,6 +176,17 @@ def _show_measured(
     return code
 
 
+def _changed_totals(spec: CampaignSpec, checked: CampaignVerdicts) -> Iterator[str]:
+    """Yield what to do about the totals of each configuration that changed beyond the tolerance."""
+    from unperturbed.analysis.totals.total_text import totals_advice
+
+    for name in checked.totals_at_least("perturbed"):
+        changed = [change for change in checked.totals[name] if change.verdict == "perturbed"]
+        reference = "A" if {*spec.programs} == {"B"} else "baseline"
+        for sentence in totals_advice(name, changed, reference, setup=name in spec.programs):
+            yield f"{sentence[0].lower()}{sentence[1:].removesuffix('.')}"
+
+
 def decide_open_changes(spec: CampaignSpec, judgement: Judgement, path: Path, *, drafted: bool = True) -> str:
     """Return how to decide all changes that are open in the output of `run`; '' if none is.
 
@@ -206,22 +219,31 @@ def decide_open_changes(spec: CampaignSpec, judgement: Judgement, path: Path, *,
     done = [row.seconds for row in judgement.content.runs if row.state == "done" and row.seconds is not None]
     planned = sum(max(item.runs, wanted) for item in configurations(spec)) * max(len(checked.traces), 1)
     lasts = f" (about {duration((planned - len(done)) * sum(done) / len(done), whole=True)})" if done else ""
-    keys = "baseline_runs" if spec.programs else "baseline_runs and runs"
     parts = _parts(correlations, totals, times)
-    once = (
-        f"add runs once, with a chance of up to 2 α of a wrong verdict: set {keys} to {wanted}{parts} in this spec, "
-        f"then: unperturbed run {path}{lasts}"
+    how = (
+        f"type the command again with `{_run_options(spec, wanted)}` before --{parts}"
+        if drafted
+        else f"set {'baseline_runs' if spec.programs else 'baseline_runs and runs'} to {wanted}{parts} in this spec, "
+        f"then: unperturbed run {path}"
     )
+    once = f"add runs once, with a chance of up to 2 α of a wrong verdict: {how}{lasts}"
     if far := [name for name in times if name not in needed]:
         once += f"; {listing(far)} may stay undecided"
     if not pending:
-        return f"the verdicts are decided. To decide the open changes too, {once}"
+        only_times = not correlations and not totals
+        open_ = "; only times are open. To decide them too" if only_times else ". To decide the open changes too"
+        return f"the verdicts are decided{open_}, {once}"
     again = (
         "type the command again with --until decided before --, without a number of runs"
         if drafted
         else "give a copy of the spec another name and `runs: until decided`, and run it"
     )
     return f"{again}: it measures anew, with up to {MOST_RUNS} runs per configuration, and keeps α. Or {once}"
+
+
+def _run_options(spec: CampaignSpec, wanted: float) -> str:
+    """Return the options of a command without a spec that give each configuration a number of runs."""
+    return f"--runs {wanted}" if spec.programs else f"--baseline-runs {wanted} --runs {wanted}"
 
 
 _Needed = Mapping[str, float]  # Runs that would decide, by what they would decide; infinite: out of reach

@@ -6,22 +6,25 @@ a run starts, so the spec names the program that the process becomes.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
 import shlex
 import shutil
+import stat
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 from unperturbed.collectors.sources import Pass
 from unperturbed.collectors.sources.source import NONE
 from unperturbed.common.scratch import scratch_folder
-from unperturbed.common.wording import duration
+from unperturbed.common.wording import counted, duration
 from unperturbed.errors import RunError, SpecError, UnperturbedError
 from unperturbed.harness.campaign.pilot import AMPLE, times_as_much
 from unperturbed.harness.campaign.run import ProgramResult, Sampling, execute
@@ -37,6 +40,7 @@ _OF_SHELLS = frozenset({"_", "SHLVL", "PWD", "OLDPWD"})  # Variables that shells
 _LAUNCHER = "setpriv"
 _EARLY = 100  # Number of first polls that read everything: a shell that starts another script stays the same program
 _TICKS = os.sysconf("SC_CLK_TCK")
+_MOST_ENTRIES = 2000  # Entries of the working folder to look at
 
 
 @dataclass(frozen=True)
@@ -229,8 +233,10 @@ def try_command(
             spec, first = became, second
         runs = [first]
         if first.seconds < _LONG_TRIAL_S:
+            left = _file_sizes(spec.folder)
             runs.append(_run_once(spec, place, say))
             _require_same_end(spec, *runs)
+            said += tuple(_grown(spec, left, _file_sizes(spec.folder)))
         if counting and not spec.choices.calls:
             spec, left_out = _with_calls_made(spec, first.exit_code, Path(place))
             said += left_out
@@ -366,6 +372,37 @@ def _require_same_end(spec: CommandSpec, first: _Once, second: _Once) -> None:
         "the second, let each run start in an empty folder: write a spec (unperturbed init -- "
         f'{command}{spec.reads}; {_UNTRIED}), set `working_folder: "{{scratch}}"` in it, and run the spec. '
         f"{second.wrote}"
+    )
+
+
+def _file_sizes(folder: Path) -> Mapping[str, int]:
+    """Return the size of each file directly in a folder, except those to which this process prints."""
+    own = {(state.st_dev, state.st_ino) for state in map(os.fstat, (1, 2)) if stat.S_ISREG(state.st_mode)}
+    sizes: dict[str, int] = {}
+    try:
+        with os.scandir(folder) as entries:
+            for entry in islice(entries, _MOST_ENTRIES):
+                with contextlib.suppress(OSError):  # it may be removed meanwhile
+                    state = entry.stat(follow_symlinks=False)
+                    if stat.S_ISREG(state.st_mode) and (state.st_dev, state.st_ino) not in own:
+                        sizes[entry.name] = state.st_size
+    except OSError:
+        return {}
+    return sizes
+
+
+def _grown(spec: CommandSpec, before: Mapping[str, int], after: Mapping[str, int]) -> Iterator[str]:
+    """Yield a sentence on files whose size one more run changed: the runs may do different work."""
+    changed = [name for name in after if name in before and after[name] != before[name]]
+    if not changed:
+        return
+    name = min(changed)
+    others = f" ({counted(len(changed) - 1, 'other file')} changed too)" if len(changed) > 1 else ""
+    yield (
+        f"{name} in {spec.folder} has {before[name]:,} bytes after one run and {after[name]:,} bytes after another"
+        f"{others}: if {Path(spec.words[0]).name} reads what earlier runs wrote, runs do different work, and totals "
+        'grow or fall from run to run. To start each run in an empty folder, set `working_folder: "{scratch}"` in the '
+        "spec"
     )
 
 

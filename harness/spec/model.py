@@ -5,7 +5,7 @@ Rules that span several fields read the draft, not the model: a fault in one fie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -221,11 +221,14 @@ class Draft:
         value = self.value(*path)
         return {key: (*path, key) for key in value} if isinstance(value, dict) else {}
 
-    def nearest(self, word: str, known: Iterable[str]) -> str | None:
-        """Return the most similar known word, or None; after many faults always None, to save time."""
+    def nearest(self, word: str, known: Iterable[str], preferred: Sequence[str] = ()) -> str | None:
+        """Return the most similar known word, or None; after many faults always None, to save time.
+
+        `preferred`: Words that win, in this order, if several are equally similar.
+        """
         if len(self.faults) >= _MOST_FAULTS_WITH_ADVICE:
             return None
-        return next(iter(nearest(word, known, limit=1, cutoff=_ALIKE)), None)
+        return next(iter(nearest(word, known, limit=1, cutoff=_ALIKE, preferred=preferred)), None)
 
     def did_you_mean(self, word: str, known: Iterable[str], *, before: str = "", after: str = "") -> str:
         """Return ``did you mean `x`?``, with texts before and after x; an empty string if no known word is similar."""

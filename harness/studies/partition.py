@@ -24,6 +24,7 @@ from unperturbed.analysis.partition import (
     search,
 )
 from unperturbed.analysis.partition.plan import Stage
+from unperturbed.analysis.partition.plan_text import validity
 from unperturbed.analysis.report import ReportContent, write_partition
 from unperturbed.common.extras import require
 from unperturbed.common.scratch import write_whole
@@ -67,7 +68,6 @@ class Partitioned:
     failed: bool  # Whether a needed run failed in all attempts; `plan.stopped` names the run
     # Notes, one sentence each: doubts about the baselines, metrics that counted nothing.
     notes: tuple[str, ...] = ()
-    one_build: bool = False  # Whether candidates are configurations of shared builds
 
 
 def wanted_metrics(spec: CampaignSpec) -> tuple[str, ...]:
@@ -135,10 +135,11 @@ def partition_campaign(
             plan = _plan_in_families(runs, metrics, settings, strategy, progress, observer)
         else:
             plan = _plan(runs, references, metrics, settings, strategy, observer)
+        plan = replace(plan, one_build=bool(runs.family))
         notes = (*silent_notes(metrics, runs.counted), *build_notes(plan, runs.family), *runs.against)
         content = partition_content(spec, plan, read_traces(folder, manifest), manifest)
         write_plan(spec, folder, plan, content, notes)
-    return Partitioned(plan, runs.failed, notes, bool(runs.family))
+    return Partitioned(plan, runs.failed, notes)
 
 
 def _plan(
@@ -321,7 +322,8 @@ def plan_text(spec: CampaignSpec, plan: Plan) -> str:
         f"{plan.strategy}, seed {plan.seed}, {plan.runs_used} runs.",
         f"# The chance that any of these subsets changes a correlation by more than {plan.tolerance:g} is at most "
         f"{plan.alpha:g} (tolerance and α of the spec).",
-        "# A certificate is valid for this program, input, interval and host. plan.json contains all the evidence.",
+        f"# {validity(plan)}",
+        "# plan.json contains all the evidence.",
     ]
     head += [f"#   {each.name}: {_evidence(each)}" for each in (*plan.subsets, *plan.families)]
     head += [

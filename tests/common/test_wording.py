@@ -49,10 +49,16 @@ def test_numbers() -> None:
     assert wording.signed(0.05) == "+0.05"
     assert wording.percent(-0.00432) == "−0.43\u00a0%"
     assert wording.percent(0.00001) == "+0.0010\u00a0%"
-    assert wording.percent(1e-13) == "<\u00a0+0.001\u00a0%"
-    assert wording.percent(-9e-6) == ">\u00a0−0.001\u00a0%"
+    assert wording.percent(1e-13) == wording.percent(-9e-6) == "≈\u00a00\u00a0%"
     assert wording.percent(0.0) == "0\u00a0%"
     assert wording.p_value(0.0004) == "< 0.001"
+
+
+def test_of_equally_close_names_the_preferred_ones_come_first() -> None:
+    known = ["PAPI_L1_DCA", "PAPI_L1_DCH", "PAPI_L1_DCM"]
+    assert wording.nearest("PAPI_L1_DCN", known)[0] == "PAPI_L1_DCA"
+    assert wording.nearest("PAPI_L1_DCN", known, preferred=["PAPI_TOT_INS", "PAPI_L1_DCM"])[0] == "PAPI_L1_DCM"
+    assert wording.nearest("PAPI_L1_DCHX", known, preferred=["PAPI_L1_DCM"])[0] == "PAPI_L1_DCH"
 
 
 def test_one_slip_comes_before_all_else() -> None:

@@ -25,6 +25,7 @@ from unperturbed.analysis.report.campaign.setups import (
     setup_meaning,
     setups_sentence,
 )
+from unperturbed.analysis.totals.total_text import totals_advice
 from unperturbed.analysis.totals.verdict import TOLERANCES
 from unperturbed.common.markup import Html, tag, text
 from unperturbed.common.wording import correlation, counted, duration, first_of, listing, percent
@@ -307,13 +308,19 @@ def result_sentence(result: ConfigurationResult) -> str:
 
 
 def advice(result: ConfigurationResult, content: ReportContent) -> tuple[str, ...]:
-    """Return advice on a verdict, one sentence each."""
+    """Return advice on a configuration's verdicts, on correlations and then on totals, one sentence each."""
+    name, changes = result.configuration, content.totals.get(result.configuration, ())
+    reference = first_name(result) if result.setup else first_of(result.references, 1) or "baseline"
+    of_totals = totals_advice(name, changes, reference, setup=bool(result.setup))
     if result.verdict == "unperturbed":
-        said = f"Nothing: measurements of {result.configuration} are valid for {first_name(result)} too."
+        if of_totals:
+            valid = f"are valid for {reference} too" if result.setup else "are those of the program: use them"
+            return (f"The correlations of {name} {valid}.", *of_totals)
+        said = f"Nothing: measurements of {name} are valid for {reference} too."
         return (said if result.setup else "Nothing: use the numbers of these runs.",)
-    if result.setup and result.verdict == "perturbed":
-        return setup_advice(result)
-    return _advice_perturbed(result, content) if result.verdict == "perturbed" else _advice_open(result, content)
+    if result.verdict != "perturbed":
+        return (*_advice_open(result, content), *of_totals)
+    return (*(setup_advice(result) if result.setup else _advice_perturbed(result, content)), *of_totals)
 
 
 def _advice_perturbed(result: ConfigurationResult, content: ReportContent) -> tuple[str, ...]:
@@ -381,7 +388,8 @@ def _advice_open(result: ConfigurationResult, content: ReportContent) -> tuple[s
                 f"{looks.planned[-1]} may decide more.",
             )
         return (f"Let the campaign go on: it makes at most {looks.planned[-1]} runs of each configuration.",)
-    said = () if looks is not None else runs_advice(result.changes, content.settings.runs)
+    judged = max((len(change.observed_runs) for change in result.changes), default=None)  # the spec may have changed
+    said = () if looks is not None else runs_advice(result.changes, judged)
     return said or (
         "More runs alone cannot decide this: quiet the host, lengthen the program's run, or accept a wider tolerance.",
     )

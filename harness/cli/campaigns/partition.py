@@ -157,7 +157,7 @@ def _show_measurement(progress: TerminalProgress, measurement: Measurement) -> N
 def _show_plan(plan: Plan, folder: Path, outcome: Partitioned) -> None:
     """Print the certified subsets, the metrics in no certified subset, and the path of the plan."""
     from unperturbed.analysis.partition import plan_table
-    from unperturbed.analysis.partition.plan_text import families_table
+    from unperturbed.analysis.partition.plan_text import families_table, validity
 
     console = terminal()
     if plan.subsets:
@@ -178,18 +178,9 @@ def _show_plan(plan: Plan, folder: Path, outcome: Partitioned) -> None:
         console.say(f"[yellow]not finished:[/yellow] {escape(plan.stopped)}; repeat the command to continue{go_on}")
     for note in outcome.notes:
         console.say(f"[dim]note:[/dim] {escape(note)}")
-    if not outcome.one_build:
-        builds = (
-            "Each certificate applies to one build only: another build of the same metrics has other addresses, and "
-            "its verdict may differ."
-        )
-    elif plan.unmeasurable or plan.undecided:
-        builds = "The plan's campaign makes builds without the sites of the metrics left out, so verdicts may differ."
-    else:
-        builds = "The plan's campaign runs the same code."
     certificates = (
         " The chance that at least one of these certificates is wrong (a correlation changed by more than "
-        f"{plan.tolerance:g}) is at most {plan.alpha:g}. {builds}"
+        f"{plan.tolerance:g}) is at most {plan.alpha:g}. {validity(plan)}"
     )
     made = f"The search made {counted(plan.runs_used, 'run')} after the first baseline."
     console.say(f"{made}{certificates if plan.subsets else ''}")

@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema, create_model
 
 from unperturbed.collectors.data import INTERVAL_COLUMNS
 from unperturbed.collectors.sources import find_sources
+from unperturbed.collectors.sources.callgrind import FORMULAS
 from unperturbed.collectors.sources.catalogue import OS_METRICS, PERF_WORDS, PRESETS, is_native
 from unperturbed.common.expressions.metrics import parse_metric_expression
 from unperturbed.errors import SpecError
@@ -103,7 +104,8 @@ def _hint(draft: Draft, key: str, name: str) -> str:
         return f"list a metric from perf's tables under `derived`, as in `mine: {name}`"
     if name in PERF_WORDS:
         return f"this is perf's name; use `{PERF_WORDS[name]}`{'' if key == 'hardware' else ' (under `hardware`)'}"
-    meant = draft.nearest(name, [*PRESETS, *OS_METRICS, *(PERF_WORDS if key == "hardware" else ())])
+    known = [*PRESETS, *OS_METRICS, *(PERF_WORDS if key == "hardware" else ())]
+    meant = draft.nearest(name, known, tuple(FORMULAS))  # what every host can simulate, misses before accesses
     if meant is not None and meant in PERF_WORDS:
         return f"did you mean perf's `{meant}`? Its name here is `{PERF_WORDS[meant]}`"
     if meant is not None:

@@ -136,6 +136,28 @@ def test_of_what_hardly_moves_nothing_is_said(level, size, spoken, kind):
     assert bool(find_outliers(columns(apart, **kind), list("abcdefghij"), alpha=0.05)) == spoken
 
 
+def test_a_total_that_grows_in_every_run_points_to_state_between_runs():
+    """As of a program that appends to its own file and reads it: a host makes no such line."""
+    rng = np.random.default_rng(10)
+    grown = np.linspace(0.736, 1.264, 10)[:, None]
+    (drift,) = find_drift(columns(grown, 0), range(10), alpha=0.05)
+    assert (drift.is_total, drift.grows_steadily) == (True, True)
+    assert str(drift).startswith(f"{drift.label} changes from 74\u00a0% to 126\u00a0% of the mean, from the")
+    (said,) = Stability(10, (drift,), (), (), 10, "").sentences()
+    assert "the program may keep state between runs, such as a file that grows" in said
+    assert "`{scratch}`" in said
+    (falls,) = find_drift(columns(grown[::-1], 0), range(10), alpha=0.05)
+    assert falls.grows_steadily
+    order = rng.permutation(10)
+    (shuffled,) = find_drift(columns(grown[order], 0), order.tolist(), alpha=0.05)
+    assert shuffled.grows_steadily
+    noisy = grown.copy()
+    noisy[[4, 5]] = noisy[[5, 4]]
+    (drift,) = find_drift(columns(noisy, 0), range(10), alpha=0.05)
+    assert not drift.grows_steadily
+    assert Stability(10, (drift,), (), (), 10, "").sentences()[0].endswith("on the host during the campaign.")
+
+
 def test_columns_that_drift_together_are_told_in_one_sentence():
     rng = np.random.default_rng(9)
     values = np.linspace(0.1, 0.6, 10)[:, None] + rng.normal(0, 0.01, (10, 5))

@@ -134,11 +134,12 @@ def test_runs_that_differ_only_in_order_have_no_change() -> None:
     assert found.high > 0
 
 
-def test_tiny_changes_are_written_as_bounds_and_the_interval_stays_whole() -> None:
+def test_tiny_changes_are_about_zero_and_the_interval_stays_whole() -> None:
     found = _one([10**9, 10**9 + 2, 10**9 + 1, 10**9, 10**9 + 2], [10**9 + 30, 10**9 + 28, 10**9 + 31, 10**9 + 30] * 2)
-    assert found.interval == "<\u00a0+0.001\u00a0%"
+    assert found.interval == "within\u00a0±0.001\u00a0%"
     crossing = _one([10**9, 10**9 + 20, 10**9 + 10, 10**9, 10**9 + 20], [10**9 + 12, 10**9, 10**9 + 9, 10**9 + 20] * 2)
-    assert crossing.interval == ">\u00a0−0.001 … <\u00a0+0.001\u00a0%"
+    assert crossing.interval == "within\u00a0±0.001\u00a0%"
+    assert replace(crossing, high=0.004).interval == "≈\u00a00 … +0.40\u00a0%"
     (column,) = (column for column in total_table({"B": [found]}).columns if column.head.endswith("interval"))
     assert column.whole
 
@@ -194,7 +195,7 @@ def test_totals_that_are_equal_in_every_round_are_called_so() -> None:
     assert found.low < 0 < found.high
     assert found.to_dict()["equal_in_rounds"]
     said = totals_sentence("B", [found], "A")
-    assert said == "B: cycles are equal in every round; cycles are the same within 1 %."
+    assert said == "B: cycles are equal in every round."
     assert total_table({"B": [found]}, "Totals").caption.endswith("; equal in every round: cycles")
     assert "equal in every round: cycles of B" in total_table({"B": [found], "C": []}, "Totals").caption
     assert not _one(rounds, rounds[::-1]).equal_in_rounds

@@ -51,6 +51,8 @@ def test_a_spec_that_is_none(tmp_path: Path, content: bytes, said: str) -> None:
 def test_a_metric_that_nobody_knows_names_the_nearest(tmp_path: Path) -> None:
     spec = write_spec(tmp_path, measure__hardware=["PAPI_TOT_INS", "PAPI_L1_DCMM", "PAPI_TOT_CYC"])
     _refused(unperturbed(tmp_path, "run", spec), 2, "PAPI_L1_DCMM", "PAPI_L1_DCM")
+    spec = write_spec(tmp_path, measure__hardware=["PAPI_TOT_INS", "PAPI_L1_DCN", "PAPI_TOT_CYC"])
+    _refused(unperturbed(tmp_path, "run", spec), 2, "PAPI_L1_DCN", "did you mean `PAPI_L1_DCM`?")
 
 
 def test_a_metric_that_cannot_be_counted_here(tmp_path: Path) -> None:

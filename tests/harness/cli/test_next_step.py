@@ -10,7 +10,7 @@ from tests.analysis.report.synthetic import make_content
 from tests.harness.phases_campaign import write_spec
 from unperturbed.analysis.perturbation.verdict import VerdictName
 from unperturbed.analysis.totals import TotalChange
-from unperturbed.harness.cli.running import decide_open_changes
+from unperturbed.harness.cli.running import _changed_totals, decide_open_changes
 from unperturbed.harness.results.verdicts import CampaignVerdicts
 from unperturbed.harness.spec.load import load_spec
 
@@ -42,7 +42,7 @@ def test_a_number_of_runs_that_decides_every_change_is_named_with_its_time(tmp_p
     first, _, second = said.partition(". Or add runs once, with a chance of up to 2 α of a wrong verdict: ")
     assert first.startswith("type the command again with --until decided before --")
     assert first.endswith("with up to 60 runs per configuration, and keeps α")
-    assert second.startswith("set baseline_runs and runs to 60 in this spec, then: unperturbed run campaigns/x.yaml (")
+    assert second.startswith("type the command again with `--baseline-runs 60 --runs 60` before -- (about ")
     assert " min " in said
 
 
@@ -61,23 +61,40 @@ def _total(metric: str, runs: int | None) -> TotalChange:
 def test_open_changes_beside_a_decided_verdict_are_named_too(tmp_path: Path) -> None:
     said = _advice(tmp_path, 14, verdict="perturbed")
     assert said.startswith("the verdicts are decided. To decide the open changes too, add runs once, with a chance of ")
-    assert "set baseline_runs and runs to 14 in this spec" in said
+    assert "with `--baseline-runs 14 --runs 14` before --" in said
     assert "--until decided" not in said
+    changed = replace(_total("PAPI_TOT_INS", None), verdict="perturbed")
+    times = _advice(tmp_path, verdict="perturbed", totals=(changed, _total("cpu_s", 52)))
+    assert times.startswith("the verdicts are decided; only times are open. To decide them too, add runs once, with a ")
     far = _advice(tmp_path, 14, None, verdict="perturbed")
     assert "would probably not decide every open change (not 1 correlation of medium)" in far
     assert "--until decided" not in far
 
 
+def test_totals_that_changed_are_the_first_step(tmp_path: Path) -> None:
+    (medium,) = (verdict for verdict in make_content().verdicts if verdict.configuration == "medium")
+    changed = replace(_total("PAPI_BR_MSP", None), verdict="perturbed")
+    checked = CampaignVerdicts((medium,), {}, (), totals={"medium": (changed, _total("PAPI_TOT_INS", 20))})
+    (said,) = _changed_totals(load_spec(write_spec(tmp_path)), checked)
+    assert said == (
+        "take totals from the baseline runs, not from those of medium: mispredicted branches changed by more than the "
+        "tolerance"
+    )
+    unchanged = replace(checked, totals={"medium": (_total("PAPI_TOT_INS", 20),)})
+    assert not [*_changed_totals(load_spec(tmp_path / "spec.yaml"), unchanged)]
+
+
 def test_a_spec_that_no_command_wrote_has_the_line_too(tmp_path: Path) -> None:
     said = _advice(tmp_path, 14, drafted=False)
     assert said.startswith("give a copy of the spec another name and `runs: until decided`, and run it: it measures ")
+    assert ": set baseline_runs and runs to 14 in this spec, then: unperturbed run campaigns/x.yaml (" in said
     assert "`runs: until decided` and another name" in _advice(tmp_path, 14, None, drafted=False)
 
 
 def test_the_number_of_runs_decides_everything_that_the_output_names(tmp_path: Path) -> None:
     totals = (_total("PAPI_TOT_INS", 53), _total("cpu_s", 55), _total("time_s", None))
     said = _advice(tmp_path, 17, totals=totals)
-    assert "set baseline_runs and runs to 55 (correlations need 17, totals need 53 and times need 55) in this" in said
+    assert "--runs 55` before -- (correlations need 17, totals need 53 and times need 55) (about " in said
     assert said.endswith("; time of medium may stay undecided")
     assert not _advice(tmp_path, totals=(_total("cpu_s", None),))
     far = _advice(tmp_path, 17, totals=(_total("PAPI_TOT_INS", None),))

@@ -172,6 +172,26 @@ def test_a_program_that_reads_no_input_is_asked_for_more_work_only(folder: Path)
         trial._require_length(spec, [run, run])
 
 
+def test_a_file_that_grows_from_run_to_run_is_named(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for mode, said in (("a", ["log.txt"]), ("w", [])):
+        lines = 'for (int i = 0; i < 100; i++) fputs("line\\n", file);'
+        work = "volatile long n = 0; while (n < 200000000) n++;"
+        (tmp_path / "keeps.c").write_text(
+            f'#include <stdio.h>\nint main(void) {{ FILE *file = fopen("log.txt", "{mode}"); {lines} fclose(file); '
+            f"{work} return 0; }}\n"
+        )
+        subprocess.run(["gcc", "-O1", "-o", "keeps", "keeps.c"], cwd=tmp_path, check=True)
+        spec = describe_command([str(tmp_path / "keeps")], Choices(stdin="null")).after_trial()
+        notes = [remark for remark in spec.remarks() if "bytes after one run" in remark]
+        assert [remark.partition(" in ")[0] for remark in notes] == said
+        if notes:
+            assert f"log.txt in {tmp_path} has 500 bytes after one run and 1,000 bytes after another" in notes[0]
+            assert 'set `working_folder: "{scratch}"` in the spec' in notes[0]
+
+
 def test_input_that_is_not_there(tmp_path: Path) -> None:
     done = unperturbed(tmp_path, "run", "--input", "nothing", "--", "cat")
     assert done.returncode == 2

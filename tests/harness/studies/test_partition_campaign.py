@@ -100,6 +100,13 @@ def test_the_plan_has_its_evidence_and_every_metric_once(found: Found) -> None:
     assert file_faults(found.campaign / "plan.json") == []
     assert [subset["metrics"] for subset in plan["subsets"]] == [["rounds"]]
     assert plan["complete"]
+    assert not plan["one_build"]
+    for text in (
+        found.last.stdout,
+        (found.campaign / "plan.yaml").read_text(),
+        (found.campaign / "partition.html").read_text(),
+    ):
+        assert "Each certificate applies to one build only: another build of the same metrics has other" in text
     assert [one["metric"] for one in plan["unmeasurable"]] == [
         "steps"
     ]  # it counts every step of the program's hottest loop
@@ -237,8 +244,11 @@ def test_with_one_build_candidates_are_compared_with_it_and_cost_no_build(tmp_pa
     plan = json.loads((campaign / "plan.json").read_text())
     assert plan["subsets"]
     assert {subset["verdict"]["reference"] for subset in plan["subsets"]} <= {"ready", "anchor"}
-    text = yaml.safe_load((campaign / "plan.yaml").read_text())
-    assert text["campaign"]["builds"] == "one"
+    assert plan["one_build"]
+    for text in (ended.stdout, (campaign / "plan.yaml").read_text(), (campaign / "partition.html").read_text()):
+        assert "Each certificate applies to one build only" not in text
+    document = yaml.safe_load((campaign / "plan.yaml").read_text())
+    assert document["campaign"]["builds"] == "one"
     load_spec(campaign / "plan.yaml")
 
 

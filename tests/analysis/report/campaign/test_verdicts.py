@@ -18,6 +18,7 @@ from unperturbed.analysis.report.campaign.content import (
     ReportContent,
     ReportSettings,
 )
+from unperturbed.analysis.totals import TotalChange
 from unperturbed.common import wording
 
 RUNS = (tuple(f"b{i}" for i in range(10)), tuple(f"c{i}" for i in range(5)))
@@ -194,9 +195,13 @@ def test_advice_when_only_the_comparison_across_runs_is_spoilt():
 
 
 def test_advice_for_the_undecided_says_how_many_runs():
-    open_changes = [change(0.33, "undecided", runs_to_decide=14), change(0.33, "undecided", runs_to_decide=9)]
+    judged = tuple(f"c{i}" for i in range(16))  # of a spec whose `runs` is 5: it was lowered after the runs
+    open_changes = [
+        change(0.33, "undecided", runs_to_decide=14, observed_runs=judged),
+        change(0.33, "undecided", runs_to_decide=9, observed_runs=judged),
+    ]
     said = verdicts.advice(result(*open_changes, verdict="undecided"), content())
-    assert said == ("About 14 runs per configuration (now 5) would probably decide all 2 open changes.",)
+    assert said == ("About 14 runs per configuration (now 16) would probably decide all 2 open changes.",)
     beyond = [*open_changes, change(0.33, "undecided", runs_to_decide=None)]
     said = verdicts.advice(result(*beyond, verdict="undecided"), content())
     assert "decide 2 of 3 open changes" in said[0]
@@ -207,6 +212,33 @@ def test_advice_for_the_undecided_says_how_many_runs():
 
 def test_advice_for_the_unperturbed_is_to_go_ahead():
     assert verdicts.advice(result(verdict="unperturbed"), content()) == ("Nothing: use the numbers of these runs.",)
+
+
+def test_advice_for_unperturbed_correlations_names_totals_that_changed():
+    def total(metric: str, verdict: str) -> TotalChange:
+        runs = (("1", "2"), ("3", "4"))
+        return TotalChange(metric, (1.0, 1.1), (1.0, 1.2), *runs, 0.07, 0.06, 0.08, verdict=verdict)  # type: ignore[arg-type]
+
+    changed = (total("PAPI_BR_MSP", "perturbed"), total("PAPI_TOT_INS", "shifted"), total("time_s", "undecided"))
+    calls = result(verdict="unperturbed", name="calls")
+    said = verdicts.advice(calls, replace(content(), totals={"calls": changed}))
+    assert said == (
+        "The correlations of calls are those of the program: use them.",
+        "Take totals from the baseline runs, not from those of calls: mispredicted branches changed by more than the "
+        "tolerance.",
+        "These runs do not show whether instructions differ by more than the tolerance: do not rely on this total of "
+        "calls.",
+    )
+    other = replace(calls, configuration="B", setup="run: ./b")
+    said = verdicts.advice(other, replace(content(), totals={"B": changed[:1]}))
+    assert said == (
+        "The correlations of B are valid for A too.",
+        "Do not use totals of B for A: mispredicted branches differ by more than the tolerance.",
+    )
+    times = replace(content(), totals={"calls": changed[2:]})  # as in the verdict on all totals
+    assert verdicts.advice(calls, times) == ("Nothing: use the numbers of these runs.",)
+    open_ = result(change(0.33, "undecided", runs_to_decide=14), verdict="undecided", name="calls")
+    assert verdicts.advice(open_, replace(content(), totals={"calls": changed}))[1].startswith("Take totals from")
 
 
 def test_overhead_that_was_not_measured_says_so():
