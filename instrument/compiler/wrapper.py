@@ -230,8 +230,8 @@ def _rewrite(
             "AT&T syntax: use an interval of time, or of counts of a hardware metric"
         )
     how = {"source": source.path, "language": language, "machine": facts.machine}
-    library = _is_for_library(command)
-    return record, rewrite(text, found_sites.sites, settings.metrics, **how, form=settings.form, library=library)
+    ways = {"form": settings.form, "library": _is_for_library(command), "doses": settings.doses}
+    return record, rewrite(text, found_sites.sites, settings.metrics, **how, **ways)
 
 
 def _is_for_library(command: CompilerCommand) -> bool:
