@@ -1,0 +1,90 @@
+"""Figure of responses to the dose: the worst response of each subset, with the line extended to dose 0."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from unperturbed.analysis.doses.response import DoseResponses, Response
+from unperturbed.analysis.doses.response_text import response_name
+from unperturbed.analysis.pages.chart import LEGEND_ON_TOP, Figure, axis, layout, plot_text, scatter, short
+from unperturbed.analysis.report.campaign.figures import CaptionedFigure, FigureBlock, ReportFigure, ReportView
+
+_MOST = 6
+_HEIGHT_PX = 320
+
+
+def response_figure(name: str, configuration: str, response: Response) -> Figure:
+    """Draw the mean at each dose, the line to dose 0, its interval there, and what was observed without counting."""
+    doses = list(response.means)
+    # The last point of the line through the doses: a straight line on the scale of the fit is nearly one here.
+    slope = _slope(doses, list(response.means.values()), response.value)
+    bars = {
+        "type": "data",
+        "symmetric": False,
+        "array": short([response.high - response.value]),
+        "arrayminus": short([response.value - response.low]),
+        "color": "@series-2",
+        "thickness": 2,
+        "width": 6,
+    }
+    ends = [response.value, response.value + slope * doses[-1]]
+    data: list[dict[str, Any]] = [
+        scatter("lines", [0, doses[-1]], short(ends), name="line", line={"color": "@series-2", "dash": "dash"}),
+        scatter(
+            "markers",
+            doses,
+            short(response.means.values()),
+            name="mean of the runs",
+            marker={"color": "@series-1", "size": 9},
+        ),
+        scatter(
+            "markers",
+            [0],
+            short([response.value]),
+            name="extrapolated",
+            marker={"color": "@series-2", "size": 9, "symbol": "diamond"},
+            error_y=bars,
+        ),
+    ]
+    if response.without is not None:
+        observed = {"color": "@series-3", "size": 11, "symbol": "circle-open", "line": {"width": 2}}
+        data.append(scatter("markers", [0], short([response.without]), name="observed without", marker=observed))
+    unit = "total of a run" if response.check == "total" else "Spearman's ρ"
+    figure = layout(
+        _HEIGHT_PX,
+        margin={"l": 80, "r": 20, "t": 60, "b": 60},
+        legend=LEGEND_ON_TOP,
+        xaxis=axis("increments for each event", tickvals=[0, *doses], range=[-0.3, doses[-1] + 0.3]),
+        yaxis=axis(unit),
+    )
+    text = (
+        f"Response of {plot_text(response_name(response))} in {plot_text(configuration)}: the mean at each dose, and "
+        "the line that gives the value at dose 0 with its interval. The table has the same numbers."
+    )
+    return Figure(name, data, figure, text)
+
+
+def _slope(doses: Sequence[int], means: Sequence[float], value: float) -> float:
+    """Return the slope of the line through the value at dose 0 that fits the means best."""
+    pairs = zip(doses, means, strict=True)
+    return sum(dose * (mean - value) for dose, mean in pairs) / sum(dose**2 for dose in doses)
+
+
+def _block(view: ReportView) -> FigureBlock | None:
+    drawn = [
+        CaptionedFigure(
+            response_figure(f"doses-{number}", name, worst),
+            f"{name}: {response_name(worst)} ({worst.check}), {worst.outcome}.",
+        )
+        for number, (name, worst) in enumerate(_worst(view.content.doses.values()))
+    ]
+    return FigureBlock(drawn)
+
+
+def _worst(every: Sequence[DoseResponses] | Any) -> list[tuple[str, Response]]:
+    """Return the most serious response of each configuration, of the first few."""
+    return [(each.configuration, each.ranked[0]) for each in list(every)[:_MOST]]
+
+
+DOSES = ReportFigure("doses", "doses", _block)
