@@ -66,6 +66,11 @@ class Place(NamedTuple):
         return self.counting[:end] + self.idle[end:]
 
     @property
+    def addresses(self) -> tuple[int, ...]:
+        """Return the address of each increment."""
+        return tuple(self.address + sum(self.lengths[:dose]) for dose in range(len(self.lengths)))
+
+    @property
     def states(self) -> tuple[bytes, ...]:
         """Return the code that the place can hold, by the number of increments."""
         return tuple(self.at_dose(dose) for dose in range(len(self.lengths) + 1))
