@@ -64,8 +64,8 @@ class Contrast:
 class DoseFit:
     """Line through the values at the doses above 0, extended to dose 0, of m coefficients or totals."""
 
-    value: Contrast  # At dose 0
-    # low, high: Confidence bounds of the value, each with error probability α / 2.
+    value: Contrast  # At dose 0, by the line
+    # low, high: Bounds of the confidence intervals at 1 − α of the line and of the parabola, both taken in.
     low: FloatArray
     high: FloatArray
     bend: Contrast | None  # None for two doses
@@ -90,26 +90,20 @@ def fit_doses(doses: Sequence[int], values: FloatArray, without: FloatArray | No
     `values`: float64, shape (r, k, m). One row for each round, on a scale on which differences are comparable.
     `without`: float64, shape (r, m). Values of the same rounds without counting.
 
-    The bounds of the value take in the part of `bend` that is shown: of runs without noise, which bend by little, the
-    line alone would have an interval of no length beside the true value.
+    The interval takes in that of a parabola. A response within the tolerance of a line need not be a line, and runs
+    that vary little would give the line an interval so short that it misses the value of the slightest curve.
     """
     line = line_weights(doses)
-    value = _contrast(values, line)
-    bend = _contrast(values, line_weights(doses, 2) - line) if len(doses) >= _PARABOLA else None
-    miss = None
+    value, bend, miss = _contrast(values, line), None, None
+    low, high = value.bounds(alpha / 2)
+    if len(doses) >= _PARABOLA:
+        parabola = line_weights(doses, 2)
+        bend = _contrast(values, parabola - line)
+        lower, higher = _contrast(values, parabola).bounds(alpha / 2)
+        low, high = np.minimum(low, lower), np.maximum(high, higher)
     if without is not None:
         miss = _contrast(np.concatenate([without[:, None], values], axis=1), np.array([1, *-line]))
-    low, high = value.bounds(alpha / 2)
-    if bend is not None:
-        from_zero, to_zero = (np.maximum(0, bound) for bound in _turned(bend.bounds(alpha / 2)))
-        low, high = low - to_zero, high + from_zero
     return DoseFit(value, low, high, bend, miss)
-
-
-def _turned(bounds: tuple[FloatArray, FloatArray]) -> tuple[FloatArray, FloatArray]:
-    """Return how far an interval is above 0, and how far below; negative where it contains 0."""
-    low, high = bounds
-    return low, -high
 
 
 def _contrast(values: FloatArray, weights: FloatArray) -> Contrast:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from unperturbed.analysis.doses.fit import FEWEST_ROUNDS, FloatArray, fit_doses
+from unperturbed.analysis.doses.fit import FEWEST_ROUNDS, Contrast, FloatArray, fit_doses
 from unperturbed.analysis.multiple_testing import holm, holm_of_intervals
 from unperturbed.analysis.perturbation.correlation import fisher, from_fisher
 from unperturbed.analysis.perturbation.decide import classify_change
@@ -111,24 +111,24 @@ class DoseResponses:
 
 
 @dataclass(frozen=True)
-class _Scale:
+class Scale:
     """Scale of the values: how they are shown, and how a deviation compares with the tolerance."""
 
     shown: Callable[[FloatArray], FloatArray]
     # Of a value and a deviation from it: the deviation in the unit of the tolerance.
     deviation: Callable[[FloatArray, FloatArray], FloatArray]
     # Of a value and a tolerance: the largest deviations below and above that are within it.
-    reach: Callable[[FloatArray, float], tuple[FloatArray, FloatArray]]
+    reach: Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
 
 
-def _reach_of_rho(value: FloatArray, tolerance: float) -> tuple[FloatArray, FloatArray]:
+def _reach_of_rho(value: FloatArray, tolerance: FloatArray) -> tuple[FloatArray, FloatArray]:
     rho = from_fisher(value)
     below, above = (fisher(np.clip(rho + sign * tolerance, -1, 1)) for sign in (-1, 1))
     return np.maximum(0, value - below), np.maximum(0, above - value)
 
 
-_FISHER = _Scale(from_fisher, lambda value, by: from_fisher(value + by) - from_fisher(value), _reach_of_rho)
-_RATIO = _Scale(
+FISHER = Scale(from_fisher, lambda value, by: from_fisher(value + by) - from_fisher(value), _reach_of_rho)
+RATIO = Scale(
     lambda value: value,
     lambda value, by: np.maximum(by / value, -1),
     lambda value, tolerance: (value * (1 - 1 / (1 + tolerance)), value * tolerance),
@@ -168,7 +168,7 @@ def responses_of_checks(
                 values,
                 (without, idle) if without else None,
                 [(decided[key].tolerance, decided[key].verdict) for key in keys],
-                _FISHER,
+                FISHER,
                 alpha=alpha,
             ),
             keys,
@@ -196,7 +196,7 @@ def responses_of_totals(
         {dose: (runs, totals(runs) / size) for dose, runs in by_dose.items()},
         (without, totals(without) / size) if without else None,
         [(change.tolerance, change.verdict) for change in changes],
-        replace(_RATIO, shown=lambda value: np.asarray(value * size, np.float64)),
+        replace(RATIO, shown=lambda value: np.asarray(value * size, np.float64)),
         alpha=alpha,
     )
     return [
@@ -210,7 +210,7 @@ def _responses(
     values: Mapping[int, tuple[Sequence[Trace], FloatArray]],
     without: tuple[Sequence[Trace], FloatArray] | None,
     decided: Sequence[tuple[float, VerdictName]],
-    scale: _Scale,
+    scale: Scale,
     *,
     alpha: float,
 ) -> list[Response]:
@@ -229,15 +229,33 @@ def _responses(
         return []
     stacked = np.array([[rows[dose][key] for dose in doses] for key in complete], np.float64)
     beside = np.array([idle[key] for key in with_idle], np.float64) if complete is with_idle else None
+    return responses_of_values(doses, stacked, beside, decided, scale, alpha=alpha)
+
+
+def responses_of_values(
+    doses: Sequence[int],
+    stacked: FloatArray,
+    beside: FloatArray | None,
+    decided: Sequence[tuple[float, VerdictName]],
+    scale: Scale,
+    *,
+    alpha: float,
+) -> list[Response]:
+    """Return one response for each of m columns, without metrics and outcome.
+
+    `stacked`: float64, shape (rounds, doses, m). Values at the doses above 0, on the scale of the fit.
+    `beside`: float64, shape (rounds, m). Values without counting; None if there are none.
+    `decided`: Tolerance of each column, and verdict on dose 1.
+    """
     fit = fit_doses(doses, stacked, beside, alpha=alpha)
     value = fit.value.mean
     tolerance = np.array([each for each, _ in decided], np.float64)
     p = p_beyond = np.ones(len(value))
     deviation, low, high = (np.full(len(value), bound) for bound in (math.nan, -math.inf, math.inf))
     if (contrast := fit.deviation) is not None:
-        deviation, low, high = (scale.deviation(value, each) for each in (contrast.mean, *contrast.bounds(alpha)))
-        reach = [scale.reach(value[at : at + 1], float(tolerance[at])) for at in range(len(value))]
-        below, above = (np.concatenate([each[side] for each in reach]) for side in (0, 1))
+        low, high = _widest(scale, value, contrast, alpha)
+        deviation = scale.deviation(value, contrast.mean)
+        below, above = _reach(scale, value, contrast.mean, tolerance)
         p = contrast.p()
         p_beyond = np.where(tolerance > 0, contrast.p_beyond(below, above), p)
     shown = [scale.shown(each) for each in (value, fit.low, fit.high)]
@@ -259,10 +277,28 @@ def _responses(
             p_beyond=float(p_beyond[at]),
             tolerance=float(tolerance[at]),
             change=decided[at][1],
-            rounds=len(complete),
+            rounds=len(stacked),
         )
         for at in range(len(value))
     ]
+
+
+def _widest(scale: Scale, value: FloatArray, contrast: Contrast, alpha: float) -> tuple[FloatArray, FloatArray]:
+    """Return the bounds of a deviation, the wider of two: the error may be in the value or in what deviates from it."""
+    at_zero = value + contrast.mean
+    low, high = (
+        (scale.deviation(value, bound), scale.deviation(at_zero - bound, bound)) for bound in contrast.bounds(alpha)
+    )
+    return np.minimum(*low), np.maximum(*high)
+
+
+def _reach(
+    scale: Scale, value: FloatArray, deviation: FloatArray, tolerance: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the largest deviations below and above that may be within the tolerance, from the value or to it."""
+    below, above = scale.reach(value, tolerance)
+    from_above, from_below = scale.reach(value + deviation, tolerance)
+    return np.maximum(below, from_below), np.maximum(above, from_above)
 
 
 def _by_round(runs: Sequence[Trace], values: FloatArray) -> dict[tuple[object, ...], FloatArray]:
