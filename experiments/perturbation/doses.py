@@ -2,9 +2,9 @@
 
     python -m experiments.perturbation.doses [--campaigns FOLDER] [--programs bzip2 chess]
 
-Runs the middle and the last step of `layouts.py` again, with `builds: one` and `doses: [0, 1, 2, 4]`. The value at
-dose 0 is extrapolated from doses 1, 2 and 4 alone, and held against the same build without counting and against the
-untouched program. Writes docs/evidence/doses.md.
+Runs the last step of `layouts.py` again, which counts all software metrics, with `builds: one` and `doses: [0, 1, 2,
+4]`. The value at dose 0 is extrapolated from doses 1, 2 and 4 alone, and held against the same build without counting
+and against the untouched program. Writes docs/evidence/doses.md.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for program in chosen:
         spec = write_variant(campaigns / "specs", program, layouts=True)
         settings = yaml.safe_load(spec.read_text())
-        subsets = dict(list(settings["campaign"]["subsets"].items())[1:])
+        subsets = dict([*settings["campaign"]["subsets"].items()][-1:])
         settings["campaign"] |= {"builds": "one", "doses": [0, *DOSES], "sham": False, "subsets": subsets}
         settings["campaign"] |= {"baseline_runs": RUNS, "runs": RUNS}
         used = {metric for metrics in subsets.values() for metric in metrics}

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
+from unperturbed.analysis.doses.fit import FloatArray
 from unperturbed.analysis.doses.response import DoseResponses, Response
 from unperturbed.analysis.doses.response_text import response_name
 from unperturbed.analysis.pages.chart import LEGEND_ON_TOP, Figure, axis, layout, plot_text, scatter, short
+from unperturbed.analysis.perturbation.correlation import fisher, from_fisher
 from unperturbed.analysis.report.campaign.figures import CaptionedFigure, FigureBlock, ReportFigure, ReportView
 
 _MOST = 6
 _HEIGHT_PX = 320
+_POINTS = 33
 
 
 def response_figure(name: str, configuration: str, response: Response) -> Figure:
     """Draw the mean at each dose, the line to dose 0, its interval there, and what was observed without counting."""
     doses = list(response.means)
-    # The last point of the line through the doses: a straight line on the scale of the fit is nearly one here.
-    slope = _slope(doses, list(response.means.values()), response.value)
+    along = np.linspace(0, doses[-1], _POINTS)
     bars = {
         "type": "data",
         "symmetric": False,
@@ -28,9 +32,14 @@ def response_figure(name: str, configuration: str, response: Response) -> Figure
         "thickness": 2,
         "width": 6,
     }
-    ends = [response.value, response.value + slope * doses[-1]]
     data: list[dict[str, Any]] = [
-        scatter("lines", [0, doses[-1]], short(ends), name="line", line={"color": "@series-2", "dash": "dash"}),
+        scatter(
+            "lines",
+            short(along),
+            short(line_through(response, along)),
+            name="line",
+            line={"color": "@series-2", "dash": "dash"},
+        ),
         scatter(
             "markers",
             doses,
@@ -65,10 +74,12 @@ def response_figure(name: str, configuration: str, response: Response) -> Figure
     return Figure(name, data, figure, text)
 
 
-def _slope(doses: Sequence[int], means: Sequence[float], value: float) -> float:
-    """Return the slope of the line through the value at dose 0 that fits the means best."""
-    pairs = zip(doses, means, strict=True)
-    return sum(dose * (mean - value) for dose, mean in pairs) / sum(dose**2 for dose in doses)
+def line_through(response: Response, doses: FloatArray) -> FloatArray:
+    """Return the line of the fit at some doses; for a correlation it is straight on Fisher's scale."""
+    known, means = np.array(list(response.means)), np.array(list(response.means.values()))
+    if response.check == "total":
+        return np.asarray(np.polyval(np.polyfit(known, means, 1), doses), np.float64)
+    return from_fisher(np.asarray(np.polyval(np.polyfit(known, fisher(means), 1), doses), np.float64))
 
 
 def _block(view: ReportView) -> FigureBlock | None:
@@ -82,7 +93,7 @@ def _block(view: ReportView) -> FigureBlock | None:
     return FigureBlock(drawn)
 
 
-def _worst(every: Sequence[DoseResponses] | Any) -> list[tuple[str, Response]]:
+def _worst(every: Iterable[DoseResponses]) -> list[tuple[str, Response]]:
     """Return the most serious response of each configuration, of the first few."""
     return [(each.configuration, each.ranked[0]) for each in list(every)[:_MOST]]
 
