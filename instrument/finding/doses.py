@@ -13,9 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-MOST_DOSES = 8
-"""Maximum number of increments at a place: local labels have one digit for it, and an asm statement 30 operands."""
-
 _DUMMIES = "__unperturbed_dose"
 
 # As in `binaries.places`, which reads the entries: distance to the place, metric, version 2, length of all

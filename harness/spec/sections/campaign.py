@@ -27,7 +27,7 @@ from unperturbed.harness.spec.sections.parameters import MOST_POINTS
 from unperturbed.harness.spec.sections.program import Compilers, Program, check_placeholders, check_words
 from unperturbed.harness.spec.text import FileName, PackageName, Text, Texts, VariableName, find_placeholders
 from unperturbed.harness.spec.yaml import YamlPath
-from unperturbed.instrument.finding.doses import MOST_DOSES
+from unperturbed.instrument.events.event import MOST_DOSES
 
 if TYPE_CHECKING:
     from unperturbed.harness.spec.campaign_spec import CampaignSpec

@@ -19,7 +19,7 @@ from unperturbed.errors import RunError
 from unperturbed.instrument.binaries.places import SECTION, patch, read_places
 from unperturbed.instrument.compiler.settings import settings_text
 from unperturbed.instrument.events import parse_event
-from unperturbed.instrument.finding.doses import MOST_DOSES
+from unperturbed.instrument.events.event import MOST_DOSES
 
 clang = pytest.mark.skipif(not shutil.which("clang"), reason="clang is not installed")
 lld = pytest.mark.skipif(
