@@ -83,37 +83,50 @@ def line_weights(doses: Sequence[int], degree: int = 1) -> FloatArray:
     return np.asarray(np.linalg.pinv(powers)[0], np.float64)
 
 
-def fit_doses(doses: Sequence[int], values: FloatArray, without: FloatArray | None = None, *, alpha: float) -> DoseFit:
+def fit_doses(
+    doses: Sequence[int],
+    values: FloatArray,
+    without: FloatArray | None = None,
+    *,
+    alpha: float,
+    at_zero: tuple[FloatArray, FloatArray] | None = None,
+) -> DoseFit:
     """Extrapolate to dose 0.
 
     `doses`: The k doses above 0, at least two.
     `values`: float64, shape (r, k, m). One row for each round, on a scale on which differences are comparable.
     `without`: float64, shape (r, m). Values of the same rounds without counting.
+    `at_zero`: float64, shape (r, m) each. Values of each round at dose 0 by lines and by parabolas through something
+    else than the values (`signals`).
 
     The interval takes in that of a parabola. A response within the tolerance of a line need not be a line, and runs
     that vary little would give the line an interval so short that it misses the value of the slightest curve.
     """
-    line = line_weights(doses)
-    value, bend, miss = _contrast(values, line), None, None
+    weights = {degree: line_weights(doses, degree) for degree in (1, 2)}
+    line, parabola = at_zero if at_zero is not None else (_weighted(values, weights[degree]) for degree in (1, 2))
+    value, bend, miss = _contrast(line, values, weights[1]), None, None
     low, high = value.bounds(alpha / 2)
     if len(doses) >= _PARABOLA:
-        parabola = line_weights(doses, 2)
-        bend = _contrast(values, parabola - line)
-        lower, higher = _contrast(values, parabola).bounds(alpha / 2)
+        bend = _contrast(parabola - line, values, weights[2] - weights[1])
+        lower, higher = _contrast(parabola, values, weights[2]).bounds(alpha / 2)
         low, high = np.minimum(low, lower), np.maximum(high, higher)
     if without is not None:
-        miss = _contrast(np.concatenate([without[:, None], values], axis=1), np.array([1, *-line]))
+        all_values = np.concatenate([without[:, None], values], axis=1)
+        miss = _contrast(without - line, all_values, np.array([1, *-weights[1]]))
     return DoseFit(value, low, high, bend, miss)
 
 
-def _contrast(values: FloatArray, weights: FloatArray) -> Contrast:
-    """Return a contrast of values, (r, k, m).
+def _weighted(values: FloatArray, weights: FloatArray) -> FloatArray:
+    return np.asarray(np.einsum("rkm,k->rm", values, weights), np.float64)
+
+
+def _contrast(of_rounds: FloatArray, values: FloatArray, weights: FloatArray) -> Contrast:
+    """Return a contrast from its values in each round, (r, m).
 
     Its variance is at least a share of what runs that share no round would give: even if a few rounds agree exactly,
-    another round may differ (`perturbation/rounds.py`).
+    another round may differ (`perturbation/rounds.py`). `values`: (r, k, m). `weights`: of the k runs of a round.
     """
     r = len(values)
-    of_rounds = np.einsum("rkm,k->rm", values, weights)
     independent = np.einsum("km,k->m", values.var(axis=0, ddof=1), weights**2)
     variance = np.maximum(of_rounds.var(axis=0, ddof=1), np.maximum(MOST_SHARED * independent, NO_SPREAD**2))
     return Contrast(of_rounds.mean(axis=0), np.sqrt(variance / r), r - 1)

@@ -38,7 +38,7 @@ _BY_LINEARITY: Mapping[VerdictName, ResponseName] = {
 class Response:
     """Response of one correlation or total to the dose."""
 
-    check: Literal["inner", "outer", "total"]
+    check: Literal["inner", "outer", "software", "total"]
     # first, second: Metrics of a correlation; equal for an outer correlation or a total.
     first: str
     second: str
@@ -58,6 +58,7 @@ class Response:
     tolerance: float
     change: VerdictName  # Verdict on dose 1, against the runs without counting if there are any
     rounds: int
+    by_signals: bool = False  # Whether the signals were extrapolated, interval by interval, and not the coefficients
     outcome: ResponseName = "undecided"
 
     @property
@@ -135,10 +136,17 @@ RATIO = Scale(
 )
 
 
+Checked = tuple[Sequence[Trace], Sequence[Verdict]]
+"""Runs, and their checks against the same reference runs."""
+
+_Key = tuple[str, str, str]
+
+
 def responses_of_checks(
-    by_dose: Mapping[int, tuple[Sequence[Trace], Sequence[Verdict]]],
+    by_dose: Mapping[int, Checked],
     without: Sequence[Trace],
     changes: Verdict,
+    at_zero: Sequence[Checked],
     *,
     alpha: float,
 ) -> list[Response]:
@@ -147,35 +155,96 @@ def responses_of_checks(
     `by_dose`: For each dose above 0, its runs and their checks, all against the same reference runs.
     `without`: The reference runs, if they are runs of the same build without counting; otherwise none.
     `changes`: The verdict on dose 1.
+    `at_zero`: Runs made by `signals`, by lines and by parabolas; empty if their intervals are not the same work.
     """
-    known = {
-        dose: {(change.check, change.first, change.second): change for check in checks for change in check.changes}
-        for dose, (_, checks) in by_dose.items()
-    }
+    known = {dose: _observed(checks) for dose, (_, checks) in by_dose.items()}
+    extrapolated = [_observed(checks) for _, checks in at_zero]
     decided = {(change.check, change.first, change.second): change for change in changes.changes}
-    keys = [key for key in known[1] if key in decided and all(key in of_dose for of_dose in known.values())]
+    keys = [key for key in known[1] if key in decided and all(key in each for each in (*known.values(), *extrapolated))]
+    reference: dict[_Key, tuple[float, ...]] = {
+        (change.check, change.first, change.second): change.reference
+        for check in by_dose[1][1]
+        for change in check.changes
+    }
+    return _of_coefficients(
+        keys,
+        {dose: (runs, known[dose]) for dose, (runs, _) in by_dose.items()},
+        (without, reference) if without else None,
+        [(runs, each) for (runs, _), each in zip(at_zero, extrapolated, strict=True)],
+        [(decided[key].tolerance, decided[key].verdict) for key in keys],
+        alpha=alpha,
+    )
+
+
+def responses_of_software(
+    by_dose: Mapping[int, Checked], at_one: Sequence[Trace], at_zero: Sequence[Checked], *, alpha: float
+) -> list[Response]:
+    """Return the responses of pairs with a software metric, which no run without counting has.
+
+    `by_dose`: For each dose above 1, its runs and their check against the runs at dose 1, `at_one`.
+    `at_zero`: As in `responses_of_checks`, checked against these runs too; the change to dose 0 decides whether a
+    correction is needed.
+    """
+    (_, line), _ = at_zero
+    changes = {("software", change.first, change.second): change for check in line for change in check.changes}
+    known = {dose: _observed(checks, "software") for dose, (_, checks) in by_dose.items()}
+    extrapolated = [_observed(checks, "software") for _, checks in at_zero]
+    keys = [key for key in changes if all(key in each for each in (*known.values(), *extrapolated))]
+    return _of_coefficients(
+        keys,
+        {1: (at_one, {key: changes[key].reference for key in keys})}
+        | {dose: (runs, known[dose]) for dose, (runs, _) in by_dose.items()},
+        None,
+        [(runs, each) for (runs, _), each in zip(at_zero, extrapolated, strict=True)],
+        [(changes[key].tolerance, changes[key].verdict) for key in keys],
+        alpha=alpha,
+    )
+
+
+def _observed(checks: Sequence[Verdict], name: str = "") -> dict[_Key, tuple[float, ...]]:
+    return {
+        (name or change.check, change.first, change.second): change.observed
+        for check in checks
+        for change in check.changes
+    }
+
+
+def _of_coefficients(
+    keys: Sequence[_Key],
+    by_dose: Mapping[int, tuple[Sequence[Trace], Mapping[_Key, Sequence[float]]]],
+    without: tuple[Sequence[Trace], Mapping[_Key, Sequence[float]]] | None,
+    at_zero: Sequence[tuple[Sequence[Trace], Mapping[_Key, Sequence[float]]]],
+    decided: Sequence[tuple[float, VerdictName]],
+    *,
+    alpha: float,
+) -> list[Response]:
+    """Return the responses of correlations whose ρ is known for each run."""
     if not keys:
         return []
-    values = {
-        dose: (runs, fisher(np.array([known[dose][key].observed for key in keys], np.float64)).T)
-        for dose, (runs, _) in by_dose.items()
-    }
-    idle = fisher(np.array([known[1][key].reference for key in keys], np.float64)).T
+
+    def columns(side: tuple[Sequence[Trace], Mapping[_Key, Sequence[float]]]) -> tuple[Sequence[Trace], FloatArray]:
+        return side[0], fisher(np.array([side[1][key] for key in keys], np.float64)).T
+
+    made = _responses(
+        {dose: columns(side) for dose, side in by_dose.items()},
+        None if without is None else columns(without),
+        decided,
+        FISHER,
+        alpha=alpha,
+        at_zero=[columns(side) for side in at_zero],
+    )
     return [
-        replace(response, check=check, first=first, second=second)
-        for response, (check, first, second) in zip(
-            _responses(
-                values,
-                (without, idle) if without else None,
-                [(decided[key].tolerance, decided[key].verdict) for key in keys],
-                FISHER,
-                alpha=alpha,
-            ),
-            keys,
-            strict=False,
-        )
-        if check in ("inner", "outer")
+        replace(response, check=_CHECKS[check], first=first, second=second)
+        for response, (check, first, second) in zip(made, keys, strict=False)
+        if check in _CHECKS
     ]
+
+
+_CHECKS: Mapping[str, Literal["inner", "outer", "software"]] = {
+    "inner": "inner",
+    "outer": "outer",
+    "software": "software",
+}
 
 
 def responses_of_totals(
@@ -213,10 +282,12 @@ def _responses(
     scale: Scale,
     *,
     alpha: float,
+    at_zero: Sequence[tuple[Sequence[Trace], FloatArray]] = (),
 ) -> list[Response]:
     """Return one response for each column of the values, (runs, m); none if too few rounds have all doses.
 
     `decided`: Tolerance and verdict of each column.
+    `at_zero`: Values of runs at dose 0, by lines and by parabolas, if signals were extrapolated.
     """
     doses = sorted(values)
     rows = {dose: _by_round(*values[dose]) for dose in doses}
@@ -229,7 +300,10 @@ def _responses(
         return []
     stacked = np.array([[rows[dose][key] for dose in doses] for key in complete], np.float64)
     beside = np.array([idle[key] for key in with_idle], np.float64) if complete is with_idle else None
-    return responses_of_values(doses, stacked, beside, decided, scale, alpha=alpha)
+    made = [_by_round(*side) for side in at_zero]
+    line, parabola = (np.array([each[key] for key in complete], np.float64) for each in made) if made else (None, None)
+    extrapolated = None if line is None or parabola is None else (line, parabola)
+    return responses_of_values(doses, stacked, beside, decided, scale, alpha=alpha, at_zero=extrapolated)
 
 
 def responses_of_values(
@@ -240,14 +314,16 @@ def responses_of_values(
     scale: Scale,
     *,
     alpha: float,
+    at_zero: tuple[FloatArray, FloatArray] | None = None,
 ) -> list[Response]:
     """Return one response for each of m columns, without metrics and outcome.
 
     `stacked`: float64, shape (rounds, doses, m). Values at the doses above 0, on the scale of the fit.
     `beside`: float64, shape (rounds, m). Values without counting; None if there are none.
     `decided`: Tolerance of each column, and verdict on dose 1.
+    `at_zero`: As in `fit_doses`.
     """
-    fit = fit_doses(doses, stacked, beside, alpha=alpha)
+    fit = fit_doses(doses, stacked, beside, alpha=alpha, at_zero=at_zero)
     value = fit.value.mean
     tolerance = np.array([each for each, _ in decided], np.float64)
     p = p_beyond = np.ones(len(value))
@@ -278,6 +354,7 @@ def responses_of_values(
             tolerance=float(tolerance[at]),
             change=decided[at][1],
             rounds=len(stacked),
+            by_signals=at_zero is not None,
         )
         for at in range(len(value))
     ]
@@ -327,4 +404,7 @@ def _outcome(response: Response, p: float, p_beyond: float, alpha: float) -> Res
     low, high, tolerance = response.deviation_low, response.deviation_high, response.tolerance
     if response.check == "total":
         low, high, tolerance = (math.log1p(max(each, -1 + 1e-12)) for each in (low, high, tolerance))
-    return _BY_LINEARITY[classify_change(p, p_beyond, low, high, alpha=alpha, tolerance=tolerance)]
+    outcome = _BY_LINEARITY[classify_change(p, p_beyond, low, high, alpha=alpha, tolerance=tolerance)]
+    # Coefficients may change most from dose 0 to 1, of which the doses above 0 show nothing.
+    is_seen = response.check == "total" or response.by_signals or response.without is not None
+    return "undecided" if outcome == "corrected" and not is_seen else outcome

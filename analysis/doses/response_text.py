@@ -80,7 +80,11 @@ def response_table(found: DoseResponses) -> Table:
     has_idle = any(each.without is not None for each in found.responses)
     columns = (
         Column("correlation or total"),
-        Column("check", meaning="inner: two metrics of one run; outer: one metric in two aligned runs"),
+        Column(
+            "check",
+            meaning="inner: two metrics of one run; outer: one metric in two aligned runs; software: like inner, with "
+            "a software metric",
+        ),
         Column("dose 1", "right", "with counting, one increment for each event", whole=True),
         Column("dose 0", "right", "without counting, extrapolated from the doses above 0", whole=True),
         Column(f"{level} % interval", "right", "confidence interval of the extrapolated value", whole=True),

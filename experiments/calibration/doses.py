@@ -12,6 +12,7 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -69,10 +70,13 @@ def draw(
 
 
 def judged(values: FloatArray, without: FloatArray | None) -> DoseResponses:
-    """Return the outcomes for a campaign, all of whose metrics are perturbed by the counting."""
+    """Return the outcomes for a campaign, all of whose metrics are perturbed by the counting.
+
+    The values stand for those of extrapolated signals: coefficients are never corrected without runs at dose 0.
+    """
     decided: list[tuple[float, VerdictName]] = [(TOLERANCE, "perturbed")] * values.shape[2]
     made = responses_of_values(DOSES, values, without, decided, FISHER, alpha=ALPHA)
-    return decide_responses("simulated", made, alpha=ALPHA)
+    return decide_responses("simulated", [replace(each, by_signals=True) for each in made], alpha=ALPHA)
 
 
 def coverage_rows(campaigns: int, seed: int) -> Iterator[str]:

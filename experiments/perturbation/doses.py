@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +23,13 @@ from experiments.common.provenance import made_by, recorded
 from experiments.common.tables import markdown_table, right
 from experiments.perturbation.series import HERE, PROGRAMS, Program, runs_by_configuration
 from experiments.perturbation.variants import write_variant
-from unperturbed.analysis.doses.response import SERIOUSNESS, DoseResponses, Response, decide_responses
+from unperturbed.analysis.doses.response import (
+    SERIOUSNESS,
+    DoseResponses,
+    Response,
+    decide_responses,
+    responses_of_checks,
+)
 from unperturbed.analysis.perturbation import Baseline, Verdict
 from unperturbed.analysis.totals.verdict import total_of
 from unperturbed.collectors.data import Trace
@@ -46,6 +52,7 @@ class Step:
     metric: str  # The software metric that came in last
     blind: DoseResponses  # From doses 1, 2 and 4, linearity judged by these alone
     checked: DoseResponses  # Linearity judged by the runs without counting
+    coefficients: DoseResponses  # As `blind`, but with the coefficients extrapolated instead of the signals
     untouched: dict[tuple[str, str, str], float]  # Mean of the untouched program, of each correlation and total
 
 
@@ -66,6 +73,7 @@ def steps_of(program: Program, spec_path: Path, campaign: Path) -> Iterator[Step
             software[-1],
             blind,
             checked,
+            _of_coefficients(spec, name, by_dose, without),
             plain | {("total", metric, metric): _mean_total(runs["baseline"], metric) for metric in totals},
         )
 
@@ -87,6 +95,15 @@ def _responses(
     totals = [metric for metric in spec.measure.hardware if metric in ready[0].metrics]
     found = responses_in_pass(spec, by_dose, check, check(by_dose[1]), ready, totals, idle=idle)
     return decide_responses(name, found, alpha=spec.analysis.alpha)
+
+
+def _of_coefficients(
+    spec: CampaignSpec, name: str, by_dose: dict[int, list[Trace]], without: Baseline
+) -> DoseResponses:
+    """Return the responses of correlations, each extrapolated as a coefficient."""
+    checks = {dose: (runs, [without.inner(runs)]) for dose, runs in by_dose.items()}
+    alpha = spec.analysis.alpha
+    return decide_responses(name, responses_of_checks(checks, (), checks[1][1][0], (), alpha=alpha), alpha=alpha)
 
 
 def _means(baseline: Baseline) -> np.ndarray:
@@ -140,33 +157,58 @@ def held_of(step: Step) -> list[Held]:
     ]
 
 
-def table(steps: Sequence[Step], *, totals: bool) -> list[str]:
-    """Return the table of all steps: correlations or totals."""
+def table(steps: Sequence[Step]) -> list[str]:
+    """Return the table of the correlations of all steps."""
     columns: tuple[Column | str, ...] = (
-        *("program", "counted up to"),
-        *right("pairs" if not totals else "totals", "interval holds `ready`", "holds the untouched program"),
-        *right(*SERIOUSNESS),
+        "program",
+        *right("pairs", "interval holds `ready`", "holds the untouched program", *SERIOUSNESS),
+        *right("the same, judged with `ready`", "error of counting", "left by the correction"),
+        *right("left by extrapolated coefficients", "their interval holds `ready`, of those that need it"),
+    )
+    rows = []
+    for step in steps:
+        held = [each for each in held_of(step) if each.blind.check != "total"]
+        known = {_key(each): each for each in step.coefficients.responses}
+        needed = [each for each in held if each.blind.change != "unperturbed"]
+        other = [replace(each, blind=known[_key(each.blind)]) for each in needed]
+        rows.append(
+            [
+                step.program,
+                *_counts(held),
+                *(_median([each.errors[way] for each in needed]) for way in (0, 1)),
+                _median([each.errors[1] for each in other]),
+                f"{sum(each.holds_ready for each in other)} of {len(other)}",
+            ]
+        )
+    return markdown_table(columns, rows)
+
+
+def totals_table(steps: Sequence[Step]) -> list[str]:
+    """Return the table of the totals of all steps."""
+    columns: tuple[Column | str, ...] = (
+        "program",
+        *right("totals", "interval holds `ready`", "holds the untouched program", *SERIOUSNESS),
         *right("the same, judged with `ready`", "error of counting", "left by the correction"),
     )
     rows = []
     for step in steps:
-        held = [each for each in held_of(step) if (each.blind.check == "total") == totals]
-        outcomes = Counter(each.blind.outcome for each in held)
-        with_ready = Counter(each.checked.outcome for each in held)
-        needed = [each for each in held if each.blind.change != "unperturbed"]
-        rows.append(
-            [
-                step.program,
-                step.metric,
-                str(len(held)),
-                str(sum(each.holds_ready for each in held)),
-                str(sum(each.holds_untouched for each in held)),
-                *(str(outcomes[name]) for name in SERIOUSNESS),
-                " / ".join(str(with_ready[name]) for name in SERIOUSNESS),
-                *(_median([each.errors[way] for each in needed]) for way in (0, 1)),
-            ]
-        )
+        held = [each for each in held_of(step) if each.blind.check == "total"]
+        needed = [each for each in held if each.blind.outcome in ("corrected", "not linear")]
+        errors = (_median([each.errors[way] for each in needed]) for way in (0, 1))
+        rows.append([step.program, *_counts(held), *errors])
     return markdown_table(columns, rows)
+
+
+def _counts(held: Sequence[Held]) -> list[str]:
+    outcomes = Counter(each.blind.outcome for each in held)
+    with_ready = Counter(each.checked.outcome for each in held)
+    return [
+        str(len(held)),
+        str(sum(each.holds_ready for each in held)),
+        str(sum(each.holds_untouched for each in held)),
+        *(str(outcomes[name]) for name in SERIOUSNESS),
+        " / ".join(str(with_ready[name]) for name in SERIOUSNESS),
+    ]
 
 
 def _median(values: Sequence[float]) -> str:
@@ -209,8 +251,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     page = fill_page(
         HERE / "page_doses.md",
         headline=headline(steps),
-        correlations=table(steps, totals=False),
-        totals=table(steps, totals=True),
+        correlations=table(steps),
+        totals=totals_table(steps),
         runs=RUNS,
         programs=", ".join(program.name for program in chosen),
         recorded=recorded(campaigns / program.name for program in chosen),

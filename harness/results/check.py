@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
@@ -263,7 +263,12 @@ def _find_responses(
     known = findings.responses.setdefault(item.name, [])
     totals = {each.first for each in known if each.check == "total"}
     wanted = [metric for metric in totals_to_check(pass_.spec, pass_.traces[BASELINE]) if metric not in totals]
-    known += responses_in_pass(pass_.spec, by_dose, compare, at_one, reference, wanted, idle=ready is not None)
+    software = None
+    if len(by_dose[1]) >= MINIMUM_RUNS and (varying := _varying(item.software, by_dose[1])):
+        software = pass_.baseline(item.name, software=varying)
+    known += responses_in_pass(
+        pass_.spec, by_dose, compare, at_one, reference, wanted, idle=ready is not None, software=software
+    )
 
 
 def _dose_responses(spec: CampaignSpec, findings: _Findings) -> dict[str, DoseResponses]:
@@ -338,11 +343,7 @@ def _software(pass_: _Pass, item: Configuration, checked: Sequence[Trace]) -> It
         if counting:
             shared[min(counting, key=lambda other: len(other.software)).name].append(metric)
     for name, metrics in shared.items():
-        varying = [
-            metric
-            for metric in metrics
-            if all((trace[metric] != trace[metric][0]).any() for trace in pass_.traces[name])
-        ]
+        varying = _varying(metrics, pass_.traces[name])
         if not varying:
             continue
         verdict = pass_.baseline(name, software=varying).inner(checked, method=pass_.how.method)
@@ -353,6 +354,11 @@ def _software(pass_: _Pass, item: Configuration, checked: Sequence[Trace]) -> It
         yield replace(
             verdict, changes=tuple(replace(change, check="software") for change in changes), excluded=verdict.lost
         )
+
+
+def _varying(metrics: Iterable[str], traces: Sequence[Trace]) -> list[str]:
+    """Return the metrics that vary in every run."""
+    return [metric for metric in metrics if all((trace[metric] != trace[metric][0]).any() for trace in traces)]
 
 
 def _anchored(pass_: _Pass, findings: _Findings) -> Baseline | None:

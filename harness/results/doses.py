@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from unperturbed.analysis.doses.response import Response, responses_of_checks, responses_of_totals
-from unperturbed.analysis.perturbation import Verdict, combine_checks
+from unperturbed.analysis.doses.response import (
+    Response,
+    responses_of_checks,
+    responses_of_software,
+    responses_of_totals,
+)
+from unperturbed.analysis.doses.signals import runs_at_zero
+from unperturbed.analysis.perturbation import Baseline, Verdict, combine_checks
 from unperturbed.analysis.totals.verdict import compare_runs, decide_totals
 from unperturbed.collectors.data import Trace
 from unperturbed.harness.campaign.plan import Configuration, configurations
@@ -32,6 +38,7 @@ def responses_in_pass(
     totals: Collection[str],
     *,
     idle: bool,
+    software: Baseline | None = None,
 ) -> list[Response]:
     """Return the responses of correlations and totals in one pass, without outcomes; none if runs are missing.
 
@@ -39,13 +46,21 @@ def responses_in_pass(
     `at_one`: The checks of the runs at dose 1.
     `totals`: The metrics whose totals are compared.
     `idle`: Whether `reference` has the runs of the same build without counting; otherwise those of the baseline.
+    `software`: The runs at dose 1, for pairs with a software metric.
     """
     if any(len(runs) < FEWEST_RUNS for runs in by_dose.values()):
         return []
     checks = {dose: (runs, at_one if dose == 1 else check(runs)) for dose, runs in by_dose.items()}
     alpha, without = spec.analysis.alpha, reference if idle else ()
+    made = list(filter(None, (runs_at_zero(by_dose, degree) for degree in (1, 2))))
+    at_zero = [(runs, check(runs)) for runs in made]
     changed = compare_runs(reference, by_dose[1], list(totals), alpha=alpha, tolerances=spec.analysis.totals)
-    return [
-        *responses_of_checks(checks, without, combine_checks(at_one[0].configuration, *at_one), alpha=alpha),
+    found = [
+        *responses_of_checks(checks, without, combine_checks(at_one[0].configuration, *at_one), at_zero, alpha=alpha),
         *responses_of_totals(by_dose, without, decide_totals(changed, alpha=alpha), alpha=alpha),
     ]
+    if software is not None and made:
+        higher = {dose: (runs, [software.inner(runs)]) for dose, runs in by_dose.items() if dose > 1}
+        zero = [(runs, [software.inner(runs)]) for runs in made]
+        found += responses_of_software(higher, by_dose[1], zero, alpha=alpha)
+    return found

@@ -51,9 +51,10 @@ def doses_section(content: ReportContent, blocks: Blocks) -> Html | None:
         tag(
             "p",
             "Each subset also ran with several increments in place of one: the first counts the event, the others only "
-            "cost as much. A line through these doses, extended to 0, gives the value without counting. Corrected: "
-            "the line holds within the tolerance, so use the value at dose 0 with its interval. Not linear: no "
-            "correction is possible. Not needed: the counting leaves the value unperturbed.",
+            "cost as much. A line through these doses, extended to 0, gives the value without counting; for "
+            "correlations, the signals are extrapolated where intervals are of work. Corrected: the line holds within "
+            "the tolerance, so use the value at dose 0 with its interval. Not linear: no correction is possible. Not "
+            "needed: the counting leaves the value unperturbed.",
         ),
         tag("ul", said),
         shown(blocks),

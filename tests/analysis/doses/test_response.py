@@ -43,9 +43,8 @@ def outcomes(
     found = responses_of_values(
         DOSES, values[:, 1:], values[:, 0] if with_none else None, [(tolerance, verdict)], FISHER, alpha=0.05
     )
-    return decide_responses(
-        "steps", [replace(each, check="inner", first="a", second="b") for each in found], alpha=0.05
-    )
+    named = [replace(each, check="inner", first="a", second="b", by_signals=not with_none) for each in found]
+    return decide_responses("steps", named, alpha=0.05)
 
 
 LINE = {dose: float(from_fisher(np.array([0.9 - 0.1 * dose]))[0]) for dose in (0, 1, 2, 4)}

@@ -77,6 +77,8 @@ def response_figure(name: str, configuration: str, response: Response) -> Figure
 def line_through(response: Response, doses: FloatArray) -> FloatArray:
     """Return the line of the fit at some doses; for a correlation it is straight on Fisher's scale."""
     known, means = np.array(list(response.means)), np.array(list(response.means.values()))
+    if response.by_signals:  # the signals follow a line, and the coefficient does not
+        return np.asarray(np.interp(doses, [0, *known], [response.value, *means]), np.float64)
     if response.check == "total":
         return np.asarray(np.polyval(np.polyfit(known, means, 1), doses), np.float64)
     return from_fisher(np.asarray(np.polyval(np.polyfit(known, fisher(means), 1), doses), np.float64))
