@@ -40,9 +40,18 @@ def test_counts_are_exact_at_each_dose_and_stores_are_extrapolated(tmp_path: Pat
     assert stores["rounds"] == 5
     assert stores["value"] == pytest.approx(stores["without"], rel=1e-4)
     assert stores["means"]["4"] - stores["means"]["1"] == pytest.approx(3 * events, rel=1e-3)
-    assert stores["low"] <= stores["without"] <= stores["high"]
+    assert stores["low"] <= stores["value"] <= stores["high"]
     assert responses["total", "PAPI_TOT_INS", "PAPI_TOT_INS"]["outcome"] == "not needed"
-    assert {each["check"] for each in found["doses"]["steps"]["responses"]} == {"inner", "outer", "total"}
+    assert {each["check"] for each in responses.values()} == {"inner", "outer", "software", "total"}
+    assert {each["by_signals"] for each in responses.values() if each["check"] != "total"} == {True}
+    assert all(each["without"] is None for each in responses.values() if each["check"] == "software")
+    stores_and_loops = [
+        each for each in responses.values() if {each["first"], each["second"]} == {"steps", "PAPI_SR_INS"}
+    ]
+    assert [each["check"] for each in stores_and_loops] == ["software"]
+    inner = [each for each in responses.values() if each["check"] == "inner"]
+    assert all(abs(each["value"] - each["without"]) < 0.05 for each in inner)
+    assert max(abs(each["means"]["1"] - each["without"]) for each in inner) > 0.1
     assert "steps at 1, 2 and 4 increments: " in " ".join(result.stdout.split())
     page = html.unescape((campaign / "report.html").read_text())
     assert "Response to the dose" in page
