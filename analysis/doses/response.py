@@ -68,10 +68,11 @@ class Response:
 
     @property
     def weight(self) -> tuple[int, float]:
-        """Return a sort key: the most serious outcome first, then the largest change by counting."""
+        """Return a sort key: the most serious outcome first, undecided times last, then the largest change."""
+        undecided_time = self.first in TIMES and self.outcome == "undecided"
         change = self.means[1] - self.value
         size = abs(change) if self.check != "total" else abs(change / self.value if self.value else 0)
-        return SERIOUSNESS.index(self.outcome), -size / (self.tolerance or 1)
+        return len(SERIOUSNESS) if undecided_time else SERIOUSNESS.index(self.outcome), -size / (self.tolerance or 1)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the response as JSON types."""
@@ -265,7 +266,7 @@ def responses_of_totals(
         {dose: (runs, totals(runs) / size) for dose, runs in by_dose.items()},
         (without, totals(without) / size) if without else None,
         [(change.tolerance, change.verdict) for change in changes],
-        replace(RATIO, shown=lambda value: np.asarray(value * size, np.float64)),
+        replace(RATIO, shown=lambda value: np.asarray(np.maximum(0, value * size), np.float64)),
         alpha=alpha,
     )
     return [

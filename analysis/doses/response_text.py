@@ -25,6 +25,11 @@ def response_name(response: Response) -> str:
     return f"total of {total_name(response.first)}" if response.check == "total" else response.label
 
 
+def named_with_check(response: Response) -> str:
+    """Return what responds, a correlation with the kind of its check."""
+    return response_name(response) + ("" if response.check == "total" else f" ({response.check})")
+
+
 def dose_sentences(found: DoseResponses) -> tuple[str, ...]:
     """Return the outcome for a configuration, and its most serious response."""
     counts = [f"{len(each)} {name}" for name in SERIOUSNESS if (each := found.having(name))]
@@ -35,7 +40,7 @@ def dose_sentences(found: DoseResponses) -> tuple[str, ...]:
     ]
     worst = found.ranked[0]
     if worst.outcome != "not needed":
-        said.append(f"{_CASES[worst.outcome]}{response_name(worst)} ({worst.check}): {_numbers(worst)}.")
+        said.append(f"{_CASES[worst.outcome]}{named_with_check(worst)}: {_numbers(worst)}.")
     return tuple(said)
 
 

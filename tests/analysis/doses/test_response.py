@@ -117,6 +117,7 @@ def test_totals_are_extrapolated_as_they_are_in_the_rounds_that_have_every_dose(
     assert total.outcome == "corrected"
     assert total.deviation == pytest.approx(0, abs=1e-9)
     assert seconds.outcome == "undecided"
+    assert decided.ranked == [total, seconds]
     assert decided.outcome == "corrected"  # times that nothing decides do not count
     assert responses_of_totals({dose: each[:2] for dose, each in runs.items()}, (), [change("ins")], alpha=0.05) == []
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from unperturbed.analysis.doses.fit import FloatArray
 from unperturbed.analysis.doses.response import DoseResponses, Response
-from unperturbed.analysis.doses.response_text import response_name
+from unperturbed.analysis.doses.response_text import named_with_check, response_name
 from unperturbed.analysis.pages.chart import LEGEND_ON_TOP, Figure, axis, layout, plot_text, scatter, short
 from unperturbed.analysis.perturbation.correlation import fisher, from_fisher
 from unperturbed.analysis.report.campaign.figures import CaptionedFigure, FigureBlock, ReportFigure, ReportView
@@ -88,7 +88,7 @@ def _block(view: ReportView) -> FigureBlock | None:
     drawn = [
         CaptionedFigure(
             response_figure(f"doses-{number}", name, worst),
-            f"{name}: {response_name(worst)} ({worst.check}), {worst.outcome}.",
+            f"{name}: {named_with_check(worst)}, {worst.outcome}.",
         )
         for number, (name, worst) in enumerate(_worst(view.content.doses.values()))
     ]
@@ -96,8 +96,12 @@ def _block(view: ReportView) -> FigureBlock | None:
 
 
 def _worst(every: Iterable[DoseResponses]) -> list[tuple[str, Response]]:
-    """Return the most serious response of each configuration, of the first few."""
-    return [(each.configuration, each.ranked[0]) for each in list(every)[:_MOST]]
+    """Return the most serious response of each configuration, of the first few: a correlation, if there is one."""
+    worst = []
+    for found in list(every)[:_MOST]:
+        pairs = [each for each in found.ranked if each.check != "total"]
+        worst.append((found.configuration, (pairs or found.ranked)[0]))
+    return worst
 
 
 DOSES = ReportFigure("doses", "doses", _block)
