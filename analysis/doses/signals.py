@@ -15,6 +15,7 @@ import numpy as np
 from unperturbed.analysis.doses.fit import line_weights
 from unperturbed.analysis.perturbation.rounds import round_of
 from unperturbed.collectors.data import Trace
+from unperturbed.collectors.data.trace import WORK_CLOCKS
 
 _MOST_UNEQUAL = 0.02
 """Largest share by which the numbers of intervals of a round's runs may differ; one interval may differ anyway."""
@@ -38,7 +39,7 @@ def runs_at_zero(by_dose: Mapping[int, Sequence[Trace]], degree: int) -> tuple[T
 def _are_the_same_work(runs: Sequence[Trace]) -> bool:
     lengths = [len(run) for run in runs]
     unequal = max(lengths) - min(lengths)
-    return all(run.attributes.get("clock") == "work" for run in runs) and unequal <= max(
+    return all(run.attributes.get("clock") in WORK_CLOCKS for run in runs) and unequal <= max(
         1, _MOST_UNEQUAL * max(lengths)
     )
 

@@ -101,8 +101,9 @@ def configurations(spec: CampaignSpec) -> tuple[Configuration, ...]:
 
 def _doses_of(spec: CampaignSpec, item: Configuration) -> Iterator[Configuration]:
     """Yield the configurations that count as a subset does, at a higher cost; none if no metric has places."""
-    events = spec.measure.software
-    if any(events[name].means == "compiled" and events[name].semantics == "counter" for name in item.software):
+    known = spec.measure.software
+    events = [known[name] for name in item.software if name != spec.measure.interval_metric]  # it has no place
+    if any(event.means == "compiled" and event.semantics == "counter" for event in events):
         for dose in sorted(spec.campaign.doses):
             if dose > 1:
                 yield replace(item, name=f"{item.name}-x{dose}", dose=dose, dose_of=item.name)

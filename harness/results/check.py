@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from unperturbed.analysis.doses.response import DoseResponses, Response, decide_responses
+from unperturbed.analysis.doses.response import Response
 from unperturbed.analysis.perturbation import (
     MINIMUM_RUNS,
     SHOWN,
@@ -28,7 +28,7 @@ from unperturbed.common.wording import counted, percent
 from unperturbed.errors import DataError
 from unperturbed.harness.campaign.plan import ALL, Configuration, find_sham, judged_configurations
 from unperturbed.harness.campaign.progress import Watch, unwatched
-from unperturbed.harness.results.doses import FEWEST_RUNS, responses_in_pass, runs_by_dose
+from unperturbed.harness.results.doses import decide_all_responses, responses_in_pass, runs_by_dose
 from unperturbed.harness.results.recorded import Traces
 from unperturbed.harness.results.totals import check_totals_of, totals_to_check
 from unperturbed.harness.results.verdicts import CampaignVerdicts
@@ -107,6 +107,8 @@ def check_runs(
             if any(trace.names("hardware", "simulated") for trace in every)
             else "No hardware metric was measured, so perturbation cannot be detected."
         )
+    doses, notes = decide_all_responses(findings.responses, alpha=spec.analysis.alpha)
+    findings.note(*notes)
     return CampaignVerdicts(
         tuple(verdicts),
         traces,
@@ -115,7 +117,7 @@ def check_runs(
         shams,
         check_totals_of(spec, traces),
         counting={name: combine_checks(name, *checks) for name, checks in findings.counting.items()},
-        doses=_dose_responses(spec, findings),
+        doses=doses,
     )
 
 
@@ -264,22 +266,12 @@ def _find_responses(
     totals = {each.first for each in known if each.check == "total"}
     wanted = [metric for metric in totals_to_check(pass_.spec, pass_.traces[BASELINE]) if metric not in totals]
     software = None
-    if len(by_dose[1]) >= MINIMUM_RUNS and (varying := _varying(item.software, by_dose[1])):
+    own = [metric for metric in item.software if metric != pass_.spec.measure.interval_metric]
+    if len(by_dose[1]) >= MINIMUM_RUNS and (varying := _varying(own, by_dose[1])):
         software = pass_.baseline(item.name, software=varying)
     known += responses_in_pass(
         pass_.spec, by_dose, compare, at_one, reference, wanted, idle=ready is not None, software=software
     )
-
-
-def _dose_responses(spec: CampaignSpec, findings: _Findings) -> dict[str, DoseResponses]:
-    """Return what was found of each configuration that ran at several doses."""
-    found = {}
-    for name, responses in findings.responses.items():
-        if responses:
-            found[name] = decide_responses(name, responses, alpha=spec.analysis.alpha)
-        else:
-            findings.note(f"{name}: at least {FEWEST_RUNS} rounds with a run at each dose are needed to extrapolate.")
-    return found
 
 
 def _ready(pass_: _Pass, planned: Sequence[Configuration], name: str) -> Baseline | None:

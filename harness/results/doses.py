@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from unperturbed.analysis.doses.response import (
+    DoseResponses,
     Response,
+    decide_responses,
     responses_of_checks,
     responses_of_software,
     responses_of_totals,
@@ -64,3 +66,12 @@ def responses_in_pass(
         zero = [(runs, [software.inner(runs)]) for runs in made]
         found += responses_of_software(higher, by_dose[1], zero, alpha=alpha)
     return found
+
+
+def decide_all_responses(
+    found: Mapping[str, Sequence[Response]], *, alpha: float
+) -> tuple[dict[str, DoseResponses], list[str]]:
+    """Return the responses of each subset with their outcomes, and a note on each subset with too few runs."""
+    decided = {name: decide_responses(name, each, alpha=alpha) for name, each in found.items() if each}
+    lacking = f"at least {FEWEST_RUNS} rounds with a run at each dose are needed to extrapolate"
+    return decided, [f"{name}: {lacking}." for name, each in found.items() if not each]

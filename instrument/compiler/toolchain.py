@@ -279,8 +279,16 @@ def write_toolchain(
     folder = folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
     settings = folder / "settings.json"
-    how = {"layouts": layouts, "objects": objects, "ends_intervals": ends_intervals, "doses": doses}
-    text = settings_text(software, runtime, bounds, form=form, **how).encode()
+    text = settings_text(
+        software,
+        runtime,
+        bounds,
+        form=form,
+        layouts=layouts,
+        objects=objects,
+        ends_intervals=ends_intervals,
+        doses=doses,
+    ).encode()
     commands = {name: shlex.split(command) for name, command in {**_DEFAULT_COMPILERS, **compilers}.items()}
     with _alone_in(folder):
         if not settings.is_file() or settings.read_bytes() != text:
