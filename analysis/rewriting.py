@@ -56,6 +56,7 @@ class Rewriting:
     before: int  # Of the untouched program, libraries included
     after: int  # Of the build without counting
     functions: tuple[FunctionCost, ...]  # Those with no-ops or a difference
+    per_event: int = 1  # No-ops for each event: as many as a place can hold increments
 
     @classmethod
     def of(
@@ -64,6 +65,7 @@ class Rewriting:
         after: Mapping[tuple[str, str], int],
         no_ops: Mapping[tuple[str, str], Mapping[str, int]],
         kinds: Mapping[tuple[str, str], Mapping[str, int]],
+        per_event: int = 1,
     ) -> Rewriting:
         """Compare two runs: instructions by file and function; no-ops also by metric, all others also by kind."""
         costs = [
@@ -79,12 +81,13 @@ class Rewriting:
         ]
         changed = [cost for cost in costs if cost.file and (cost.no_ops or cost.before != cost.after)]
         changed.sort(key=lambda cost: -abs(cost.after - cost.before))
-        return cls(sum(before.values()), sum(after.values()), tuple(changed))
+        return cls(sum(before.values()), sum(after.values()), tuple(changed), per_event)
 
     @classmethod
     def from_dict(cls, written: Mapping[str, Any]) -> Rewriting:
         """Return what `to_dict` has written."""
-        return cls(written["before"], written["after"], tuple(FunctionCost(**cost) for cost in written["functions"]))
+        functions = tuple(FunctionCost(**cost) for cost in written["functions"])
+        return cls(written["before"], written["after"], functions, written.get("per_event", 1))
 
     def to_dict(self) -> dict[str, Any]:
         """Return all numbers as JSON types."""
@@ -100,10 +103,11 @@ class Rewriting:
 
     def sentences(self, build: str) -> tuple[str, ...]:
         """Return how much a build adds, by which metrics, and in which functions the compiler generates other code."""
+        no_ops = self._share(sum(self.no_ops.values()))
         said = [
-            f"Without counting, {build} executes {percent(self.after / self.before - 1)} instructions: "
-            f"{self._share(sum(self.no_ops.values()))} are no-ops, one for each event, and {self._share(self._other)} "
-            "come from other code that the compiler generates around them."
+            f"Without counting, {build} executes {percent(self.after / self.before - 1)} instructions: {no_ops} are "
+            f"no-ops, {self._each} for each event, and {self._share(self._other)} come from other code that the "
+            "compiler generates around them."
         ]
         if self.no_ops:
             shares = [f"{name} {self._share(count)}" for name, count in self.no_ops.items()]
@@ -146,6 +150,10 @@ class Rewriting:
         return percent(instructions / self.before).removeprefix("+")
 
     @property
+    def _each(self) -> str:
+        return "one" if self.per_event == 1 else str(self.per_event)
+
+    @property
     def _other(self) -> int:
         return self.after - self.before - sum(self.no_ops.values())
 
@@ -155,7 +163,7 @@ class Rewriting:
             Column("function"),
             Column("instructions", "right", "of a run of the untouched program"),
             Column("added", "right", "by the build without counting"),
-            Column("no-ops", "right", "one for each event"),
+            Column("no-ops", "right", f"{self._each} for each event"),
             Column("other code", "right", "because the compiler generates other code around the no-ops"),
             Column("metrics", meaning="with sites in this function"),
         )

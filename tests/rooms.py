@@ -33,6 +33,7 @@ ORDER: Mapping[str, tuple[str, ...]] = {
         "alignment",
         "perturbation",
         "totals",
+        "doses",
         "floor",
         "pages",
         "nodes",

@@ -14,6 +14,8 @@ GLOSSARY = {
     "confidence interval": "The range that probably contains the true change, given the variation between runs.",
     "configuration": "The metrics that one kind of run collects: the baseline, the anchor, or one subset.",
     "derived metric": "A metric computed from other metrics in each interval, such as IPC.",
+    "dose": "The number of increments for each event of a subset. Of several, one counts; the others cost the same. A "
+    "line through several doses, extended to 0, gives the value without counting.",
     "dynamic time warping (DTW)": "A method that stretches two signals in time until they match best.",
     "equivalence test": "A test that can show a change to be smaller than the tolerance. The verdict is then "
     "“unperturbed”.",

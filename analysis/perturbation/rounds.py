@@ -38,8 +38,8 @@ FEWEST_ROUNDS = 5
 
 def find_partners(reference: Sequence[Trace], checked: Sequence[Trace]) -> IntArray | None:
     """Return the index of the reference run in each checked run's round; None without enough unique pairs."""
-    rounds = {_round_of(trace): at for at, trace in enumerate(reference)}
-    wanted = [_round_of(trace) for trace in checked]
+    rounds = {round_of(trace): at for at, trace in enumerate(reference)}
+    wanted = [round_of(trace) for trace in checked]
     one_each = len(rounds) == len(reference) and len(set(wanted)) == len(wanted)
     if len(wanted) < FEWEST_ROUNDS or not one_each or not rounds.keys() >= set(wanted):
         return None
@@ -69,7 +69,7 @@ def are_in_rounds(traces: Sequence[Trace]) -> bool:
     return all(trace.attributes.get("clock") in WORK_CLOCKS or trace.attributes.get("layout") for trace in traces)
 
 
-def _round_of(trace: Trace) -> tuple[object, ...]:
+def round_of(trace: Trace) -> tuple[object, ...]:
     """Return a run's round, environment size and layout; for a trace of another tool, all are None."""
     return tuple(trace.attributes.get(name) for name in ("block", "environment_pad_bytes", "layout"))
 

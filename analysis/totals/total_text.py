@@ -52,8 +52,8 @@ def total_table(changes: Mapping[str, Sequence[TotalChange]], caption: str = "")
         [
             *([name] if len(changes) > 1 else []),
             total_name(change.metric),
-            Cell(_short(change.before, change.metric), key=change.before),
-            Cell(_short(change.after, change.metric), key=change.after),
+            Cell(short_total(change.before, change.metric), key=change.before),
+            Cell(short_total(change.after, change.metric), key=change.after),
             Cell("equal" if change.equal else percent(change.change), key=change.change),
             Cell("" if change.equal else change.interval, key=change.low),
             _verdict(change),
@@ -183,7 +183,7 @@ def _moved(change: TotalChange) -> str:
     return f"{number(100 * size, 2)} % {more} {total_name(change.metric)}{span}"
 
 
-def _short(value: float, metric: str) -> str:
+def short_total(value: float, metric: str) -> str:
     """Format a total with four digits: `608.6 M`, `0.1672 s`, with a no-break space."""
     if metric in TIMES:
         return f"{number(value, 4)}\u00a0s"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -43,6 +43,8 @@ class Configuration:
     inert: tuple[str, ...] = ()
     program: str = ""  # Name of the other program that it runs (`programs:` of the spec); '' for `program:`
     family: str = ""  # Name of the shared build that it runs; '' for the first one that has all its metrics
+    dose: int = 1  # Number of increments at each of its places (`doses:` of the spec), of which one counts
+    dose_of: str = ""  # With several: the configuration with one increment; '' otherwise
 
 
 ALL = "*"
@@ -75,7 +77,7 @@ def counted_in(spec: CampaignSpec, item: Configuration) -> tuple[str, ...]:
 
 
 def configurations(spec: CampaignSpec) -> tuple[Configuration, ...]:
-    """Return a campaign's configurations: baseline, other programs, anchor, each subset with the anchor, shams."""
+    """Return a campaign's configurations: baseline, others, anchor, each subset with the anchor, its doses, shams."""
     if spec.imported is not None:
         return tuple(Configuration(name, (), runs) for name, runs in spec.imported.configurations.items())
     design, anchor = spec.campaign, spec.analysis.anchor
@@ -87,7 +89,8 @@ def configurations(spec: CampaignSpec) -> tuple[Configuration, ...]:
     for name, subset in design.subsets.items():
         metrics = (*carried, *(metric for metric in subset if metric != anchor))
         planned.append(Configuration(name, metrics, design.most_runs))
-    if design.sham and design.builds == "one" and (ready := ready_builds(spec)):
+        planned += _doses_of(spec, planned[-1])
+    if design.runs_ready and (ready := ready_builds(spec)):
         planned[1:1] = ready
     elif design.sham:
         planned += [sham for item in planned[1:] if (sham := sham_of(spec, item)) is not None]
@@ -96,13 +99,29 @@ def configurations(spec: CampaignSpec) -> tuple[Configuration, ...]:
     return tuple(planned)
 
 
+def _doses_of(spec: CampaignSpec, item: Configuration) -> Iterator[Configuration]:
+    """Yield the configurations that count as a subset does, at a higher cost; none if no metric has places."""
+    known = spec.measure.software
+    events = [known[name] for name in item.software if name != spec.measure.interval_metric]  # it has no place
+    if any(event.means == "compiled" and event.semantics == "counter" for event in events):
+        for dose in sorted(spec.campaign.doses):
+            if dose > 1:
+                yield replace(item, name=f"{item.name}-x{dose}", dose=dose, dose_of=item.name)
+
+
+def judged_configurations(spec: CampaignSpec) -> tuple[Configuration, ...]:
+    """Return a campaign's configurations without those of several increments, which only show a response."""
+    return tuple(item for item in configurations(spec) if not item.dose_of)
+
+
 def baselines_alone(spec: CampaignSpec) -> CampaignSpec:
     """Return the campaign with only its baseline and its anchor, from which a search for a partition starts.
 
     With one build there is also `ready`, with which the search compares its candidates; on nodes there is not.
     """
     ready = spec.campaign.builds == "one" and spec.nodes is None
-    alone: dict[str, Any] = {"subsets": {}, "families": {}, "sham": ready, "max_runs": None, "max_hours": None}
+    alone: dict[str, Any] = {"subsets": {}, "families": {}, "sham": ready, "doses": ()}
+    alone |= {"max_runs": None, "max_hours": None}
     if spec.campaign.until_decided:
         alone |= {"runs": DEFAULT_RUNS, "at_most": None}
     return spec.model_copy(update={"programs": {}, "campaign": spec.campaign.model_copy(update=alone)})
@@ -150,6 +169,13 @@ def configurations_without_sham(spec: CampaignSpec) -> tuple[str, ...]:
     planned = configurations(spec) if spec.campaign.sham else ()
     compiled = {name for name, event in spec.measure.software.items() if event.means == "compiled"}
     return tuple(item.name for item in planned if item.software and not compiled.intersection(item.software))
+
+
+def configurations_without_doses(spec: CampaignSpec) -> tuple[str, ...]:
+    """Return the subsets that cannot have requested doses, because none of their counters is compiled in."""
+    planned = configurations(spec) if spec.campaign.doses else ()
+    with_doses = {item.dose_of for item in planned}
+    return tuple(item.name for item in planned if item.name in spec.campaign.subsets and item.name not in with_doses)
 
 
 def plan_runs(

@@ -18,7 +18,7 @@ from unperturbed.collectors.sources.instructions import Profile, profiler_comman
 from unperturbed.common import supervision
 from unperturbed.errors import HostError, RunError, SpecError
 from unperturbed.harness.campaign.manifest import Manifest
-from unperturbed.harness.campaign.plan import configurations, configurations_without_sham
+from unperturbed.harness.campaign.plan import configurations, configurations_without_doses, configurations_without_sham
 from unperturbed.harness.campaign.progress import Progress
 from unperturbed.harness.campaign.requirements import (
     check_budget,
@@ -80,6 +80,10 @@ def prepare(
         progress.note(why)
     if without := configurations_without_sham(spec):
         progress.note(f"{' and '.join(without)}: no sham is possible, because no counter is compiled into the program")
+    if without := configurations_without_doses(spec):
+        progress.note(
+            f"{' and '.join(without)}: no doses are possible, because no counter is compiled into the program"
+        )
     named = {item.name: item for item in passes.passes}
     names: set[str] | None = None
     if needed is not None and manifest.has_done():
@@ -304,7 +308,7 @@ def _result_stays(
     trees = {name: workspace.builds[item.name] for item in built if (name := family_of(spec, item, families))}
 
     def result(tree: Path, numbers: Iterable[int]) -> ProgramResult | None:
-        count_at(tree, tuple(numbers))
+        count_at(tree, tuple(numbers), dose=spec.campaign.most_doses)
         place = make_empty_folder(folder / "runs" / READY)
         try:
             return run_plain(spec, place, build=tree, inputs=workspace.inputs)[0]
@@ -317,7 +321,8 @@ def _result_stays(
         patched = result(tree, range(len(families[name])))
         count_at(tree, ())  # layouts are copied from the build as it was made
         if patched != expected and result(tree, ()) == expected:
-            use_separate_builds(manifest, progress, families, "the program's result changes if its file is patched")
+            why = "the program's result changes if its file is patched"
+            use_separate_builds(spec, manifest, progress, families, why)
             return False
     if trees.keys() == families.keys():  # a session may need only some of the configurations
         manifest.set_facts(one_build={**fact, "tried": True})

@@ -164,7 +164,7 @@ def _put_in_place(built: Built, layout: int) -> None:
     assert built.tree is not None
     put_in_place(built.tree, layout)
     if built.patched is not None:
-        count_at(built.tree, built.patched, layout=layout)
+        count_at(built.tree, built.patched, layout=layout, dose=built.configuration.dose)
 
 
 def compiled_metrics(spec: CampaignSpec, names: Iterable[str]) -> list[str]:
@@ -287,6 +287,7 @@ def _build(spec: CampaignSpec, item: Configuration, source: Path, folder: Path, 
         form="counting" if item.sham_of is None else "patchable" if item.sham_of == ALL else "sham",
         layouts=spec.campaign.layouts == "varied" and item != UNTOUCHED,
         ends_intervals=spec.measure.interval_metric,
+        doses=spec.campaign.most_doses if item.sham_of == ALL else 1,
     )
     # A killed session may have left another layout in place, or a part of one.
     put_in_place(built.folder, AS_BUILT)
@@ -309,7 +310,7 @@ def _shared_builds(
         return {}
     known = manifest.fact("builds") or {}
     if not known.keys() & families.keys() and any(item["software"] or item["inert"] for item in known.values()):
-        use_separate_builds(manifest, progress, families, "its first session made separate builds")
+        use_separate_builds(spec, manifest, progress, families, "its first session made separate builds")
         return {}
     made: dict[str, Build] = {}
     for name in (name for name in families if name in needed):
@@ -318,12 +319,12 @@ def _shared_builds(
             built = _build(spec, item, source, folder / "builds" / _numbered([item], manifest)[name], progress)
             has_places = bool(built.missing or places_of(built.folder))
         except (HostError, RunError) as error:
-            use_separate_builds(manifest, progress, families, _why_no_build(error))
+            use_separate_builds(spec, manifest, progress, families, _why_no_build(error))
             return {}
         patched = [metric for metric in built.sites if metric != spec.measure.interval_metric]
         counters = [metric for metric in patched if spec.measure.software[metric].semantics == "counter"]
         if not has_places and any(built.sites[metric] for metric in counters):
-            use_separate_builds(manifest, progress, families, _NO_PLACES)
+            use_separate_builds(spec, manifest, progress, families, _NO_PLACES)
             return {}
         made[name] = built
     if manifest.fact("one_build") is None:
@@ -338,9 +339,11 @@ def _why_no_build(error: Exception) -> str:
 
 
 def use_separate_builds(
-    manifest: Manifest, progress: Progress, families: Mapping[str, Sequence[str]], why: str
+    spec: CampaignSpec, manifest: Manifest, progress: Progress, families: Mapping[str, Sequence[str]], why: str
 ) -> None:
     """Record why a campaign's configurations are separate builds, and free the names of those that shared one."""
+    if spec.campaign.doses:
+        raise RunError(f"`doses` needs one build for all configurations, which is not possible: {why}: remove `doses`")
     note = f"Each configuration is a build of its own, despite `builds: one`: {why}."
     progress.note(note)
     known: dict[str, dict[str, Any]] = dict(manifest.fact("builds") or {})

@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.markup import escape
 from rich.text import Text
 
+from unperturbed.analysis.doses.response_text import dose_sentences
 from unperturbed.analysis.nodes.verdicts import NodeVerdicts
 from unperturbed.analysis.perturbation import VerdictName, verdict_cell, verdict_table
 from unperturbed.analysis.perturbation.verdict_text import cause_table, decisive_change
@@ -16,7 +17,7 @@ from unperturbed.analysis.report import to_json
 from unperturbed.analysis.totals.total_text import total_table, totals_sentence
 from unperturbed.common.table import Column, Table, style_of
 from unperturbed.common.wording import listing
-from unperturbed.harness.campaign.plan import ALL, Configuration, configurations
+from unperturbed.harness.campaign.plan import ALL, Configuration, judged_configurations
 from unperturbed.harness.cli.streams import print_json
 from unperturbed.harness.cli.terminal import print_note, terminal
 from unperturbed.harness.results.judge import Judgement, NodesJudgement, Total
@@ -113,9 +114,10 @@ def show_verdicts(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
                 "1: the build without counting against the untouched program. 2: the same build with counting against "
                 "that without. 3: with counting against the untouched program."
             )
-        for name, rewriting in checked.rewriting.items():
-            for sentence in rewriting.sentences(name):
-                console.say(escape(sentence))
+        of_builds = (sentence for name, each in checked.rewriting.items() for sentence in each.sentences(name))
+        of_doses = (sentence for responses in checked.doses.values() for sentence in dose_sentences(responses))
+        for sentence in (*of_builds, *of_doses):
+            console.say(escape(sentence))
         over = f" (over {len(checked.traces)} passes)" if len(checked.traces) > 1 else ""
         console.say(
             f"Correlations are counted{over}: ✓ unperturbed; ✗ changed by more than {spec.analysis.tolerance:g}; ~ "
@@ -172,7 +174,7 @@ def _show_differences(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
 def _show_configurations(spec: CampaignSpec, checked: CampaignVerdicts, *, comparing: bool) -> None:
     """Print what each configuration is, and its most serious change."""
     console = terminal()
-    for item in configurations(spec):
+    for item in judged_configurations(spec):
         if item.name == BASELINE:
             continue
         console.say(f"{item.name} {escape(describe_configuration(item, spec))}")

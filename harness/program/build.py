@@ -92,6 +92,7 @@ def build_configuration(
     form: Form = "counting",
     layouts: bool = False,
     ends_intervals: str = "",
+    doses: int = 1,
 ) -> Build:
     """Build one configuration; keep an existing build of the same source and events.
 
@@ -99,10 +100,12 @@ def build_configuration(
     `software`: The metrics to compile in; None builds the original program, with the plain compiler and no runtime.
     `layouts`: Record the links, so that the program can be linked in other layouts (`harness.program.layouts`).
     `ends_intervals`: The metric whose events end intervals; '' if none does.
+    `doses`: Number of increments that a place of a patchable build can hold.
     """
     tree, marker = folder / "src", folder / "built.json"
     ways = {"sham": form == "sham", "patchable": form == "patchable", "layouts": layouts}
-    key = _key(program, source, software, {**ways, f"intervals of {ends_intervals}": bool(ends_intervals)})
+    ways |= {f"intervals of {ends_intervals}": bool(ends_intervals), f"doses {doses}": doses > 1}
+    key = _key(program, source, software, ways)
     built = _read_marker(marker)
     if built.get("key") == key:
         return Build(tree, built["sites"], built["skipped"])
@@ -125,6 +128,7 @@ def build_configuration(
             layouts=layouts,
             objects=user_cache() / "objects",
             ends_intervals=ends_intervals,
+            doses=doses,
         )
     copy_source(source, tree)
     compile_tree(program, tree, folder / "build.log", spec_folder=spec_folder)

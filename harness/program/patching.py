@@ -19,15 +19,19 @@ from unperturbed.harness.program.layouts import AS_BUILT, PATCHED, linked_files
 from unperturbed.instrument.binaries.places import Place, patch, read_places
 
 
-def count_at(tree: Path, metrics: Collection[int], *, layout: int = AS_BUILT) -> None:
-    """Make the programs and libraries of a build count these metrics only; `layout`: the layout that is in place."""
+def count_at(tree: Path, metrics: Collection[int], *, layout: int = AS_BUILT, dose: int = 1) -> None:
+    """Make the programs and libraries of a build count these metrics only.
+
+    `layout`: The layout that is in place.
+    `dose`: Number of increments at each place of these metrics.
+    """
     state = tree.parent / PATCHED
-    wanted = json.dumps([layout, sorted(metrics)])
+    wanted = json.dumps([layout, sorted(metrics), *([dose] if dose > 1 else [])])
     if state.is_file() and state.read_text() == wanted:
         return
     state.unlink(missing_ok=True)  # a killed process leaves a part patched
     for path, places in places_of(tree, layout=layout).items():
-        _patch(path, places, metrics)
+        _patch(path, places, metrics, dose)
     write_whole(state, wanted)
 
 
@@ -43,12 +47,12 @@ def _places_of(tree: Path, _layout: int, _built_ns: int) -> Mapping[Path, tuple[
     return {path: places for path, places in found.items() if places}
 
 
-def _patch(path: Path, places: tuple[Place, ...], metrics: Collection[int]) -> None:
+def _patch(path: Path, places: tuple[Place, ...], metrics: Collection[int], dose: int) -> None:
     """Patch a file, and keep its mode and its time of change: the program or a Makefile may look at them."""
     before = path.stat()
     path.chmod(before.st_mode | 0o200)
     try:
-        patch(path, places, metrics)
+        patch(path, places, metrics, dose=dose)
     except OSError as error:
         if error.errno != errno.ETXTBSY:
             raise

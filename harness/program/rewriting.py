@@ -20,10 +20,12 @@ def compare_builds(before: tuple[Profile, Path], after: tuple[Profile, Path], me
     `metrics`: The metrics of the other build, in the order of their numbers.
     """
     (first, untouched), (second, ready) = before, after
+    of_files = places_of(ready)
     sites = {
-        str(path): {place.address: metrics[place.metric] for place in places}
-        for path, places in places_of(ready).items()
+        str(path): {address: metrics[place.metric] for place in places for address in place.addresses}
+        for path, places in of_files.items()
     }
+    per_event = max((len(place.lengths) for places in of_files.values() for place in places), default=1)
     no_ops: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for (file, function), executions in second.items():
         of_file = sites.get(file, {})
@@ -36,7 +38,7 @@ def compare_builds(before: tuple[Profile, Path], after: tuple[Profile, Path], me
             for address, count in executions.items() if known else ():
                 if address not in sites.get(file, {}):
                     kinds[_relative(file, tree), function][known.get(address, "other")] += sign * count
-    return Rewriting.of(_by_function(first, untouched), _by_function(second, ready), no_ops, kinds)
+    return Rewriting.of(_by_function(first, untouched), _by_function(second, ready), no_ops, kinds, per_event)
 
 
 @lru_cache(maxsize=8)

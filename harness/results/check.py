@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
 
+from unperturbed.analysis.doses.response import Response
 from unperturbed.analysis.perturbation import (
     MINIMUM_RUNS,
     SHOWN,
@@ -24,10 +26,11 @@ from unperturbed.analysis.perturbation.rounds import find_partners, shared_varia
 from unperturbed.collectors.data import Trace
 from unperturbed.common.wording import counted, percent
 from unperturbed.errors import DataError
-from unperturbed.harness.campaign.plan import ALL, Configuration, configurations, find_sham
+from unperturbed.harness.campaign.plan import ALL, Configuration, find_sham, judged_configurations
 from unperturbed.harness.campaign.progress import Watch, unwatched
+from unperturbed.harness.results.doses import decide_all_responses, responses_in_pass, runs_by_dose
 from unperturbed.harness.results.recorded import Traces
-from unperturbed.harness.results.totals import check_totals_of
+from unperturbed.harness.results.totals import check_totals_of, totals_to_check
 from unperturbed.harness.results.verdicts import CampaignVerdicts
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE
@@ -61,13 +64,14 @@ def check_runs(
     with a configuration with fewer metrics that also counts this metric. Shams show the effect of the layout and of the
     no-ops that replace the increments.
     """
-    planned = configurations(spec)
+    planned = judged_configurations(spec)
     shams = tuple(item.name for item in planned if item.sham_of is not None)
     if not traces:
         return CampaignVerdicts(
             tuple(_unchecked(spec, item.name, "no run has a trace") for item in planned[1:]), traces, (), {}, shams
         )
-    findings = _Findings(watch, steps=len(traces) * len(planned))
+    with_doses = sum(len(runs_by_dose(spec, item, {})) > 0 for item in planned)
+    findings = _Findings(watch, steps=len(traces) * (len(planned) + with_doses))
     counted: list[str] = []
     for name, by_configuration in traces.items():
         baseline_traces = by_configuration.get(BASELINE, ())
@@ -103,6 +107,8 @@ def check_runs(
             if any(trace.names("hardware", "simulated") for trace in every)
             else "No hardware metric was measured, so perturbation cannot be detected."
         )
+    doses, notes = decide_all_responses(findings.responses, alpha=spec.analysis.alpha)
+    findings.note(*notes)
     return CampaignVerdicts(
         tuple(verdicts),
         traces,
@@ -111,6 +117,7 @@ def check_runs(
         shams,
         check_totals_of(spec, traces),
         counting={name: combine_checks(name, *checks) for name, checks in findings.counting.items()},
+        doses=doses,
     )
 
 
@@ -125,6 +132,7 @@ class _Findings:
     against_sham: defaultdict[str, list[Verdict]] = field(default_factory=lambda: defaultdict(list))
     counting: defaultdict[str, list[Verdict]] = field(default_factory=lambda: defaultdict(list))
     stability: dict[str, Stability] = field(default_factory=dict)
+    responses: dict[str, list[Response]] = field(default_factory=dict)  # To doses, by configuration
     shared: list[float] = field(default_factory=list)  # Variance that configurations share with `ready` in a layout
     notes: dict[str, None] = field(default_factory=dict)
 
@@ -177,7 +185,7 @@ def hardware_metrics(spec: CampaignSpec, baseline_traces: Sequence[Trace]) -> li
 def _check_pass(pass_: _Pass, findings: _Findings) -> None:
     """Check every configuration in one pass."""
     spec, how, anchor = pass_.spec, pass_.how, pass_.spec.analysis.anchor
-    planned = [item for item in configurations(spec) if item.name != BASELINE]
+    planned = [item for item in judged_configurations(spec) if item.name != BASELINE]
     baseline_traces = pass_.traces.get(BASELINE, ())
     if not baseline_traces:
         for item in planned:
@@ -212,23 +220,58 @@ def _check_pass(pass_: _Pass, findings: _Findings) -> None:
         against = baseline if anchored is None or through is None else anchored
         outer = against.outer(checked, align_on=on, anchor=through, across=how.across, method=how.method)
         findings.parts[item.name] += [inner, outer, *_software(pass_, item, checked)]
-        both = inner, outer
+        both: tuple[Verdict, ...] = inner, outer
+        compare = partial(_compare, baseline, against, on, through)
         name = find_sham(planned, item)
         if name not in shams:
             shams[name] = _ready(pass_, planned, name)
         if (ready := shams[name]) is not None:
-            both = ready.inner(checked), ready.outer(checked, align_on=on)
+            compare = partial(_compare, ready, ready, on, None)
+            both = compare(checked)
             findings.against_sham[item.name].append(both[0])
             findings.counting[item.name] += both
             findings.shared += _shared_variance(ready, checked, both[0])
         elif len(pass_.traces.get(name, ())) >= MINIMUM_RUNS and how.method == "runs":
             findings.against_sham[item.name].append(pass_.baseline(name).inner(checked))
+        _find_responses(pass_, item, both, ready, compare, findings)
         if item.name == ANCHOR and combine_checks(ANCHOR, *both).verdict == "perturbed":
             findings.note(
                 f"The anchor {anchor!r} alone perturbs the program. The checks between runs do not show this "
                 "for subsets, because they compare subsets with the anchor's runs instead of the baseline: choose an "
                 "anchor whose events are rarer."
             )
+
+
+def _compare(
+    within: Baseline, between: Baseline, on: Sequence[str], anchor: str | None, runs: Sequence[Trace]
+) -> tuple[Verdict, ...]:
+    return within.inner(runs), between.outer(runs, align_on=on, anchor=anchor)
+
+
+def _find_responses(
+    pass_: _Pass,
+    item: Configuration,
+    at_one: Sequence[Verdict],
+    ready: Baseline | None,
+    compare: Callable[[Sequence[Trace]], Sequence[Verdict]],
+    findings: _Findings,
+) -> None:
+    """Add a subset's responses to the dose in one pass, if it ran at several."""
+    by_dose = runs_by_dose(pass_.spec, item, pass_.traces)
+    if not by_dose or pass_.how.method != "runs":
+        return
+    findings.begin(f"the doses of {item.name}")
+    reference = pass_.traces[BASELINE] if ready is None else ready.traces
+    known = findings.responses.setdefault(item.name, [])
+    totals = {each.first for each in known if each.check == "total"}
+    wanted = [metric for metric in totals_to_check(pass_.spec, pass_.traces[BASELINE]) if metric not in totals]
+    software = None
+    own = [metric for metric in item.software if metric != pass_.spec.measure.interval_metric]
+    if len(by_dose[1]) >= MINIMUM_RUNS and (varying := _varying(own, by_dose[1])):
+        software = pass_.baseline(item.name, software=varying)
+    known += responses_in_pass(
+        pass_.spec, by_dose, compare, at_one, reference, wanted, idle=ready is not None, software=software
+    )
 
 
 def _ready(pass_: _Pass, planned: Sequence[Configuration], name: str) -> Baseline | None:
@@ -281,7 +324,7 @@ def _software(pass_: _Pass, item: Configuration, checked: Sequence[Trace]) -> It
     """Check pairs that contain a software metric, against a configuration with fewer metrics (003, section 4)."""
     fewer = [
         other
-        for other in configurations(pass_.spec)
+        for other in judged_configurations(pass_.spec)
         if len(other.software) < len(item.software) and len(pass_.traces.get(other.name, ())) >= MINIMUM_RUNS
     ]
     shared: dict[str, list[str]] = defaultdict(list)
@@ -292,11 +335,7 @@ def _software(pass_: _Pass, item: Configuration, checked: Sequence[Trace]) -> It
         if counting:
             shared[min(counting, key=lambda other: len(other.software)).name].append(metric)
     for name, metrics in shared.items():
-        varying = [
-            metric
-            for metric in metrics
-            if all((trace[metric] != trace[metric][0]).any() for trace in pass_.traces[name])
-        ]
+        varying = _varying(metrics, pass_.traces[name])
         if not varying:
             continue
         verdict = pass_.baseline(name, software=varying).inner(checked, method=pass_.how.method)
@@ -307,6 +346,11 @@ def _software(pass_: _Pass, item: Configuration, checked: Sequence[Trace]) -> It
         yield replace(
             verdict, changes=tuple(replace(change, check="software") for change in changes), excluded=verdict.lost
         )
+
+
+def _varying(metrics: Iterable[str], traces: Sequence[Trace]) -> list[str]:
+    """Return the metrics that vary in every run."""
+    return [metric for metric in metrics if all((trace[metric] != trace[metric][0]).any() for trace in traces)]
 
 
 def _anchored(pass_: _Pass, findings: _Findings) -> Baseline | None:

@@ -13,7 +13,7 @@ from unperturbed.collectors.data import Trace
 from unperturbed.common.wording import listing
 from unperturbed.errors import DataError, SpecError
 from unperturbed.harness.campaign.manifest import Manifest
-from unperturbed.harness.campaign.plan import configurations
+from unperturbed.harness.campaign.plan import judged_configurations
 from unperturbed.harness.results.check import align_on
 from unperturbed.harness.results.looks import check
 from unperturbed.harness.results.recorded import read_traces, recorded_campaign
@@ -42,7 +42,7 @@ def merge_campaign(
     spec = recorded_campaign(folder)
     with Manifest(folder / "campaign.sqlite") as manifest:
         checked = check(spec, read_traces(folder, manifest))
-    names = [item.name for item in configurations(spec)]
+    names = [item.name for item in judged_configurations(spec)]
     unknown = [name for name in without if name not in names]
     if unknown:
         raise SpecError(f"--without {unknown[0]}: no such configuration; the configurations are {', '.join(names)}")
@@ -126,7 +126,7 @@ def _mean(values: Sequence[float]) -> float:
 
 def _in_order(spec: CampaignSpec, checked: CampaignVerdicts) -> Sequence[Trace]:
     """Return the traces to merge: the anchor's, then the baseline's, then each subset's, in each case pass by pass."""
-    names = [item.name for item in configurations(spec) if item.sham_of is None and not item.program]
+    names = [item.name for item in judged_configurations(spec) if item.sham_of is None and not item.program]
     names.sort(key=lambda name: {ANCHOR: 0, BASELINE: 1}.get(name, 2))
     return [
         trace

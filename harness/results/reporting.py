@@ -33,7 +33,7 @@ from unperturbed.common.scratch import write_whole
 from unperturbed.common.wording import counted, listing
 from unperturbed.errors import DataError
 from unperturbed.harness.campaign.manifest import Failure, Manifest, RunState
-from unperturbed.harness.campaign.plan import configurations
+from unperturbed.harness.campaign.plan import judged_configurations
 from unperturbed.harness.campaign.progress import describe_interval, ends_at_events
 from unperturbed.harness.host import state as host
 from unperturbed.harness.results.check import align_on
@@ -56,7 +56,7 @@ def content_of(spec: CampaignSpec, checked: CampaignVerdicts, manifest: Manifest
     """Collect the content of a campaign's report."""
     states = manifest.runs()
     main = next(iter(checked.traces.values()), {})
-    planned = configurations(spec)
+    planned = judged_configurations(spec)
     return replace(
         _measured(spec, manifest, states, {item.name: main[item.name] for item in planned if item.name in main}),
         verdicts=checked.verdicts,
@@ -77,6 +77,7 @@ def content_of(spec: CampaignSpec, checked: CampaignVerdicts, manifest: Manifest
         looks=checked.looks,
         counting=checked.counting,
         rewriting=checked.rewriting,
+        doses=checked.doses,
         notes=checked.notes
         + _notes(
             manifest, [trace for runs in checked.traces.values() for recorded in runs.values() for trace in recorded]
@@ -262,7 +263,7 @@ def _rows(manifest: Manifest, states: list[RunState]) -> tuple[RunRow, ...]:
 def _alignment(spec: CampaignSpec, traces: Mapping[str, tuple[Trace, ...]]) -> AlignmentExample | None:
     """Align two runs as an example, preferably of a configuration with another milestone besides the anchor."""
     anchor = spec.analysis.anchor
-    candidates = [item for item in configurations(spec) if len(traces.get(item.name, ())) > 1]
+    candidates = [item for item in judged_configurations(spec) if len(traces.get(item.name, ())) > 1]
     if not candidates:
         return None
     chosen = max(candidates, key=lambda item: sum(name != anchor for name in item.software) > 0)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from unperturbed.analysis.totals.verdict import TIMES, TotalChange, compare_runs, decide_totals
 from unperturbed.collectors.data import Trace
-from unperturbed.harness.campaign.plan import configurations
+from unperturbed.harness.campaign.plan import judged_configurations
 from unperturbed.harness.results.recorded import Traces
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.campaign import BASELINE
@@ -21,7 +21,7 @@ def check_totals_of(spec: CampaignSpec, traces: Traces) -> Mapping[str, tuple[To
     Each metric is taken from the first pass that counts it, as for correlations.
     """
     decided: dict[str, tuple[TotalChange, ...]] = {}
-    for item in configurations(spec):
+    for item in judged_configurations(spec):
         if item.name == BASELINE:
             continue
         changes: dict[str, TotalChange] = {}

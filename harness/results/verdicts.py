@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from unperturbed.analysis.doses.response import DoseResponses
+from unperturbed.analysis.doses.response_text import response_table
 from unperturbed.analysis.perturbation import (
     SEVERITY,
     Stability,
@@ -45,6 +47,7 @@ class CampaignVerdicts(Framed, Result):
     counting: Mapping[str, Verdict] = field(default_factory=dict)
     # The instructions that each build without counting adds, by its name (`builds: one`).
     rewriting: Mapping[str, Rewriting] = field(default_factory=dict)
+    doses: Mapping[str, DoseResponses] = field(default_factory=dict)  # Responses of each subset (`doses`)
 
     def at_least(self, mildest: VerdictName) -> tuple[str, ...]:
         """Return the configurations, except shams, with this verdict or a more serious one (`SEVERITY`)."""
@@ -103,7 +106,8 @@ class CampaignVerdicts(Framed, Result):
         """Return a table with one row per configuration; for one build, another with the cause of changes."""
         causes = (cause_table(self.verdicts, self.counting),) if self.counting else ()
         added = (rewriting.table(name) for name, rewriting in self.rewriting.items())
-        return (verdict_table(self.verdicts, totals=self.totals_verdicts), *causes, *added)
+        responses = (response_table(each) for each in self.doses.values())
+        return (verdict_table(self.verdicts, totals=self.totals_verdicts), *causes, *added, *responses)
 
     def to_frame(self) -> pl.DataFrame:
         """Return a frame with one row for each change of each configuration."""
@@ -118,6 +122,7 @@ class CampaignVerdicts(Framed, Result):
             "totals": {name: [change.to_dict() for change in changes] for name, changes in self.totals.items()},
             "counting": {name: verdict.to_dict() for name, verdict in self.counting.items()},
             "rewriting": {name: rewriting.to_dict() for name, rewriting in self.rewriting.items()},
+            "doses": {name: responses.to_dict() for name, responses in self.doses.items()},
             "steadiness": list(self.steadiness),
             "notes": list(self.notes),
         }
@@ -143,5 +148,6 @@ def _page_of(verdicts: CampaignVerdicts) -> str:
         totals=verdicts.totals,
         counting=verdicts.counting,
         rewriting=verdicts.rewriting,
+        doses=verdicts.doses,
     )
     return render(content)

@@ -271,7 +271,8 @@ def _sentence(draft: Draft, path: YamlPath, detail: ErrorDetails) -> str:
     if kind in _BOUNDS:
         key, words = _BOUNDS[kind]
         reason = _properties(path[:-1], draft.keys(*path[:-1])).get(str(path[-1]), {}).get("$comment")
-        return f"`{path[-1]}` is {value}, but must be {words} {context[key]:g}{f': {reason}' if reason else ''}"
+        named = f"`{path[-1]}`" if isinstance(path[-1], str) else f"a number in `{path[-2]}`"
+        return f"{named} is {value}, but must be {words} {context[key]:g}{f': {reason}' if reason else ''}"
     if kind == "string_pattern_mismatch":
         form = FORMS.get(context["pattern"], f"the text must match `{context['pattern']}`")
         return f"`{_shown(value)}`: {form}" if value.strip() else "the text is empty: write a value"

@@ -5,19 +5,22 @@ that the compiler made, `finding.rewrite` puts an entry into the section `unpert
 metric it counts, and the instructions that count, assembled with the operands that the compiler chose. `patch` writes
 these instructions over the no-ops of some metrics in a program's file, and no-ops over those of all others. Nothing
 else in the file changes, so all configurations of one build have the same addresses.
+
+With doses (`finding.doses`), a place holds several increments, and the entry lists the length of each.
 """
 
 from __future__ import annotations
 
 import mmap
 import struct
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 
+from unperturbed.common.wording import counted
 from unperturbed.errors import RunError
 
 SECTION = "unperturbed_places"
@@ -25,7 +28,8 @@ SECTION = "unperturbed_places"
 
 _ENTRY = struct.Struct("<iIHH")
 """Entry: distance from itself to the place, number of the metric, version, length of the instructions that follow."""
-_VERSION = 1
+_VERSION, _WITH_DOSES = 1, 2
+"""With doses, the number of doses and the length of each follow the entry, a byte each, before the instructions."""
 _ALIGNMENT = 4
 
 _LONGEST_X86, _LONGEST_NO_OP = 15, 8
@@ -52,8 +56,24 @@ class Place(NamedTuple):
     metric: int  # Number of the metric in the build's settings
     address: int  # Address in the file's memory image
     offset: int  # Offset in the file
-    counting: bytes  # Instructions that count
-    idle: bytes  # No-ops of the same length
+    counting: bytes  # Instructions that count, of all doses
+    idle: bytes  # No-ops of the same lengths
+    lengths: tuple[int, ...]  # Length of the instructions of each dose
+
+    def at_dose(self, dose: int) -> bytes:
+        """Return the place's code with this number of increments, and no-ops for the others."""
+        end = sum(self.lengths[:dose])
+        return self.counting[:end] + self.idle[end:]
+
+    @property
+    def addresses(self) -> tuple[int, ...]:
+        """Return the address of each increment."""
+        return tuple(self.address + sum(self.lengths[:dose]) for dose in range(len(self.lengths)))
+
+    @property
+    def states(self) -> tuple[bytes, ...]:
+        """Return the code that the place can hold, by the number of increments."""
+        return tuple(self.at_dose(dose) for dose in range(len(self.lengths) + 1))
 
 
 def read_places(path: Path) -> tuple[Place, ...]:
@@ -85,33 +105,56 @@ def read_places(path: Path) -> tuple[Place, ...]:
             while at + _ENTRY.size <= len(entries):
                 distance, metric, version, length = _ENTRY.unpack_from(entries, at)
                 start = at + _ENTRY.size
+                lengths: tuple[int, ...] = (length,)
+                if version == _WITH_DOSES:
+                    doses = int.from_bytes(entries[start : start + 1], "little")
+                    lengths = tuple(entries[start + 1 : start + 1 + doses])
+                    start += 1 + doses
                 code = entries[start : start + length]
-                if version != _VERSION or len(code) < length or not _is_length(length, machine):
+                is_whole = version in (_VERSION, _WITH_DOSES) and len(code) == length == sum(lengths)
+                if not is_whole or not all(_is_length(each, machine) for each in lengths):
                     raise RunError(f"{path}: entry at offset {at} of section {SECTION} is damaged")
-                place = address + at + distance
+                distance_moved = address + start - (address + at + distance)
                 if machine == "EM_X86_64":
-                    code = _moved(path, code, address + start - place)
-                offset = _file_offset(path, segments, place)
-                idle = _no_op(length, machine)
-                if content[offset : offset + length] not in (idle, code):
-                    raise RunError(f"{path}: the code at {place:#x} is neither the no-op nor the counting code")
-                places.append(Place(metric, place, offset, code, idle))
-                at = start + -(-length // _ALIGNMENT) * _ALIGNMENT
+                    code = b"".join(_moved(path, part, distance_moved) for part in _split(code, lengths))
+                offset = _file_offset(path, segments, address + at + distance)
+                idle = b"".join(_no_op(each, machine) for each in lengths)
+                place = Place(metric, address + at + distance, offset, code, idle, lengths)
+                if content[offset : offset + length] not in place.states:
+                    raise RunError(f"{path}: the code at {place.address:#x} is neither the no-op nor the counting code")
+                places.append(place)
+                at = start + length
+                at += -at % _ALIGNMENT
     return tuple(places)
 
 
-def patch(path: Path, places: Sequence[Place], metrics: Collection[int]) -> None:
-    """Make a file count the given metrics and no others; `places`: as `read_places` returned them for this file."""
+def patch(path: Path, places: Sequence[Place], metrics: Collection[int], *, dose: int = 1) -> None:
+    """Make a file count the given metrics and no others.
+
+    `places`: As `read_places` returned them for this file.
+    `dose`: Number of increments at each place of these metrics; the count is that of one increment.
+    """
     wanted = set(metrics)
     with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as content:
-        for metric, _, offset, counting, idle in places:
-            new, end = counting if metric in wanted else idle, offset + len(idle)
-            old = content[offset:end]
+        for place in places:
+            if dose > len(place.lengths):
+                most = counted(len(place.lengths), "increment")
+                raise RunError(f"{path}: a place in this file holds at most {most}, not {dose}")
+            new, end = place.at_dose(dose if place.metric in wanted else 0), place.offset + len(place.idle)
+            old = content[place.offset : end]
             if old == new:
                 continue
-            if old not in (counting, idle):
-                raise RunError(f"{path}: the code at offset {offset:#x} has changed since the file was built")
-            content[offset:end] = new
+            if old not in place.states:
+                raise RunError(f"{path}: the code at offset {place.offset:#x} has changed since the file was built")
+            content[place.offset : end] = new
+
+
+def _split(code: bytes, lengths: Sequence[int]) -> Iterator[bytes]:
+    """Yield the instructions of each dose."""
+    start = 0
+    for length in lengths:
+        yield code[start : start + length]
+        start += length
 
 
 def _file_offset(path: Path, segments: Sequence[tuple[int, int, int]], address: int) -> int:

@@ -35,6 +35,7 @@ class ToolchainSettings(NamedTuple):
     folder: str  # Folder of settings, site log, cache and temporary files
     # Folder in which toolchains share the runtime's objects; empty: they are only in this toolchain's cache.
     objects: str = ""
+    doses: int = 1  # Number of increments that a place of a patchable build can hold
     layout: str = ""  # Text from which the layout of every link is drawn; empty: the layout of the build's commands
 
     def place(self, *names: str) -> str:
@@ -55,6 +56,7 @@ def settings_text(
     layouts: bool = False,
     objects: Path | None = None,
     ends_intervals: str = "",
+    doses: int = 1,
 ) -> str:
     """Return the JSON text of the settings file; metrics are numbered in the order of `software`.
 
@@ -78,6 +80,7 @@ def settings_text(
         "form": form,
         "layouts": layouts,
         "objects": "" if objects is None else str(objects.absolute()),
+        **({"doses": doses} if doses > 1 else {}),
     }
     return json.dumps(described, indent=1) + "\n"
 
@@ -99,6 +102,7 @@ def read_settings(path: str) -> ToolchainSettings:
             bool(described["layouts"]),
             folder,
             str(described["objects"]),
+            int(described.get("doses", 1)),
             _layout(os.path.join(folder, LAYOUT_FILE)) if described["layouts"] else "",
         )
     except OSError as error:

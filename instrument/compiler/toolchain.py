@@ -256,13 +256,14 @@ def write_toolchain(
     layouts: bool = False,
     objects: Path | None = None,
     ends_intervals: str = "",
+    doses: int = 1,
 ) -> Toolchain:
     """Write the compilers of a build, `cc` and `cxx`, with `settings.json`; remove the site log of other settings.
 
     `software`: Name of each metric → its event, in the order of the metrics' indices. If empty, nothing is counted, and
     programs are only linked with the runtime.
     `compilers`: `cc` and `cxx` → the command behind each (`gcc`, `clang-16`, `ccache gcc`); by default, gcc and g++.
-    `runtime`, `bounds`, `form`, `objects`: As in `ToolchainSettings`.
+    `runtime`, `bounds`, `form`, `objects`, `doses`: As in `ToolchainSettings`.
     `ends_intervals`: The metric whose events end intervals; '' if none does.
     `layouts`: Record every link, for `relink`; and within `in_layout`, link in another layout.
     """
@@ -279,7 +280,14 @@ def write_toolchain(
     folder.mkdir(parents=True, exist_ok=True)
     settings = folder / "settings.json"
     text = settings_text(
-        software, runtime, bounds, form=form, layouts=layouts, objects=objects, ends_intervals=ends_intervals
+        software,
+        runtime,
+        bounds,
+        form=form,
+        layouts=layouts,
+        objects=objects,
+        ends_intervals=ends_intervals,
+        doses=doses,
     ).encode()
     commands = {name: shlex.split(command) for name, command in {**_DEFAULT_COMPILERS, **compilers}.items()}
     with _alone_in(folder):

@@ -229,9 +229,18 @@ def _rewrite(
             "intervals that end at the program's own events (`interval: {every: …, of: …}`) need code for x86-64 in "
             "AT&T syntax: use an interval of time, or of counts of a hardware metric"
         )
-    how = {"source": source.path, "language": language, "machine": facts.machine}
-    library = _is_for_library(command)
-    return record, rewrite(text, found_sites.sites, settings.metrics, **how, form=settings.form, library=library)
+    made = rewrite(
+        text,
+        found_sites.sites,
+        settings.metrics,
+        source=source.path,
+        language=language,
+        machine=facts.machine,
+        form=settings.form,
+        library=_is_for_library(command),
+        doses=settings.doses,
+    )
+    return record, made
 
 
 def _is_for_library(command: CompilerCommand) -> bool:

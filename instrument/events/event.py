@@ -35,6 +35,9 @@ from unperturbed.instrument.events.targets import Selected
 DEFAULT_MAX_RATE = 10_000
 """Default limit on the hits per second of a kernel probe: at 1 us per hit, 1 % of the run time."""
 
+MOST_DOSES = 8
+"""Maximum number of increments at a place: local labels have one digit for it, and an asm statement 30 operands."""
+
 _FILTERS: Mapping[str, str] = MappingProxyType({"in": "within", "file": "file", "add": "add", "threads": "threads"})
 _THREADS = ("plain", "exact")
 

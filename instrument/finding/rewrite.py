@@ -10,6 +10,7 @@ A patchable build is a sham with a list of its places. Each statement also assem
 operands that the compiler chose for this copy of the site, into the section `unperturbed_places`, from which
 `binaries.places` writes them over the no-ops of a program's file. The section's flags tie an entry to the code that it
 belongs to: "o" (the linker drops the entry with the code, --gc-sections) and "?" (and with its group, for templates).
+In a build with doses (`finding.doses`), a place holds several increments.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Literal, TypeAlias
 
 from unperturbed.instrument.events.targets import Selected
 from unperturbed.instrument.finding import interval_ends
+from unperturbed.instrument.finding.doses import dose_entry, dose_no_ops, dose_slots, dummy_arrays, own_label
 from unperturbed.instrument.finding.preprocessed import PreprocessedText
 from unperturbed.instrument.finding.sites import Site
 
@@ -96,17 +98,24 @@ def rewrite(
     machine: str,
     form: Form = "counting",
     library: bool = False,
+    doses: int = 1,
 ) -> bytes:
     """Return the text with counters and gauges inserted; file and line of all code stay the same.
 
     `machine`: As in `Facts`. For '', counting is a volatile addition (several instructions; on 32-bit machines a sample
     may fall between the two halves of the addition), or an atomic addition.
     `library`: Whether the code may become part of a library.
+    `doses`: Number of increments that a place of a patchable build can hold.
     """
     counted = [site for site in sites if site.gauge is None]
     insertions: list[tuple[int, int, int, bytes]] = []
     for slot, site in enumerate(counted):
-        statement = _statement(f"{_COUNTS}[{slot}]", site, metrics[site.metric], machine, form)
+        counter, metric = f"{_COUNTS}[{slot}]", metrics[site.metric]
+        statement = (
+            _statement(counter, site, metric, machine, form)
+            if doses == 1 or metric.ends_intervals
+            else _dosed_statement(dose_slots(slot, counter, doses), site, metric, machine)
+        )
         # (void)0: clang evaluates ({…}) in a constant expression only if it ends with an expression.
         counting = f"if(!__builtin_is_constant_evaluated()){{{statement}}}(void)0;" if site.guarded else statement
         start, end = site.point.start, site.point.end
@@ -118,7 +127,8 @@ def rewrite(
         else:
             insertions.append((start, 1, slot, counting.encode()))
     insertions += _entries(sites, metrics, language)
-    prologue = _prologue(text, sites, metrics, source=source, language=language, machine=machine, library=library)
+    how = {"source": source, "language": language, "machine": machine}
+    prologue = _prologue(text, sites, metrics, **how, library=library, doses=doses)
     insertions.append((text.prologue_offset(), -1, 0, prologue.encode("utf-8", "surrogateescape")))
     return _inserted(text.data, insertions)
 
@@ -170,6 +180,41 @@ def _statement(slot: str, site: Site, metric: Selected, machine: str, form: Form
     return f"(void)__atomic_fetch_add(&{slot},{value},0);" if exact else f"(void)({slot}+={value});"
 
 
+def _dosed_statement(slots: Sequence[str], site: Site, metric: Selected, machine: str) -> str:
+    """Return the statement of a place that holds an increment of each slot, in a patchable build."""
+    if machine.startswith("aarch64"):
+        return _dosed_arm_statement(slots, site, metric, atomic=machine == "aarch64+lse")
+    text = ("lock " if metric.threads == "exact" else "") + (_X86_ADDITION if site.add else _X86_INCREMENT)
+    # %1 first: it is the value that is added, the operand after all slots.
+    texts = [text.replace("%1", f"%{len(slots)}").replace("%0", f"%{number}") for number in range(len(slots))]
+    whole = dose_entry(metric.number, texts, "@progbits") + dose_no_ops(_X86_NO_OP, _LENGTH, len(slots))
+    operands = ":" + ",".join(f'"+m"({slot})' for slot in slots)
+    operands += f':"er"((long long)({site.add}))' if site.add else ""
+    return f'__asm__ __volatile__ __inline__("{whole}"{operands});'
+
+
+def _dosed_arm_statement(slots: Sequence[str], site: Site, metric: Selected, *, atomic: bool) -> str:
+    exact, value = metric.threads == "exact", f'"r"((long long)({site.add or 1}))'
+    lines = (_ARM_ATOMIC if atomic else _ARM_EXCLUSIVE) if exact else _ARM_PLAIN
+    outputs = [f'"{"+Q" if exact else "+m"}"({slot})' for slot in slots]
+    if not (exact and atomic):
+        outputs += ['"=&r"(__unperturbed_sum)', *(['"=&r"(__unperturbed_failed)'] if exact else [])]
+    first = len(slots)  # Number of the operand after all slots
+    operand = f"%{len(outputs)}" if site.add or (exact and atomic) else "#1"
+
+    def numbered(line: str, number: int) -> str:
+        line = line.replace("%w2", f"%w{first + 1}").replace("%1", f"%{first}").replace("%0", f"%{number}")
+        return own_label(line.format(operand=operand), "77661", number)
+
+    texts = [";".join(numbered(line, number) for line in lines) for number in range(len(slots))]
+    text = dose_entry(metric.number, texts, "%%progbits") + ";".join(["nop"] * len(lines) * len(slots))
+    zero = "=0" if site.guarded else ""  # C++14 and 17 require initialised variables in a constexpr function
+    variables = f"unsigned long long __unperturbed_sum{zero};unsigned int __unperturbed_failed{zero};"
+    inputs = f":{value}" if operand != "#1" else ""
+    separated = text.replace(";", "\\n\\t")
+    return f'{{{variables}__asm__ __volatile__ __inline__("{separated}":{",".join(outputs)}{inputs});}}'
+
+
 def _entry(metric: Selected, progbits: str) -> str:
     return _ENTRY.replace("{progbits}", progbits).replace("{metric}", str(metric.number))
 
@@ -205,6 +250,7 @@ def _prologue(
     language: str,
     machine: str,
     library: bool,
+    doses: int = 1,
 ) -> str:
     numbers = [metrics[site.metric].number for site in sites if site.gauge is None]
     gauges = [site.gauge for site in sites if site.gauge is not None]
@@ -218,6 +264,7 @@ def _prologue(
             metrics=",".join(map(str, numbers)),
             version=_VERSION,
         )
+        prologue += dummy_arrays(len(numbers), doses)
     if interval_ends.ends_intervals([site.metric for site in sites], metrics):
         prologue += interval_ends.declarations(language=language, library=library)
     prologue += _GAUGE if gauges else ""

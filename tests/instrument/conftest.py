@@ -63,11 +63,11 @@ class Workshop:
         values = [int(line) for line in counts.read_text().split()]
         return result.stdout, dict(zip(self.metrics, values, strict=False))
 
-    def patch(self, file: str, metrics: Iterable[str] | None = None) -> tuple[Place, ...]:
+    def patch(self, file: str, metrics: Iterable[str] | None = None, *, dose: int = 1) -> tuple[Place, ...]:
         """Make a patchable program count some metrics, all by default; return its places."""
         places = read_places(self.folder / file)
         chosen = self.metrics if metrics is None else metrics
-        patch(self.folder / file, places, [self.metrics.index(metric) for metric in chosen])
+        patch(self.folder / file, places, [self.metrics.index(metric) for metric in chosen], dose=dose)
         return places
 
     @property
@@ -130,6 +130,7 @@ def workshop(tmp_path: Path, known: Path, request: pytest.FixtureRequest) -> Ite
         name: str = "work",
         form: str = "counting",
         layouts: bool = False,
+        doses: int = 1,
         served: bool = request.path.parent.name != "compiler",
     ) -> Workshop:
         """Make a workshop; unless it is `served`, its wrapper runs as in a build, and knows nothing of the compilers."""
@@ -145,6 +146,7 @@ def workshop(tmp_path: Path, known: Path, request: pytest.FixtureRequest) -> Ite
             form=form,
             layouts=layouts,
             objects=user_cache() / "objects",
+            doses=doses,
         )
         if served:
             serve_wrapper(toolchain)

@@ -16,6 +16,7 @@ from unperturbed.analysis.totals.verdict import TIMES
 from unperturbed.common.result import plain
 
 if TYPE_CHECKING:
+    from unperturbed.analysis.doses.response import DoseResponses
     from unperturbed.analysis.floor.noise_floor import NoiseFloor
     from unperturbed.analysis.looks import Looks
     from unperturbed.analysis.perturbation import CheckName
@@ -210,6 +211,8 @@ class ReportContent:
         Verdict on each configuration against the same build without counting; empty for separate builds.
     rewriting : mapping of str to Rewriting
         The instructions that each build without counting adds, by function; empty for separate builds.
+    doses : mapping of str to DoseResponses
+        Responses of each subset's correlations and totals to the dose; empty without `doses`.
     """
 
     campaign: str
@@ -234,6 +237,7 @@ class ReportContent:
     looks: Looks | None = None
     counting: Mapping[str, Verdict] = field(default_factory=dict)
     rewriting: Mapping[str, Rewriting] = field(default_factory=dict)
+    doses: Mapping[str, DoseResponses] = field(default_factory=dict)
 
 
 def to_json(content: ReportContent) -> dict[str, Any]:
@@ -261,6 +265,7 @@ def to_json(content: ReportContent) -> dict[str, Any]:
         "looks": None if content.looks is None else plain(asdict(content.looks)),
         "counting": plain({name: verdict.to_json() for name, verdict in content.counting.items()}),
         "rewriting": {name: rewriting.to_dict() for name, rewriting in content.rewriting.items()},
+        "doses": plain({name: responses.to_dict() for name, responses in content.doses.items()}),
         "provenance": plain(content.provenance),
         "spec": content.spec_text,
     }

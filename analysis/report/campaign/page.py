@@ -27,7 +27,7 @@ from unperturbed.analysis.report.campaign.reference import (
     reading_section,
     runs_section,
 )
-from unperturbed.analysis.report.campaign.totals import totals_section
+from unperturbed.analysis.report.campaign.totals import doses_section, totals_section
 from unperturbed.analysis.report.campaign.trust import trust_section
 from unperturbed.analysis.report.campaign.verdicts import facts_section, result_section, top
 from unperturbed.common.markup import Html, tag
@@ -48,6 +48,7 @@ _TWIN_MOST = 20_000
 _PLACES = {
     "trust": "Metrics",
     "totals": "Totals",
+    "doses": "Doses",
     "campaign": "Campaign",
     "verdicts": "Verdicts",
     "changes": "What changed",
@@ -60,7 +61,7 @@ _PLACES = {
     "reading": "How to read",
     "method": "Method",
 }
-_WITH_FIGURES = ("totals", "changes", "signals", "correlations", "alignment", "floor")
+_WITH_FIGURES = ("totals", "doses", "changes", "signals", "correlations", "alignment", "floor")
 
 
 def render(content: ReportContent) -> str:
@@ -101,6 +102,7 @@ def render(content: ReportContent) -> str:
     sections = {
         "trust": trust_section(view),
         "totals": totals_section(content, blocks.get("totals", {})),
+        "doses": doses_section(content, blocks.get("doses", {})),
         "campaign": facts_section(content, data),
         "verdicts": result_section(content, results),
         "changes": changes_section(view, every, blocks.get("changes", {})),

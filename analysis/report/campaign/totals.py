@@ -1,9 +1,10 @@
-"""The section on totals: how totals of whole runs changed in each configuration."""
+"""The sections on totals, and on responses to doses."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from unperturbed.analysis.doses.response_text import dose_sentences, response_table
 from unperturbed.analysis.pages.document import section
 from unperturbed.analysis.report.campaign.figures import Blocks, shown
 from unperturbed.analysis.report.campaign.setups import SECOND
@@ -35,4 +36,27 @@ def totals_section(content: ReportContent, blocks: Blocks) -> Html | None:
         tag("ul", said),
         shown(blocks),
         total_table(content.totals, "Totals").to_html(sortable=True),
+    )
+
+
+def doses_section(content: ReportContent, blocks: Blocks) -> Html | None:
+    """Return the section on responses to the number of increments; None if nothing ran at several."""
+    if not content.doses:
+        return None
+    said = [tag("li", " ".join(dose_sentences(responses))) for responses in content.doses.values()]
+    tables = [response_table(responses).to_html(sortable=True) for responses in content.doses.values()]
+    return section(
+        "doses",
+        "Response to the dose",
+        tag(
+            "p",
+            "Each subset also ran with several increments in place of one: the first counts the event, the others only "
+            "cost as much. A line through these doses, extended to 0, gives the value without counting; for "
+            "correlations, the signals are extrapolated where intervals are of work. Corrected: the line holds within "
+            "the tolerance, so use the value at dose 0 with its interval. Not linear: no correction is possible. Not "
+            "needed: the counting leaves the value unperturbed.",
+        ),
+        tag("ul", said),
+        shown(blocks),
+        *tables,
     )

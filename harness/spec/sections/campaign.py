@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -15,6 +16,7 @@ from unperturbed.harness.spec.model import (
     Because,
     Draft,
     Frozen,
+    ListOf,
     Section,
     SpecKey,
     empty,
@@ -25,9 +27,13 @@ from unperturbed.harness.spec.sections.parameters import MOST_POINTS
 from unperturbed.harness.spec.sections.program import Compilers, Program, check_placeholders, check_words
 from unperturbed.harness.spec.text import FileName, PackageName, Text, Texts, VariableName, find_placeholders
 from unperturbed.harness.spec.yaml import YamlPath
+from unperturbed.instrument.events.event import MOST_DOSES
 
 if TYPE_CHECKING:
     from unperturbed.harness.spec.campaign_spec import CampaignSpec
+
+_OF_DOSE = re.compile(r"-x\d+$")  # End of the names of configurations with several increments; reserved with `doses`
+_FEWEST_LARGER = 2  # With fewer doses above 1, a response that is not linear would not show
 
 BASELINE = "baseline"
 ANCHOR = "anchor"
@@ -92,6 +98,14 @@ class Design(Section):
     """With `builds: one`: groups of software metrics that have a build together, instead of one build of all metrics. A
     configuration runs the first build that has all its metrics; every build has the anchor. Each build without counting
     is the configuration `ready-NAME`. Use it if `ready` is perturbed by the no-ops of some metrics."""
+    doses: Annotated[tuple[Annotated[int, Field(ge=0, le=MOST_DOSES)], ...], ListOf, ADDED_LATER] = Field(
+        default=(), examples=[[0, 1, 2, 4]]
+    )
+    """With `builds: one`: numbers of increments at each place where a subset counts. Of several, the first counts the
+    event; the others cost the same, and count nothing. For each number above 1, a configuration such as `NAME-x2` has
+    as many runs as the subset `NAME`. From these runs, correlations and totals without counting are extrapolated, and
+    a response that is not linear is shown. List 1 and at least two larger numbers, up to 8. With 0, `ready` runs too,
+    as with `sham: true`, and the extrapolation is compared with it."""
     layouts: Annotated[Literal["fixed", "varied"], ADDED_LATER] = Field(default="fixed")
     """Layout of the code. `fixed`: each configuration has one layout, that of its build. `varied`: each run has a
     different layout, drawn at random from the seed (objects linked in a different order, sections shifted). The
@@ -124,6 +138,16 @@ class Design(Section):
     def until_decided(self) -> bool:
         """Return whether the campaign makes further runs until every configuration is decided or has `at_most` runs."""
         return self.runs == UNTIL_DECIDED
+
+    @property
+    def most_doses(self) -> int:
+        """Return the largest number of increments at a place."""
+        return max(self.doses, default=1)
+
+    @property
+    def runs_ready(self) -> bool:
+        """Return whether the one build also runs without counting."""
+        return self.builds == "one" and (self.sham or 0 in self.doses)
 
     @property
     def most_runs(self) -> int:
@@ -163,6 +187,7 @@ def _check(draft: Draft) -> None:
             path = ("measure", "software", metric)
             draft.report_key(path, f"no subset contains `{metric}`, so no run would measure it: add it to a subset")
     _check_families(draft, metrics, subsets)
+    _check_doses(draft, subsets)
     _check_layouts(draft)
     until_decided = draft.value("campaign", "runs") == UNTIL_DECIDED
     if draft.has("campaign", "at_most") and not until_decided:
@@ -201,6 +226,28 @@ def _check_families(draft: Draft, metrics: Metrics, subsets: Mapping[str, YamlPa
                 f"no family contains all metrics of the subset `{subset}` ({', '.join(sorted(wanted))}): put them into "
                 "one family, or split the subset",
             )
+
+
+def _check_doses(draft: Draft, subsets: Mapping[str, YamlPath]) -> None:
+    """Reject doses that show no response, in campaigns that cannot have them, and names that they reserve."""
+    path, doses = ("campaign", "doses"), draft.value("campaign", "doses")
+    if not isinstance(doses, list) or not all(type(dose) is int for dose in doses):  # another check reports the type
+        return
+    if draft.value("campaign", "builds") != "one":
+        draft.report_key(path, "`doses` needs `builds: one`: add it, or remove `doses`")
+    if 1 not in doses or len({dose for dose in doses if dose > 1}) < _FEWEST_LARGER:
+        what = "`doses` needs 1 and at least two larger numbers, to show whether the response is linear: write"
+        draft.report(path, f"{what} `doses: [0, 1, 2, 4]`")
+    elif len(set(doses)) < len(doses):
+        draft.report(path, "a number appears twice in `doses`: remove the duplicate")
+    if draft.value("campaign", "runs") == UNTIL_DECIDED:
+        draft.report_key(path, "`doses` does not work with `runs: until decided`: give a number of runs")
+    if draft.has("nodes"):
+        draft.report_key(path, "`doses` does not work with `nodes`: remove one of them")
+    names = {**subsets, **draft.keys("programs")}
+    for name in (name for name in names if _OF_DOSE.search(name)):
+        what = f"names that end in `{name[name.rindex('-') :]}` are reserved for doses: choose another name"
+        draft.report_key(names[name], f"`{name}`: {what}")
 
 
 def is_ready_name(name: str) -> bool:

@@ -11,7 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unperturbed.harness.campaign.plan import Configuration, configurations_without_sham, plan_batch, plan_runs
+from unperturbed.harness.campaign.plan import (
+    Configuration,
+    baselines_alone,
+    configurations_without_doses,
+    configurations_without_sham,
+    judged_configurations,
+    plan_batch,
+    plan_runs,
+)
 from unperturbed.harness.campaign.plan import configurations as configurations_of
 from unperturbed.harness.spec.load import parse_spec
 
@@ -188,3 +196,38 @@ def test_shams_of_all_that_is_compiled_in(anchor: str) -> None:
         assert configurations_without_sham(spec) == ("anchor", "outside")
     assert configurations_without_sham(plain) == ()
     assert spec.digest == plain.digest, "shams may be asked for later"
+
+
+def test_subsets_with_counters_have_doses_and_are_judged_without_them(tmp_path: Path) -> None:
+    (tmp_path / "demo").mkdir()
+    text = """
+name: demo
+program: {source: demo, build: "make CC={cc}", run: "{build}/demo"}
+measure:
+  interval: 10 ms
+  hardware: [PAPI_TOT_INS]
+  software: {a: {enter: f}, level: {gauge: level}, calls: {preload: malloc}, b: {loop: g}}
+campaign:
+  builds: one
+  doses: [4, 0, 1, 2]
+  runs: 4
+  subsets: {one: [a, calls], none: [level, calls], two: [a, b]}
+analysis: {anchor: b}
+"""
+    spec = parse_spec(text, "spec.yaml", tmp_path)
+    by_name = {item.name: item for item in configurations_of(spec)}
+    assert list(by_name) == [
+        *("baseline", "ready", "anchor", "one", "one-x2", "one-x4", "none", "none-x2", "none-x4", "two", "two-x2"),
+        "two-x4",
+    ]
+    for name in ("one", "two"):
+        for dose in (2, 4):
+            item = by_name[f"{name}-x{dose}"]
+            assert (item.dose, item.dose_of, item.software, item.runs) == (dose, name, by_name[name].software, 4)
+    assert [item.name for item in judged_configurations(spec)] == ["baseline", "ready", "anchor", "one", "none", "two"]
+    assert configurations_without_doses(spec) == ()
+    without_anchor = parse_spec(text.replace("analysis: {anchor: b}", ""), "spec.yaml", tmp_path)
+    assert configurations_without_doses(without_anchor) == ("none",)
+    no_ready = parse_spec(text.replace("[4, 0, 1, 2]", "[1, 2, 4]"), "spec.yaml", tmp_path)
+    assert "ready" not in {item.name for item in configurations_of(no_ready)}
+    assert baselines_alone(spec).campaign.doses == ()

@@ -25,6 +25,7 @@ from unperturbed.instrument.events import event_keys
 _ROOT = Path(__file__).parents[3]
 _SCHEMA = json_schema()
 _CROSS_FIELD = {
+    "doses that show no response",
     "families without one build",
     "families without subsets",
     "nodes: fewer runs than each node needs",
@@ -142,6 +143,7 @@ def test_the_full_example_has_every_key(schema: dict[str, Any]) -> None:
             "sampled",
             "at_most",
             "families",
+            "doses",
             *of_sweeps,
         }
     sweep = yaml.safe_load(SWEEP_EXAMPLE)
