@@ -102,9 +102,7 @@ def totals_sentence(
     equal = [total_name(change.metric) for change in changes if change.equal]
     in_rounds = [total_name(change.metric) for change in changes if change.equal_in_rounds]
     within = [
-        change
-        for change in changes
-        if change.verdict == "unperturbed" and not (change.equal or change.equal_in_rounds)
+        change for change in changes if change.verdict == "unperturbed" and not (change.equal or change.equal_in_rounds)
     ]
     by_tolerance: dict[float, list[str]] = {}
     for change in within:
