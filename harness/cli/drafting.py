@@ -165,8 +165,8 @@ def draft(
             else f"{known} belongs to a different command, so this campaign is written to {place.campaign}."
         )
         progress.note(
-            f"{new} To continue the campaign in {known} instead, edit {known}.yaml if needed, and type `unperturbed run "
-            f"{known}.yaml`"
+            f"{new} To continue the campaign in {known} instead, edit {known}.yaml if needed, and type "
+            f"`unperturbed run {known}.yaml`"
         )
     spec = spec.renamed(place.name)
     if place.known:
