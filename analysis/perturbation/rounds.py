@@ -48,8 +48,8 @@ def find_partners(reference: Sequence[Trace], checked: Sequence[Trace]) -> IntAr
 
 def same_rounds(reference: Sequence[Trace], checked: Sequence[Trace]) -> NDArray[np.bool_]:
     """Return whether a checked run's round has exactly one reference run, and which: shape (k, r)."""
-    wanted = [_round_of(trace) for trace in checked]
-    same = np.array([[_round_of(trace) == wanted_round for wanted_round in wanted] for trace in reference], bool)
+    wanted = [round_of(trace) for trace in checked]
+    same = np.array([[round_of(trace) == wanted_round for wanted_round in wanted] for trace in reference], bool)
     return np.asarray(same & (same.sum(axis=0) == 1), np.bool_)
 
 
