@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import shlex
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unperturbed.common.wording import listing
 from unperturbed.errors import SpecError, UnperturbedError
 from unperturbed.harness.campaign.summary import HOME
 
@@ -144,7 +145,7 @@ def draft(
     progress: TerminalProgress,
 ) -> Drafted:
     """Return the spec of a command, writing it if it does not exist and this is not a dry run."""
-    from unperturbed.harness.drafts.saving import find_place, head_of, save, set_runs, spool_stdin
+    from unperturbed.harness.drafts.saving import command_of, find_place, head_of, save, set_runs, spool_stdin
 
     choices = _choices(arguments)
     for name, meant in zip(filter(None, arguments.metrics.split(",")), choices.hardware, strict=True):
@@ -155,10 +156,17 @@ def draft(
     command += f" < (piped, sha256 {piped.digest})" if piped is not None else spec.reads
     place = find_place(spec.name, command, arguments.campaign)
     if place.name != spec.name and arguments.campaign is None and not place.known:
+        known = HOME / spec.name
+        other = different_options(command, command_of(HOME / f"{spec.name}.yaml"))
+        new = (
+            f"{known} was measured {other}, so this is a new campaign, in {place.campaign}, and its verdicts keep all "
+            "of α."
+            if other
+            else f"{known} belongs to a different command, so this campaign is written to {place.campaign}."
+        )
         progress.note(
-            f"{HOME / spec.name} belongs to a different command, so this campaign is written to {place.campaign}. To "
-            f"continue the campaign in {HOME / spec.name} instead, edit {HOME / spec.name}.yaml if needed, and type "
-            f"`unperturbed run {HOME / spec.name}.yaml`"
+            f"{new} To continue the campaign in {known} instead, edit {known}.yaml if needed, and type "
+            f"`unperturbed run {known}.yaml`"
         )
     spec = spec.renamed(place.name)
     if place.known:
@@ -189,6 +197,25 @@ def draft(
     save(place, completed.text(head_of(command, place.spec)))
     progress.step(f"the spec of this command is {place.spec}")
     return Drafted(place.spec, place.campaign, new=True)
+
+
+def different_options(command: str, other: str) -> str:
+    """Return how the options of another command for the same program differ: `without --until decided`; '' if not so.
+
+    Each option has a value, as `typed` writes it.
+    """
+    here, there = command.partition(" -- "), other.partition(" -- ")
+    if not there[1] or here[2] != there[2] or here[0].split()[:2] != there[0].split()[:2]:
+        return ""
+    own, others = (_pairs(shlex.split(text)[2:]) for text in (here[0], there[0]))
+    added = [option for option in own if option not in others]
+    removed = [option for option in others if option not in own]
+    return listing(([f"without {listing(added)}"] if added else []) + ([f"with {listing(removed)}"] if removed else []))
+
+
+def _pairs(words: Sequence[str]) -> list[str]:
+    """Return options with their values."""
+    return [shlex.join(pair) for pair in zip(words[::2], words[1::2], strict=False)]
 
 
 def typed(name_of_command: str, arguments: argparse.Namespace) -> str:

@@ -106,6 +106,16 @@ def find_place(name: str, command: str, folder: Path | None) -> Saved:
     )
 
 
+def command_of(spec: Path) -> str:
+    """Return the command, typed in this folder, that a spec was written for; '' if there is none."""
+    try:
+        first = spec.read_text(encoding="utf-8").partition("\n")[0]
+    except (OSError, UnicodeDecodeError):
+        return ""
+    start = commented(_typed("")).rstrip("\n")
+    return first.removeprefix(start) if first.startswith(start) else ""
+
+
 def head_of(command: str, spec: Path) -> str:
     """Return the comment at the start of a command's spec."""
     return (

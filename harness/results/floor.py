@@ -126,14 +126,19 @@ class KnownFloor(NamedTuple):
 
 
 def known_floor(spec: CampaignSpec, folder: Path) -> KnownFloor | None:
-    """Return the newest floor, from the campaigns beside a campaign's folder, of the same program measured alike."""
+    """Return the floor of the same program measured alike, from the campaigns beside a campaign's folder.
+
+    Comparisons of the program with itself (A against A) come first, then the newest.
+    """
     candidates = []
     for file in folder.parent.glob("*/verdicts.json"):
         try:
             floor = json.loads(file.read_text(encoding="utf-8"))["floor"]
-            if floor and _measures_alike(recorded_campaign(file.parent), spec):
+            recorded = recorded_campaign(file.parent)
+            if floor and _measures_alike(recorded, spec):
                 known = KnownFloor(file.parent, floor["enough_runs"], floor["seconds_per_run"])
-                candidates.append((file.stat().st_mtime, known))
+                with_itself = bool(recorded.programs) and len(same_programs(recorded)) == len(recorded.programs)
+                candidates.append(((with_itself, file.stat().st_mtime), known))
         # Unreadable, from a version without floors, or no campaign.
         except (OSError, ValueError, KeyError, TypeError, UnperturbedError):
             continue

@@ -73,6 +73,17 @@ def test_a_plan_uses_the_floor_of_the_same_command(measured: Path) -> None:
     plan = json.loads(same.stdout)
     assert plan["floor"]["campaign"].endswith("campaigns/one-floor")
     assert plan["seconds"] == pytest.approx(plan["runs"] * plan["floor"]["seconds"])
+    newer = measured / "campaigns" / "one-and-other"  # a comparison of two programs, made later
+    newer.mkdir()
+    for name in ("campaign.sqlite", "verdicts.json"):
+        shutil.copy(measured / "campaigns" / "one-floor" / name, newer)
+    with Manifest(newer / "campaign.sqlite") as manifest:
+        first, programs, second = manifest.fact("spec_text").partition("\nprograms:")
+        assert "one 25" in second
+        manifest.set_facts(spec_text=f"{first}{programs}{second.replace('one 25', 'one 26', 1)}")
+    again = unperturbed(measured, "run", "--dry-run", "--json", *METRICS, "--", "./one", "25")
+    shutil.rmtree(newer)
+    assert json.loads(again.stdout)["floor"] == json.loads(same.stdout)["floor"]
     shown = unperturbed(measured, "run", "--dry-run", *METRICS, "--", "./one", "25").stdout
     assert "noise floor, from" in shown
     for words in ((*METRICS, "--", "./one", "26"), ("--", "./one", "25")):  # other work, or other metrics

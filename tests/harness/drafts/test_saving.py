@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from unperturbed.harness.drafts.saving import missing_script, set_runs
+from unperturbed.harness.cli.drafting import different_options
+from unperturbed.harness.drafts.saving import command_of, commented, missing_script, set_runs
 
 SPEC = """# Typed in /somewhere: unperturbed run -- ./sort
 name: sort
@@ -25,6 +26,25 @@ def test_more_runs_are_put_into_the_spec(tmp_path: Path) -> None:
     assert set_runs(spec, {"runs": 12, "baseline_runs": 10})[1] == [f"runs is 12 in {spec} now (5 before)"]
     assert spec.read_text() == SPEC.replace("runs: 5 ", "runs: 12 ")
     assert list(tmp_path.iterdir()) == [spec]
+
+
+def test_the_options_in_which_a_command_differs_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    spec = tmp_path / "sort.yaml"
+    before = "unperturbed run -- ./sort -- x"
+    spec.write_text(f"{commented(f'Typed in {tmp_path}: {before}')}name: sort\n")
+    assert command_of(spec) == before
+    assert command_of(tmp_path / "none.yaml") == ""
+    monkeypatch.chdir(tmp_path.parent)
+    assert command_of(spec) == ""  # typed in another folder
+    now = "unperturbed run --until decided --max-hours 2 -- ./sort -- x"
+    assert different_options(now, before) == "without --until decided and --max-hours 2"
+    assert different_options(before, now) == "with --until decided and --max-hours 2"
+    metrics = "unperturbed run --metrics PAPI_TOT_INS -- ./sort -- x"
+    said = "without --until decided and --max-hours 2 and with --metrics PAPI_TOT_INS"
+    assert different_options(now, metrics) == said
+    for other in ("unperturbed run -- ./sort -- y", "unperturbed compare -- ./sort -- x", ""):
+        assert different_options(now, other) == ""
 
 
 def test_fewer_runs_are_left_to_the_user(tmp_path: Path) -> None:
