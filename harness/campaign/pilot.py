@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -57,6 +57,8 @@ def _clock(spec: CampaignSpec, source: str) -> str:
 def pilots(session: Session, manifest: Manifest, progress: Progress, *, checked: bool = True) -> dict[str, Sampling]:
     """Run the baseline once per pass, to determine the interval (003, section 3.2) and the record file's size.
 
+    Other programs (`programs:`) run once too, because a verdict on them needs as many intervals.
+
     `checked`: The runs get a verdict: reject a program with too few intervals for one, instead of printing a note.
     """
     samplings = {}
@@ -92,6 +94,13 @@ def pilots(session: Session, manifest: Manifest, progress: Progress, *, checked:
                     shortest = interval_ns == 1
                 intervals = round(len(trace) * first.interval_ns / interval_ns)
                 if why := _too_short(session.spec, intervals, said, shortest=shortest, events=_events(trace)):
+                    if checked:
+                        raise RunError(why)
+                    progress.note(why)
+                shortest = (
+                    interval_ns == 1 if clock in WORK_CLOCKS else not event and interval_ns <= SHORTEST_INTERVAL_NS
+                )
+                for why in _too_short_others(session, first, progress, interval_ns, said, shortest=shortest):
                     if checked:
                         raise RunError(why)
                     progress.note(why)
@@ -196,22 +205,41 @@ def _events(trace: Trace) -> int:
     return 0 if name is None else int(trace[name].sum())
 
 
-def _too_short(spec: CampaignSpec, intervals: int, interval: str, *, shortest: bool, events: int = 0) -> str:
+def _too_short_others(
+    session: Session, first: Sampling, progress: Progress, interval_ns: int, interval: str, *, shortest: bool
+) -> Iterator[str]:
+    """Run each other program once, sampled like the first; yield why one has too few intervals for a verdict."""
+    for name in session.spec.programs:
+        if name not in session.built:
+            continue
+        progress.step(f"pilot run of {name}")
+        sampling = replace(first, software_metrics=session.built[name].software_metrics)
+        trace = _try(session, sampling, name)
+        intervals = round(len(trace) * first.interval_ns / interval_ns)
+        spec, events = session.spec.of_program(name), _events(trace)
+        if why := _too_short(spec, intervals, interval, shortest=shortest, events=events, name=name):
+            yield why
+
+
+def _too_short(
+    spec: CampaignSpec, intervals: int, interval: str, *, shortest: bool, events: int = 0, name: str = ""
+) -> str:
     """Return why a run has too few intervals for a verdict, else ''.
 
-    `shortest`: The interval cannot be shorter. `events`: Number of the run's events, if these end intervals.
+    `shortest`: The interval cannot be shorter. `events`: Number of the run's events, if these end intervals. `name`: Name of the
+    other program that ran; '' for the baseline's.
     """
     if intervals >= MINIMUM_INTERVALS:
         return ""
-    more = f"give the program {times_as_much(spec, AMPLE * MINIMUM_INTERVALS / max(intervals, 1))}"
+    more = f"give {name or 'the program'} {times_as_much(spec, AMPLE * MINIMUM_INTERVALS / max(intervals, 1))}"
     every = int(events / (AMPLE * MINIMUM_INTERVALS))
     shorter = "use a shorter interval"
     if events:
         metric = f"{events:,} events of {spec.measure.interval_metric} in the run"
         shorter = f"use `every: {every}`, as there are {metric}" if every else f"use a metric of more events ({metric})"
     return (
-        f"the pilot run has {counted(intervals, 'interval')} of {interval}, but a verdict needs at least "
-        f"{MINIMUM_INTERVALS}: {more if shortest and not events else f'{shorter}, or {more}'}"
+        f"the pilot run{f' of {name}' if name else ''} has {counted(intervals, 'interval')} of {interval}, but a "
+        f"verdict needs at least {MINIMUM_INTERVALS}: {more if shortest and not events else f'{shorter}, or {more}'}"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import signal
 import subprocess
@@ -107,6 +108,18 @@ def test_the_same_program_by_another_name_does_not(programs: Path) -> None:
     assert done.returncode == (4 if verdict["verdict"] == "perturbed" else 0)
     levels = {one["metric"]: one for one in found["levels"]["B"]}
     assert abs(levels["PAPI_TOT_INS"]["ratio"]) < 0.005
+
+
+def test_a_second_program_that_is_too_short_is_named_after_the_pilot_run(programs: Path) -> None:
+    # Few instructions that take long: the unmeasured runs do not refuse the program.
+    text = (programs / "one.c").read_text().replace("turn < 2500000", "turn < 1500000")
+    (programs / "brief.c").write_text(text)
+    subprocess.run(["gcc", "-O1", "-o", "brief", "brief.c"], cwd=programs, check=True)
+    done = unperturbed(programs, "compare", *FEW, "--name", "brief", "--", "./one", "25", "--", "./brief", "1")
+    assert done.returncode == 1, done.stderr
+    assert re.search(r"the pilot run of B has \d+ intervals of .*, but a verdict needs at least 30: ", done.stderr)
+    assert re.search(r"give B [\d.]+ times as much work", done.stderr)
+    assert not done_runs(programs / "campaigns" / "brief")
 
 
 def test_the_advised_number_of_runs_shortens_an_interrupted_plan(programs: Path) -> None:
