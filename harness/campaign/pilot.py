@@ -88,19 +88,7 @@ def pilots(session: Session, manifest: Manifest, progress: Progress, *, checked:
             elif interval.records is not None:
                 interval_ns, note = _interval_for(interval.records, len(trace) * first.interval_ns, clock)
             if shows_perturbation(session.passes.values()):
-                said = describe_interval(interval_ns, clock, event or metric, first.quantum)
-                shortest = interval.records is not None or (not event and interval_ns <= SHORTEST_INTERVAL_NS)
-                if clock in WORK_CLOCKS:
-                    shortest = interval_ns == 1
-                intervals = round(len(trace) * first.interval_ns / interval_ns)
-                if why := _too_short(session.spec, intervals, said, shortest=shortest, events=_events(trace)):
-                    if checked:
-                        raise RunError(why)
-                    progress.note(why)
-                shortest = (
-                    interval_ns == 1 if clock in WORK_CLOCKS else not event and interval_ns <= SHORTEST_INTERVAL_NS
-                )
-                for why in _too_short_others(session, first, progress, interval_ns, said, shortest=shortest):
+                for why in _too_short_programs(session, first, trace, interval, interval_ns, progress):
                     if checked:
                         raise RunError(why)
                     progress.note(why)
@@ -205,19 +193,27 @@ def _events(trace: Trace) -> int:
     return 0 if name is None else int(trace[name].sum())
 
 
-def _too_short_others(
-    session: Session, first: Sampling, progress: Progress, interval_ns: int, interval: str, *, shortest: bool
+def _too_short_programs(
+    session: Session, first: Sampling, trace: Trace, interval: Interval, interval_ns: int, progress: Progress
 ) -> Iterator[str]:
-    """Run each other program once, sampled like the first; yield why one has too few intervals for a verdict."""
-    for name in session.spec.programs:
-        if name not in session.built:
-            continue
+    """Yield why a program has too few intervals for a verdict: the baseline, then each other one, which runs once.
+
+    `first`, `trace`: Sampling and trace of the baseline's pilot run. `interval_ns`: The interval of the campaign.
+    """
+    said = describe_interval(interval_ns, first.clock, first.event or first.metric, first.quantum)
+    at_least = (
+        interval_ns == 1 if first.clock in WORK_CLOCKS else not first.event and interval_ns <= SHORTEST_INTERVAL_NS
+    )
+    # The default interval of times already fits the baseline.
+    shortest = at_least or (interval.records is not None and first.clock not in WORK_CLOCKS)
+    intervals = round(len(trace) * first.interval_ns / interval_ns)
+    if why := _too_short(session.spec, intervals, said, shortest=shortest, events=_events(trace)):
+        yield why
+    for name in (name for name in session.spec.programs if name in session.built):
         progress.step(f"pilot run of {name}")
-        sampling = replace(first, software_metrics=session.built[name].software_metrics)
-        trace = _try(session, sampling, name)
-        intervals = round(len(trace) * first.interval_ns / interval_ns)
-        spec, events = session.spec.of_program(name), _events(trace)
-        if why := _too_short(spec, intervals, interval, shortest=shortest, events=events, name=name):
+        trace = _try(session, replace(first, software_metrics=session.built[name].software_metrics), name)
+        spec, intervals = session.spec.of_program(name), round(len(trace) * first.interval_ns / interval_ns)
+        if why := _too_short(spec, intervals, said, shortest=at_least, events=_events(trace), name=name):
             yield why
 
 
@@ -226,8 +222,8 @@ def _too_short(
 ) -> str:
     """Return why a run has too few intervals for a verdict, else ''.
 
-    `shortest`: The interval cannot be shorter. `events`: Number of the run's events, if these end intervals. `name`: Name of the
-    other program that ran; '' for the baseline's.
+    `shortest`: The interval cannot be shorter. `events`: Number of the run's events, if these end intervals.
+    `name`: Name of the other program that ran; '' for the baseline's.
     """
     if intervals >= MINIMUM_INTERVALS:
         return ""
