@@ -16,7 +16,8 @@ import numpy as np
 
 from unperturbed.analysis.perturbation import MINIMUM_RUNS
 from unperturbed.analysis.perturbation.compare import POWER, smallest_visible
-from unperturbed.analysis.perturbation.correlation import FloatArray, fisher, fisher_slope, from_fisher
+from unperturbed.analysis.perturbation.compare_outer import COUNTED, FAR_LEVEL
+from unperturbed.analysis.perturbation.correlation import FloatArray, fisher, from_fisher
 from unperturbed.analysis.perturbation.rounds import FEWEST_ROUNDS
 from unperturbed.analysis.totals import TotalChange
 from unperturbed.analysis.totals.compare import smallest_visible as smallest_visible_total
@@ -117,16 +118,16 @@ def resolution_of_correlation(change: Change, alpha: float, family: int, *, simu
     def smallest(error: float, freedom: float, at: float) -> float:
         return smallest_visible(level, error, freedom, alpha=at, family=family)
 
-    rho = from_fisher(np.array([level]))
-    slope = float(fisher_slope(rho)[0])
-    ends = (math.inf if abs(end) >= 1 else change.tolerance for end in rho[0] + change.tolerance * np.array([-1, 1]))
-    below, above = ends
+    # Not by the slope at ρ: near ±1 the scale is so curved that a fall by the tolerance looked several times as far.
+    at = float(from_fisher(np.array([level]))[0])
+    ends = (at - change.tolerance, at + change.tolerance)
+    below, above = (math.inf if abs(end) >= 1 else abs(float(fisher(np.array([end]))[0]) - level) for end in ends)
     return Resolution(
         change.check,
         tuple(dict.fromkeys((change.first, change.second))),
         _smallest(noise, alpha, smallest),
         change.tolerance,
-        _runs_within(noise, alpha, (below * slope, above * slope)),
+        _runs_within(noise, alpha, (below, above), outer=change.check in ("outer", "across")),
         min(noise.k, noise.r),
         change.freedom,
         simulated,
@@ -148,14 +149,20 @@ def _smallest(noise: _Noise, alpha: float, smallest: Callable[[float, float, flo
     return tuple(min(values) for values in zip(*each, strict=True))
 
 
-def _runs_within(noise: _Noise, alpha: float, bounds: tuple[float, float]) -> int | None:
-    """Return the fewest runs in each group that show an unchanged program to lie within the bounds with power 80 %."""
+def _runs_within(noise: _Noise, alpha: float, bounds: tuple[float, float], *, outer: bool = False) -> int | None:
+    """Return the fewest runs in each group that show an unchanged program to lie within the bounds with power 80 %.
+
+    `outer`: Whether the interval is that of outer correlations (`compare_outer.outer_bounds`), which is wider.
+    """
     if not noise.error:
         return MINIMUM_RUNS
     runs = np.arange(MINIMUM_RUNS, MOST_RUNS + 1, dtype=np.float64)
     enough = np.zeros(len(runs), bool)
     for error, freedom, level in noise.designs_with(runs, alpha):
         quantile = special.stdtrit(freedom, 1 - level)
+        if outer:
+            near = special.stdtrit(COUNTED * freedom, 1 - level)
+            quantile = np.maximum(near, special.stdtrit(freedom, 1 - FAR_LEVEL * level))
         with np.errstate(divide="ignore", invalid="ignore"):  # an error of 0, or a design that is not tested
             inside = sum(special.stdtr(freedom, bound / error - quantile) for bound in bounds) - 1
         enough |= inside >= POWER

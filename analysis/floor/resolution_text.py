@@ -82,10 +82,10 @@ def floor_table(floor: NoiseFloor, *, most: int | None = None, shown: Sequence[i
     columns = (
         Column("total of a run, or correlation"),
         *(
-            Column(str(runs), "right", f"smallest change that {runs} runs in each group show", whole=True)
+            Column(str(runs), "right", f"smallest change that {runs} runs in each group show (✗ or ~)", whole=True)
             for runs in shown
         ),
-        Column("runs needed", "right", "runs that show an unchanged program to lie within the tolerance", whole=True),
+        Column("runs for ✓", "right", "runs that show an unchanged program to lie within the tolerance", whole=True),
     )
     rows: list[list[Cell | str]] = []
     groups = [

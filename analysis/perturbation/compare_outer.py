@@ -86,7 +86,7 @@ _FEWEST_TOGETHER, _TOGETHER_LEVEL, _TOGETHER = 3, 0.05, 0.7
 """Minimum number of metrics whose spreads are judged together, the level of the F test, and the share of their typical
 ratio in each metric's spread if they are wider."""
 
-_FAR_LEVEL = 0.5
+FAR_LEVEL = 0.5
 """Level of the interval's far end, relative to that of the near end."""
 
 _LEAST_NOISE = 0.1
@@ -236,7 +236,7 @@ def outer_bounds(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the interval: the end on the side of 0 from the near errors, the other end from the far errors at α/2."""
     near_low, near_high = widest_bounds(*means, errors.near, alpha)
-    far_low, far_high = widest_bounds(*means, errors.far, _FAR_LEVEL * alpha)
+    far_low, far_high = widest_bounds(*means, errors.far, FAR_LEVEL * alpha)
     falls = means[1] < means[0]
     return np.where(falls, far_low, near_low), np.where(falls, near_high, far_high)
 

@@ -60,8 +60,8 @@ class TotalChange:
     verdict : VerdictName
         As for correlations.
     runs_to_decide : int or None
-        For *shifted* and *undecided*, the runs per configuration that would probably decide; None if decided or out of
-        reach.
+        For *shifted* and *undecided*, the runs per configuration that would probably decide: if the change is as large
+        as it seems, and also if there is none where the interval holds 0. None if decided or out of reach.
     standard_error, freedom : float
         Standard error of the change of mean logarithms, with its degrees of freedom.
     observed_error : float
@@ -333,16 +333,22 @@ def _decided(change: TotalChange, *, alpha: float, family: int) -> TotalChange:
     runs = None
     if verdict in OPEN:
         of_a_run = 1 / math.sqrt(1 / len(change.reference) + 1 / len(change.observed))
-        runs = runs_to_decide(
-            math.log1p(change.change),
-            change.standard_error * of_a_run,
-            bound,
-            1 + len(change.observed),
-            alpha=level,
-            family=family,
-            observed_deviation=change.observed_error * of_a_run,
-            rounds=change.freedom < len(change.observed),
-        )
+        # Where the interval holds 0, the effect may be noise alone: the runs must decide without any effect, too.
+        effects = {math.log1p(change.change), *([0.0] if low <= 0 <= high else [])}
+        needed = [
+            runs_to_decide(
+                effect,
+                change.standard_error * of_a_run,
+                bound,
+                1 + len(change.observed),
+                alpha=level,
+                family=family,
+                observed_deviation=change.observed_error * of_a_run,
+                rounds=change.freedom < len(change.observed),
+            )
+            for effect in effects
+        ]
+        runs = None if None in needed else max(count for count in needed if count is not None)
     visible = smallest_visible(change.standard_error, change.freedom, alpha=level, family=family)
     return replace(change, verdict=verdict, smallest_visible=math.expm1(visible), runs_to_decide=runs)
 

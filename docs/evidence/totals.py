@@ -67,6 +67,7 @@ def main() -> None:
         real="\n".join([*header(["compared", *SHOWN]), compared]),
         tried=f"{max(2, arguments.campaigns // 10):,}",
         campaigns=f"{arguments.campaigns:,}",
+        planned=looks.planned_looks(),
         runs=arguments.runs,
         made=made,
     )

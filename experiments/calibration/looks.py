@@ -15,6 +15,7 @@ from unperturbed.analysis.perturbation.compare_outer import compare_outer_runs, 
 from unperturbed.analysis.perturbation.correlation import fisher, from_fisher
 from unperturbed.analysis.perturbation.decide import classify_change
 from unperturbed.analysis.totals.compare import compare_totals, holm_beyond
+from unperturbed.common.wording import listing
 
 FloatArray = NDArray[np.float64]
 
@@ -25,6 +26,11 @@ TOTAL_TOLERANCE = 0.01
 LEVEL = 0.6
 """ρ of all pairs where nothing changed."""
 DECIDED = ("unperturbed", "perturbed")
+
+
+def planned_looks() -> str:
+    """Return the numbers of runs at the looks of these campaigns, for a sentence."""
+    return listing(map(str, plan_looks(MOST)))
 
 
 def looks_header() -> Iterator[str]:

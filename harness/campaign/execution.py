@@ -17,7 +17,7 @@ from typing import Any
 
 from unperturbed.collectors.passes import Passes
 from unperturbed.errors import HostError, RunError, SpecError
-from unperturbed.harness.campaign.manifest import Manifest, locked, now
+from unperturbed.harness.campaign.manifest import Manifest, RunState, locked, now
 from unperturbed.harness.campaign.pilot import pilots, rehearse
 from unperturbed.harness.campaign.plan import PlannedRun, configurations, plan_runs
 from unperturbed.harness.campaign.preparation import Needed, make_empty_folder, prepare
@@ -51,7 +51,12 @@ def run_campaign(spec: CampaignSpec, folder: Path, progress: Progress, *, checke
 def _open_configurations(spec: CampaignSpec, passes: Sequence[str], manifest: Manifest) -> set[str]:
     """Return the configurations that still need runs: planned, failed, lost, or not yet in the plan."""
     states = manifest.runs(hosts=False)
-    left = [state.run for state in states if state.state != "done" or is_lost(manifest.path.parent, state)]
+    surplus = _surplus(spec, states)
+    left = [
+        state.run
+        for state in states
+        if state.run.id not in surplus and (state.state != "done" or is_lost(manifest.path.parent, state))
+    ]
     return {
         run.configuration for run in (*left, *_further_runs(spec, passes, manifest, [state.run for state in states]))
     }
@@ -114,10 +119,13 @@ def _disk_errors(folder: Path) -> Iterator[None]:
 
 
 def _plan(spec: CampaignSpec, passes: list[str], manifest: Manifest) -> None:
-    """Add the spec's missing runs to the plan; record an extension if any run is already done."""
+    """Add the spec's missing runs to the plan, and drop its surplus; record an extension if any run is already done."""
     before = [state.run for state in manifest.runs(hosts=False)]
     if dropped := {run.configuration for run in before} - {item.name for item in configurations(spec)}:
         manifest.forget(dropped)
+    if surplus := _surplus(spec, manifest.runs(hosts=False)):
+        manifest.forget_runs(surplus)
+    if dropped or surplus:
         before = [state.run for state in manifest.runs(hosts=False)]
     more = _further_runs(spec, passes, manifest, before)
     if before and more and manifest.has_done():
@@ -125,6 +133,23 @@ def _plan(spec: CampaignSpec, passes: list[str], manifest: Manifest) -> None:
             extended=[*(manifest.fact("extended") or []), {"runs": len(before), "by": len(more), "at": now()}]
         )
     manifest.plan(more)
+
+
+def _surplus(spec: CampaignSpec, states: Sequence[RunState]) -> set[str]:
+    """Return the planned runs that a spec with smaller numbers of runs does without: repetitions after those started.
+
+    Repetitions before a started one stay, because the numbers of later ones continue from their count.
+    """
+    last = {item.name: item.runs for item in configurations(spec)}
+    for state in states:
+        name = state.run.configuration
+        if state.attempt:
+            last[name] = max(last.get(name, 0), state.run.repetition)
+    return {
+        state.run.id
+        for state in states
+        if not state.attempt and state.run.repetition > last.get(state.run.configuration, state.run.repetition)
+    }
 
 
 def _further_runs(

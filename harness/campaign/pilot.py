@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -57,6 +57,8 @@ def _clock(spec: CampaignSpec, source: str) -> str:
 def pilots(session: Session, manifest: Manifest, progress: Progress, *, checked: bool = True) -> dict[str, Sampling]:
     """Run the baseline once per pass, to determine the interval (003, section 3.2) and the record file's size.
 
+    Other programs (`programs:`) run once too, because a verdict on them needs as many intervals.
+
     `checked`: The runs get a verdict: reject a program with too few intervals for one, instead of printing a note.
     """
     samplings = {}
@@ -86,12 +88,7 @@ def pilots(session: Session, manifest: Manifest, progress: Progress, *, checked:
             elif interval.records is not None:
                 interval_ns, note = _interval_for(interval.records, len(trace) * first.interval_ns, clock)
             if shows_perturbation(session.passes.values()):
-                said = describe_interval(interval_ns, clock, event or metric, first.quantum)
-                shortest = interval.records is not None or (not event and interval_ns <= SHORTEST_INTERVAL_NS)
-                if clock in WORK_CLOCKS:
-                    shortest = interval_ns == 1
-                intervals = round(len(trace) * first.interval_ns / interval_ns)
-                if why := _too_short(session.spec, intervals, said, shortest=shortest, events=_events(trace)):
+                for why in _too_short_programs(session, first, trace, interval, interval_ns, progress):
                     if checked:
                         raise RunError(why)
                     progress.note(why)
@@ -196,22 +193,49 @@ def _events(trace: Trace) -> int:
     return 0 if name is None else int(trace[name].sum())
 
 
-def _too_short(spec: CampaignSpec, intervals: int, interval: str, *, shortest: bool, events: int = 0) -> str:
+def _too_short_programs(
+    session: Session, first: Sampling, trace: Trace, interval: Interval, interval_ns: int, progress: Progress
+) -> Iterator[str]:
+    """Yield why a program has too few intervals for a verdict: the baseline, then each other one, which runs once.
+
+    `first`, `trace`: Sampling and trace of the baseline's pilot run. `interval_ns`: The interval of the campaign.
+    """
+    said = describe_interval(interval_ns, first.clock, first.event or first.metric, first.quantum)
+    at_least = (
+        interval_ns == 1 if first.clock in WORK_CLOCKS else not first.event and interval_ns <= SHORTEST_INTERVAL_NS
+    )
+    # The default interval of times already fits the baseline.
+    shortest = at_least or (interval.records is not None and first.clock not in WORK_CLOCKS)
+    intervals = round(len(trace) * first.interval_ns / interval_ns)
+    if why := _too_short(session.spec, intervals, said, shortest=shortest, events=_events(trace)):
+        yield why
+    for name in (name for name in session.spec.programs if name in session.built):
+        progress.step(f"pilot run of {name}")
+        trace = _try(session, replace(first, software_metrics=session.built[name].software_metrics), name)
+        spec, intervals = session.spec.of_program(name), round(len(trace) * first.interval_ns / interval_ns)
+        if why := _too_short(spec, intervals, said, shortest=at_least, events=_events(trace), name=name):
+            yield why
+
+
+def _too_short(
+    spec: CampaignSpec, intervals: int, interval: str, *, shortest: bool, events: int = 0, name: str = ""
+) -> str:
     """Return why a run has too few intervals for a verdict, else ''.
 
     `shortest`: The interval cannot be shorter. `events`: Number of the run's events, if these end intervals.
+    `name`: Name of the other program that ran; '' for the baseline's.
     """
     if intervals >= MINIMUM_INTERVALS:
         return ""
-    more = f"give the program {times_as_much(spec, AMPLE * MINIMUM_INTERVALS / max(intervals, 1))}"
+    more = f"give {name or 'the program'} {times_as_much(spec, AMPLE * MINIMUM_INTERVALS / max(intervals, 1))}"
     every = int(events / (AMPLE * MINIMUM_INTERVALS))
     shorter = "use a shorter interval"
     if events:
         metric = f"{events:,} events of {spec.measure.interval_metric} in the run"
         shorter = f"use `every: {every}`, as there are {metric}" if every else f"use a metric of more events ({metric})"
     return (
-        f"the pilot run has {counted(intervals, 'interval')} of {interval}, but a verdict needs at least "
-        f"{MINIMUM_INTERVALS}: {more if shortest and not events else f'{shorter}, or {more}'}"
+        f"the pilot run{f' of {name}' if name else ''} has {counted(intervals, 'interval')} of {interval}, but a "
+        f"verdict needs at least {MINIMUM_INTERVALS}: {more if shortest and not events else f'{shorter}, or {more}'}"
     )
 
 

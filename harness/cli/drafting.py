@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import shlex
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from unperturbed.harness.campaign.summary import HOME
 if TYPE_CHECKING:
     from unperturbed.harness.cli.terminal import TerminalProgress
     from unperturbed.harness.drafts.command import Choices, CommandSpec, ComparisonSpec
+    from unperturbed.harness.drafts.saving import Saved
     from unperturbed.harness.spec.campaign_spec import CampaignSpec
 
 _DEFAULTS: dict[str, object] = {
@@ -79,11 +81,20 @@ def _faults_of_options(text: str) -> Iterator[None]:
     try:
         yield
     except InvalidSpec as error:
-        options = _OPTIONS | ({"baseline_runs": "--runs"} if "\nprograms:" in text else {})
         messages = [diagnostic.message for diagnostic in error.diagnostics]
-        for key, option in options.items():
+        for key, option in _options(comparing=_compares(text)).items():
             messages = [message.replace(f"`{key}`", option) for message in messages]
         raise SpecError("\n".join(f"in the options before --: {message}" for message in messages)) from None
+
+
+def _compares(text: str) -> bool:
+    """Return whether a drafted spec compares set-ups: `baseline_runs` is then the number of runs of each."""
+    return "\nprograms:" in text
+
+
+def _options(*, comparing: bool) -> Mapping[str, str]:
+    """Return the options of `run` or of `compare`, by the keys of a spec that they set."""
+    return _OPTIONS | ({"baseline_runs": "--runs"} if comparing else {})
 
 
 def refuse_program_options(arguments: argparse.Namespace, advice: str = "") -> None:
@@ -145,7 +156,7 @@ def draft(
     progress: TerminalProgress,
 ) -> Drafted:
     """Return the spec of a command, writing it if it does not exist and this is not a dry run."""
-    from unperturbed.harness.drafts.saving import command_of, find_place, head_of, save, set_runs, spool_stdin
+    from unperturbed.harness.drafts.saving import command_of, find_place, head_of, save, spool_stdin
 
     choices = _choices(arguments)
     for name, meant in zip(filter(None, arguments.metrics.split(",")), choices.hardware, strict=True):
@@ -171,11 +182,7 @@ def draft(
     spec = spec.renamed(place.name)
     if place.known:
         progress.step(f"continuing the campaign of {place.spec}")
-        wanted = {name: number for name in _RUNS if (number := getattr(arguments, name)) is not None}
-        text, notes = set_runs(place.spec, wanted, write=not arguments.dry_run)
-        for note in notes:
-            progress.note(note)
-        return Drafted(place.spec, place.campaign, text if arguments.dry_run else "")
+        return _continued(place, arguments, progress)
     if arguments.dry_run:
         return Drafted(place.spec, place.campaign, spec.text(head_of(command, place.spec)))
     if piped is not None:
@@ -218,8 +225,49 @@ def _pairs(words: Sequence[str]) -> list[str]:
     return [shlex.join(pair) for pair in zip(words[::2], words[1::2], strict=False)]
 
 
+def _continued(place: Saved, arguments: argparse.Namespace, progress: TerminalProgress) -> Drafted:
+    """Return the existing spec of a command with the numbers of runs that the options ask for."""
+    from unperturbed.common.scratch import write_whole
+    from unperturbed.harness.drafts.saving import AskedRuns, set_runs
+
+    comparing = _compares(place.spec.read_text(encoding="utf-8"))
+    options = _options(comparing=comparing)
+    wanted = {key: number for key in _RUNS if (number := getattr(arguments, key)) is not None}
+    made = _runs_made(place.campaign, comparing=comparing) if wanted else {}
+    asked = {key: AskedRuns(options[key], number, made[key]) for key, number in wanted.items()}
+    text, notes = set_runs(place.spec, asked, writes=not arguments.dry_run)
+    if notes:
+        Drafted(place.spec, place.campaign, text).load()  # before it is written
+    for note in notes:
+        progress.note(note)
+    if arguments.dry_run:
+        return Drafted(place.spec, place.campaign, text)
+    if notes:
+        write_whole(place.spec, text)
+    return Drafted(place.spec, place.campaign)
+
+
+def _runs_made(campaign: Path, *, comparing: bool) -> Mapping[str, int]:
+    """Return how many runs the largest configuration of each key has that sets a number of runs.
+
+    `comparing`: Whether `baseline_runs` is the number of all configurations.
+    """
+    from unperturbed.harness.campaign.manifest import Manifest
+    from unperturbed.harness.spec.sections.campaign import BASELINE
+
+    made: Counter[tuple[str, str]] = Counter()
+    if (campaign / "campaign.sqlite").is_file():
+        with Manifest(campaign / "campaign.sqlite", read_only=True) as manifest:
+            made.update((each.run.configuration, each.run.pass_name) for each in manifest.runs("done", hosts=False))
+    most = dict.fromkeys(_RUNS, 0)
+    for (configuration, _), count in made.items():
+        key = "baseline_runs" if comparing or configuration == BASELINE else "runs"
+        most[key] = max(most[key], count)
+    return most
+
+
 def typed(name_of_command: str, arguments: argparse.Namespace) -> str:
-    """Return the command line that identifies a spec, without the numbers of runs, which the user may increase."""
+    """Return the command line that identifies a spec, without the numbers of runs, which the user may change."""
     words = ["unperturbed", name_of_command]
     for name, unset in _DEFAULTS.items():
         value = getattr(arguments, name)

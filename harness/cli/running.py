@@ -232,13 +232,19 @@ def decide_open_changes(spec: CampaignSpec, judgement: Judgement, path: Path, *,
     if not pending:
         only_times = not correlations and not totals
         open_ = "; only times are open. To decide them too" if only_times else ". To decide the open changes too"
-        return f"the verdicts are decided{open_}, {once}"
+        keys = "baseline_runs" if spec.programs else "baseline_runs and runs"
+        further = f"give a copy of the spec another name, set {keys} to {wanted}{parts}, and run it. {_SPENT}"
+        return f"the verdicts are decided{open_}, {further if judgement.extensions else once}"
     again = (
         "type the command again with --until decided before --, without a number of runs"
         if drafted
         else "give a copy of the spec another name and `runs: until decided`, and run it"
     )
-    return f"{again}: it measures anew, with up to {MOST_RUNS} runs per configuration, and keeps α. Or {once}"
+    anew = f"{again}: it measures anew, with up to {MOST_RUNS} runs per configuration, and keeps α"
+    return f"{anew}. {_SPENT}" if judgement.extensions else f"{anew}. Or {once}"
+
+
+_SPENT = "Runs were added to this campaign already: with further ones, the chance of a wrong verdict grows again"
 
 
 def _run_options(spec: CampaignSpec, wanted: float) -> str:

@@ -15,7 +15,6 @@ from itertools import count, dropwhile, takewhile
 from pathlib import Path
 from typing import BinaryIO
 
-from unperturbed.common.scratch import write_whole
 from unperturbed.common.wording import duration
 from unperturbed.errors import SpecError
 from unperturbed.harness.campaign.summary import HOME
@@ -137,24 +136,39 @@ def save(place: Saved, text: str) -> None:
         ) from None
 
 
-def set_runs(spec: Path, wanted: Mapping[str, int], *, write: bool = True) -> tuple[str, list[str]]:
-    """Increase the numbers of runs in a command's spec; return its text, and one sentence on each change."""
+@dataclass(frozen=True)
+class AskedRuns:
+    """A number of runs that an option asks for, of a command that has a spec already."""
+
+    option: str  # The option, such as `--runs`
+    number: int  # The number that it asks for
+    made: int  # Runs already made of the configuration that has the most
+
+
+def set_runs(spec: Path, asked: Mapping[str, AskedRuns], *, writes: bool = True) -> tuple[str, list[str]]:
+    """Return a command's spec with other numbers of runs, and one sentence on each change; nothing is written.
+
+    Runs that are made count, so no number becomes smaller than theirs.
+
+    `asked`: By the spec's key. `writes`: Whether the caller writes the spec.
+    """
     text, notes = spec.read_text(encoding="utf-8"), []
-    for key, number in wanted.items():
-        line = re.search(rf"^(  {key}: *)(\d+)", text, re.MULTILINE)
+    for key, runs in asked.items():
+        line, typed = re.search(rf"^(  {key}: *)(\d+)", text, re.MULTILINE), f"{runs.option} {runs.number}"
         if line is None:
-            notes.append(f"{spec} has no `{key}`, because it has no software metrics")
+            notes.append(f"{typed}: {spec} has no `{key}`, because it has no software metrics")
             continue
-        if int(line[2]) >= number:
-            if int(line[2]) > number:
-                notes.append(
-                    f"{spec} already has {key}: {line[2]}, and options can only increase it; edit the spec to lower it"
-                )
+        before = int(line[2])
+        # A plan may end before all its runs are made; the number of a finished campaign stays.
+        number = runs.number if runs.number >= before else min(before, max(runs.number, runs.made))
+        kept = f"; {runs.made} runs are already made, and they count" if number > runs.number else ""
+        if number == before:
+            if kept:
+                notes.append(f"{typed}: {spec} still has {key}: {before}{kept}")
             continue
         text = f"{text[: line.start()]}{line[1]}{number}{text[line.end() :]}"
-        notes.append(f"{key} {'is' if write else 'would be'} {number} in {spec} now ({line[2]} before)")
-    if write:
-        write_whole(spec, text)
+        has = "has" if writes else "would have"
+        notes.append(f"{typed}: {spec} {has} {key}: {number} now ({before} before){kept}")
     return text, notes
 
 

@@ -38,6 +38,7 @@ class Judgement:
     totals: Sequence[Total]  # Counts of each software metric in whole runs
     failed: tuple[str, ...]  # Runs that failed in all attempts
     missing: tuple[str, ...]  # Planned runs that were not made yet
+    extensions: int = 0  # How often runs were added to a campaign that had runs: each is a further look
     unwritten: str = ""  # Why the report and the verdicts could not be written into the folder
 
     @property
@@ -81,6 +82,7 @@ def judge(
             verdicts = replace(verdicts, notes=(left_out, *verdicts.notes))
         content = content_of(spec, verdicts, manifest)
         verdicts = replace(verdicts, notes=(*verdicts.notes, *extension_notes(manifest)))
+        extensions = len(manifest.fact("extended") or ())
         native = manifest.fact("native") or {"seconds": 0.0}  # not recorded for imported runs
         totals = software_totals(spec, verdicts.traces, native_seconds=native["seconds"])
     unwritten = ""
@@ -95,6 +97,7 @@ def judge(
         totals,
         failed=tuple(state.run.id for state in states if state.state == "failed"),
         missing=tuple(state.run.id for state in states if state.state in ("planned", "running")),
+        extensions=extensions,
         unwritten=unwritten,
     )
 

@@ -61,7 +61,7 @@ class Design(Section):
         Because("every change is compared with the variation between runs, which fewer runs do not show"),
     ] = Field(default=10, ge=5, le=10_000)
     """Number of runs of the baseline, the program without software metrics (except one whose events end intervals). You
-    can increase the number later."""
+    can change the number later."""
     runs: Annotated[
         Annotated[int, Field(ge=3, le=10_000), Tag(AS_NUMBER)] | Annotated[Literal["until decided"], Tag(AS_TEXT)],
         Discriminator(text_or_number),
@@ -69,10 +69,11 @@ class Design(Section):
         Because("fewer runs do not show how much the runs of a configuration vary"),
     ] = Field(default=DEFAULT_RUNS)
     """Number of runs of each configuration except the baseline and the items of `programs`. The anchor gets at least
-    five, because subsets are compared with it after alignment. You can increase the number later: the campaign then
-    makes the additional runs. With `until decided`, every configuration, including the baseline, first gets 5 runs.
-    Configurations whose verdict is open, and the baseline and anchor with which they are compared, then get further
-    runs in steps, up to `at_most`. The verdicts of each step use up a share of `alpha`."""
+    five, because subsets are compared with it after alignment. You can change the number later: the campaign then makes
+    the additional runs, or leaves out runs that have not started. With `until decided`, every configuration, including
+    the baseline, first gets 5 runs. Configurations whose verdict is open, and the baseline and anchor with which they
+    are compared, then get further runs in steps, up to `at_most`. The verdicts of each step use up a share of
+    `alpha`."""
     at_most: Annotated[int | None, ADDED_LATER] = Field(default=None, ge=10, le=1000, examples=[60])
     """Maximum number of runs of each configuration if `runs` is `until decided`. The default is 60. Another maximum is
     another campaign, because the share of `alpha` of each step depends on it."""

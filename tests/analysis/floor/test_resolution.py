@@ -14,6 +14,9 @@ from unperturbed.analysis.floor.noise_floor import NoiseFloor, measure_floor
 from unperturbed.analysis.floor.resolution import RUNS, resolution_of_correlation, resolution_of_total
 from unperturbed.analysis.floor.resolution_text import floor_table, headline, sentences
 from unperturbed.analysis.perturbation import MINIMUM_RUNS, Baseline, combine_checks
+from unperturbed.analysis.perturbation.compare import compare_runs
+from unperturbed.analysis.perturbation.correlation import FloatArray, fisher, from_fisher
+from unperturbed.analysis.perturbation.verdict import RunGroup, changes_from_comparison
 from unperturbed.analysis.totals import check_totals
 from unperturbed.collectors.data import Trace
 
@@ -100,3 +103,26 @@ def test_a_floor_that_is_too_high_says_which_metric_varies() -> None:
     assert headline(floor) == (
         "even 1,000 runs in each of two compared groups do not suffice for every tolerance: cycles varies too much"
     )
+
+
+@pytest.mark.parametrize(("level", "spread"), [(0.9, 0.25), (0.97, 0.8), (0.97, 1.2)])
+def test_the_runs_for_acceptance_are_accepted_near_one_too(level: float, spread: float) -> None:
+    """Fisher's scale is curved near one: by its slope, a fall by the tolerance would look several times as far."""
+    rng = np.random.default_rng(5)
+    alpha, tolerance = 0.05, 0.1
+
+    def drawn(runs: int) -> tuple[FloatArray, FloatArray]:
+        before, after = from_fisher(fisher(np.array([level])) + spread * rng.standard_normal((2, runs, 1)))
+        return before, after
+
+    many = drawn(400)
+    compared_many = compare_runs(*many, intervals=None, alpha=alpha)
+    groups = (RunGroup(name, ("0",) * 400, rho) for name, rho in zip("ab", many, strict=True))
+    (change,) = changes_from_comparison("inner", [("x", "y")], *groups, compared_many, tolerance=tolerance)
+    runs = resolution_of_correlation(change, alpha, 1).runs
+    assert runs is not None
+    accepted = [
+        -tolerance < found.low[0] and found.high[0] < tolerance
+        for found in (compare_runs(*drawn(runs), intervals=None, alpha=alpha) for _ in range(400))
+    ]
+    assert np.mean(accepted) > 0.78

@@ -11,6 +11,7 @@ import pytest
 
 from unperturbed.analysis.totals import TotalChange, check_totals
 from unperturbed.analysis.totals.total_text import total_table, totals_sentence
+from unperturbed.analysis.totals.verdict import decide_totals
 from unperturbed.collectors.data import Metric, Trace
 
 
@@ -200,3 +201,27 @@ def test_totals_that_are_equal_in_every_round_are_called_so() -> None:
     assert "equal in every round: cycles of B" in total_table({"B": [found], "C": []}, "Totals").caption
     assert not _one(rounds, rounds[::-1]).equal_in_rounds
     assert not _one([5] * 5, [5] * 5).equal_in_rounds  # said to be equal altogether
+
+
+def test_runs_are_promised_only_if_they_decide_noise_alone_too() -> None:
+    noisy = ((1.0, 1.4, 0.8, 1.6, 1.1), (1.5, 1.2, 2.1, 1.0, 1.7))
+    runs_of_both = (tuple("abcde"), tuple("fghij"))
+    error = float(np.sqrt(sum(np.log(side).var(ddof=1) / 5 for side in noisy)))
+    change = TotalChange("time_s", *noisy, *runs_of_both, 0.25, 0, 0, tolerance=0.02)
+    effect = float(np.log(noisy[1]).mean() - np.log(noisy[0]).mean())
+    for reach, promised in ((2.0, False), (0.9, True)):
+        low, high = (float(np.expm1(effect + side * reach * effect)) for side in (-1, 1))
+        made = replace(
+            change,
+            change=float(np.expm1(effect)),
+            low=low,
+            high=high,
+            p=0.2,
+            p_beyond=0.2,
+            standard_error=error,
+            observed_error=error,
+            freedom=8,
+        )
+        (decided,) = decide_totals([made], alpha=0.05)
+        assert decided.verdict == "undecided"
+        assert (decided.runs_to_decide is not None) is promised

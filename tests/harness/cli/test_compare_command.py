@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import signal
 import subprocess
+import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.harness.phases_campaign import PHASES, unperturbed, verdicts, write_spec
+from tests.harness.nodes.forked import Forked
+from tests.harness.phases_campaign import PHASES, done_runs, unperturbed, verdicts, write_spec
 from unperturbed.collectors.data import Trace
+from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.campaign.plan import configurations
 from unperturbed.harness.cli.verdicts import describe_configuration
 from unperturbed.harness.drafts.command import Choices, describe_comparison
@@ -102,6 +108,41 @@ def test_the_same_program_by_another_name_does_not(programs: Path) -> None:
     assert done.returncode == (4 if verdict["verdict"] == "perturbed" else 0)
     levels = {one["metric"]: one for one in found["levels"]["B"]}
     assert abs(levels["PAPI_TOT_INS"]["ratio"]) < 0.005
+
+
+def test_a_second_program_that_is_too_short_is_named_after_the_pilot_run(programs: Path) -> None:
+    # Few instructions that take long: the unmeasured runs do not refuse the program.
+    text = (programs / "one.c").read_text().replace("turn < 2500000", "turn < 1500000")
+    (programs / "brief.c").write_text(text)
+    subprocess.run(["gcc", "-O1", "-o", "brief", "brief.c"], cwd=programs, check=True)
+    done = unperturbed(programs, "compare", *FEW, "--name", "brief", "--", "./one", "25", "--", "./brief", "1")
+    assert done.returncode == 1, done.stderr
+    assert re.search(r"the pilot run of B has \d+ intervals of .*, but a verdict needs at least 30: ", done.stderr)
+    assert re.search(r"give B [\d.]+ times as much work", done.stderr)
+    assert not done_runs(programs / "campaigns" / "brief")
+
+
+def test_the_advised_number_of_runs_shortens_an_interrupted_plan(programs: Path) -> None:
+    options = ("--name", "shorter", *FEW[2:], "--", "./one", "25", "--", "./same", "25")
+    campaign, spec = programs / "campaigns" / "shorter", programs / "campaigns" / "shorter.yaml"
+    first = Forked(programs, "compare", *options)
+    deadline = time.monotonic() + 200
+    while len(done_runs(campaign)) < 2 and first.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    first.send_signal(signal.SIGINT)
+    first.communicate()
+    assert "baseline_runs: 10 " in spec.read_text()
+    refused = unperturbed(programs, "compare", "--runs", "4", "--dry-run", *options)
+    assert "in the options before --: --runs is 4, but must be at least 5" in refused.stderr
+    shorter = unperturbed(programs, "compare", "--runs", "5", *options)
+    assert "--runs 5: campaigns/shorter.yaml has baseline_runs: 5 now (10 before)" in shorter.stderr
+    assert "10 runs (baseline 5, B 5)" in shorter.stderr
+    assert len(done_runs(campaign)) == 10
+    with Manifest(campaign / "campaign.sqlite", read_only=True) as manifest:
+        rounds = Counter(state.run.block for state in manifest.runs())
+    assert {*rounds.values()} == {2}
+    fewest = unperturbed(programs, "compare", "--runs", "3", "--dry-run", *options)
+    assert "--runs 3: campaigns/shorter.yaml still has baseline_runs: 5; 5 runs are already made" in fewest.stderr
 
 
 def test_what_is_otherwise_in_a_set_up(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ def _advice(
     verdict: VerdictName = "undecided",
     totals: tuple[TotalChange, ...] = (),
     drafted: bool = True,
+    extensions: int = 0,
     **changes: object,
 ) -> str:
     """Return the advice on a campaign with open changes that need these numbers of runs."""
@@ -32,7 +33,7 @@ def _advice(
     decided = replace(medium.changes[0], verdict="unperturbed", runs_to_decide=None)
     undecided = replace(medium, verdict=verdict, changes=(*opened, decided))
     checked = CampaignVerdicts((undecided,), {}, (), totals={"medium": totals} if totals else {})
-    judgement = SimpleNamespace(verdicts=checked, content=content)
+    judgement = SimpleNamespace(verdicts=checked, content=content, extensions=extensions)
     spec = load_spec(write_spec(folder, **changes))
     return decide_open_changes(spec, judgement, Path("campaigns/x.yaml"), drafted=drafted)  # type: ignore[arg-type]
 
@@ -44,6 +45,19 @@ def test_a_number_of_runs_that_decides_every_change_is_named_with_its_time(tmp_p
     assert first.endswith("with up to 60 runs per configuration, and keeps α")
     assert second.startswith("type the command again with `--baseline-runs 60 --runs 60` before -- (about ")
     assert " min " in said
+
+
+def test_no_runs_are_to_be_added_twice(tmp_path: Path) -> None:
+    said = _advice(tmp_path, 14, extensions=1)
+    assert said.startswith("type the command again with --until decided before --")
+    assert said.endswith(
+        "and keeps α. Runs were added to this campaign already: with further ones, the chance of a "
+        "wrong verdict grows again"
+    )
+    assert "once" not in said
+    decided = _advice(tmp_path, 14, verdict="perturbed", extensions=1)
+    assert "give a copy of the spec another name, set baseline_runs and runs to 14, and run it. Runs were" in decided
+    assert "once" not in decided
 
 
 def test_other_settings_are_named_if_sixty_runs_leave_a_change_open(tmp_path: Path) -> None:

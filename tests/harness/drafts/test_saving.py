@@ -1,4 +1,4 @@
-"""The spec of a command: asked for again with more runs, it is the same spec."""
+"""The spec of a command: asked for again with other numbers of runs, it is the same spec."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from unperturbed.harness.cli.drafting import different_options
-from unperturbed.harness.drafts.saving import command_of, commented, missing_script, set_runs
+from unperturbed.harness.drafts.saving import AskedRuns, command_of, commented, missing_script, set_runs
 
 SPEC = """# Typed in /somewhere: unperturbed run -- ./sort
 name: sort
@@ -22,10 +22,11 @@ campaign:
 def test_more_runs_are_put_into_the_spec(tmp_path: Path) -> None:
     spec = tmp_path / "sort.yaml"
     spec.write_text(SPEC)
-    assert set_runs(spec, {})[1] == []
-    assert set_runs(spec, {"runs": 12, "baseline_runs": 10})[1] == [f"runs is 12 in {spec} now (5 before)"]
-    assert spec.read_text() == SPEC.replace("runs: 5 ", "runs: 12 ")
-    assert list(tmp_path.iterdir()) == [spec]
+    assert set_runs(spec, {}) == (SPEC, [])
+    asked = {"runs": AskedRuns("--runs", 12, 5), "baseline_runs": AskedRuns("--baseline-runs", 10, 10)}
+    text, notes = set_runs(spec, asked)
+    assert notes == [f"--runs 12: {spec} has runs: 12 now (5 before)"]
+    assert text == SPEC.replace("runs: 5 ", "runs: 12 ")
 
 
 def test_the_options_in_which_a_command_differs_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,14 +48,32 @@ def test_the_options_in_which_a_command_differs_are_named(tmp_path: Path, monkey
         assert different_options(now, other) == ""
 
 
-def test_fewer_runs_are_left_to_the_user(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("made", "kept", "said"),
+    [
+        (0, 5, "has baseline_runs: 5 now (10 before)"),
+        (4, 5, "has baseline_runs: 5 now (10 before)"),
+        (7, 7, "has baseline_runs: 7 now (10 before); 7 runs are already made, and they count"),
+        (10, 10, "still has baseline_runs: 10; 10 runs are already made, and they count"),
+        (12, 10, "still has baseline_runs: 10; 12 runs are already made, and they count"),
+    ],
+)
+def test_fewer_runs_are_accepted_down_to_those_made(tmp_path: Path, made: int, kept: int, said: str) -> None:
+    spec = tmp_path / "sort.yaml"
+    spec.write_text(SPEC)
+    text, (note,) = set_runs(spec, {"baseline_runs": AskedRuns("--runs", 5, made)})
+    assert note == f"--runs 5: {spec} {said}"
+    assert text == SPEC.replace("baseline_runs: 10 ", f"baseline_runs: {kept} ")
+
+
+def test_a_spec_without_software_metrics_has_no_runs_to_set(tmp_path: Path) -> None:
     spec = tmp_path / "sort.yaml"
     spec.write_text(SPEC.replace("  runs: 5                     # of each configuration\n", ""))
-    before = spec.read_text()
-    (fewer, none) = set_runs(spec, {"baseline_runs": 4, "runs": 4})[1]
-    assert "already has baseline_runs: 10, and options can only increase it; edit the spec" in fewer
-    assert "has no `runs`" in none
-    assert spec.read_text() == before
+    text, notes = set_runs(spec, {"runs": AskedRuns("--runs", 4, 0)})
+    assert (text, notes) == (
+        spec.read_text(),
+        [f"--runs 4: {spec} has no `runs`, because it has no software metrics"],
+    )
 
 
 @pytest.mark.parametrize(
