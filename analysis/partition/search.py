@@ -41,6 +41,7 @@ def search(
     observer: Observer | None = None,
     clock: Callable[[], float] = time.monotonic,
     ahead: Ahead | None = None,
+    limits: Limits | None = None,
 ) -> Plan:
     """Partition metrics into few subsets, each certified to be unperturbed.
 
@@ -62,6 +63,8 @@ def search(
         Monotonic clock in seconds, for `max_hours`.
     ahead : Ahead, optional
         Makes runs in advance, if several subsets can be measured at the same time.
+    limits : Limits, optional
+        Runs and hours that several searches share; by default, the limits of the settings for this search alone.
 
     Returns
     -------
@@ -86,7 +89,7 @@ def search(
         wrong = f"metrics are given more than once ({', '.join(twice)})" if names else "no metric is given"
         raise ValueError(f"{wrong}: give at least one metric, and each only once")
     chosen = find_strategy(strategy)
-    limits = Limits(settings, clock)
+    limits = limits or Limits(settings, clock)
     predicted = forecast(
         len(names), chosen, settings, passes=judge.runs_per_repetition, baseline_runs=judge.baseline_runs
     )

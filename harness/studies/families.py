@@ -20,6 +20,7 @@ from unperturbed.analysis.partition import (
     UnmeasurableMetric,
     search,
 )
+from unperturbed.analysis.partition.evaluation import Limits
 from unperturbed.analysis.perturbation import ranked_changes
 from unperturbed.analysis.rewriting import Rewriting
 from unperturbed.harness.campaign.manifest import Manifest
@@ -36,11 +37,14 @@ ADVICE = "count a rarer event with the same information, or use a longer interva
 """What helps where a metric perturbs one build, whose code does not move."""
 
 _UNREACHED = "the build leaves the program alone without counting, but the search ended before its subsets"
-_AT_LIMIT = "the limit of runs or hours is reached"
 
 
 def find_families(
-    runs: RunsHere, metrics: Sequence[str], settings: SearchSettings, observer: Callable[[Measurement], None]
+    runs: RunsHere,
+    metrics: Sequence[str],
+    settings: SearchSettings,
+    limits: Limits,
+    observer: Callable[[Measurement], None],
 ) -> Plan:
     """Partition metrics into as few builds without counting as leave the untouched program unperturbed."""
     judge = TraceJudge(
@@ -48,7 +52,9 @@ def find_families(
     )
     no_ops = _no_ops(runs.manifest)
     ordered = sorted(metrics, key=lambda metric: -no_ops.get(metric, 0))
-    return search(ordered, judge, settings, strategy="halving", tolerance=judge.tolerance, observer=observer)
+    return search(
+        ordered, judge, settings, strategy="halving", tolerance=judge.tolerance, observer=observer, limits=limits
+    )
 
 
 def left_out(
@@ -70,16 +76,18 @@ def left_out(
 
 def profile_alone(runs: RunsHere, metrics: Sequence[str], progress: Progress) -> dict[str, Rewriting]:
     """Return what the sites of each metric alone add to the program; {} where a build cannot be profiled."""
-    session, manifest = runs.session, runs.manifest
+    manifest = runs.manifest
     known = dict(manifest.fact("rewriting") or {})
     names = {metric: runs.idle_name((metric,)) for metric in metrics}
-    missing = {name: session.built[name] for name in names.values() if name not in known and name in session.built}
+    missing = [name for name in names.values() if name not in known]
     if known and missing:  # if the first build could not be profiled, neither can the others
+        for name in missing:
+            runs.build(name)  # a resumed session has not loaded the builds whose runs are done
+        session = runs.session
         progress.step("counting the instructions that the sites add, by function")
         untouched = build_configurations(session.spec, session.folder, [UNTOUCHED], manifest, progress)[REFERENCE]
-        builds = {
-            name: (built.tree, session.families[name]) for name, built in missing.items() if built.tree is not None
-        }
+        trees = {name: session.built[name].tree for name in missing}
+        builds = {name: (tree, session.families[name]) for name, tree in trees.items() if tree is not None}
         assert untouched is not None  # there are other builds
         made = profile_rewriting(session.spec, session.folder, untouched, builds, session.inputs, session.expected)
         known |= {name: each.to_dict() for name, each in made.items()}
@@ -92,8 +100,7 @@ def merge(
     plans: Sequence[Plan],
     history: Sequence[Measurement],
     added: Mapping[str, Rewriting],
-    *,
-    stopped: str = "",
+    stopped: str,
 ) -> Plan:
     """Return the plans of all families as one, with the builds of the families and the metrics that have none.
 
@@ -101,23 +108,22 @@ def merge(
     `plans`: The plan of each family, in the order of the families; those that the search did not reach are missing.
     `history`: The measurements of all of them, with runs counted from the first.
     `added`: What the sites of a metric alone add to the program, for metrics without a family.
-    `stopped`: Why the search ended between two families.
+    `stopped`: Why the search did not finish; empty if it did.
     """
     is_whole = len(builds.subsets) == 1 and not builds.unmeasurable and not builds.undecided
     largest_first = sorted((subset for plan in plans for subset in plan.subsets), key=lambda each: -len(each.metrics))
-    stopped = next((plan.stopped for plan in (builds, *plans) if plan.stopped), stopped)
     unreached = builds.subsets[len(plans) :]
     perturbed, undecided = left_out(builds, added)
-    undecided += tuple(UndecidedMetrics(each.metrics, f"{_UNREACHED}: {stopped or _AT_LIMIT}") for each in unreached)
+    undecided += tuple(UndecidedMetrics(each.metrics, f"{_UNREACHED}: {stopped}") for each in unreached)
     return replace(
         builds,
         subsets=tuple(replace(each, name=f"subset-{number}") for number, each in enumerate(largest_first, 1)),
         unmeasurable=(*(each for plan in plans for each in plan.unmeasurable), *perturbed),
         undecided=(*(each for plan in plans for each in plan.undecided), *undecided),
-        complete=not stopped and not unreached,
-        stopped=stopped or (_AT_LIMIT if unreached else ""),
+        complete=not stopped,
+        stopped=stopped,
         runs_used=history[-1].runs_used if history else 0,
-        hours=sum(plan.hours for plan in (builds, *plans)),
+        hours=(builds, *plans)[-1].hours,
         history=tuple(history),
         strategy=plans[0].strategy if plans else builds.strategy,
         families=()

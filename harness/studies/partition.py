@@ -19,10 +19,12 @@ from unperturbed.analysis.partition import (
     Plan,
     Reference,
     SearchSettings,
+    Stop,
     TraceJudge,
     forecast,
     search,
 )
+from unperturbed.analysis.partition.evaluation import Limits
 from unperturbed.analysis.partition.plan import Stage
 from unperturbed.analysis.partition.plan_text import validity
 from unperturbed.analysis.report import ReportContent, write_partition
@@ -149,10 +151,13 @@ def _plan(
     settings: SearchSettings,
     strategy: str,
     observer: Callable[[Measurement], None],
+    limits: Limits | None = None,
 ) -> Plan:
     """Partition metrics into subsets that are compared with the current build without counting, or the baseline."""
     judge = TraceJudge(runs.measure, references, alpha=settings.alpha, fresh_baseline=runs.references)
-    plan = search(metrics, judge, settings, strategy=strategy, tolerance=judge.tolerance, observer=observer)
+    plan = search(
+        metrics, judge, settings, strategy=strategy, tolerance=judge.tolerance, observer=observer, limits=limits
+    )
     if not runs.family:
         return plan
     return replace(plan, unmeasurable=tuple(replace(each, advice=ADVICE) for each in plan.unmeasurable))
@@ -174,70 +179,49 @@ def _plan_in_families(
         f"The build with the sites of all {len(metrics)} metrics is not unperturbed without counting: the search first "
         "finds builds of fewer metrics that are, then subsets of the metrics of each build."
     )
-    history = _History(observer)
+    history, limits = _History(observer), Limits(settings, time.monotonic)
     history.stage = "rewriting"
-    builds = find_families(runs, metrics, settings, history.add)
+    builds = find_families(runs, metrics, settings, limits, history.add)
     history.stage = None
     plans: list[Plan] = []
-    stopped = ""
-    for family in builds.subsets:
-        limited = history.within(settings)
-        if limited is None or any(plan.stopped for plan in (builds, *plans)):
-            break
+    stopped = builds.stopped
+    for family in builds.subsets if not stopped else ():
         runs.family = runs.idle_name(family.metrics)
         held = tuple(metric for metric in metrics if metric in family.metrics)
         progress.note(
             f"Build {runs.family}, which counts nothing, leaves the program alone: subsets of {listing(held)}."
         )
-        history.begin()
-        try:
-            references = runs.references()
-        except RunFailed as failure:
-            stopped = str(failure)
-            break
         batch = runs.reference_batch.values()
-        history.add(Measurement(0, "baseline", (), max(batch), None, sum(batch) * len(runs.passes)))
-        own = replace(limited, alpha=settings.alpha * len(held) / len(metrics))
-        history.begin()
-        plans.append(_plan(runs, references, held, own, strategy, history.add))
-    alone = profile_alone(runs, [each.metric for each in builds.unmeasurable], progress)
-    return replace(merge(builds, plans, history.measured, alone, stopped=stopped), alpha=settings.alpha)
+        try:
+            limits.require(sum(batch) * len(runs.passes))
+            references = runs.references()
+        except Stop as stop:
+            stopped = str(stop)
+            break
+        limits.runs += sum(batch) * len(runs.passes)
+        history.add(Measurement(0, "baseline", (), max(batch), None, limits.runs))
+        own = replace(settings, alpha=settings.alpha * len(held) / len(metrics))
+        plans.append(_plan(runs, references, held, own, strategy, history.add, limits))
+        if stopped := plans[-1].stopped:
+            break
+    perturbed = [each.metric for each in builds.unmeasurable]
+    alone = profile_alone(runs, perturbed, progress) if stopped != "interrupted" else {}
+    return replace(merge(builds, plans, history.measured, alone, stopped), alpha=settings.alpha)
 
 
 class _History:
-    """Measurements of several searches in a row, numbered and with runs counted from the first."""
+    """Measurements of several searches in a row, numbered from the first."""
 
     def __init__(self, observer: Callable[[Measurement], None]) -> None:
         self.measured: list[Measurement] = []
         self.stage: Stage | None = None  # Instead of the stage in the search, except for baselines
-        self._observer, self._before, self._began = observer, 0, time.monotonic()
-
-    def begin(self) -> None:
-        """Begin another search, whose runs are counted from 0."""
-        self._before = self.measured[-1].runs_used if self.measured else 0
+        self._observer = observer
 
     def add(self, made: Measurement) -> None:
         """Record a measurement of the current search."""
-        self.measured.append(
-            replace(
-                made,
-                number=len(self.measured) + 1,
-                stage=made.stage if made.stage == "baseline" or self.stage is None else self.stage,
-                runs_used=self._before + made.runs_used,
-            )
-        )
+        stage = made.stage if made.stage == "baseline" or self.stage is None else self.stage
+        self.measured.append(replace(made, number=len(self.measured) + 1, stage=stage))
         self._observer(self.measured[-1])
-
-    def within(self, settings: SearchSettings) -> SearchSettings | None:
-        """Return the settings with the limits that are left for the next search; None if nothing is left."""
-        runs, hours = settings.max_runs, settings.max_hours
-        if runs is not None:
-            runs -= self.measured[-1].runs_used if self.measured else 0
-        if hours is not None:
-            hours -= (time.monotonic() - self._began) / 3600
-        if (runs is not None and runs < 1) or (hours is not None and hours <= 0):
-            return None
-        return replace(settings, max_runs=runs, max_hours=hours)
 
 
 def write_plan(spec: CampaignSpec, folder: Path, plan: Plan, content: ReportContent, notes: Sequence[str]) -> None:

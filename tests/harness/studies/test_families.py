@@ -117,6 +117,8 @@ def test_the_page_has_the_builds(search: Search) -> None:
 
 def test_asked_again_nothing_is_run_and_a_limit_leaves_the_rest_undecided(search: Search) -> None:
     before, plan = search.traces, search.plan
+    with Manifest(search.campaign / "campaign.sqlite") as manifest:  # as if the search had been killed before the end
+        manifest.set_facts(rewriting={"ready": manifest.fact("rewriting")["ready"]})
     again = unperturbed(search.folder, "partition", search.spec)
     assert again.returncode == 4, again.stderr
     assert search.traces == before
@@ -125,6 +127,6 @@ def test_asked_again_nothing_is_run_and_a_limit_leaves_the_rest_undecided(search
     limited = unperturbed(search.folder, "partition", search.spec, "--max-runs", "40")
     assert limited.returncode == 4, limited.stderr
     assert search.traces == before
-    assert search.plan["stopped"].startswith("`max_runs` is")
+    assert search.plan["stopped"].startswith("`max_runs` is 40: the search has made ")
     assert [sorted(each["metrics"]) for each in search.plan["undecided"]] == [["rounds", "steps"]]
     assert "not finished" in limited.stdout
