@@ -124,9 +124,13 @@ def test_asked_again_nothing_is_run_and_a_limit_leaves_the_rest_undecided(search
     assert search.traces == before
     differ = {key for key, value in search.plan.items() if value != plan[key]}
     assert differ <= {"hours"}
-    limited = unperturbed(search.folder, "partition", search.spec, "--max-runs", "40")
+    # All runs of the families and of the baselines, and one too few for the first subset.
+    limit = next(each["runs_used"] for each in plan["history"] if each["stage"] == "together") - 1
+    limited = unperturbed(search.folder, "partition", search.spec, "--max-runs", str(limit))
     assert limited.returncode == 4, limited.stderr
     assert search.traces == before
-    assert search.plan["stopped"].startswith("`max_runs` is 40: the search has made ")
-    assert [sorted(each["metrics"]) for each in search.plan["undecided"]] == [["rounds", "steps"]]
+    assert search.plan["stopped"].startswith(f"`max_runs` is {limit}: the search has made {limit - 2} runs")
+    assert [sorted(each["metrics"]) for each in search.plan["families"]] == [["rounds", "steps"]]
+    left = [metric for each in search.plan["undecided"] for metric in each["metrics"]]
+    assert sorted(left) == ["rounds", "steps"]
     assert "not finished" in limited.stdout
