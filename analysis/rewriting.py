@@ -139,7 +139,7 @@ class Rewriting:
         return [tuple(group) for group in groups]
 
     def _kinds(self, cost: FunctionCost) -> str:
-        """Return the kinds of instructions of which a function executes more or fewer: `: memory +0.2 %`."""
+        """Return the kinds of instructions that a function executes more or less often: `: memory +0.2 %`."""
         notable = [(kind, count) for kind, count in cost.kinds.items() if abs(count) > _NOTABLE * self.before]
         notable.sort(key=lambda item: -abs(item[1]))
         shown = ", ".join(f"{_KINDS[kind]} {percent(count / self.before)}" for kind, count in notable)

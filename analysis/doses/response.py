@@ -406,6 +406,6 @@ def _outcome(response: Response, p: float, p_beyond: float, alpha: float) -> Res
     if response.check == "total":
         low, high, tolerance = (math.log1p(max(each, -1 + 1e-12)) for each in (low, high, tolerance))
     outcome = _BY_LINEARITY[classify_change(p, p_beyond, low, high, alpha=alpha, tolerance=tolerance)]
-    # Coefficients may change most from dose 0 to 1, of which the doses above 0 show nothing.
+    # Coefficients may change most from dose 0 to 1, and the doses above 0 do not show this change.
     is_seen = response.check == "total" or response.by_signals or response.without is not None
     return "undecided" if outcome == "corrected" and not is_seen else outcome

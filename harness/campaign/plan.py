@@ -43,7 +43,7 @@ class Configuration:
     inert: tuple[str, ...] = ()
     program: str = ""  # Name of the other program that it runs (`programs:` of the spec); '' for `program:`
     family: str = ""  # Name of the shared build that it runs; '' for the first one that has all its metrics
-    dose: int = 1  # Number of increments at each of its places (`doses:` of the spec), of which one counts
+    dose: int = 1  # Number of increments at each of its places (`doses:` of the spec); one of them counts
     dose_of: str = ""  # With several: the configuration with one increment; '' otherwise
 
 

@@ -34,7 +34,7 @@ _MOST_NAMED = 3
 """Number of changed correlations in the reason why a metric is left out."""
 
 ADVICE = "count a rarer event with the same information, or use a longer interval"
-"""What helps where a metric perturbs one build, whose code does not move."""
+"""Advice on a metric that perturbs one build, whose code does not move."""
 
 _UNREACHED = "the build leaves the program alone without counting, but the search ended before its subsets"
 

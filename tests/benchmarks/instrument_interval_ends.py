@@ -1,4 +1,4 @@
-"""What it costs to end intervals at the program's own events: per event and per interval, simulated and native.
+"""Cost of ending intervals at the program's own events: per event and per interval, simulated and native.
 
     python tests/benchmarks/instrument_interval_ends.py [--blocks 9] [--quick] [--json FILE] [--markdown]
 
