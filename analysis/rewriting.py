@@ -17,6 +17,9 @@ from unperturbed.common.wording import listing, percent
 _MOST = 12
 """Maximum number of functions in the table, those with most additional instructions first."""
 
+MOST_ADDED = 0.01
+"""Share of a run's instructions by which a build may change them, if the spec has no tolerance: as for totals."""
+
 _NOTABLE = 1e-4
 """Minimum share of a run's instructions by which a function must differ to be named."""
 
@@ -121,22 +124,36 @@ class Rewriting:
         return tuple(said)
 
     def split(self, subsets: Mapping[str, Sequence[str]], share: float) -> list[tuple[str, ...]]:
-        """Return subsets of metrics in as few groups as have no-ops for at most a share of the run's instructions.
+        """Return subsets of metrics in few groups that each change at most a share of the run's instructions.
 
-        Subsets with most no-ops come first, each into the first group with room (first fit, decreasing). A subset with
-        more no-ops than that is a group of its own.
+        The changes of a group are its no-ops, and all other code of the functions that have its no-ops. Subsets with
+        most changes come first, each into the first group with room (first fit, decreasing). A subset with more changes
+        than that is a group of its own. Groups with fewest changes are returned first.
         """
-        no_ops, limit = self.no_ops, share * self.before
-        costs = {name: sum(no_ops.get(metric, 0) for metric in metrics) for name, metrics in subsets.items()}
+        limit = share * self.before
+        costs = {name: self._changes(metrics) for name, metrics in subsets.items()}
         groups: list[list[str]] = []
         for name in sorted(costs, key=lambda name: -costs[name]):
-            with_room = (group for group in groups if sum(costs[other] for other in (*group, name)) <= limit)
+            with_room = (
+                group
+                for group in groups
+                if self._changes([metric for one in (*group, name) for metric in subsets[one]]) <= limit
+            )
             group = next(with_room, None)
             if group is None:
                 groups.append([name])
             else:
                 group.append(name)
-        return [tuple(group) for group in groups]
+        return [tuple(group) for group in reversed(groups)]
+
+    def _changes(self, metrics: Sequence[str]) -> int:
+        """Return the no-ops of some metrics, with the instructions by which the functions differ that have them."""
+        held = set(metrics)
+        return sum(
+            abs(cost.by_compiler) + sum(count for metric, count in cost.no_ops.items() if metric in held)
+            for cost in self.functions
+            if held & cost.no_ops.keys()
+        )
 
     def _kinds(self, cost: FunctionCost) -> str:
         """Return the kinds of instructions that a function executes more or less often: `: memory +0.2 %`."""

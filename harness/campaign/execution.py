@@ -42,7 +42,7 @@ def run_campaign(spec: CampaignSpec, folder: Path, progress: Progress, *, checke
         samplings,
         manifest,
     ):
-        _plan(spec, list(session.passes), manifest)
+        _plan(session.spec, list(session.passes), manifest)
         manifest.reopen()
         reopen_lost(folder, manifest, progress)
         execute_plan(session, samplings, manifest, progress)
@@ -163,7 +163,7 @@ def _further_runs(
         order=spec.campaign.order,
         before=before,
         layouts=spec.campaign.layouts,
-        builds=spec.campaign.builds,
+        builds=spec.builds,
         first_layout=first_layout_of(manifest.fact("part") or 1),
     )
 

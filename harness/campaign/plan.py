@@ -13,6 +13,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, Literal
 
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
@@ -90,7 +91,7 @@ def configurations(spec: CampaignSpec) -> tuple[Configuration, ...]:
         metrics = (*carried, *(metric for metric in subset if metric != anchor))
         planned.append(Configuration(name, metrics, design.most_runs))
         planned += _doses_of(spec, planned[-1])
-    if design.runs_ready and (ready := ready_builds(spec)):
+    if spec.runs_ready and (ready := ready_builds(spec)):
         planned[1:1] = ready
     elif design.sham:
         planned += [sham for item in planned[1:] if (sham := sham_of(spec, item)) is not None]
@@ -119,7 +120,7 @@ def baselines_alone(spec: CampaignSpec) -> CampaignSpec:
 
     With one build there is also `ready`, with which the search compares its candidates; on nodes there is not.
     """
-    ready = spec.campaign.builds == "one" and spec.nodes is None
+    ready = spec.builds == "one" and spec.nodes is None
     alone: dict[str, Any] = {"subsets": {}, "families": {}, "sham": ready, "doses": ()}
     alone |= {"max_runs": None, "max_hours": None}
     if spec.campaign.until_decided:
@@ -145,6 +146,12 @@ def ready_builds(spec: CampaignSpec) -> tuple[Configuration, ...]:
     }
     each = families or {READY: tuple(compiled)}
     return tuple(ready_build(spec, name, metrics) for name, metrics in each.items() if metrics)
+
+
+def with_families(spec: CampaignSpec, families: Mapping[str, Sequence[str]]) -> CampaignSpec:
+    """Return the campaign with `families` that the spec does not name."""
+    chosen = MappingProxyType({name: tuple(metrics) for name, metrics in families.items()})
+    return spec.model_copy(update={"campaign": spec.campaign.model_copy(update={"families": chosen})})
 
 
 def ready_build(spec: CampaignSpec, name: str, metrics: Sequence[str]) -> Configuration:

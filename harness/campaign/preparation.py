@@ -38,8 +38,10 @@ from unperturbed.harness.campaign.session import (
     UNTOUCHED,
     Session,
     build_configurations,
+    choose_families,
     families_of,
     family_of,
+    in_effect,
     shared_builds,
     use_separate_builds,
 )
@@ -69,6 +71,7 @@ def prepare(
     needed: Needed | None = None,
 ) -> Session:
     """Prepare everything that the pilot needs, unless already done; after the first run, build only `needed`."""
+    spec = in_effect(spec, manifest)
     passes, here = detect_host(spec, manifest, progress)
     if judged:
         check_verdict_possible(spec, passes)
@@ -88,11 +91,10 @@ def prepare(
     names: set[str] | None = None
     if needed is not None and manifest.has_done():
         names = {*needed(spec, list(named), manifest), *_configurations_of_trials(spec, list(named), manifest)}
-    workspace = build_and_stage(spec, folder, manifest, progress, needed=names)
-    expected = _reference(spec, folder, workspace, manifest, progress)
-    if not _result_stays(spec, folder, workspace, expected, manifest, progress):
-        workspace = build_and_stage(spec, folder, manifest, progress, needed=names)
-    _profile_rewriting(spec, folder, workspace, expected, manifest, progress)
+    workspace, expected = _try_builds(spec, folder, manifest, progress, needed=names)
+    if (split := choose_families(spec, manifest, progress)) is not spec:
+        spec = split
+        workspace, expected = _try_builds(spec, folder, manifest, progress, needed=names)
     others, slowness = _other_results(spec, folder, workspace, manifest, progress)
     session = Session(
         spec,
@@ -112,6 +114,18 @@ def prepare(
         if names is None or item.name in names:
             session = session.with_build(item, workspace.builds[item.name])
     return session
+
+
+def _try_builds(
+    spec: CampaignSpec, folder: Path, manifest: Manifest, progress: Progress, *, needed: set[str] | None
+) -> tuple[Workspace, ProgramResult]:
+    """Build and stage what a session needs, and run builds that configurations share; return the expected result."""
+    workspace = build_and_stage(spec, folder, manifest, progress, needed=needed)
+    expected = _reference(spec, folder, workspace, manifest, progress)
+    if not _result_stays(spec, folder, workspace, expected, manifest, progress):
+        workspace = build_and_stage(spec, folder, manifest, progress, needed=needed)
+    _profile_rewriting(spec, folder, workspace, expected, manifest, progress)
+    return workspace, expected
 
 
 def _configurations_of_trials(spec: CampaignSpec, passes: Sequence[str], manifest: Manifest) -> Iterator[str]:

@@ -9,10 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from unperturbed.analysis.rewriting import MOST_ADDED, Rewriting
 from unperturbed.collectors.data import Trace
 from unperturbed.collectors.kernel_probes import remove_probes
 from unperturbed.collectors.sources import Pass
-from unperturbed.common.wording import listing
+from unperturbed.common.wording import listing, percent
 from unperturbed.errors import HostError, RunError, SpecError
 from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.campaign.plan import (
@@ -23,6 +24,7 @@ from unperturbed.harness.campaign.plan import (
     counted_in,
     ready_build,
     ready_builds,
+    with_families,
 )
 from unperturbed.harness.campaign.progress import Progress
 from unperturbed.harness.campaign.run import ProgramResult, Sampling, execute, time_native
@@ -203,6 +205,50 @@ def families_of(manifest: Manifest) -> dict[str, tuple[str, ...]]:
     return {name: tuple(metrics) for name, metrics in fact["families"].items()} if fact and not fact["why_not"] else {}
 
 
+def in_effect(spec: CampaignSpec, manifest: Manifest) -> CampaignSpec:
+    """Return a campaign's spec with the families that its first session chose."""
+    chosen = manifest.fact("chosen_families")
+    return with_families(spec, chosen["families"]) if chosen and chosen["families"] else spec
+
+
+def choose_families(spec: CampaignSpec, manifest: Manifest, progress: Progress) -> CampaignSpec:
+    """Split the build of all configurations if it changes the program too much; return the spec with its families.
+
+    The first session decides this once, by what the build executes in addition to the untouched program.
+    """
+    profile = (manifest.fact("rewriting") or {}).get(READY)
+    shared = manifest.fact("shared") is not None
+    if profile is None or shared or manifest.fact("chosen_families") is not None or manifest.has_done():
+        return spec
+    rewriting, totals = Rewriting.from_dict(profile), spec.analysis.totals
+    share = totals.get("PAPI_TOT_INS", totals.get("default", MOST_ADDED))
+    subsets = {
+        name: [metric for metric in metrics if metric != spec.analysis.anchor]
+        for name, metrics in spec.campaign.subsets.items()
+        if rewriting.no_ops.keys() & {*metrics}
+    }
+    groups = rewriting.split(subsets, share)
+    if len(groups) < 2:
+        manifest.set_facts(chosen_families={"families": {}, "note": ""})
+        return spec
+    families = {group[0]: [metric for name in group for metric in subsets[name]] for group in groups}
+    added = percent(rewriting.after / rewriting.before - 1)
+    note = (
+        f"A build with the sites of all metrics executes {added} instructions without counting. So the subsets have "
+        f"{len(groups)} builds, each with at most {percent(share).removeprefix('+')} where possible: "
+        f"{'; '.join(listing(group) for group in groups)}."
+    )
+    progress.note(note)
+    _forget_configurations_of(READY, manifest)
+    split = with_families(spec, families)
+    manifest.set_facts(
+        chosen_families={"families": families, "note": note},
+        one_build={"families": {item.name: list(item.inert) for item in ready_builds(split)}, "why_not": ""},
+        rewriting=None,
+    )
+    return split
+
+
 def add_family(manifest: Manifest, name: str, metrics: Sequence[str]) -> None:
     """Add a build that configurations of a campaign can share, unless there are separate builds."""
     fact = manifest.fact("one_build")
@@ -301,7 +347,7 @@ def _shared_builds(
 ) -> dict[str, Build]:
     """Make the builds that the wanted configurations share; {} if there are separate builds, for a recorded reason."""
     source = find_source(spec.program, spec.folder)
-    if spec.campaign.builds == "separate" or source is None:
+    if spec.builds == "separate" or source is None:
         return {}
     fact = manifest.fact("one_build") or {"families": {item.name: list(item.inert) for item in ready_builds(spec)}}
     families = fact["families"]
@@ -346,12 +392,19 @@ def use_separate_builds(
         raise RunError(f"`doses` needs one build for all configurations, which is not possible: {why}: remove `doses`")
     note = f"Each configuration is a build of its own, despite `builds: one`: {why}."
     progress.note(note)
-    known: dict[str, dict[str, Any]] = dict(manifest.fact("builds") or {})
-    numbers = {each["number"] for name, each in known.items() if name in families}
-    if numbers:
-        known = {name: each for name, each in known.items() if name in families or each["number"] not in numbers}
-        manifest.set_facts(builds=known)
+    for name in families:
+        _forget_configurations_of(name, manifest, but=name)
     manifest.set_facts(one_build={"families": {name: list(each) for name, each in families.items()}, "why_not": note})
+
+
+def _forget_configurations_of(build: str, manifest: Manifest, *, but: str = "") -> None:
+    """Free the names of the configurations that share a build, so that they can have others."""
+    known: dict[str, dict[str, Any]] = dict(manifest.fact("builds") or {})
+    if build in known:
+        number = known[build]["number"]
+        manifest.set_facts(
+            builds={name: each for name, each in known.items() if name == but or each["number"] != number}
+        )
 
 
 def shared_builds(home: Path, wanted: Sequence[Configuration], manifest: Manifest) -> dict[str, Path | None]:
@@ -394,7 +447,7 @@ def make_layouts(
             )
         progress.step(f"linking {len(layouts)} {'layout' if len(layouts) == 1 else 'layouts'} of {name}")
         # A sham uses the layouts of the configuration that it is compared with; one build has the same for all.
-        drawn_for = READY if spec.campaign.builds == "one" else configuration.sham_of or name
+        drawn_for = READY if spec.builds == "one" else configuration.sham_of or name
         for number in layouts:
             text = f"{spec.campaign.seed}/{drawn_for}/{number}"
             make_layout(program, source, tree, number, text, spec_folder=spec.folder)

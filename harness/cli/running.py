@@ -63,6 +63,7 @@ def run_and_show(
     from unperturbed.harness.cli.verdicts import show_judgement
 
     judgement = run_and_judge(spec, folder, progress)
+    spec = judgement.spec
     report = folder / "report.html"
     further = [] if drafted is None else [f"spec:   {drafted} (edit it to continue)"]
     steps = list(_changed_totals(spec, judgement.verdicts))
@@ -380,7 +381,7 @@ def _builds(ready: Readiness) -> dict[str, list[str]]:
         return {}
     compiled = {name for name, event in spec.measure.software.items() if event.means == "compiled"}
     builds = {item.name: [name for name in counted_in(spec, item) if name in compiled] for item in ready.configurations}
-    if spec.campaign.builds == "one":
+    if spec.builds == "one":
         alone = {item.name for item in ready.configurations if not (item.inert or item.software)}
         builds = {name: metrics for name, metrics in builds.items() if not metrics or name in alone}
         builds |= {item.name: list(item.inert) for item in ready_builds(spec)}
@@ -390,6 +391,7 @@ def _builds(ready: Readiness) -> dict[str, list[str]]:
 def _print_plan(ready: Readiness, described: Mapping[str, Any]) -> None:
     from unperturbed.harness.campaign.progress import ends_at_events
     from unperturbed.harness.spec.quantities import EventInterval
+    from unperturbed.harness.spec.sections.campaign import READY
 
     console = terminal()
     for key, command in described["commands"].items():
@@ -401,6 +403,8 @@ def _print_plan(ready: Readiness, described: Mapping[str, Any]) -> None:
     for name, metrics in described["builds"].items():
         holds = f"with {', '.join(metrics)}" if metrics else "without software metrics"
         console.say(f"build {escape(name)}: {escape(holds)}")
+    if READY in described["builds"] and len(ready.spec.campaign.subsets) > 1:
+        console.print(f"build {READY} is split if it executes too many instructions without counting")
     if not described["builds"]:
         console.print("nothing is built")
     each = ", ".join(f"{name} {runs}" for name, runs in described["configurations"].items())

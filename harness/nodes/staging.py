@@ -37,7 +37,7 @@ def staged_folder(spec: CampaignSpec, identity: str, part: NodePart) -> Path | N
     if spec.nodes is None:
         return None
     if spec.nodes.stage is None:
-        changed = spec.campaign.layouts == "varied" or spec.campaign.builds == "one"
+        changed = spec.campaign.layouts == "varied" or spec.builds == "one"
         return part.folder / _COPY if changed else None
     return Path(spec.nodes.stage) / f"unperturbed-{identity[:_ID_DIGITS]}-{part.name}"
 
@@ -107,7 +107,7 @@ def _copy(home: Path, workspace: Workspace, folder: Path) -> Workspace:
 def _compare(spec: CampaignSpec, home: Path, workspace: Workspace, copies: Workspace) -> None:
     staged_by = ["`stage`"] if spec.nodes is not None and spec.nodes.stage is not None else []
     staged_by += ["`layouts: varied`"] if spec.campaign.layouts == "varied" else []
-    staged_by += ["`builds: one`"] if spec.campaign.builds == "one" else []
+    staged_by += ["`builds: one`"] if spec.builds == "one" else []
     for name, build in copies.builds.items():
         if build is None:
             continue

@@ -19,6 +19,7 @@ from unperturbed.errors import SpecError
 from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.campaign.plan import configurations
 from unperturbed.harness.campaign.progress import Watch, unwatched
+from unperturbed.harness.campaign.session import in_effect
 from unperturbed.harness.nodes.shares import difference_notes, done_runs, lacks, parts_of, reading, share_of, write_json
 from unperturbed.harness.results.check import CheckOptions
 from unperturbed.harness.results.looks import check
@@ -33,6 +34,7 @@ from unperturbed.harness.spec.sections.campaign import BASELINE
 class Judgement:
     """The verdicts of a campaign, with the report's content, totals and unfinished runs."""
 
+    spec: CampaignSpec  # The spec, with the families that the campaign chose
     verdicts: CampaignVerdicts  # One verdict for each configuration
     content: ReportContent  # Content of the report
     totals: Sequence[Total]  # Counts of each software metric in whole runs
@@ -59,6 +61,7 @@ def judge(
 ) -> Judgement:
     """Compute the verdicts of a campaign; write its report if `write`, except with `method="paper"`."""
     with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:
+        spec = in_effect(spec, manifest)
         states = manifest.runs()
         if not states:
             raise SpecError(
@@ -92,6 +95,7 @@ def judge(
         except OSError as error:  # another user's campaign or a full disk: still return the verdict
             unwritten = f"{folder}: {error.strerror or error}"
     return Judgement(
+        spec,
         verdicts,
         content,
         totals,

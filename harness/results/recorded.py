@@ -13,6 +13,7 @@ from unperturbed.errors import DataError, SpecError
 from unperturbed.harness.campaign.execution import CAMPAIGN, SWEEP
 from unperturbed.harness.campaign.manifest import Manifest, RunState
 from unperturbed.harness.campaign.progress import Watch, unwatched
+from unperturbed.harness.campaign.session import in_effect
 from unperturbed.harness.campaign.traces import DamagedRunsError, read_run
 from unperturbed.harness.nodes.shares import NODES, SWEEPS, recorded_share
 from unperturbed.harness.spec.campaign_spec import CampaignSpec, Imported, imported_spec
@@ -59,7 +60,9 @@ def recorded_campaign(folder: Path) -> CampaignSpec:
         return share
     if imported is not None:
         return imported_spec(Imported.from_dict(imported), Path(path), text)
-    return parse_spec(text, path, Path(path).parent, recorded=True)
+    spec = parse_spec(text, path, Path(path).parent, recorded=True)
+    with Manifest(manifest_path, read_only=True) as manifest:
+        return in_effect(spec, manifest)
 
 
 def read_traces(folder: Path, manifest: Manifest, *, without: Sequence[str] = (), watch: Watch = unwatched) -> Traces:

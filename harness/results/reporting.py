@@ -130,10 +130,11 @@ def _notes(manifest: Manifest, traces: Sequence[Trace]) -> tuple[str, ...]:
     laid_out: Mapping[str, Sequence[str]] = manifest.fact("layout_notes") or {}
     skipped: Mapping[str, str] = manifest.fact("skipped") or {}
     why_not = (manifest.fact("one_build") or {"why_not": ""})["why_not"]
+    why_split = (manifest.fact("chosen_families") or {"note": ""})["note"]
     pilots = [manifest.fact(f"{PILOT}:{item['name']}") for item in manifest.fact("passes")]
     return (
         *(manifest.fact("probe_notes") or ()),
-        *filter(None, [why_not]),
+        *filter(None, [why_not, why_split]),
         *(f"{file} was compiled without counters: {why}" for file, why in skipped.items()),
         *dict.fromkeys(note for notes in laid_out.values() for note in notes),
         *(pilot["note"] for pilot in pilots if pilot and pilot["note"]),

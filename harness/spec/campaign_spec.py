@@ -128,6 +128,18 @@ class CampaignSpec(Section):
         return self._digest
 
     @property
+    def builds(self) -> Literal["one", "separate"]:
+        """Return whether configurations share a build; by `auto`, unless the spec describes a sweep or has nodes."""
+        if (asked := self.campaign.builds) != "auto":
+            return asked
+        return "separate" if self.parameters or self.nodes is not None else "one"
+
+    @property
+    def runs_ready(self) -> bool:
+        """Return whether the one build also runs without counting."""
+        return self.builds == "one" and (self.campaign.sham or 0 in self.campaign.doses)
+
+    @property
     def extensions(self) -> Mapping[str, Any]:
         """Return the values of those keys in the spec that other distributions define."""
         values = {name: getattr(self, f"{_EXTENSION}{name}", None) for name in spec_keys()}

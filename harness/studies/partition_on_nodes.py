@@ -192,8 +192,6 @@ def _plan(share: CampaignSpec, passes: list[str], requests: Requests, manifest: 
     for batch in requests.batches:
         totals.update(batch)
         if missing := missing_runs({name: totals[name] for name in batch}, before, passes[0]):
-            more = plan_batch(
-                missing, passes, seed=design.seed, before=before, order=design.order, builds=design.builds
-            )
+            more = plan_batch(missing, passes, seed=design.seed, before=before, order=design.order, builds=share.builds)
             manifest.plan(more)
             before += more

@@ -254,7 +254,7 @@ class RunsHere(SearchRuns):
                 before=before,
                 order=design.order,
                 layouts=design.layouts,
-                builds=design.builds,
+                builds=self.spec.builds,
             )
             self.manifest.plan(batch)
 

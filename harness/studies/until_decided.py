@@ -24,6 +24,7 @@ def run_until_decided(spec: CampaignSpec, folder: Path, progress: Progress) -> N
     """Run a campaign look by look, or resume an interrupted campaign at its current look."""
     looks = plan_looks(spec.campaign.most_runs)
     with prepare_campaign(spec, folder, progress) as (session, samplings, manifest):
+        spec = session.spec
         manifest.reopen()
         reopen_lost(folder, manifest, progress)
         passes = list(session.passes)
@@ -81,7 +82,7 @@ def _plan(spec: CampaignSpec, passes: Sequence[str], manifest: Manifest, names: 
                 before=before,
                 order=design.order,
                 layouts=design.layouts,
-                builds=design.builds,
+                builds=spec.builds,
             )
         )
     return bool(more)

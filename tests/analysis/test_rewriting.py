@@ -34,11 +34,22 @@ def test_no_ops_and_other_code_are_told_apart() -> None:
 
 
 def test_subsets_are_split_into_few_builds_with_few_no_ops() -> None:
-    no_ops = {("prog", "walk"): {"a": 3, "b": 5, "c": 40, "d": 6, "e": 4}}
-    added = Rewriting.of(BEFORE, AFTER, no_ops, {})
+    no_ops = {("prog", "walk"): {"a": 2, "b": 4, "c": 40, "d": 5, "e": 3}}
+    added = Rewriting.of({("prog", "walk"): 1000}, {("prog", "walk"): 1054}, no_ops, {})
     subsets = {"few": ["a"], "some": ["b"], "many": ["c"], "others": ["d"], "rest": ["e"]}
-    assert added.split(subsets, 0.01) == [("many",), ("others", "rest"), ("some", "few")]
+    assert added.split(subsets, 0.01) == [("rest", "few"), ("others", "some"), ("many",)]
     assert added.split(subsets, 0.1) == [("many", "others", "some", "rest", "few")]
+
+
+def test_other_code_of_a_function_counts_once_for_all_metrics_with_sites_there() -> None:
+    no_ops = {("prog", "walk"): {"a": 2, "b": 4}, ("prog", "turn"): {"c": 1}}
+    before, after = ({("prog", name): number for name in ("walk", "turn")} for number in (500, 505))
+    added = Rewriting.of(before, after | {("prog", "walk"): 496}, no_ops, {})
+    assert {cost.name: cost.by_compiler for cost in added.functions} == {"walk": -10, "turn": 4}
+    subsets = {name: [name] for name in "abc"}
+    assert added.split(subsets, 0.016) == [("c",), ("b", "a")]
+    assert added.split(subsets, 0.015) == [("c",), ("a",), ("b",)]
+    assert added.split(subsets, 0.021) == [("b", "a", "c")]
 
 
 def test_a_program_that_stays_the_same_adds_nothing() -> None:

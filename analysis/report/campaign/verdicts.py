@@ -26,7 +26,6 @@ from unperturbed.analysis.report.campaign.setups import (
     setups_sentence,
 )
 from unperturbed.analysis.totals.total_text import totals_advice
-from unperturbed.analysis.totals.verdict import TOLERANCES
 from unperturbed.common.markup import Html, tag, text
 from unperturbed.common.wording import correlation, counted, duration, first_of, listing, percent
 
@@ -36,6 +35,12 @@ if TYPE_CHECKING:
 
 _NAMED = 6
 """Maximum number of names that a sentence lists."""
+_SEPARATE_SITES = (
+    "The no-ops change the program, or the code that the compiler generates around them. Give the metrics of most "
+    "no-ops a build of their own (`families`), or let `unperturbed partition` find builds by trial. If a metric "
+    "changes the program by itself, count a rarer event with the same information."
+)
+"""Advice where one build changes the program without counting."""
 _FURTHER: tuple[tuple[CheckName, str], ...] = (
     ("software", "With software metrics"),
     ("across", "Across runs, pairs of different metrics"),
@@ -325,7 +330,7 @@ def advice(result: ConfigurationResult, content: ReportContent) -> tuple[str, ..
 
 def _advice_perturbed(result: ConfigurationResult, content: ReportContent) -> tuple[str, ...]:
     if result.is_ready:
-        return (_rewriting_advice(result, content),)
+        return (_SEPARATE_SITES,)
     if result.is_sham:
         return (
             "A sham does not count, so the change comes from the rewritten code. With `layouts: varied`, the effect of "
@@ -337,7 +342,7 @@ def _advice_perturbed(result: ConfigurationResult, content: ReportContent) -> tu
     said = [f"Take the hardware metrics from the {listing(result.references)} runs, not from these runs."]
     alone = content.counting.get(result.configuration)
     if alone is not None and alone.verdict == "unperturbed":
-        return (*said, f"The counting changes nothing. {_rewriting_advice(result, content)}")
+        return (*said, f"The counting changes nothing. {_SEPARATE_SITES}")
     if anchor is not None and not own:
         said.append(f"Choose a cheaper anchor than {anchor}: every other configuration contains it too.")
     elif len(own) > 1:
@@ -347,7 +352,7 @@ def _advice_perturbed(result: ConfigurationResult, content: ReportContent) -> tu
             f"{own[0]} perturbs by itself: count a rarer event instead, or do not combine it with hardware metrics."
         )
     if content.counting and "layout" in origins:
-        said.append(_rewriting_advice(result, content))
+        said.append(_SEPARATE_SITES)
     elif "layout" in origins and origins <= {"layout", "unclear", None}:
         said.append(
             "The sham build shows the same change: it comes from the layout of the code or the no-ops that replace "
@@ -357,26 +362,6 @@ def _advice_perturbed(result: ConfigurationResult, content: ReportContent) -> tu
     if result.check_verdict("inner") == "unperturbed":
         said.append("Within a run, nothing is perturbed: use each run by itself, but do not merge it with other runs.")
     return tuple(said)
-
-
-def _rewriting_advice(result: ConfigurationResult, content: ReportContent) -> str:
-    """Advise to split the metrics into builds that execute few no-ops."""
-    said = "The no-ops of all metrics change the program, or the code that the compiler generates around them. "
-    of_metrics = (each for each in content.rewriting.values() if set(result.software) & each.no_ops.keys())
-    rewriting = content.rewriting.get(result.configuration) or next(of_metrics, None)
-    if rewriting is None or len(content.rewriting) > 1:
-        return f"{said}Give the metric with most events a build of its own (`families`), or use `builds: separate`."
-    anchor = content.settings.anchor
-    own = {name: [each for each in held if each != anchor] for name, held in content.software_by_configuration.items()}
-    subsets = {name: metrics for name, metrics in own.items() if set(metrics) & rewriting.no_ops.keys()}
-    groups = rewriting.split(subsets, TOLERANCES["default"])
-    if len(groups) < 2:
-        return f"{said}Split the subsets, with the metrics of most no-ops apart, or use `builds: separate`."
-    families = ", ".join(f"{group[0]}: [{', '.join(m for name in group for m in subsets[name])}]" for group in groups)
-    return (
-        f"{said}Split them into builds that execute fewer: `families: {{{families}}}` under `campaign:`. `unperturbed "
-        "partition` finds such builds by trial. Or use `builds: separate`."
-    )
 
 
 def _advice_open(result: ConfigurationResult, content: ReportContent) -> tuple[str, ...]:

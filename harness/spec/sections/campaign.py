@@ -87,18 +87,20 @@ class Design(Section):
     Changes in a sham come from code layout and the no-ops, not from counting. The sham of `NAME` is the configuration
     `sham-NAME`, or with `builds: one` the configuration `ready` for all. You can set `sham` later: the campaign then
     runs the shams."""
-    builds: Annotated[Literal["one", "separate"], ADDED_LATER] = Field(default="separate")
+    builds: Annotated[Literal["auto", "one", "separate"], ADDED_LATER] = Field(default="separate")
     """`separate`: each configuration is a build that counts its metrics, with code at other addresses than in the
     others. `one`: all configurations run one build that has a no-op at every site of every software metric. Before
     each run, the counting instructions of the run's metrics are written over their no-ops, so that all configurations
     have the same addresses. With `sham: true`, this build without any counting is the configuration `ready`, the sham
-    of all others. If a program cannot be patched, separate builds are used, and the report says why."""
+    of all others. If a program cannot be patched, separate builds are used, and the report says why. `auto`: `one`, but
+    `separate` in a sweep and on nodes."""
     families: Annotated[Mapping[FileName, Texts], Frozen, ADDED_LATER] = Field(
         default_factory=empty, examples=[{"light": ["blocks"], "heavy": ["compares", "pushes"]}]
     )
     """With `builds: one`: groups of software metrics that have a build together, instead of one build of all metrics. A
     configuration runs the first build that has all its metrics; every build has the anchor. Each build without counting
-    is the configuration `ready-NAME`. Use it if `ready` is perturbed by the no-ops of some metrics."""
+    is the configuration `ready-NAME`. By default, a campaign chooses families if the build of all metrics executes more
+    instructions without counting than the tolerance of totals allows."""
     doses: Annotated[tuple[Annotated[int, Field(ge=0, le=MOST_DOSES)], ...], ListOf, ADDED_LATER] = Field(
         default=(), examples=[[0, 1, 2, 4]]
     )
@@ -144,11 +146,6 @@ class Design(Section):
     def most_doses(self) -> int:
         """Return the largest number of increments at a place."""
         return max(self.doses, default=1)
-
-    @property
-    def runs_ready(self) -> bool:
-        """Return whether the one build also runs without counting."""
-        return self.builds == "one" and (self.sham or 0 in self.doses)
 
     @property
     def most_runs(self) -> int:
@@ -202,7 +199,7 @@ def _check(draft: Draft) -> None:
 def _check_families(draft: Draft, metrics: Metrics, subsets: Mapping[str, YamlPath]) -> None:
     """Reject families without one build, unknown metrics, and subsets whose compiled metrics no family has."""
     families = draft.keys("campaign", "families")
-    if families and draft.value("campaign", "builds") != "one":
+    if families and not _has_one_build(draft):
         draft.report_key(("campaign", "families"), "`families` needs `builds: one`: add it, or remove `families`")
         return
     contents: list[set[str]] = []
@@ -234,7 +231,7 @@ def _check_doses(draft: Draft, subsets: Mapping[str, YamlPath]) -> None:
     path, doses = ("campaign", "doses"), draft.value("campaign", "doses")
     if not isinstance(doses, list) or not all(type(dose) is int for dose in doses):  # another check reports the type
         return
-    if draft.value("campaign", "builds") != "one":
+    if not _has_one_build(draft):
         draft.report_key(path, "`doses` needs `builds: one`: add it, or remove `doses`")
     if 1 not in doses or len({dose for dose in doses if dose > 1}) < _FEWEST_LARGER:
         what = "`doses` needs 1 and at least two larger numbers, to show whether the response is linear: write"
@@ -251,13 +248,19 @@ def _check_doses(draft: Draft, subsets: Mapping[str, YamlPath]) -> None:
         draft.report_key(names[name], f"`{name}`: {what}")
 
 
+def _has_one_build(draft: Draft) -> bool:
+    """Return whether configurations share a build, as `CampaignSpec.builds` does."""
+    asked = draft.value("campaign", "builds")
+    return asked == "one" or (asked == "auto" and not draft.has("nodes") and not draft.has("parameters"))
+
+
 def is_ready_name(name: str) -> bool:
     """Return whether a configuration of this name may be a build without counting, where `builds` is `one`."""
     return name == READY or name.startswith(READY_PREFIX)
 
 
 def _check_name(draft: Draft, subset: str, path: YamlPath) -> None:
-    if subset in RESERVED or (is_ready_name(subset) and draft.value("campaign", "builds") == "one"):
+    if subset in RESERVED or (is_ready_name(subset) and _has_one_build(draft)):
         what = "is a reserved name: choose another name for the subset"
         draft.report_key(path, f"`{subset}` {what}")
     elif subset.startswith(SHAM_PREFIX):
@@ -355,7 +358,7 @@ def _check_programs(draft: Draft) -> None:
             "`parameters`",
         )
     for name, path in programs.items():
-        if name in RESERVED or (is_ready_name(name) and draft.value("campaign", "builds") == "one"):
+        if name in RESERVED or (is_ready_name(name) and _has_one_build(draft)):
             draft.report_key(path, f"`{name}` is a reserved name: choose another name for the program")
         elif name in draft.keys("campaign", "subsets"):
             draft.report_key(path, f"a subset is already named `{name}`: choose another name")

@@ -18,7 +18,11 @@ from unperturbed.analysis.rewriting import Rewriting
 from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.program.patching import count_at, places_of
 
-TWO = {"campaign__builds": "one", "campaign__subsets": {"steps": ["steps"], "turns": ["turns"]}}
+TWO = {
+    "campaign__builds": "one",
+    "campaign__subsets": {"steps": ["steps"], "turns": ["turns"]},
+    "analysis__totals": {"default": "99 %"},  # so that subsets with many no-ops share a build
+}
 SOFTWARE = {"rounds": {"enter": "begin_round"}, "steps": {"loop": "walk"}, "turns": {"loop": "sweep"}}
 START_UP = 1000
 """Instructions by which runs of one build may differ: the signals that a run takes."""
@@ -55,7 +59,6 @@ def test_all_configurations_are_one_build_and_count_exactly(tmp_path: Path) -> N
         assert {change["check"] for change in alone["changes"]} == {"inner", "outer"}
     assert "1. rewriting" in (campaign / "report.html").read_text()
     assert schema_faults("verdicts", verdicts(campaign)) == []
-    assert "families: {" in (campaign / "report.html").read_text()
     separate = write_spec(tmp_path / "separate", measure__software=SOFTWARE, campaign__subsets=TWO["campaign__subsets"])
     other = unperturbed(tmp_path / "separate", "run", separate)
     assert other.returncode in (0, 4), other.stderr
@@ -129,6 +132,34 @@ def test_families_are_builds_of_their_own(tmp_path: Path) -> None:
         "ready-walks": ["rounds", "steps"],
         "ready-sweeps": ["rounds", "turns"],
     }
+
+
+def test_a_build_that_executes_many_no_ops_is_split(tmp_path: Path) -> None:
+    subsets = {"steps": ["steps"], "turns": ["turns"], "both": ["rounds"]}
+    split = {**TWO, "analysis__totals": {}, "campaign__subsets": subsets, "analysis__anchor": None}
+    spec = write_spec(tmp_path, **split, measure__software=SOFTWARE, campaign__sham=True, campaign__runs=5)
+    campaign = tmp_path / "campaigns" / "phases"
+    result = unperturbed(tmp_path, "run", spec)
+    assert result.returncode in (0, 4), result.stderr
+    families = {
+        f"ready-{name}": [metric] for name, metric in (("both", "rounds"), ("steps", "steps"), ("turns", "turns"))
+    }
+    assert fact(campaign) == {"families": families, "why_not": "", "tried": True}
+    note = "So the subsets have 3 builds, each with at most 1.0\u00a0% where possible: both; steps; turns."
+    assert note in result.stderr.replace(" %", "\u00a0%")
+    found = verdicts(campaign)
+    assert any(said.endswith(note) for said in found["notes"])
+    assert [row["configuration"] for row in found["verdicts"]] == [*families, *subsets]
+    for family, (metric,) in families.items():
+        assert set(Rewriting.from_dict(found["rewriting"][family]).no_ops) == {metric}
+    shutil.rmtree(campaign / "runs" / "0003")
+    again = unperturbed(tmp_path, "run", spec)
+    assert again.returncode in (0, 4), again.stderr
+    assert "building ready " not in again.stderr
+    planned = unperturbed(tmp_path, "run", "--dry-run", spec).stdout
+    assert "build ready is split if it executes too many instructions without counting" in planned
+    assert [row["configuration"] for row in verdicts(campaign)["verdicts"]] == [*families, *subsets]
+    assert unperturbed(tmp_path, "check", campaign).returncode == again.returncode
 
 
 CHECKED = """\

@@ -394,3 +394,14 @@ def test_an_interval_has_a_default_but_in_a_sweep(folder: Path) -> None:
     assert spec.digest == same.digest
     sweep = "name: x\nparameters: {n: [1, 2]}\nprogram: {run: 'sh -c {parameters.n}'}\nmeasure: {os: [minor_faults]}\n"
     assert parse_spec(sweep, "s", folder).measure.interval is None
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [("", "one"), ("nodes: {engine: here, count: 2}\n", "separate"), ("parameters: {x: [1, 2]}\n", "separate")],
+)
+def test_configurations_share_a_build_by_auto_on_one_host(more: str, expected: str, folder: Path) -> None:
+    text = f"{MINIMAL}campaign: {{builds: auto}}\n{more}"
+    if "parameters" in more:
+        text = text.replace("  interval: 10 ms\n", "").replace("sh -c true", "sh -c {parameters.x}")
+    assert parse_spec(text, "spec.yaml", folder).builds == expected
