@@ -226,8 +226,8 @@ def _rewrite(
         return record, None
     if facts.machine not in MACHINES and ends_intervals([site.metric for site in found_sites.sites], settings.metrics):
         raise HostError(
-            "intervals that end at the program's own events (`interval: {every: …, of: …}`) need code for x86-64 in "
-            "AT&T syntax: use an interval of time, or of counts of a hardware metric"
+            "intervals that end at the program's own events (`interval: {every: …, of: …}`) need code for AArch64, "
+            "or for x86-64 in AT&T syntax: use an interval of time, or of counts of a hardware metric"
         )
     made = rewrite(
         text,

@@ -6,8 +6,9 @@ with a value that no program counts down; the runtime has the same symbol. All o
 runtime's variable, and code that is used without the runtime has its own, at which nothing ever happens.
 
 On x86-64, the statement is an increment, a decrement and a jump that is taken; the call is between jump and target.
-There it keeps the bytes below the stack pointer, which belong to the function (the red zone). The compiler does not
-know of the call, so the function called keeps all registers.
+There it keeps the bytes below the stack pointer, which belong to the function (the red zone). On AArch64, the statement
+tests the sign of the number before the last, so it changes no flag; there, it keeps the return address (x30). The
+compiler does not know of the call, so the function called keeps all other registers.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Sequence
 
 from unperturbed.instrument.events.targets import Selected
 
-MACHINES = ("x86-64",)
+MACHINES = ("x86-64", "aarch64", "aarch64+lse")
 """Machines, as in `Facts`, whose programs can end intervals by their own events."""
 
 _NEVER = "0x7fffffffffffffffLL"
@@ -35,6 +36,13 @@ _X86_COUNT_DOWN = (
     "\\n\\tdecq %1\\n\\tjg 77665f\\n\\t{leaq -128(%%rsp),%%rsp|lea rsp,[rsp-128]}\\n\\tcall {*%2|%2}\\n\\t"
     "{leaq 128(%%rsp),%%rsp|lea rsp,[rsp+128]}\\n77665:"
 )
+_ARM_INCREMENT = ("ldr %2,%0", "add %2,%2,#1", "str %2,%0")
+_ARM_EXACT = ("77661:ldxr %2,%0", "add %2,%2,#1", "stxr %w3,%2,%0", "cbnz %w3,77661b")
+_ARM_ATOMIC = ("mov %2,#1", "stadd %2,%0")
+_ARM_COUNT_DOWN = (
+    *("ldr %2,%1", "sub %2,%2,#1", "str %2,%1", "sub %2,%2,#1", "tbz %2,#63,77665f"),
+    *("ldr %2,%4", "stp x29,x30,[sp,#-16]!", "blr %2", "ldp x29,x30,[sp],#16", "77665:"),
+)
 
 
 def ends_intervals(numbers: Sequence[int], metrics: Sequence[Selected]) -> bool:
@@ -52,8 +60,20 @@ def declarations(*, language: str, library: bool) -> str:
     ).replace("\\\n", "")
 
 
-def statement(slot: str, *, exact: bool) -> str:
-    """Return the statement that adds 1 to a slot and ends an interval if its last event has happened."""
+def statement(slot: str, machine: str, *, exact: bool) -> str:
+    """Return the statement that adds 1 to a slot and ends an interval if its last event has happened.
+
+    `machine`: As in `Facts`, one of `MACHINES`.
+    """
+    if machine.startswith("aarch64"):
+        count = (_ARM_ATOMIC if machine == "aarch64+lse" else _ARM_EXACT) if exact else _ARM_INCREMENT
+        lines = "\\n\\t".join([*count, *_ARM_COUNT_DOWN])
+        operands = (
+            f':"{"+Q" if exact else "+m"}"({slot}),"+m"(unperturbed_remaining),"=&r"(__unperturbed_number),'
+            '"=&r"(__unperturbed_failed):"m"(__unperturbed_interval_ends)'
+        )
+        variables = "unsigned long long __unperturbed_number=0;unsigned int __unperturbed_failed=0;"
+        return f'{{{variables}__asm__ __volatile__ __inline__("{lines}"{operands});}}'
     # Two dialects of the assembler; asm inline: otherwise gcc takes the text for large code.
     text = ("lock " if exact else "") + "{incq %0|inc %0}" + _X86_COUNT_DOWN.replace("decq %1", "{decq %1|dec %1}")
     operands = f':"+m"({slot}),"+m"(unperturbed_remaining):"m"(__unperturbed_interval_ends)'

@@ -1,10 +1,9 @@
 /* Intervals that end at the program's own events: the way from a site of the metric that ends them to the sampler.
  *
- * A site counts its event, decrements the thread's `unperturbed_remaining`, and at 0 leaves the red zone and calls
- * `unperturbed_interval_ends`. The compiler of the program does not know of this call, so it keeps every register:
- * general, x87, vector and mask registers, by XSAVE where the processor has it. The simulator does not collect within.
- * Of an interval's end it attributes 6 instructions to the program, always the same: 4 read, 1 writes, and 1 is an
- * indirect branch.
+ * A site counts its event, decrements the thread's `unperturbed_remaining`, and at 0 calls
+ * `unperturbed_interval_ends`. The compiler of the program does not know of this call, so it keeps every register. The
+ * simulator does not collect within. On x86-64, it attributes 6 instructions of an interval's end to the program,
+ * always the same: 4 read, 1 writes, and 1 is an indirect branch.
  */
 #define _GNU_SOURCE
 #include "../common/runtime.h"
@@ -26,6 +25,7 @@ void unperturbed_register_countdown(long long *remaining)
 }
 
 #if defined(__x86_64__) && defined(__LP64__)
+/* General, x87, vector and mask registers are kept, by XSAVE where the processor has it; sites leave the red zone. */
 #include <cpuid.h>
 
 /* What XSAVE stores: all that C code may change. PKRU and the tiles of AMX are not among it. */
@@ -122,12 +122,105 @@ __asm__(
               "    .cfi_endproc\n"
               "    .size unperturbed_interval_ends, .-unperturbed_interval_ends\n"
               ".popsection\n");
+#elif defined(__aarch64__)
+/* General registers, flags and vector registers are kept: those of SVE where the processor has them, because every
+ * instruction that writes a short vector clears the rest of the long one. x30, the return address, is the site's. */
+#include <sys/auxv.h>
+
+#ifndef HWCAP_SVE
+#define HWCAP_SVE (1 << 22)
+#endif
+
+__attribute__((visibility("hidden"))) uint32_t unperturbed_has_sve; /* read by the assembler code below */
+
+int unperturbed_prepare_intervals(void)
+{
+    if (has_separate_countdown)
+        unperturbed_mark(MARK_SEPARATE);
+    unperturbed_has_sve = (getauxval(AT_HWCAP) & HWCAP_SVE) != 0;
+    return 0;
+}
+
+/* Callgrind's request to stop or continue to collect costs nothing natively: four rotations that restore the register.
+ */
+#define TOGGLE_COLLECT \
+    "    mov x3, #0\n" \
+    "    adrp x4, .Ltoggle_collect\n" \
+    "    add x4, x4, :lo12:.Ltoggle_collect\n" \
+    "    ror x12, x12, #3\n    ror x12, x12, #13\n    ror x12, x12, #51\n    ror x12, x12, #61\n" \
+    "    orr x10, x10, x10\n"
+#define EACH_PAIR(each) \
+    each(0, 1) each(2, 3) each(4, 5) each(6, 7) each(8, 9) each(10, 11) each(12, 13) each(14, 15) each(16, 17) \
+        each(18, 19) each(20, 21) each(22, 23) each(24, 25) each(26, 27) each(28, 29) each(30, 31)
+#define EACH_PREDICATE(each) \
+    each(0) each(1) each(2) each(3) each(4) each(5) each(6) each(7) each(8) each(9) each(10) each(11) each(12) \
+        each(13) each(14) each(15)
+#define STORE_SHORT(a, b) "    stp q" #a ", q" #b ", [sp, #16 * " #a "]\n"
+#define LOAD_SHORT(a, b) "    ldp q" #a ", q" #b ", [sp, #16 * " #a "]\n"
+#define STORE_LONG(a, b) "    str z" #a ", [sp, #" #a ", mul vl]\n    str z" #b ", [sp, #" #b ", mul vl]\n"
+#define LOAD_LONG(a, b) "    ldr z" #a ", [sp, #" #a ", mul vl]\n    ldr z" #b ", [sp, #" #b ", mul vl]\n"
+#define STORE_PREDICATE(a) "    str p" #a ", [sp, #" #a ", mul vl]\n"
+#define LOAD_PREDICATE(a) "    ldr p" #a ", [sp, #" #a ", mul vl]\n"
+
+__asm__(
+    ".pushsection .rodata\n"
+    "    .balign 8\n"
+    ".Ltoggle_collect:\n"
+    "    .quad 0x43540002, 0, 0, 0, 0, 0\n" /* VG_USERREQ__TOGGLE_COLLECT */
+    ".popsection\n"
+    ".pushsection .text\n"
+    "    .arch_extension sve\n"
+    "    .balign 4\n"
+    "    .globl unperturbed_interval_ends\n"
+    "    .type unperturbed_interval_ends, %function\n"
+    "unperturbed_interval_ends:\n"
+    "    .cfi_startproc\n"
+    "    hint #34\n" /* bti c */
+    "    stp x29, x30, [sp, #-192]!\n"
+    "    .cfi_def_cfa_offset 192\n"
+    "    .cfi_offset 29, -192\n"
+    "    .cfi_offset 30, -184\n"
+    "    stp x3, x4, [sp, #16]\n" TOGGLE_COLLECT /* from here on, not collected */
+    "    mov x29, sp\n"
+    "    .cfi_def_cfa_register 29\n"
+    "    stp x0, x1, [sp, #32]\n    stp x2, x5, [sp, #48]\n    stp x6, x7, [sp, #64]\n    stp x8, x9, [sp, #80]\n"
+    "    stp x10, x11, [sp, #96]\n    stp x12, x13, [sp, #112]\n    stp x14, x15, [sp, #128]\n"
+    "    stp x16, x17, [sp, #144]\n"
+    "    mrs x0, nzcv\n"
+    "    mrs x1, fpsr\n"
+    "    stp x18, x0, [sp, #160]\n"
+    "    str x1, [sp, #176]\n"
+    "    adrp x0, unperturbed_has_sve\n"
+    "    ldr w0, [x0, :lo12:unperturbed_has_sve]\n"
+    "    cbz w0, 1f\n"
+    "    addvl sp, sp, #-32\n" EACH_PAIR(STORE_LONG) "    addvl sp, sp, #-2\n" EACH_PREDICATE(
+        STORE_PREDICATE) "    bl unperturbed_end_interval\n" EACH_PREDICATE(LOAD_PREDICATE) "    addvl sp, sp, "
+                                                                                            "#2\n" EACH_PAIR(LOAD_LONG) "    b 2f\n"
+                                                                                                                        "1:  sub sp, sp, #512\n" EACH_PAIR(STORE_SHORT) "    bl unperturbed_end_interval\n" EACH_PAIR(
+                                                                                                                            LOAD_SHORT) "2:  mov sp, x29\n"
+                                                                                                                                        "    ldr x1, [sp, #176]\n"
+                                                                                                                                        "    ldp x18, x0, [sp, #160]\n"
+                                                                                                                                        "    msr fpsr, x1\n"
+                                                                                                                                        "    msr nzcv, x0\n"
+                                                                                                                                        "    ldp x16, x17, [sp, #144]\n"
+                                                                                                                                        "    ldp x14, x15, [sp, #128]\n    ldp x12, x13, [sp, #112]\n    ldp x10, x11, [sp, #96]\n"
+                                                                                                                                        "    ldp x8, x9, [sp, #80]\n    ldp x6, x7, [sp, #64]\n    ldp x2, x5, [sp, #48]\n    ldp x0, x1, [sp, #32]\n"
+                                                                                                                                        "    .cfi_def_cfa_register 31\n" TOGGLE_COLLECT /* from here on, collected again */
+                                                                                                                                        "    ldp x3, x4, [sp, #16]\n"
+                                                                                                                                        "    ldp x29, x30, [sp], #192\n"
+                                                                                                                                        "    .cfi_restore 30\n"
+                                                                                                                                        "    .cfi_restore 29\n"
+                                                                                                                                        "    .cfi_def_cfa_offset 0\n"
+                                                                                                                                        "    ret\n"
+                                                                                                                                        "    .cfi_endproc\n"
+                                                                                                                                        "    .size unperturbed_interval_ends, .-unperturbed_interval_ends\n"
+                                                                                                                                        ".popsection\n");
 #else
 void unperturbed_interval_ends(void) {}
 
 int unperturbed_prepare_intervals(void)
 {
     errno = ENOTSUP;
-    return unperturbed_fail("intervals that end at the program's own events need an x86-64 processor");
+    return unperturbed_fail("intervals that end at the program's own events need an x86-64 or AArch64 processor");
 }
 #endif
