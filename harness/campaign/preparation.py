@@ -318,8 +318,7 @@ def _result_stays(
     families, fact = families_of(manifest), manifest.fact("one_build")
     if not families or fact.get("tried") or manifest.fact("shared") is not None:
         return True
-    built = (item for item in configurations(spec) if workspace.builds.get(item.name) is not None)
-    trees = {name: workspace.builds[item.name] for item in built if (name := family_of(spec, item, families))}
+    trees = _shared_trees(spec, workspace, families)
 
     def result(tree: Path, numbers: Iterable[int]) -> ProgramResult | None:
         count_at(tree, tuple(numbers), dose=spec.campaign.most_doses)
@@ -330,7 +329,6 @@ def _result_stays(
             return None
 
     for name, tree in trees.items():
-        assert tree is not None
         progress.step(f"running the program with all counters of {name}")
         patched = result(tree, range(len(families[name])))
         count_at(tree, ())  # layouts are copied from the build as it was made
@@ -343,6 +341,15 @@ def _result_stays(
     return True
 
 
+def _shared_trees(spec: CampaignSpec, workspace: Workspace, families: Mapping[str, Collection[str]]) -> dict[str, Path]:
+    """Return the folder of each build that configurations share, without those that this session does not need."""
+    return {
+        name: tree
+        for item in configurations(spec)
+        if (name := family_of(spec, item, families)) and (tree := workspace.builds.get(item.name)) is not None
+    }
+
+
 def _profile_rewriting(
     spec: CampaignSpec,
     folder: Path,
@@ -353,7 +360,7 @@ def _profile_rewriting(
 ) -> None:
     """Record which instructions each build without counting executes in addition to the untouched program."""
     families, untouched = families_of(manifest), workspace.builds.get(REFERENCE)
-    trees = {name: tree for name in families if (tree := workspace.builds.get(name)) is not None}
+    trees = _shared_trees(spec, workspace, families)
     if untouched is None or not trees or manifest.fact("shared") is not None:
         return
     if manifest.fact("rewriting") is not None or manifest.has_done():

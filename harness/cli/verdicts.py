@@ -114,7 +114,8 @@ def show_verdicts(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
                 "1: the build without counting against the untouched program. 2: the same build with counting against "
                 "that without. 3: with counting against the untouched program."
             )
-        of_builds = (sentence for name, each in checked.rewriting.items() for sentence in each.sentences(name))
+        builds = checked.rewriting if checked.counting else {}
+        of_builds = (sentence for name, each in builds.items() for sentence in each.sentences(name))
         of_doses = (sentence for responses in checked.doses.values() for sentence in dose_sentences(responses))
         for sentence in (*of_builds, *of_doses):
             console.say(escape(sentence))
