@@ -14,11 +14,11 @@ from unperturbed.analysis.perturbation.comparable import run_names
 from unperturbed.analysis.perturbation.decide import classify_change
 from unperturbed.analysis.perturbation.rounds import find_partners
 from unperturbed.analysis.perturbation.verdict import OPEN, VerdictName, combine
+from unperturbed.analysis.planned_runs import Noise, runs_to_decide
 from unperturbed.analysis.totals.compare import (
     compare_totals,
     holm_beyond,
     mean_comparison,
-    runs_to_decide,
     smallest_visible,
 )
 from unperturbed.collectors.data import Trace
@@ -60,8 +60,9 @@ class TotalChange:
     verdict : VerdictName
         As for correlations.
     runs_to_decide : int or None
-        For *shifted* and *undecided*, the runs per configuration that would probably decide: if the change is as large
-        as it seems, and also if there is none where the interval holds 0. None if decided or out of reach.
+        For *shifted* and *undecided*, the runs per configuration (for means over nodes: on each node) that decide with
+        a power of 80 %, the mean over what these runs leave open about the change and the spread. Where the interval
+        holds 0, so many runs also show that there is no change, if there is none. None if decided or out of reach.
     standard_error, freedom : float
         Standard error of the change of mean logarithms, with its degrees of freedom.
     observed_error : float
@@ -77,8 +78,8 @@ class TotalChange:
         Level of the confidence interval: 1 − 2α, or 1 − 2 times the share of α of the look that made this verdict.
     equal_in_rounds : bool
         Whether the two runs of each round have exactly the same total, though rounds differ.
-    runs_differ : bool
-        For means over nodes, whether some run has another total than the others, whatever the means.
+    nodes : tuple of TotalChange
+        For means over nodes, the change on each node.
     """
 
     metric: str
@@ -105,7 +106,7 @@ class TotalChange:
     note: str = ""
     level: float = 0.9
     equal_in_rounds: bool = False
-    runs_differ: bool = False
+    nodes: tuple[TotalChange, ...] = ()
 
     @property
     def before(self) -> float:
@@ -120,7 +121,9 @@ class TotalChange:
     @property
     def equal(self) -> bool:
         """Return whether all runs on both sides have exactly the same total."""
-        return not self.runs_differ and len({*self.reference, *self.observed}) == 1
+        # Means over nodes may agree though runs do not.
+        same = all(change.equal for change in self.nodes)
+        return same and len({*self.reference, *self.observed}) == 1
 
     @property
     def interval(self) -> str:
@@ -134,8 +137,8 @@ class TotalChange:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the change as JSON types."""
-        written = {**asdict(self), "equal": self.equal}
-        del written["runs_differ"]  # `equal` says it
+        written = {**asdict(replace(self, nodes=())), "equal": self.equal}
+        del written["nodes"]
         return written
 
 
@@ -275,8 +278,7 @@ def _over_nodes(changes: Mapping[str, TotalChange], alpha: float) -> TotalChange
         observed_runs=nodes,
         designs=designs,
         level=1 - 2 * alpha,
-        # Means may agree though runs do not.
-        runs_differ=not all(change.equal for change in every),
+        nodes=every,
     )
     in_rounds = all(change.equal or change.equal_in_rounds for change in every)
     made = replace(made, equal_in_rounds=in_rounds and not made.equal)
@@ -329,28 +331,49 @@ def _decided(change: TotalChange, *, alpha: float, family: int) -> TotalChange:
         return replace(change, verdict="undecided")
     low, high = math.log1p(change.low), math.log1p(change.high)
     verdict = classify_change(change.p_corrected, change.p_beyond_corrected, low, high, alpha=alpha, tolerance=bound)
-    level = alpha / change.designs
     runs = None
     if verdict in OPEN:
-        of_a_run = 1 / math.sqrt(1 / len(change.reference) + 1 / len(change.observed))
-        # Where the interval holds 0, the effect may be noise alone: the runs must decide without any effect, too.
-        effects = {math.log1p(change.change), *([0.0] if low <= 0 <= high else [])}
-        needed = [
-            runs_to_decide(
-                effect,
-                change.standard_error * of_a_run,
-                bound,
-                1 + len(change.observed),
-                alpha=level,
-                family=family,
-                observed_deviation=change.observed_error * of_a_run,
-                rounds=change.freedom < len(change.observed),
-            )
-            for effect in effects
-        ]
-        runs = None if None in needed else max(count for count in needed if count is not None)
-    visible = smallest_visible(change.standard_error, change.freedom, alpha=level, family=family)
+        noise = noise_of_total(change)
+        runs = runs_to_decide(
+            noise,
+            math.log1p(change.change),
+            alpha=alpha,
+            family=family,
+            unchanged=noise if low <= 0 <= high else None,
+        )
+    visible = smallest_visible(change.standard_error, change.freedom, alpha=alpha / change.designs, family=family)
     return replace(change, verdict=verdict, smallest_visible=math.expm1(visible), runs_to_decide=runs)
+
+
+def noise_of_total(change: TotalChange) -> Noise:
+    """Return the noise of a change of a total's logarithm."""
+    bound = math.log1p(change.tolerance)
+    each = [noise_of_total(of_node) for of_node in change.nodes]
+    k = min((noise.k for noise in each), default=len(change.reference))
+    r = min((noise.r for noise in each), default=len(change.observed))
+    within = all(noise.within for noise in each) if each else change.designs > 1 and change.freedom == r - 1
+    apart = 0.0
+    if within:
+        apart = math.sqrt(sum(noise.apart**2 for noise in each)) / len(each) if each else _deviation(change)
+    return Noise(
+        change.standard_error,
+        change.freedom,
+        k,
+        r,
+        (bound, bound),
+        nodes=max(1, len(each)),
+        designs=change.designs,
+        within=within,
+        apart=apart,
+        observed_error=change.observed_error if within else None,
+    )
+
+
+def _deviation(change: TotalChange) -> float:
+    """Return the standard deviation of one run's logarithm, pooled over both sides."""
+    sides = [np.log(np.array(side)) for side in (change.reference, change.observed)]
+    squares = sum(float(((side - side.mean()) ** 2).sum()) for side in sides)
+    return math.sqrt(squares / max(1, sum(len(side) - 1 for side in sides)))
 
 
 def _without_ratio(change: TotalChange) -> TotalChange:

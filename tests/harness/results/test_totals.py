@@ -93,6 +93,7 @@ def test_nodes_have_equal_shares_of_the_joint_change() -> None:
     assert joint.verdict == "perturbed"
     assert joint.reference_runs == ("a", "b")
     assert joint.low > 0.02
+    assert joint.nodes == (_change(0.02, 0.001), _change(0.04, 0.002))
     (alike,) = combine_totals({"a": [_change(0.0, 0.0005)], "b": [_change(0.001, 0.0005)]}, alpha=0.05)
     assert alike.verdict == "unperturbed"
     assert combine_totals({"a": [_change(0.0, 0.1)], "b": []}, alpha=0.05) == ()
