@@ -284,28 +284,38 @@ def _over_nodes(changes: Mapping[str, TotalChange], alpha: float) -> TotalChange
     made = replace(made, equal_in_rounds=in_rounds and not made.equal)
     if not all(math.isfinite(change.high) for change in every):
         return _without_ratio(made)
-    parts = np.array([(change.standard_error / len(every)) ** 2 for change in every])
-    freedoms = np.array([change.freedom for change in every])
-    error = float(np.sqrt(parts.sum()))
-    joint = mean_comparison(
-        float(np.mean([math.log1p(change.change) for change in every])),
-        error,
-        float(parts.sum() ** 2 / (parts**2 / freedoms).sum()) if error else 1.0,
-        alpha=alpha,
-        designs=designs,
-    )
+    effect = float(np.mean([math.log1p(change.change) for change in every]))
+    # By the spread pooled over both sides, which the tests use, and by that of each side, as on one host.
+    pooled = _joint_error([(change.standard_error**2, change.freedom) for change in every], len(every))
+    welch = _joint_error([part for change in every for part in _by_side(change)], len(every))
+    joint, wider = (mean_comparison(effect, *error, alpha=alpha, designs=designs) for error in (pooled, welch))
     bound = np.array([math.log1p(first.tolerance)])
     return replace(
         made,
         change=math.expm1(joint.effect[0]),
-        low=math.expm1(joint.low[0]),
-        high=math.expm1(joint.high[0]),
+        low=math.expm1(min(joint.low[0], wider.low[0])),
+        high=math.expm1(max(joint.high[0], wider.high[0])),
         p=float(joint.p[0]),
         p_beyond=float(joint.p_beyond(bound)[0]) if first.tolerance else float(joint.p[0]),
-        standard_error=error,
+        standard_error=pooled[0],
         observed_error=math.sqrt(sum((change.observed_error / len(every)) ** 2 for change in every)),
         freedom=float(joint.freedom[0]),
     )
+
+
+def _joint_error(parts: Sequence[tuple[float, float]], nodes: int) -> tuple[float, float]:
+    """Return the error of a mean over nodes and its degrees of freedom (Satterthwaite), from variances with theirs."""
+    variances, freedoms = (np.array(column) for column in zip(*parts, strict=True))
+    total = float(variances.sum())
+    return math.sqrt(total) / nodes, total**2 / float((variances**2 / freedoms).sum()) if total else 1.0
+
+
+def _by_side(change: TotalChange) -> Sequence[tuple[float, float]]:
+    """Return the variances of both means, with degrees of freedom; of runs within rounds, that of their differences."""
+    if change.equal or len(change.observed) < _FEWEST or noise_of_total(change).within:
+        return [(change.standard_error**2, change.freedom)]
+    sides = (np.log(np.array(side)) for side in (change.reference, change.observed))
+    return [(float(side.var(ddof=1)) / len(side), len(side) - 1) for side in sides]
 
 
 def total_of(trace: Trace, metric: str) -> float | None:
