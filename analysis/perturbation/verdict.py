@@ -100,7 +100,7 @@ class Change:
         Standard error of the change of means on Fisher's scale, from the pooled spread of reference and checked runs;
         `freedom` is its degrees of freedom.
     more_runs_help : bool
-        Whether the standard error falls with the number of runs as `compare.runs_to_decide` assumes.
+        Whether the standard error falls with the number of runs as `planned_runs` assumes.
     against : str
         Configuration of the reference runs.
     origin : OriginName or None

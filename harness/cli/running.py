@@ -419,7 +419,7 @@ def _print_plan(ready: Readiness, described: Mapping[str, Any]) -> None:
         enough = (
             "at least one tolerance needs more than 1,000 runs of each configuration"
             if floor["enough_runs"] is None
-            else f"{counted(floor['enough_runs'], 'run')} of each configuration are enough to show that an unchanged "
+            else f"{counted(floor['enough_runs'], 'run')} of each configuration probably show that an unchanged "
             "program stays within every tolerance, except the tolerances for times"
         )
         console.say(f"noise floor, from {escape(floor['campaign'])}: {enough}")
