@@ -126,6 +126,16 @@ def test_the_first_table_has_the_verdict_on_totals() -> None:
     assert "totals" not in NodeVerdicts(tuple(combined)).tables()[0].to_text()
 
 
+def test_an_undecided_total_names_the_runs_of_a_node_that_would_decide() -> None:
+    total = TotalChange("PAPI_TOT_INS", (1.0, 1.0), (1.1, 1.1), ("a", "b"), ("a", "b"), 0.1, 0.0, 0.2)
+    near = replace(total, runs_to_decide=40, nodes=(total, total))
+    far = replace(near, metric="time_s", runs_to_decide=400)
+    assert NodeVerdicts((), totals={"steps": (near, far)}).sentences() == (
+        "steps: instructions are undecided (40 runs per configuration on each node would probably decide).",
+    )
+    assert NodeVerdicts((), totals={"steps": (far,)}).sentences() == ()
+
+
 def test_checked_runs_that_spread_wider_do_not_make_acceptance_easier() -> None:
     """A change of exactly the tolerance; by the spread pooled over both sides alone, 16 % were accepted."""
     level, change = np.arctanh(0.5) - LEVEL, np.arctanh(0.6) - np.arctanh(0.5)
