@@ -44,7 +44,7 @@ CASES = (
     Case("effect 0.8, node × configuration 0.7, 12 nodes", ((8, 5),) * 12, effect=0.8, interaction=0.7),
 )
 INTERVALS, METRICS = 100, 4
-BY_FORMULA = 400_000
+BY_FORMULA, MANY = 400_000, 100_000
 _TARGET = Path(__file__).with_name("nodes.md")
 _ROUNDS = "## Runs within rounds"
 """The first section of the page's end, whose sections are each made by a command of their own."""
@@ -78,16 +78,18 @@ WIDER_TEXT = """\
 
 {made} It took {seconds:.0f} s of one core.
 
-The checked runs have 1, 2 and 3 times the spread of the baseline runs, on four nodes alike; {campaigns} campaigns a
+The r checked runs have 1, 2 and 3 times the spread of the k baseline runs, on four nodes alike; {campaigns} campaigns a
 row, of one change. As on one host, the interval is the wider of Welch's and that by the spread pooled over both sides.
-Until 28 November 2026, the pooled spread was used alone; the last column has what its formula accepts at the tolerance.
+*By formula*: the same test by its formulas alone, over {many:,} campaigns; what the tool's columns have beyond these is
+noise of the simulation, and alike in rows of the same runs. Until 28 November 2026, the pooled spread was used alone;
+the last column has what its formula accepts at the tolerance.
 
 - *false alarms*: share in which a change is shown (at a tolerance of 0) where there is none. The test pools both sides,
   and the interval must exclude 0 too: 0.10 at most, where the spreads differ.
 - *accepted*, *called perturbed*: shares of changes of exactly the tolerance: 0.05 at most.
 
-| change | baseline runs | checked runs | spread | false alarms | accepted | called perturbed | accepted: pooled alone |
-|---|---|---|---|---|---|---|---|
+| change | k | r | spread | false alarms | accepted | perturbed | by formula | accepted | perturbed | pooled alone |
+|---|---|---|---|---|---|---|---|---|---|---|
 {rows}
 
 """
@@ -199,7 +201,9 @@ def _write_wider(made: str, campaigns: int, seed: int) -> None:
     started = time.process_time()
     rows = [row for share in WIDER_SHARES for wider in (1, 2, 3) for row in wider_rows(campaigns, seed, share, wider)]
     seconds = time.process_time() - started
-    write_section(_TARGET, WIDER_TEXT.format(made=made, seconds=seconds, campaigns=campaigns, rows="\n".join(rows)))
+    write_section(
+        _TARGET, WIDER_TEXT.format(many=MANY, made=made, seconds=seconds, campaigns=campaigns, rows="\n".join(rows))
+    )
 
 
 def wider_rows(campaigns: int, seed: int, share: tuple[int, int], wider: float) -> list[str]:
@@ -213,12 +217,12 @@ def wider_rows(campaigns: int, seed: int, share: tuple[int, int], wider: float) 
         outcomes["inner"].append([*found])
     for factor, bound in ((1.0, 0.0), (1 + TOTAL_TOLERANCE, TOTAL_TOLERANCE)):
         outcomes["total"].append([_verdict_on_total(runs, at, factor, bound) for at in range(campaigns)])
-    alone = _share(_accepted_by_pooled(runs, tolerance), campaigns)
-    return [
-        f"| {name} | {share[0]} | {share[1]} | {wider:g} × | "
-        f"{' | '.join(_share(float(np.mean(each)), campaigns) for each in _errors_of(unchanged, at_bound))} | {alone} |"
-        for name, (unchanged, at_bound) in outcomes.items()
-    ]
+    by_formula = " | ".join(f"{each:.3f}" for each in _wider_by_formula(share, wider, seed))
+    rows = []
+    for name, (unchanged, at_bound) in outcomes.items():
+        shares = " | ".join(_share(float(np.mean(each)), campaigns) for each in _errors_of(unchanged, at_bound))
+        rows.append(f"| {name} | {share[0]} | {share[1]} | {wider:g} × | {shares} | {by_formula} |")
+    return rows
 
 
 def _errors_of(unchanged: Sequence[str], at_bound: Sequence[str]) -> list[list[bool]]:
@@ -230,14 +234,31 @@ def _errors_of(unchanged: Sequence[str], at_bound: Sequence[str]) -> list[list[b
     ]
 
 
-def _accepted_by_pooled(runs: Sequence[tuple[np.ndarray, np.ndarray]], tolerance: float) -> float:
-    """Return the share of changes of the tolerance that the spread pooled over sides and nodes accepts."""
-    change = np.mean([checked.mean(axis=0) - baseline.mean(axis=0) for baseline, checked in runs], axis=0) + tolerance
-    squares = sum(((cell - cell.mean(axis=0)) ** 2).sum(axis=0) for node in runs for cell in node)
-    k, r = (len(side) for side in runs[0])
-    freedom = len(runs) * (k + r - 2)
-    error = np.sqrt(squares / freedom * (1 / k + 1 / r) / len(runs))
-    return float((change + stats.t.isf(0.05, freedom) * error < tolerance).mean())
+def _wider_by_formula(share: tuple[int, int], wider: float, seed: int) -> list[float]:
+    """Return the shares of many campaigns by the formulas alone, and what the spread pooled over both sides accepts.
+
+    False alarms, and changes of the tolerance that are accepted and called perturbed.
+    """
+    (k, r), nodes, chance = share, 4, np.random.default_rng([seed, *share, int(wider)])
+    before = chance.normal(size=(nodes, k, MANY))
+    after = wider * chance.normal(size=(nodes, r, MANY))
+    change = (after.mean(axis=1) - before.mean(axis=1)).mean(axis=0)
+    squares = before.var(axis=1, ddof=1), after.var(axis=1, ddof=1)
+    freedom = k + r - 2
+    pooled = ((k - 1) * squares[0] + (r - 1) * squares[1]) / freedom * (1 / k + 1 / r)
+
+    def reach(*parts: tuple[np.ndarray, int]) -> np.ndarray:
+        total = sum(part.sum(axis=0) for part, _ in parts)
+        degrees = total**2 / sum((part**2 / of).sum(axis=0) for part, of in parts)
+        return np.asarray(np.sqrt(total) / nodes * stats.t.isf(0.05, degrees))
+
+    error = np.sqrt(pooled.mean(axis=0) / nodes)
+    alone = np.maximum(reach((pooled, freedom)), error * stats.t.isf(0.05, nodes * freedom))
+    half = np.maximum(alone, reach((squares[0] / k, k - 1), (squares[1] / r, r - 1)))
+    shown = 2 * stats.t.sf(np.abs(change) / error, nodes * freedom) <= 0.05
+    beyond = stats.t.sf(change / error, nodes * freedom) <= 0.05
+    outcomes = shown & (np.abs(change) > half), change + half < 0, beyond & (change > half), change + alone < 0
+    return [float(outcome.mean()) for outcome in outcomes]
 
 
 def _verdict_on_total(
