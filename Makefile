@@ -104,7 +104,7 @@ validate:
 	$(python) docs/evidence/totals.py --campaigns 4000 --seed 1
 	$(python) -m pytest -n 0 -m long
 	$(python) docs/evidence/nodes.py --campaigns 4000 --families 1000 --seed 1
-	$(python) docs/evidence/nodes.py --wider 500 --seed 1
+	$(python) docs/evidence/nodes.py --wider 300 --seed 2
 	$(python) docs/evidence/held_back.py --draws 10 --seed 1
 	$(python) docs/evidence/quickstart.py --campaigns 20 --seed 1 --busy 4
 	$(python) docs/evidence/partition.py --trials 1000 --seed 1

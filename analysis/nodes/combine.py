@@ -16,7 +16,7 @@ called *perturbed* far too often.
 
 The interval of an inner change is, as on one host, the widest of those by the spread pooled over both sides and by each
 side's own (Welch): by the former alone, checked runs that spread three times as wide were accepted at the tolerance in
-.16 of campaigns (`docs/evidence/nodes.md`).
+.17 of campaigns (`docs/evidence/nodes.md`).
 
 The weight of a node with k baseline runs and r checked runs is k r / (k + r), and so does not depend on results.
 

@@ -2,7 +2,7 @@
 
 python docs/evidence/nodes.py --campaigns 1000 --seed 1
 python docs/evidence/nodes.py --rounds 200 --seed 1
-python docs/evidence/nodes.py --wider 500 --seed 1
+python docs/evidence/nodes.py --wider 300 --seed 2
 
 The others write only the sections on runs within rounds and on checked runs that spread more widely.
 """
