@@ -18,7 +18,7 @@ from pathlib import Path
 from tools.tutorials import ROOT
 
 PAGE = ROOT / "docs/how-to/noise_floor.md"
-_BLOCK = re.compile(r"(?s)(?<=<!-- made by docs/tutorials/samples.py -->\n\n```\n).*?(?=```\n)")
+_BLOCK = re.compile(r"(?s)(?<=<!-- sample: python -m docs.tutorials.samples -->\n\n```\n).*?(?=```\n)")
 _LINES = 40_000
 
 

@@ -17,7 +17,7 @@ def test_the_sample_is_replaced_and_nothing_else() -> None:
     page = PAGE.read_text()
     new = written(page, printed)
     assert "cycles, %" in new and "B: 20 runs suffice" not in new
-    before, after = (text.split("<!-- made by")[0] for text in (page, new))
+    before, after = (text.split("<!-- sample")[0] for text in (page, new))
     assert before == after
     assert page[page.index("| column | meaning |") :] == new[new.index("| column | meaning |") :]
     with pytest.raises(SystemExit, match="has no place"):
