@@ -60,6 +60,7 @@ docs-pictures:
 	@[ -f campaigns/sizes/table.csv ] || .venv/bin/unperturbed run experiments/quickstart/sizes.yaml --campaign campaigns/sizes
 	$(python) -m docs.tutorials.pictures campaigns
 	$(python) -m docs.tutorials.pages
+	$(python) -m docs.tutorials.samples
 
 bench:
 	@tools/setup.sh bench
@@ -103,6 +104,7 @@ validate:
 	$(python) docs/evidence/totals.py --campaigns 4000 --seed 1
 	$(python) -m pytest -n 0 -m long
 	$(python) docs/evidence/nodes.py --campaigns 4000 --families 1000 --seed 1
+	$(python) docs/evidence/nodes.py --wider 300 --seed 2
 	$(python) docs/evidence/held_back.py --draws 10 --seed 1
 	$(python) docs/evidence/quickstart.py --campaigns 20 --seed 1 --busy 4
 	$(python) docs/evidence/partition.py --trials 1000 --seed 1

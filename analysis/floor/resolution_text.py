@@ -56,7 +56,7 @@ def headline(floor: NoiseFloor) -> str:
 
 
 def sentences(floor: NoiseFloor) -> tuple[str, ...]:
-    """Return sentences on how long runs take, how many runs times need, and how well the noise is known."""
+    """Return sentences on how long runs take, how many are needed for what, and how well the noise is known."""
     said = []
     if floor.seconds is not None:
         times = [duration(floor.seconds_for(runs), whole=True) for runs in RUNS]
@@ -68,6 +68,10 @@ def sentences(floor: NoiseFloor) -> tuple[str, ...]:
         said.append(
             f"{name[0].upper()}{name[1:]}: {wanted} {verb} for its tolerance of {number(100 * resolution.tolerance)} %."
         )
+    said.append(
+        "These runs are for an unchanged program. The report and the line `next:` name the runs for each open change, "
+        "and a campaign until decided takes more: its looks share α."
+    )
     low, high = floor.doubt
     compared = min((resolution.compared for resolution in floor.resolutions), default=0)
     said.append(

@@ -14,6 +14,10 @@ The errors of an outer change are computed as on one host (`compare_outer.outer_
 over nodes and from those of each node: with only one pooled spread for all levels, falls by exactly the tolerance were
 called *perturbed* far too often.
 
+The interval of an inner change is, as on one host, the widest of those by the spread pooled over both sides and by each
+side's own (Welch): by the former alone, checked runs that spread three times as wide were accepted at the tolerance in
+.17 of campaigns (`docs/evidence/nodes.md`).
+
 The weight of a node with k baseline runs and r checked runs is k r / (k + r), and so does not depend on results.
 
 If every node compares its runs within rounds (`perturbation/rounds.py`), so do the verdicts over nodes: differences
@@ -37,11 +41,13 @@ from numpy.typing import NDArray
 from unperturbed.analysis.multiple_testing import holm
 from unperturbed.analysis.perturbation import Change, Verdict, VerdictName, combine
 from unperturbed.analysis.perturbation.compare import (
+    NO_SPREAD,
     Comparison,
     MeanErrors,
     Spreads,
     comparison,
     pooled,
+    welch_errors,
     wider_below_one,
     widest_bounds,
 )
@@ -306,7 +312,7 @@ def _on_these(strata: _Strata, alpha: float) -> Change:
 
 
 def _of_independent(strata: _Strata, alpha: float) -> Comparison:
-    """Compare independent runs, with errors both pooled over nodes and node by node."""
+    """Compare independent runs, with errors pooled over nodes, node by node, and of each side of each node."""
     share = strata.share
     parts = share**2 * strata.variance
     pooled_variance, pooled_freedom = _pooled(strata.variance, strata.weight, strata.freedom)
@@ -320,7 +326,25 @@ def _of_independent(strata: _Strata, alpha: float) -> Comparison:
         _errors(pooled_parts, strata.of_reference, pooled_freedom, wider),
         _errors(parts, strata.of_reference, _satterthwaite(parts, strata.freedom)),
     ]
+    if by_side := _welch(strata):
+        ways.append(_over_nodes(means, by_side, share))
     return _compared(means, ways, error, pooled_freedom, alpha)
+
+
+def _welch(strata: _Strata) -> MeanErrors | None:
+    """Return each node's errors without the assumption that both sides spread alike; None for single runs."""
+    k, r = (np.array([len(getattr(change, side)) for change in strata.changes]) for side in ("reference", "observed"))
+    if (r < 2).any() or np.isinf(strata.freedom).any():
+        return None
+    first, second = (
+        np.array([fisher(np.array(getattr(change, side))).var(ddof=1) for change in strata.changes])
+        for side in ("reference", "observed")
+    )
+    # Without a spread of the reference, the error is that within a run, on both sides.
+    none = first < NO_SPREAD**2
+    within_run = strata.variance / (1 / k + 1 / r)
+    squares = np.where(none, within_run, first) / k, np.where(none, np.maximum(second, within_run), second) / r
+    return welch_errors((strata.before, strata.before + strata.difference), squares, (k - 1, r - 1))
 
 
 def _within_rounds(strata: _Strata, rounds: _Rounds, alpha: float) -> Comparison:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from unperturbed.analysis.nodes.combine import FEWEST_FOR_TYPE, Combined, change_key
 from unperturbed.analysis.perturbation import SEVERITY, VerdictName, ranked_changes, verdict_cell
+from unperturbed.analysis.perturbation.verdict_text import MOST_RUNS
 from unperturbed.analysis.totals import TotalChange
-from unperturbed.analysis.totals.total_text import total_table
+from unperturbed.analysis.totals.total_text import total_table, undecided_totals
 from unperturbed.analysis.totals.verdict import joint_verdict
 from unperturbed.common.frames import Framed
 from unperturbed.common.result import Result
@@ -68,6 +69,9 @@ class NodeVerdicts(Framed, Result):
         for combined in self.combined:
             for node, verdict in combined.hangs_on.items():
                 notes.append(f"{combined.configuration}: without {node}, the verdict would be {verdict}.")
+        for name, changes in self.totals.items():
+            reach = [change for change in changes if (change.runs_to_decide or MOST_RUNS + 1) <= MOST_RUNS]
+            notes += [f"{name}: {said}." for said in undecided_totals(reach, advice=True)]
         notes += [
             f"The baseline of {node} differs from those of the other nodes: {what}. The runs of {node} are included."
             for node, what in self.apart.items()

@@ -1,4 +1,4 @@
-"""Comparison of two groups of runs: change of each coefficient, its uncertainty, and the runs that would decide it.
+"""Comparison of two groups of runs: change of each coefficient, and its uncertainty.
 
 Each change is tested for three questions, each with its own null hypothesis:
 
@@ -26,7 +26,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,15 +37,10 @@ from unperturbed.analysis.perturbation.correlation import (
     from_fisher,
     shown_spread,
 )
+from unperturbed.analysis.planned_runs import POWER
 from unperturbed.common.extras import LazyLibrary
 
 special = LazyLibrary("scipy.special")
-
-POWER = 0.8
-"""Probability that a change of `smallest_visible` is shown, and that `runs_to_decide` runs decide."""
-
-MAXIMUM_RUNS = 200
-"""Maximum number of runs per configuration to plan for; more are out of reach."""
 
 NO_SPREAD = 1e-9
 """Standard deviation on Fisher's scale below which runs are equal except for rounding."""
@@ -228,61 +222,6 @@ def smallest_visible(
         shift = special.nctdtrinc(freedom, 1 - POWER, special.stdtrit(freedom, 1 - alpha / (2 * family)))
     at, below, above = from_fisher(reference_mean + shift * standard_error * np.array([0.0, -1.0, 1.0]))
     return float(max(above - at, at - below))
-
-
-def runs_to_decide(
-    reference_mean: float,
-    observed_mean: float,
-    standard_error: float,
-    k: int,
-    r: int,
-    *,
-    alpha: float,
-    tolerance: float,
-    family: int,
-    relative_spread: float = 1.0,
-    fewest: int | None = None,
-) -> int | None:
-    """Return the runs per configuration that would decide with power 80 %, if change and spread are as observed.
-
-    A change is decided if it is shown to lie within the tolerance or beyond it. The checked configuration gets that
-    many runs, and so does the reference if it has fewer: more checked runs alone cannot reduce the reference's own
-    error. With `fewest`, a new campaign is planned with at least that many runs of each; otherwise, existing runs are
-    kept. `relative_spread` is the ratio of the checked runs' spread to the reference's if there is a change
-    (`compare_outer.relative_spread`).
-
-    Result: None if more than `MAXIMUM_RUNS` would be needed, for example for a change of about the tolerance.
-    """
-    runs, references, freedom, wanted, quantile = _plans(k, r, fewest, alpha, family)
-    spread = standard_error / np.sqrt(1 / k + 1 / r)
-    before, after = float(from_fisher(reference_mean)), float(from_fisher(observed_mean))
-    # The slope of Fisher's scale converts both errors to ρ.
-    errors = [
-        of_one / fisher_slope(rho) / np.sqrt(count)
-        for of_one, rho, count in ((spread, before, references), (spread * relative_spread, after, runs))
-    ]
-    error = np.hypot(*errors)
-    excess = (abs(after - before) - tolerance) / error
-    if tolerance == 0:
-        excess = abs(observed_mean - reference_mean) / (spread * np.sqrt(1 / references + 1 / runs))
-    beyond = special.stdtr(freedom, excess - wanted) >= POWER
-    # A bound beyond ±1 is never exceeded.
-    above = (before + tolerance - after) / error if before + tolerance < 1 else np.inf
-    below = (after - before + tolerance) / error if before - tolerance > -1 else np.inf
-    inside = special.stdtr(freedom, above - quantile) + special.stdtr(freedom, below - quantile) - 1 >= POWER
-    enough = np.flatnonzero(beyond | inside)
-    return int(runs[enough[0]]) if len(enough) else None
-
-
-@lru_cache(maxsize=16)
-def _plans(k: int, r: int, fewest: int | None, alpha: float, family: int) -> tuple[FloatArray, ...]:
-    """Return candidate numbers of runs with degrees of freedom and quantiles; all changes of a verdict share them."""
-    runs = np.arange(fewest or r + 1, MAXIMUM_RUNS + 1, dtype=np.float64)
-    references = runs if fewest else np.maximum(float(k), runs)
-    freedom = references + runs - 2
-    wanted = special.stdtrit(freedom, 1 - alpha / (2 * family))
-    bound = special.stdtrit(_satterthwaite(1 / references, 1 / runs, references - 1, runs - 1), 1 - alpha)
-    return runs, references, freedom, wanted, bound
 
 
 def widest_bounds(

@@ -8,15 +8,17 @@ layout (and by the presence of the instructions); a change from the sham to the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from unperturbed.analysis.multiple_testing import benjamini_hochberg, holm, holm_of_intervals
-from unperturbed.analysis.perturbation.compare import Comparison, runs_to_decide, smallest_visible, wider_below_one
-from unperturbed.analysis.perturbation.compare_outer import relative_spread
-from unperturbed.analysis.perturbation.correlation import FloatArray, fisher, from_fisher
+from unperturbed.analysis.perturbation.compare import Comparison, smallest_visible, wider_below_one
+from unperturbed.analysis.perturbation.compare_outer import COUNTED, FAR_LEVEL, following, relative_spread
+from unperturbed.analysis.perturbation.correlation import FloatArray, fisher, fisher_slope, from_fisher
+from unperturbed.analysis.perturbation.rounds import variance_added
 from unperturbed.analysis.perturbation.verdict import (
     OPEN,
     SHOWN,
@@ -27,6 +29,7 @@ from unperturbed.analysis.perturbation.verdict import (
     VerdictName,
     combine,
 )
+from unperturbed.analysis.planned_runs import Noise, runs_to_decide
 from unperturbed.errors import DataError
 
 _ORIGINS: Mapping[tuple[bool, bool], OriginName] = {
@@ -161,29 +164,68 @@ def _decided(change: Change, *, alpha: float, family: int) -> Change:
         alpha=alpha,
         tolerance=change.tolerance,
     )
-    reference_mean, observed_mean = (float(fisher(values).mean()) for values in (change.reference, change.observed))
     level = alpha / change.designs
+    reference_mean = float(fisher(change.reference).mean())
     visible = smallest_visible(reference_mean, change.standard_error, change.freedom, alpha=level, family=family)
     needed = None
     if verdict in OPEN and change.more_runs_help:
         needed = runs_to_decide(
-            reference_mean,
-            observed_mean,
-            change.standard_error,
-            len(change.reference),
-            len(change.observed),
-            alpha=level,
-            tolerance=change.tolerance,
+            noise_of(change, changed=True),
+            float(fisher(from_fisher(reference_mean) + change.effect)) - reference_mean,
+            alpha=alpha,
             family=family,
-            relative_spread=_relative_spread(change, reference_mean, observed_mean),
+            unchanged=noise_of(change) if change.low <= 0 <= change.high else None,
         )
     return replace(change, verdict=verdict, smallest_visible=visible, runs_to_decide=needed)
 
 
-def _relative_spread(change: Change, *means: float) -> float:
-    """Return the expected ratio of the checked runs' spread to the reference's, given both means on Fisher's scale."""
-    of_check = relative_spread if change.check in ("outer", "across") else wider_below_one
-    return float(of_check(*(from_fisher(np.array([mean])) for mean in means))[0])
+def tolerance_on_scale(level: float, tolerance: float) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Return how far a tolerance reaches below and above a level of Fisher's scale, and how much an error of it counts.
+
+    Not by the slope at the level: near ±1 the scale is so curved that a fall by the tolerance would look several times
+    as far. An error of the level counts more at the end towards which the scale gets steeper, as in Zou's interval.
+    """
+    rho = float(from_fisher(level))
+    ends = [rho + side * tolerance for side in (-1, 1)]
+    below, above = (math.inf if abs(end) >= 1 else abs(float(fisher(end)) - level) for end in ends)
+    flat = tolerance * float(fisher_slope(rho))
+    return (below, above), (below / min(flat, above), above / min(flat, below)) if flat else (1.0, 1.0)
+
+
+def noise_of(change: Change, *, changed: bool = False) -> Noise:
+    """Return the noise of a change on Fisher's scale; with `changed`, that of runs which did change by the effect."""
+    before, after = fisher(change.reference), fisher(change.observed)
+    k, r = len(before), len(after)
+    within = bool(change.partners) and change.freedom == r - 1
+    outer = change.check in ("outer", "across")
+    bounds, counts = tolerance_on_scale(float(before.mean()), change.tolerance)
+    made = Noise(
+        change.standard_error,
+        change.freedom,
+        k,
+        r,
+        bounds,
+        designs=change.designs,
+        within=within,
+        apart=change.independent_error / math.sqrt(1 / k + 1 / r),
+        counted=COUNTED if outer else 1.0,
+        far_level=FAR_LEVEL if outer else 1.0,
+    )
+    if within:
+        added = variance_added(before[list(change.partners)], after)
+        return replace(made, observed_error=math.sqrt(max(0.0, change.standard_error**2 - added / r)))
+    means = np.array([before.mean()]), np.array([after.mean()])
+    if not changed:
+        if not outer:
+            return replace(made, counts=counts)
+        # By chance, the checked runs' mean lies lower, and the interval is that of their spread there. With a quarter
+        # of the tolerance, simulated verdicts accept in .76 to .99 of campaigns, at all levels.
+        rho = from_fisher(means[0])
+        relative = relative_spread(rho, rho - change.tolerance / 4)
+        return replace(made, counts=counts, relative=float(relative[0]))
+    relative = (relative_spread if outer else wider_below_one)(*map(from_fisher, means))
+    follows = 2 - float(following(*means)[0]) if outer else 1.0
+    return replace(made, relative=float(relative[0]), counts=(follows * counts[0], follows * counts[1]))
 
 
 def compare_as_paper(reference: FloatArray, observed: FloatArray) -> Comparison:

@@ -135,8 +135,7 @@ def _paired(
 ) -> Comparison:
     """Compare values on Fisher's scale with their partners'; `left_out` is variance that the differences hide."""
     level, before, r = reference.mean(axis=0), reference[partners], len(partners)
-    independent = before.var(axis=0, ddof=1) + after.var(axis=0, ddof=1)
-    variance = np.maximum((after - before).var(axis=0, ddof=1), np.maximum(MOST_SHARED * independent, NO_SPREAD**2))
+    variance = np.maximum((after - before).var(axis=0, ddof=1), _least_within(before, after))
     freedom = np.full_like(variance, r - 1)
     error = np.sqrt(variance / r + left_out)
     errors = MeanErrors(np.zeros_like(error), error, freedom)
@@ -144,6 +143,17 @@ def _paired(
     bounds = widest_bounds(*means, [errors], alpha)
     made = comparison(means, error, bounds, [errors], freedom, ("",) * len(variance))
     return replace(made, partners=tuple(partners.tolist()))
+
+
+def _least_within(before: FloatArray, after: FloatArray) -> FloatArray:
+    """Return the minimum of the variance of differences within rounds, from values of both sides in the same rounds."""
+    independent = before.var(axis=0, ddof=1) + after.var(axis=0, ddof=1)
+    return np.asarray(np.maximum(MOST_SHARED * independent, NO_SPREAD**2), np.float64)
+
+
+def variance_added(before: FloatArray, after: FloatArray) -> float:
+    """Return by how much the minimum raises the variance of differences within rounds of one coefficient."""
+    return float(max(0.0, _least_within(before, after) - (after - before).var(ddof=1)))
 
 
 def shorter(of_all: Comparison, within: Comparison) -> Comparison:

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unperturbed.analysis.multiple_testing import holm
-from unperturbed.analysis.perturbation.compare import runs_to_decide
 from unperturbed.analysis.perturbation.correlation import FloatArray, fisher, from_fisher
+from unperturbed.analysis.perturbation.decide import tolerance_on_scale
+from unperturbed.analysis.planned_runs import MOST_RUNS, Noise, runs_for_acceptance
 from unperturbed.common.extras import LazyLibrary
 
 special = LazyLibrary("scipy.special")
@@ -143,7 +144,7 @@ class Stability:
         Runs on a disturbed host, each with the cause.
     advised : int or None
         Runs per configuration that would probably show a change of 0 to lie within the tolerance for every pair; None
-        if more than 200.
+        if more than 1,000.
     widest : str
         The pair that needs the most runs.
     """
@@ -183,8 +184,8 @@ class Stability:
         shown = "To show that an unchanged program is unperturbed, "
         if self.advised is None:
             return (
-                f"{shown}more than 200 runs per configuration would be needed{widest}: use a longer interval or a "
-                "wider tolerance."
+                f"{shown}more than {MOST_RUNS:,} runs per configuration would be needed{widest}: use a longer interval "
+                "or a wider tolerance."
             )
         return f"{shown}about {self.advised} runs per configuration are recommended{widest}."
 
@@ -300,9 +301,9 @@ def advised_runs(rho: FloatArray, labels: Sequence[str], *, alpha: float, tolera
         spread = float(z[:, at].std(ddof=1))
         if spread == 0:
             continue
-        error = spread * np.sqrt(2 / k)
-        mean = float(z[:, at].mean())
-        needed = runs_to_decide(mean, mean, error, k, k, alpha=alpha, tolerance=tolerance, family=len(labels), fewest=3)
+        bounds, counts = tolerance_on_scale(float(z[:, at].mean()), tolerance)
+        noise = Noise(spread * float(np.sqrt(2 / k)), k - 1, k, k, bounds, counts=counts)
+        needed = runs_for_acceptance(noise, alpha=alpha, fewest=3)
         if needed is None:
             return None, label
         if needed > most:

@@ -88,8 +88,10 @@ class Change:
     verdict : VerdictName
         See `VerdictName`.
     runs_to_decide : int or None
-        For *shifted* and *undecided*, the runs per configuration (also of the reference, if it has fewer) that would
-        probably show the change within the tolerance or beyond it; None if decided or out of reach.
+        For *shifted* and *undecided*, the runs per configuration (also of the reference, if it has fewer) that show
+        the change within the tolerance or beyond it with a power of 80 %, the mean over what these runs leave open
+        about the change and the spread. Where the interval holds 0, so many runs also show that there is no change, if
+        there is none. None if decided or out of reach.
     aligned_on : bool
         Whether the metric was used to align the runs, which inflates its outer correlation.
     note : str
@@ -98,7 +100,7 @@ class Change:
         Standard error of the change of means on Fisher's scale, from the pooled spread of reference and checked runs;
         `freedom` is its degrees of freedom.
     more_runs_help : bool
-        Whether the standard error falls with the number of runs as `compare.runs_to_decide` assumes.
+        Whether the standard error falls with the number of runs as `planned_runs` assumes.
     against : str
         Configuration of the reference runs.
     origin : OriginName or None

@@ -1,4 +1,4 @@
-"""Comparison of run totals: change of each metric's total, its uncertainty, and the runs that would decide it.
+"""Comparison of run totals: change of each metric's total, and its uncertainty.
 
 Totals are compared as logarithms, because costs multiply and run times are skewed. The three questions are those for
 correlations (`perturbation/compare.py`): did the total change, did it stay within the tolerance, did it exceed the
@@ -15,16 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unperturbed.analysis.multiple_testing import holm_of_intervals
-from unperturbed.analysis.perturbation.compare import POWER
 from unperturbed.analysis.perturbation.rounds import DESIGNS, FEWEST_ROUNDS, MOST_SHARED
+from unperturbed.analysis.planned_runs import POWER
 from unperturbed.common.extras import LazyLibrary
 
 special = LazyLibrary("scipy.special")
 
 FloatArray = NDArray[np.float64]
-
-MAXIMUM_RUNS = 1000
-"""Maximum number of runs per configuration to plan for; more are out of reach."""
 
 _EQUAL = 1e-12
 """Standard deviations and differences of logarithms below this are due to rounding."""
@@ -86,45 +83,6 @@ def holm_beyond(p_beyond: FloatArray, designs: FloatArray) -> FloatArray:
     the number of designs, p-values are not uniform at the interval's end, and too many hypotheses would leave.
     """
     return np.asarray(np.minimum(1, designs * holm_of_intervals(p_beyond / designs)), np.float64)
-
-
-def runs_to_decide(
-    effect: float,
-    deviation: float,
-    bound: float,
-    fewest: int,
-    *,
-    alpha: float,
-    family: int,
-    observed_deviation: float | None = None,
-    rounds: bool = False,
-) -> int | None:
-    """Return how many runs of each side would probably show a change to lie within ± `bound` or beyond it.
-
-    `deviation`: Standard deviation of one run's logarithm, from which intervals are computed.
-    `observed_deviation`: Standard deviation by which the effect varies, if it is smaller.
-    `rounds`: Whether runs are compared within rounds.
-
-    Result: None if more than `MAXIMUM_RUNS` are needed.
-    """
-    runs = np.arange(max(fewest, FEWEST_ROUNDS if rounds else 2), MAXIMUM_RUNS + 1, dtype=np.float64)
-    error, freedom = deviation * np.sqrt(2 / runs), runs - 1 if rounds else 2 * runs - 2
-    quantile = special.stdtrit(freedom, 1 - alpha)
-    varies = error
-    if observed_deviation is not None and observed_deviation < deviation:
-        # The interval's width varies too. Student's t covers this where both vary by the same spread.
-        varies = np.hypot(observed_deviation * np.sqrt(2 / runs), quantile * error / np.sqrt(2 * freedom))
-    above, below = bound - effect - quantile * error, bound + effect - quantile * error
-    inside = _share_above(above, varies, freedom) + _share_above(below, varies, freedom) - 1 >= POWER
-    wanted = special.stdtrit(freedom, 1 - alpha / (2 * family))
-    beyond = _share_above(abs(effect) - bound - wanted * error, varies, freedom) >= POWER
-    enough = np.flatnonzero(inside | beyond)
-    return int(runs[enough[0]]) if len(enough) else None
-
-
-def _share_above(margin: FloatArray, error: FloatArray, freedom: FloatArray) -> FloatArray:
-    """Return the share of effects that stay within a margin, if they vary with a standard error."""
-    return 1 - _tail(margin, error, freedom)
 
 
 def _independent(before: FloatArray, after: FloatArray, alpha: float, designs: int) -> TotalsComparison:

@@ -116,7 +116,7 @@ def totals_sentence(
         f"{listing(names)} {_are(names)} the same within {number(100 * tolerance)} %"
         for tolerance, names in by_tolerance.items()
     ]
-    said += _undecided(changes, advice=advice)
+    said += undecided_totals(changes, advice=advice)
     if correlations is not None:
         said.append(f"correlations are {correlations}")
     text = "; ".join(said)
@@ -155,12 +155,13 @@ def _differs(names: Sequence[str]) -> str:
     return "differs" if _are(names) == "is" else "differ"
 
 
-def _undecided(changes: Sequence[TotalChange], *, advice: bool) -> Iterator[str]:
+def undecided_totals(changes: Sequence[TotalChange], *, advice: bool) -> Iterator[str]:
     """Yield the undecided totals: first those that runs can decide, with their number, then the others."""
     runs = {total_name(change.metric): change.runs_to_decide for change in changes if change.verdict == "undecided"}
     near = {name: count for name, count in runs.items() if advice and count is not None and count <= MOST_RUNS}
     if near:
-        decide = f"{max(near.values())} runs per configuration would probably decide"
+        on = " on each node" if any(change.nodes for change in changes) else ""
+        decide = f"{max(near.values())} runs per configuration{on} would probably decide"
         yield f"{listing(list(near))} {_are(list(near))} undecided ({decide})"
     far = [name for name in runs if name not in near]
     if far:

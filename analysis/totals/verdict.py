@@ -14,11 +14,11 @@ from unperturbed.analysis.perturbation.comparable import run_names
 from unperturbed.analysis.perturbation.decide import classify_change
 from unperturbed.analysis.perturbation.rounds import find_partners
 from unperturbed.analysis.perturbation.verdict import OPEN, VerdictName, combine
+from unperturbed.analysis.planned_runs import Noise, runs_to_decide
 from unperturbed.analysis.totals.compare import (
     compare_totals,
     holm_beyond,
     mean_comparison,
-    runs_to_decide,
     smallest_visible,
 )
 from unperturbed.collectors.data import Trace
@@ -60,8 +60,9 @@ class TotalChange:
     verdict : VerdictName
         As for correlations.
     runs_to_decide : int or None
-        For *shifted* and *undecided*, the runs per configuration that would probably decide: if the change is as large
-        as it seems, and also if there is none where the interval holds 0. None if decided or out of reach.
+        For *shifted* and *undecided*, the runs per configuration (for means over nodes: on each node) that decide with
+        a power of 80 %, the mean over what these runs leave open about the change and the spread. Where the interval
+        holds 0, so many runs also show that there is no change, if there is none. None if decided or out of reach.
     standard_error, freedom : float
         Standard error of the change of mean logarithms, with its degrees of freedom.
     observed_error : float
@@ -77,8 +78,8 @@ class TotalChange:
         Level of the confidence interval: 1 − 2α, or 1 − 2 times the share of α of the look that made this verdict.
     equal_in_rounds : bool
         Whether the two runs of each round have exactly the same total, though rounds differ.
-    runs_differ : bool
-        For means over nodes, whether some run has another total than the others, whatever the means.
+    nodes : tuple of TotalChange
+        For means over nodes, the change on each node.
     """
 
     metric: str
@@ -105,7 +106,7 @@ class TotalChange:
     note: str = ""
     level: float = 0.9
     equal_in_rounds: bool = False
-    runs_differ: bool = False
+    nodes: tuple[TotalChange, ...] = ()
 
     @property
     def before(self) -> float:
@@ -120,7 +121,9 @@ class TotalChange:
     @property
     def equal(self) -> bool:
         """Return whether all runs on both sides have exactly the same total."""
-        return not self.runs_differ and len({*self.reference, *self.observed}) == 1
+        # Means over nodes may agree though runs do not.
+        same = all(change.equal for change in self.nodes)
+        return same and len({*self.reference, *self.observed}) == 1
 
     @property
     def interval(self) -> str:
@@ -134,8 +137,8 @@ class TotalChange:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the change as JSON types."""
-        written = {**asdict(self), "equal": self.equal}
-        del written["runs_differ"]  # `equal` says it
+        written = {**asdict(replace(self, nodes=())), "equal": self.equal}
+        del written["nodes"]
         return written
 
 
@@ -275,35 +278,44 @@ def _over_nodes(changes: Mapping[str, TotalChange], alpha: float) -> TotalChange
         observed_runs=nodes,
         designs=designs,
         level=1 - 2 * alpha,
-        # Means may agree though runs do not.
-        runs_differ=not all(change.equal for change in every),
+        nodes=every,
     )
     in_rounds = all(change.equal or change.equal_in_rounds for change in every)
     made = replace(made, equal_in_rounds=in_rounds and not made.equal)
     if not all(math.isfinite(change.high) for change in every):
         return _without_ratio(made)
-    parts = np.array([(change.standard_error / len(every)) ** 2 for change in every])
-    freedoms = np.array([change.freedom for change in every])
-    error = float(np.sqrt(parts.sum()))
-    joint = mean_comparison(
-        float(np.mean([math.log1p(change.change) for change in every])),
-        error,
-        float(parts.sum() ** 2 / (parts**2 / freedoms).sum()) if error else 1.0,
-        alpha=alpha,
-        designs=designs,
-    )
+    effect = float(np.mean([math.log1p(change.change) for change in every]))
+    # By the spread pooled over both sides, which the tests use, and by that of each side, as on one host.
+    pooled = _joint_error([(change.standard_error**2, change.freedom) for change in every], len(every))
+    welch = _joint_error([part for change in every for part in _by_side(change)], len(every))
+    joint, wider = (mean_comparison(effect, *error, alpha=alpha, designs=designs) for error in (pooled, welch))
     bound = np.array([math.log1p(first.tolerance)])
     return replace(
         made,
         change=math.expm1(joint.effect[0]),
-        low=math.expm1(joint.low[0]),
-        high=math.expm1(joint.high[0]),
+        low=math.expm1(min(joint.low[0], wider.low[0])),
+        high=math.expm1(max(joint.high[0], wider.high[0])),
         p=float(joint.p[0]),
         p_beyond=float(joint.p_beyond(bound)[0]) if first.tolerance else float(joint.p[0]),
-        standard_error=error,
+        standard_error=pooled[0],
         observed_error=math.sqrt(sum((change.observed_error / len(every)) ** 2 for change in every)),
         freedom=float(joint.freedom[0]),
     )
+
+
+def _joint_error(parts: Sequence[tuple[float, float]], nodes: int) -> tuple[float, float]:
+    """Return the error of a mean over nodes and its degrees of freedom (Satterthwaite), from variances with theirs."""
+    variances, freedoms = (np.array(column) for column in zip(*parts, strict=True))
+    total = float(variances.sum())
+    return math.sqrt(total) / nodes, total**2 / float((variances**2 / freedoms).sum()) if total else 1.0
+
+
+def _by_side(change: TotalChange) -> Sequence[tuple[float, float]]:
+    """Return the variances of both means, with degrees of freedom; of runs within rounds, that of their differences."""
+    if change.equal or len(change.observed) < _FEWEST or noise_of_total(change).within:
+        return [(change.standard_error**2, change.freedom)]
+    sides = (np.log(np.array(side)) for side in (change.reference, change.observed))
+    return [(float(side.var(ddof=1)) / len(side), len(side) - 1) for side in sides]
 
 
 def total_of(trace: Trace, metric: str) -> float | None:
@@ -329,28 +341,49 @@ def _decided(change: TotalChange, *, alpha: float, family: int) -> TotalChange:
         return replace(change, verdict="undecided")
     low, high = math.log1p(change.low), math.log1p(change.high)
     verdict = classify_change(change.p_corrected, change.p_beyond_corrected, low, high, alpha=alpha, tolerance=bound)
-    level = alpha / change.designs
     runs = None
     if verdict in OPEN:
-        of_a_run = 1 / math.sqrt(1 / len(change.reference) + 1 / len(change.observed))
-        # Where the interval holds 0, the effect may be noise alone: the runs must decide without any effect, too.
-        effects = {math.log1p(change.change), *([0.0] if low <= 0 <= high else [])}
-        needed = [
-            runs_to_decide(
-                effect,
-                change.standard_error * of_a_run,
-                bound,
-                1 + len(change.observed),
-                alpha=level,
-                family=family,
-                observed_deviation=change.observed_error * of_a_run,
-                rounds=change.freedom < len(change.observed),
-            )
-            for effect in effects
-        ]
-        runs = None if None in needed else max(count for count in needed if count is not None)
-    visible = smallest_visible(change.standard_error, change.freedom, alpha=level, family=family)
+        noise = noise_of_total(change)
+        runs = runs_to_decide(
+            noise,
+            math.log1p(change.change),
+            alpha=alpha,
+            family=family,
+            unchanged=noise if low <= 0 <= high else None,
+        )
+    visible = smallest_visible(change.standard_error, change.freedom, alpha=alpha / change.designs, family=family)
     return replace(change, verdict=verdict, smallest_visible=math.expm1(visible), runs_to_decide=runs)
+
+
+def noise_of_total(change: TotalChange) -> Noise:
+    """Return the noise of a change of a total's logarithm."""
+    bound = math.log1p(change.tolerance)
+    each = [noise_of_total(of_node) for of_node in change.nodes]
+    k = min((noise.k for noise in each), default=len(change.reference))
+    r = min((noise.r for noise in each), default=len(change.observed))
+    within = all(noise.within for noise in each) if each else change.designs > 1 and change.freedom == r - 1
+    apart = 0.0
+    if within:
+        apart = math.sqrt(sum(noise.apart**2 for noise in each)) / len(each) if each else _deviation(change)
+    return Noise(
+        change.standard_error,
+        change.freedom,
+        k,
+        r,
+        (bound, bound),
+        nodes=max(1, len(each)),
+        designs=change.designs,
+        within=within,
+        apart=apart,
+        observed_error=change.observed_error if within else None,
+    )
+
+
+def _deviation(change: TotalChange) -> float:
+    """Return the standard deviation of one run's logarithm, pooled over both sides."""
+    sides = [np.log(np.array(side)) for side in (change.reference, change.observed)]
+    squares = sum(float(((side - side.mean()) ** 2).sum()) for side in sides)
+    return math.sqrt(squares / max(1, sum(len(side) - 1 for side in sides)))
 
 
 def _without_ratio(change: TotalChange) -> TotalChange:

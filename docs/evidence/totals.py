@@ -1,9 +1,10 @@
 """How often verdicts on totals are wrong, and what they find: recorded times, made-up families, real programs.
 
     python docs/evidence/totals.py [--campaigns 4000] [--seed 1] [--runs 10] [--folder FOLDER]
+    python docs/evidence/totals.py --only floor [--campaigns 4000] [--seed 1]
 
 Writes docs/evidence/totals.md beside itself. Comparisons of real programs that the folder holds already are judged
-again.
+again. The second command writes only the sections of the tables that are named.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))  # the experiments are not installed
 
-from experiments.calibration import looks, looks_compared, totals  # noqa: E402  after the path is set
+from experiments.calibration import advice, looks, looks_compared, totals  # noqa: E402  after the path is set
 from experiments.calibration.common import header  # noqa: E402
 from experiments.common.provenance import made_by  # noqa: E402
+from experiments.common.sections import sections_of, write_section  # noqa: E402
 
 HERE = Path(__file__).parent
 PAGE = (ROOT / "experiments/calibration/totals.md").read_text(encoding="utf-8")
@@ -52,26 +54,46 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--folder", type=Path, help="where comparisons are kept (a temporary one)")
+    parser.add_argument("--only", nargs="+", choices=("times", "families", "floor", "advice", "looks", "ways"))
     arguments, made = parser.parse_args(), made_by()
+    some = max(2, arguments.campaigns // 10)
+    numbers = {
+        "tried": f"{some:,}",
+        "campaigns": f"{arguments.campaigns:,}",
+        "planned": looks.planned_looks(),
+        "runs": arguments.runs,
+    }
+    if arguments.only:
+        for name in arguments.only:
+            (section,) = (part for part in sections_of(PAGE) if f"{{{name}}}" in part)
+            table = {name: "\n".join(table_of(name, arguments.campaigns, arguments.seed))}
+            text = section.replace("{made}", "").rstrip().format(**table, **numbers)
+            write_section(HERE / "totals.md", f"{text}\n\n{made}\n\n")
+        return
     with tempfile.TemporaryDirectory() as name:
         compared = "\n".join(real_rows((arguments.folder or Path(name)).resolve(), arguments.runs))
     tables = {
-        "times": [*totals.times_header(), *totals.times_rows(arguments.campaigns, arguments.seed)],
-        "families": [*totals.families_header(), *totals.families_rows(arguments.campaigns, arguments.seed)],
-        "floor": [*totals.floor_header(), *totals.floor_rows(max(2, arguments.campaigns // 10), arguments.seed)],
-        "looks": [*looks.looks_header(), *looks.looks_rows(min(1000, arguments.campaigns), arguments.seed)],
-        "ways": [*looks_compared.compared_header(), *looks_compared.compared_rows(arguments.campaigns, arguments.seed)],
+        name: "\n".join(table_of(name, arguments.campaigns, arguments.seed))
+        for name in ("times", "families", "floor", "advice", "looks", "ways")
     }
-    text = PAGE.format(
-        **{name: "\n".join(rows) for name, rows in tables.items()},
-        real="\n".join([*header(["compared", *SHOWN]), compared]),
-        tried=f"{max(2, arguments.campaigns // 10):,}",
-        campaigns=f"{arguments.campaigns:,}",
-        planned=looks.planned_looks(),
-        runs=arguments.runs,
-        made=made,
-    )
+    text = PAGE.format(**tables, real="\n".join([*header(["compared", *SHOWN]), compared]), made=made, **numbers)
     (HERE / "totals.md").write_text(text, encoding="utf-8")
+
+
+def table_of(name: str, campaigns: int, seed: int) -> list[str]:
+    """Return the rows of a table, with its header."""
+    some = max(2, campaigns // 10)
+    if name == "times":
+        return [*totals.times_header(), *totals.times_rows(campaigns, seed)]
+    if name == "families":
+        return [*totals.families_header(), *totals.families_rows(campaigns, seed)]
+    if name == "floor":
+        return [*totals.floor_header(), *totals.floor_rows(some, seed)]
+    if name == "advice":
+        return [*advice.advice_header(), *advice.advice_rows(some, seed)]
+    if name == "looks":
+        return [*looks.looks_header(), *looks.looks_rows(min(1000, campaigns), seed)]
+    return [*looks_compared.compared_header(), *looks_compared.compared_rows(campaigns, seed)]
 
 
 def real_rows(folder: Path, runs: int) -> Iterator[str]:

@@ -23,10 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.calibration.common import ALPHA, header, share
-from unperturbed.analysis.floor.resolution import MOST_RUNS, RUNS, resolution_of_total
+from unperturbed.analysis.floor.resolution import RUNS, resolution_of_total
 from unperturbed.analysis.multiple_testing import holm
 from unperturbed.analysis.perturbation.decide import classify_change
 from unperturbed.analysis.perturbation.rounds import FEWEST_ROUNDS
+from unperturbed.analysis.planned_runs import MOST_RUNS
 from unperturbed.analysis.totals import TotalChange, check_totals
 from unperturbed.analysis.totals.compare import TotalsComparison, compare_totals, holm_beyond
 from unperturbed.collectors.data import Trace
@@ -130,14 +131,14 @@ def floor_rows(campaigns: int, seed: int) -> Iterator[str]:
         shown: dict[int, list[float]] = {runs: [] for runs in FLOOR_RUNS}
         needed, accepted = list[float](), list[float]()
         for _ in range(campaigns):
-            floor = resolution_of_total(_change(*draw(rng, 10)), ALPHA, 1)
+            floor = resolution_of_total(judged_total(*draw(rng, 10)), ALPHA, 1)
             for runs in FLOOR_RUNS:
                 before, after = draw(rng, runs)
-                change = _change(before, (1 + floor.smallest[RUNS.index(runs)]) * after)
+                change = judged_total(before, (1 + floor.smallest[RUNS.index(runs)]) * after)
                 shown[runs].append(float(change.p_corrected <= ALPHA))
             needed.append(math.inf if floor.runs is None else floor.runs)
             if floor.runs is not None and floor.runs <= MOST_NEEDED:
-                accepted.append(float(_change(*draw(rng, floor.runs)).verdict == "unperturbed"))
+                accepted.append(float(judged_total(*draw(rng, floor.runs)).verdict == "unperturbed"))
         middle = float(np.median(needed))
         cells = [share(shown[runs]) for runs in FLOOR_RUNS]
         runs_needed = "over 1,000" if middle > MOST_RUNS else f"{middle:.0f}"
@@ -155,7 +156,7 @@ def _neighbours(times: FloatArray, rng: np.random.Generator, runs: int) -> tuple
     return before[:, 0], after[:, 0]
 
 
-def _change(before: FloatArray, after: FloatArray) -> TotalChange:
+def judged_total(before: FloatArray, after: FloatArray) -> TotalChange:
     """Return the verdict on one total of runs that share rounds."""
     (change,) = check_totals(_runs_of(before), _runs_of(after), ["time_s"], alpha=ALPHA)
     return change

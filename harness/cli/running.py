@@ -242,7 +242,7 @@ def decide_open_changes(spec: CampaignSpec, judgement: Judgement, path: Path, *,
         else "give a copy of the spec another name and `runs: until decided`, and run it"
     )
     anew = f"{again}: it measures anew, with up to {MOST_RUNS} runs per configuration, and keeps α"
-    return f"{anew}. {_SPENT}" if judgement.extensions else f"{anew}. Or {once}"
+    return f"{anew}. {_SPENT}" if judgement.extensions else f"{anew}, for more runs: its looks share α. Or {once}"
 
 
 _SPENT = "Runs were added to this campaign already: with further ones, the chance of a wrong verdict grows again"
@@ -423,7 +423,7 @@ def _print_plan(ready: Readiness, described: Mapping[str, Any]) -> None:
         enough = (
             "at least one tolerance needs more than 1,000 runs of each configuration"
             if floor["enough_runs"] is None
-            else f"{counted(floor['enough_runs'], 'run')} of each configuration are enough to show that an unchanged "
+            else f"{counted(floor['enough_runs'], 'run')} of each configuration probably show that an unchanged "
             "program stays within every tolerance, except the tolerances for times"
         )
         console.say(f"noise floor, from {escape(floor['campaign'])}: {enough}")

@@ -35,6 +35,8 @@ class Case:
         Standard deviation of the nodes' levels.
     interaction : float
         Standard deviation of the change between nodes.
+    wider : float
+        Ratio of the checked runs' spread to the baseline's.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Case:
     effect: float = 0.0
     node: float = 2.0
     interaction: float = 0.0
+    wider: float = 1.0
 
 
 def runs_of(case: Case, campaigns: int, seed: int) -> list[tuple[FloatArray, FloatArray]]:
@@ -52,7 +55,7 @@ def runs_of(case: Case, campaigns: int, seed: int) -> list[tuple[FloatArray, Flo
         level = LEVEL + SPREAD * case.node * chance.normal(size=campaigns)
         change = SPREAD * (case.effect + case.interaction * chance.normal(size=campaigns))
         baseline = level + SPREAD * chance.normal(size=(k, campaigns))
-        found.append((baseline, level + change + SPREAD * chance.normal(size=(r, campaigns))))
+        found.append((baseline, level + change + case.wider * SPREAD * chance.normal(size=(r, campaigns))))
     return found
 
 

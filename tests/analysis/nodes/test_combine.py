@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tests.analysis.nodes.simulate import SPREAD, Case, runs_of, verdicts_of
+from tests.analysis.nodes.simulate import LEVEL, SPREAD, Case, runs_of, verdicts_of
 from unperturbed.analysis.nodes.combine import Combined, apart, combine_nodes
 from unperturbed.analysis.nodes.verdicts import NodeVerdicts
 from unperturbed.analysis.perturbation import fisher
@@ -124,3 +124,31 @@ def test_the_first_table_has_the_verdict_on_totals() -> None:
     assert [column.head for column in first.columns][3] == "totals of a run"
     assert "✗ perturbed" in first.to_text() and "steps" in [column.head for column in last.columns]
     assert "totals" not in NodeVerdicts(tuple(combined)).tables()[0].to_text()
+
+
+def test_an_undecided_total_names_the_runs_of_a_node_that_would_decide() -> None:
+    total = TotalChange("PAPI_TOT_INS", (1.0, 1.0), (1.1, 1.1), ("a", "b"), ("a", "b"), 0.1, 0.0, 0.2)
+    near = replace(total, runs_to_decide=40, nodes=(total, total))
+    far = replace(near, metric="time_s", runs_to_decide=400)
+    assert NodeVerdicts((), totals={"steps": (near, far)}).sentences() == (
+        "steps: instructions are undecided (40 runs per configuration on each node would probably decide).",
+    )
+    assert NodeVerdicts((), totals={"steps": (far,)}).sentences() == ()
+
+
+def test_checked_runs_that_spread_wider_do_not_make_acceptance_easier() -> None:
+    """A change of exactly the tolerance; by the spread pooled over both sides alone, 16 % were accepted."""
+    level, change = np.arctanh(0.5) - LEVEL, np.arctanh(0.6) - np.arctanh(0.5)
+    runs = [
+        (baseline + level, checked + level + change)
+        for baseline, checked in runs_of(Case("", ((10, 3),) * 4, node=0.0, wider=3.0), 400, 9)
+    ]
+    found = [combine_nodes(each).these.verdict for each in verdicts_of(runs, alpha=0.05, tolerance=0.1)]
+    assert np.mean([verdict == "unperturbed" for verdict in found]) <= 0.075
+
+
+@pytest.mark.parametrize("wider", [1.0, 4.0])
+def test_the_interval_of_one_node_is_that_of_the_host(wider: float) -> None:
+    (of_host,) = verdicts_of(runs_of(Case("", ((10, 3),), wider=wider), 1, 10), alpha=0.05, tolerance=0.1)
+    (there,), (here,) = (verdict.changes for verdict in (*of_host.values(), combine_nodes(of_host).these))
+    assert (here.low, here.high) == pytest.approx((there.low, there.high))

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.analysis.perturbation import naive
-from unperturbed.analysis.perturbation.compare import MAXIMUM_RUNS, compare_runs, runs_to_decide, smallest_visible
+from unperturbed.analysis.perturbation.compare import compare_runs, smallest_visible
 from unperturbed.analysis.perturbation.correlation import fisher, fisher_slope, from_fisher
 
 ALPHA = 0.05
@@ -160,56 +160,9 @@ def test_the_smallest_visible_change_is_found_with_power_80_percent(k, r, family
     assert up <= visible
 
 
-@pytest.mark.parametrize("change", [0.0, 0.04, -0.07, 0.15, -0.3])
-@pytest.mark.parametrize(("k", "r", "family"), [(10, 3, 1), (10, 3, 20), (5, 1, 10), (20, 5, 66)])
-@pytest.mark.thorough
-def test_the_runs_that_are_said_to_decide_decide(change, k, r, family):
-    rng = np.random.default_rng([7, k, r, family])
-    rho, spread, tolerance, n = 0.5, 0.15, 0.1, 4000
-    error = spread * np.sqrt(1 / k + 1 / r)
-    before, after = float(fisher(rho)), float(fisher(rho + change))
-    runs = runs_to_decide(before, after, error, k, r, alpha=ALPHA, tolerance=tolerance, family=family)
-    assert runs is not None
-
-    def decided(runs):
-        reference = around(rng, rho, max(k, runs), spread=spread, replicates=n)
-        observed = around(rng, rho + change, runs, spread=spread, replicates=n)
-        compared = compare_runs(reference, observed, intervals=165, alpha=ALPHA)
-        inside = (compared.low > -tolerance) & (compared.high < tolerance)
-        return (inside | (compared.p_beyond(tolerance) <= ALPHA / family)).mean()
-
-    assert decided(runs) >= 0.75
-    if runs > 2 * r:
-        assert decided(runs // 2) < 0.8
-
-
-def test_runs_that_would_never_decide_are_none():
-    # Wide spread, and a change as large as the tolerance: neither inside nor significant within reach.
-    needed = runs_to_decide(0.5, 0.51, 10.0, 10, 3, alpha=ALPHA, tolerance=0.05, family=66)
-    assert needed is None
-    assert MAXIMUM_RUNS == 200
-
-
 def test_an_error_that_is_known_is_the_limit_of_many_degrees_of_freedom():
     known = smallest_visible(0.5, 0.1, np.inf, alpha=ALPHA, family=10)
     assert known == pytest.approx(smallest_visible(0.5, 0.1, 1e6, alpha=ALPHA, family=10), rel=1e-4)
-
-
-def test_a_plan_from_nothing_may_take_fewer_baseline_runs_than_there_were():
-    spread = 0.05
-    error = spread * np.sqrt(2 / 20)
-    kept = runs_to_decide(0.5, 0.5, error, 20, 20, alpha=ALPHA, tolerance=0.1, family=10)
-    anew = runs_to_decide(0.5, 0.5, error, 20, 20, alpha=ALPHA, tolerance=0.1, family=10, fewest=3)
-    assert kept == 21
-    assert 3 < anew < 20
-
-
-def test_a_tolerance_beyond_the_scale_has_no_upper_bound_to_keep():
-    # ρ = .97 cannot rise by .1: only a fall can leave the tolerance.
-    needed = runs_to_decide(
-        float(fisher(0.97)), float(fisher(0.97)) + 0.1, 0.1, 10, 3, alpha=ALPHA, tolerance=0.1, family=10
-    )
-    assert needed == 4
 
 
 def test_the_slope_of_fishers_scale():

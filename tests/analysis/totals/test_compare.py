@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pytest
 from scipy import stats
 
 from unperturbed.analysis.perturbation.rounds import FEWEST_ROUNDS
-from unperturbed.analysis.totals.compare import TotalsComparison, compare_totals, runs_to_decide, smallest_visible
+from unperturbed.analysis.totals.compare import compare_totals, smallest_visible
 
 ALPHA = 0.05
 
@@ -83,41 +81,6 @@ def test_a_round_that_agrees_by_chance_does_not_make_the_rest_certain() -> None:
     compared = compare_totals(before, 1.01 * before, np.arange(6), alpha=ALPHA)
     assert compared.error[0] > 0
     assert compared.low[0] < np.log(1.01) < compared.high[0]
-
-
-def test_runs_to_decide_have_the_power() -> None:
-    rng = np.random.default_rng(5)
-    effect, deviation, bound = 0.002, 0.02, 0.01
-    runs = runs_to_decide(effect, deviation, bound, 3, alpha=ALPHA, family=1)
-    assert runs is not None
-    before = np.exp(rng.normal(0, deviation, (runs, 4000)))
-    after = np.exp(rng.normal(effect, deviation, (runs, 4000)))
-    compared = compare_totals(before, after, alpha=ALPHA)
-    assert np.mean((compared.low > -bound) & (compared.high < bound)) == pytest.approx(0.8, abs=0.05)
-    assert runs_to_decide(bound, deviation, bound, 3, alpha=ALPHA, family=1) is None
-
-
-@pytest.mark.parametrize("own", [0.0001, 0.02])
-def test_runs_to_decide_within_rounds_are_those_that_decide(own: float) -> None:
-    """Rounds differ by 7 %, and runs of a round by `own`; so little that intervals have their minimum."""
-    rng, bound, r = np.random.default_rng(7), 0.02, 10
-
-    def compare(runs: int) -> TotalsComparison:
-        of_rounds = rng.normal(0, 0.07, (runs, 4000))
-        before, after = (np.exp(of_rounds + rng.normal(0, own / np.sqrt(2), (runs, 4000))) for _ in range(2))
-        return compare_totals(before, after, np.arange(runs), alpha=ALPHA)
-
-    compared = compare(r)
-    within = compared.freedom == r - 1
-    deviations = [np.median(error[within]) / np.sqrt(2 / r) for error in (compared.error, compared.observed_error)]
-    level = ALPHA / compared.designs
-    needed = partial(runs_to_decide, 0, deviations[0], bound, 3, alpha=level, family=1, rounds=True)
-    runs = needed(observed_deviation=deviations[1])
-    assert runs is not None
-    decided = compare(runs)
-    assert np.mean((decided.low > -bound) & (decided.high < bound)) >= 0.75
-    if own < 0.001:  # the effect does not vary, and the interval alone has to become short
-        assert runs < 0.8 * needed()
 
 
 def test_the_smallest_visible_change_is_seen_with_its_power() -> None:

@@ -167,7 +167,7 @@ def test_no_number_of_the_table_is_cut_on_a_narrow_terminal(width: int) -> None:
 
 
 def test_the_sentence_names_the_runs_that_would_decide_a_total() -> None:
-    found = _one([1000, 1020, 980, 1010, 990], [1001, 978, 1023, 992, 1007])
+    found = _one([1000, 1014, 986, 1007, 993] * 2, [1001, 984, 1017, 994, 1005] * 2)
     assert found.verdict == "undecided"
     runs = found.runs_to_decide
     assert runs is not None

@@ -6,9 +6,12 @@ import json
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from tests.analysis.floor.simulate import runs_of_totals
 from tests.harness.phases_campaign import unperturbed, verdicts, write_spec
+from unperturbed.analysis.totals import check_totals
 from unperturbed.analysis.totals.total_text import totals_sentence
 from unperturbed.analysis.totals.verdict import TotalChange, combine_totals
 from unperturbed.collectors.data import Trace
@@ -72,10 +75,11 @@ def test_a_tolerance_of_the_spec_is_used(campaign: Path, tmp_path: Path) -> None
 
 def _change(change: float, error: float) -> TotalChange:
     half = 2.0 * error
+    apart = math.exp(math.sqrt(2) * error)  # of the two runs of a side
     return TotalChange(
         "PAPI_TOT_INS",
-        (100.0, 101.0),
-        (100.0 * (1 + change), 101.0 * (1 + change)),
+        (100.0, apart * 100.0),
+        (100.0 * (1 + change), apart * 100.0 * (1 + change)),
         ("1", "2"),
         ("3", "4"),
         change,
@@ -93,6 +97,7 @@ def test_nodes_have_equal_shares_of_the_joint_change() -> None:
     assert joint.verdict == "perturbed"
     assert joint.reference_runs == ("a", "b")
     assert joint.low > 0.02
+    assert joint.nodes == (_change(0.02, 0.001), _change(0.04, 0.002))
     (alike,) = combine_totals({"a": [_change(0.0, 0.0005)], "b": [_change(0.001, 0.0005)]}, alpha=0.05)
     assert alike.verdict == "unperturbed"
     assert combine_totals({"a": [_change(0.0, 0.1)], "b": []}, alpha=0.05) == ()
@@ -130,3 +135,12 @@ def test_totals_on_nodes_are_equal_only_if_all_runs_are(
     assert (written["equal"], written["equal_in_rounds"]) == (equal, in_rounds)
     said = totals_sentence("B", [joint], "A")
     assert ("exactly equal" in said, "equal in every round" in said) == (equal, in_rounds)
+
+
+def test_the_total_of_one_node_has_the_interval_of_the_host() -> None:
+    rng = np.random.default_rng(4)
+    spreads = {"a": 0.001, "b": 0.01}
+    sides = (runs_of_totals(name, 1e9 * np.exp(of * rng.standard_normal(5))) for name, of in spreads.items())
+    changes = check_totals(*sides, ["cycles"])
+    (joint,) = combine_totals({"a": changes}, alpha=0.05)
+    assert (joint.low, joint.high) == pytest.approx((changes[0].low, changes[0].high))
