@@ -138,7 +138,8 @@ def partition_campaign(
         else:
             plan = _plan(runs, references, metrics, settings, strategy, observer)
         plan = replace(plan, one_build=bool(runs.family))
-        notes = (*silent_notes(metrics, runs.counted), *build_notes(plan, runs.family), *runs.against)
+        silent = silent_notes(metrics, runs.counted)
+        notes = (*silent, *build_notes(plan, runs.family), *dose_notes(spec), *runs.against)
         content = partition_content(spec, plan, read_traces(folder, manifest), manifest)
         write_plan(spec, folder, plan, content, notes)
     return Partitioned(plan, runs.failed, notes)
@@ -282,6 +283,16 @@ def plan_text(spec: CampaignSpec, plan: Plan) -> str:
     """
     document: dict[str, Any] = yaml.safe_load(spec.text)
     held = {metric for subset in plan.subsets for metric in subset.metrics}
+def dose_notes(spec: CampaignSpec) -> tuple[str, ...]:
+    """Return a note on the `doses` of a spec, which a search and its plan do without; empty if there are none."""
+    if not spec.campaign.doses:
+        return ()
+    return (
+        "`doses` is ignored and not in the plan: builds with several increments for each event execute more no-ops, "
+        "and certificates would not be valid for them.",
+    )
+
+
     carried = (spec.analysis.anchor, spec.measure.interval_metric)
     software = document["measure"]["software"]
     left_out = [name for name in software if name not in held and name not in carried]
@@ -297,7 +308,8 @@ def plan_text(spec: CampaignSpec, plan: Plan) -> str:
     # judges its share.
     shares = 1 if spec.nodes is None else spec.nodes.count
     runs = DEFAULT_RUNS if spec.campaign.until_decided else spec.campaign.most_runs
-    design.pop("at_most", None)
+    for key in ("at_most", "doses"):
+        design.pop(key, None)
     design["runs"] = max([runs, *(shares * subset.repetitions for subset in plan.subsets)])
     _name_from_the_root(document["program"], spec.folder)
     what = "A certified plan" if plan.subsets else "Result of a search"
