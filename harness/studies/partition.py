@@ -28,6 +28,7 @@ from unperturbed.analysis.partition.evaluation import Limits
 from unperturbed.analysis.partition.plan import Stage
 from unperturbed.analysis.partition.plan_text import validity
 from unperturbed.analysis.report import ReportContent, write_partition
+from unperturbed.collectors.data import Trace
 from unperturbed.common.extras import require
 from unperturbed.common.scratch import write_whole
 from unperturbed.common.wording import listing
@@ -130,11 +131,13 @@ def partition_campaign(
         strategy = how.strategy or ("restarts" if runs.family else DEFAULT_STRATEGY)
         announce(forecast(len(metrics), strategy, settings, passes=len(samplings), baseline_runs=reference_runs))
         try:
-            references = runs.references()
+            ready = runs.judge_build() if runs.family else []
+            in_families = bool(set(runs.rewriting.values()) - {"unperturbed"})
+            references = {} if in_families else runs.references(again=True)
         except RunFailed as failure:
             raise RunError(str(failure)) from None
-        if set(runs.rewriting.values()) - {"unperturbed"}:
-            plan = _plan_in_families(runs, metrics, settings, strategy, progress, observer)
+        if in_families:
+            plan = _plan_in_families(runs, ready, metrics, settings, strategy, progress, observer)
         else:
             plan = _plan(runs, references, metrics, settings, strategy, observer)
         plan = replace(plan, one_build=bool(runs.family))
@@ -166,6 +169,7 @@ def _plan(
 
 def _plan_in_families(
     runs: RunsHere,
+    ready: Sequence[Trace],
     metrics: Sequence[str],
     settings: SearchSettings,
     strategy: str,
@@ -175,6 +179,8 @@ def _plan_in_families(
     """Partition metrics into builds that leave the program alone without counting, and each build's into subsets.
 
     Each build gets the share of alpha that it has of the metrics.
+
+    `ready`: Runs of the build of all metrics without counting, by which it is not unperturbed.
     """
     progress.note(
         f"The build with the sites of all {len(metrics)} metrics is not unperturbed without counting: the search first "
@@ -182,7 +188,7 @@ def _plan_in_families(
     )
     history, limits = _History(observer), Limits(settings, time.monotonic)
     history.stage = "rewriting"
-    builds = find_families(runs, metrics, settings, limits, history.add)
+    builds = find_families(runs, ready, metrics, settings, limits, history.add)
     history.stage = None
     plans: list[Plan] = []
     stopped = builds.stopped
@@ -192,15 +198,16 @@ def _plan_in_families(
         progress.note(
             f"Build {runs.family}, which counts nothing, leaves the program alone: subsets of {listing(held)}."
         )
-        batch = runs.reference_batch.values()
+        lacking = [max(count - runs.given[name], 0) for name, count in runs.reference_batch.items()]
         try:
-            limits.require(sum(batch) * len(runs.passes))
-            references = runs.references()
+            limits.require(sum(lacking) * len(runs.passes))
+            references = runs.references(again=True)  # each certification makes fresh ones
         except Stop as stop:
             stopped = str(stop)
             break
-        limits.runs += sum(batch) * len(runs.passes)
-        history.add(Measurement(0, "baseline", (), max(batch), None, limits.runs))
+        if any(lacking):
+            limits.runs += sum(lacking) * len(runs.passes)
+            history.add(Measurement(0, "baseline", (), max(lacking), None, limits.runs))
         own = replace(settings, alpha=settings.alpha * len(held) / len(metrics))
         plans.append(_plan(runs, references, held, own, strategy, history.add, limits))
         if stopped := plans[-1].stopped:
@@ -276,13 +283,6 @@ def build_notes(plan: Plan, family: str) -> tuple[str, ...]:
     )
 
 
-def plan_text(spec: CampaignSpec, plan: Plan) -> str:
-    """Return the plan as YAML: the spec with the certified subsets, without metrics that have no certificate.
-
-    Relative paths become absolute, because the plan is in a different folder than the spec.
-    """
-    document: dict[str, Any] = yaml.safe_load(spec.text)
-    held = {metric for subset in plan.subsets for metric in subset.metrics}
 def dose_notes(spec: CampaignSpec) -> tuple[str, ...]:
     """Return a note on the `doses` of a spec, which a search and its plan do without; empty if there are none."""
     if not spec.campaign.doses:
@@ -293,6 +293,13 @@ def dose_notes(spec: CampaignSpec) -> tuple[str, ...]:
     )
 
 
+def plan_text(spec: CampaignSpec, plan: Plan) -> str:
+    """Return the plan as YAML: the spec with the certified subsets, without metrics that have no certificate.
+
+    Relative paths become absolute, because the plan is in a different folder than the spec.
+    """
+    document: dict[str, Any] = yaml.safe_load(spec.text)
+    held = {metric for subset in plan.subsets for metric in subset.metrics}
     carried = (spec.analysis.anchor, spec.measure.interval_metric)
     software = document["measure"]["software"]
     left_out = [name for name in software if name not in held and name not in carried]
