@@ -209,6 +209,10 @@ class CandidateEvaluator:
         for subset, outcome in self._known.items():
             yield subset, outcome.unperturbed and subset not in self._refused
 
+    def take(self, subset: Subset) -> None:
+        """Judge a subset by the runs that the judge already has of it."""
+        self._known[subset] = self._judge.explore(subset, 0)
+
     def accepts(self, metrics: Iterable[str]) -> bool:
         """Return whether a subset is shown to be unperturbed and certifiable; measure it if its outcome is unknown."""
         subset = self.subset(metrics)

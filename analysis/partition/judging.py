@@ -106,6 +106,9 @@ class TraceJudge:
         Level of each one-sided bound in the search.
     fresh_baseline : callable, optional
         Makes a new baseline with as many runs for each round of certification; None to certify against `baseline`.
+    explored : mapping, optional
+        Runs of subsets that were made before the search, which is to know of them (`explored` of `search`). They
+        certify nothing.
 
     Raises
     ------
@@ -122,6 +125,7 @@ class TraceJudge:
         *,
         alpha: float = 0.05,
         fresh_baseline: Callable[[], Baselines] | None = None,
+        explored: Mapping[Subset, Sequence[Trace]] | None = None,
     ) -> None:
         self._measure, self._alpha, self._fresh_baseline = measure, alpha, fresh_baseline
         self._by_pass = isinstance(baseline, Mapping)
@@ -130,6 +134,9 @@ class TraceJudge:
         self._pool: dict[Subset, dict[str, list[Trace]]] = {}
         self._found: dict[Subset, Verdict] = {}
         self._seen = {run for each in self._searching.values() for run in _named(each.baseline.traces)}
+        for subset, traces in (explored or {}).items():
+            self._once(_named(traces), "explored")
+            self._keep(subset, self._grouped(traces))
 
     @property
     def runs_per_repetition(self) -> int:
@@ -179,9 +186,7 @@ class TraceJudge:
     def _made(self, subset: Subset, repetitions: int) -> dict[str, list[Trace]]:
         traces = self._measure(subset, repetitions)
         what = f"measure(({', '.join(subset)}), {repetitions})"
-        made: dict[str, list[Trace]] = defaultdict(list)
-        for trace in traces:
-            made[str(trace.attributes.get("pass", "")) if self._by_pass else ""].append(trace)
+        made = self._grouped(traces)
         expected = dict.fromkeys(self._searching, repetitions)
         given = {name: len(runs) for name, runs in made.items()}
         if given != expected:
@@ -190,6 +195,13 @@ class TraceJudge:
                 f"return {counted(repetitions, 'run')}{' of every pass' if self._by_pass else ''}"
             )
         self._once(_named(traces), what)
+        return made
+
+    def _grouped(self, traces: Sequence[Trace]) -> dict[str, list[Trace]]:
+        """Return the traces by pass."""
+        made: dict[str, list[Trace]] = defaultdict(list)
+        for trace in traces:
+            made[str(trace.attributes.get("pass", "")) if self._by_pass else ""].append(trace)
         return made
 
     def _once(self, runs: Sequence[str], what: str) -> None:

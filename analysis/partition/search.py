@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from unperturbed.analysis.partition.certify import Certification, best_choice
 from unperturbed.analysis.partition.evaluation import (
@@ -42,6 +42,7 @@ def search(
     clock: Callable[[], float] = time.monotonic,
     ahead: Ahead | None = None,
     limits: Limits | None = None,
+    explored: Iterable[Subset] = (),
 ) -> Plan:
     """Partition metrics into few subsets, each certified to be unperturbed.
 
@@ -65,6 +66,8 @@ def search(
         Makes runs in advance, if several subsets can be measured at the same time.
     limits : Limits, optional
         Runs and hours that several searches share; by default, the limits of the settings for this search alone.
+    explored : iterable of tuple of str, default ()
+        Subsets that the judge already has runs of.
 
     Returns
     -------
@@ -94,6 +97,8 @@ def search(
         len(names), chosen, settings, passes=judge.runs_per_repetition, baseline_runs=judge.baseline_runs
     )
     evaluator = CandidateEvaluator(names, judge, settings, limits, observer or (lambda _: None), ahead)
+    for subset in explored:
+        evaluator.take(subset)
     certification = Certification(evaluator, chosen)
     stopped = ""
     try:

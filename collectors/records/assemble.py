@@ -51,7 +51,7 @@ def assemble(
     is the number of counts of that event after which an interval ends.
     `whole`: The run may consist of one interval, and must have been recorded to its end.
     """
-    _check(records, software, whole=whole)
+    _check(records, software, whole=whole, fewest=1 if whole or attributes.get("interval_metric") else 2)
     rows = main_thread(records)
     intervals = len(rows) - 1
     metrics: list[Metric] = []
@@ -194,7 +194,8 @@ _MEANS: Mapping[str, tuple[str, str]] = {
 }
 
 
-def _check(records: Records, software: Sequence[Metric | None], *, whole: bool) -> None:
+def _check(records: Records, software: Sequence[Metric | None], *, whole: bool, fewest: int) -> None:
+    """Reject a run whose counts are invalid, or that has fewer than `fewest` intervals."""
     within = [metric.name for metric in software if metric is not None and metric.source != _MEANS["kernel"][0]]
     counted = f"{', '.join(within)}: " if within else ""
     if records.state == "waiting":
@@ -227,7 +228,7 @@ def _check(records: Records, software: Sequence[Metric | None], *, whole: bool) 
             "another thread ended it), so its last counts were not read: let the main thread end the program, by "
             "calling exit or by returning from main, or use `sampler: outside`"
         )
-    if np.count_nonzero(records.rows["thread"] == 0) < (2 if whole else 3):
+    if np.count_nonzero(records.rows["thread"] == 0) <= fewest:
         raise RunError("the program ended within the first interval: give it more work, or use a shorter interval")
 
 

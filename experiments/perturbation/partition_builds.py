@@ -30,7 +30,8 @@ from unperturbed.harness.campaign.manifest import Manifest
 WAYS = {"separate": "first-fit", "one": "restarts"}
 """Values of `builds`, with the strategy that is the default there."""
 
-QUICKSTART = HERE.parent / "quickstart" / "quickstart.yaml"
+WRITTEN = {"quickstart": HERE.parent / "quickstart" / "quickstart.yaml", "glpk": HERE / "glpk.yaml"}
+"""Specs whose input is short as written."""
 
 
 @dataclass(frozen=True)
@@ -49,13 +50,20 @@ class Search:
         """Return the number of metrics in certified subsets."""
         return sum(len(subset["metrics"]) for subset in self.plan["subsets"])
 
+    @property
+    def for_families(self) -> int:
+        """Return the number of runs until the last family was certified; 0 if none was searched for."""
+        used = [each["runs_used"] for each in self.plan["history"] if each["stage"] == "rewriting"]
+        return max(used, default=0)
+
 
 def write_spec(folder: Path, program: str) -> Path:
     """Write a program's spec with a short input and without subsets."""
     folder.mkdir(parents=True, exist_ok=True)
-    if program == "quickstart":
-        spec = yaml.safe_load(QUICKSTART.read_text())
-        spec["program"]["source"] = str(QUICKSTART.parent / spec["program"]["source"])
+    if program in WRITTEN:
+        spec = yaml.safe_load(WRITTEN[program].read_text())
+        if "source" in spec["program"]:
+            spec["program"]["source"] = str(WRITTEN[program].parent / spec["program"]["source"])
     else:
         chosen = next(each for each in PROGRAMS if each.name == program)
         spec = yaml.safe_load(write_variant(folder, chosen, layouts=True).read_text())
@@ -92,7 +100,8 @@ def table(searches: Sequence[Search]) -> list[str]:
     """Return the table of all searches."""
     columns: tuple[Column | str, ...] = (
         *("program", "`builds`"),
-        *right("minutes", "builds", "runs", "metrics", "in certified subsets", "subsets", "families"),
+        *right("builds", "runs", "of them for families", "minutes", "metrics", "in certified subsets", "subsets"),
+        *right("families"),
         "left out",
     )
     rows = []
@@ -104,9 +113,10 @@ def table(searches: Sequence[Search]) -> list[str]:
             [
                 each.program,
                 each.builds,
-                f"{each.seconds / 60:.1f}",
                 str(each.made),
                 str(each.runs),
+                str(each.for_families) if each.builds == "one" else "",
+                f"{each.seconds / 60:.1f}",
                 str(each.metrics + len(left)),
                 str(each.metrics),
                 str(len(plan["subsets"])),
@@ -118,7 +128,7 @@ def table(searches: Sequence[Search]) -> list[str]:
 
 
 def headline(searches: Sequence[Search]) -> str:
-    """Return how many builds and minutes each way takes, over all programs."""
+    """Return how many builds, runs and minutes each way takes, over all programs."""
     said = []
     for builds in WAYS:
         chosen = [each for each in searches if each.builds == builds]
@@ -132,7 +142,7 @@ def headline(searches: Sequence[Search]) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Search what is missing, write the page."""
     parser = evaluation_parser(__doc__, "partition-builds")
-    names = ["quickstart", "bzip2", "network"]
+    names = ["quickstart", "bzip2", "network", "glpk"]
     parser.add_argument("--programs", nargs="+", choices=[*names, "chess", "redcode"], default=names, help="programs")
     options, made = parser.parse_args(arguments), made_by()
     campaigns: Path = options.campaigns.resolve()

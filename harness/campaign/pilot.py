@@ -32,7 +32,7 @@ from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.load import metric_position
 from unperturbed.harness.spec.quantities import EventInterval, Interval, WorkInterval
 from unperturbed.harness.spec.sections.campaign import BASELINE, PILOT
-from unperturbed.harness.spec.sections.measure import SHORTEST_INTERVAL_NS
+from unperturbed.harness.spec.sections.measure import DEFAULT_RECORDS, SHORTEST_INTERVAL_NS
 
 _CLOCK_MONOTONIC_COARSE = 6
 _PILOT_CAPACITY = 1 << 17
@@ -187,10 +187,13 @@ def times_as_much(spec: CampaignSpec, ratio: float) -> str:
     return f"{times} times as much work{f' (for example, an input {times} times as large)' if reads else ''}"
 
 
-def _events(trace: Trace) -> int:
-    """Return the number of events that a run has of the metric that ends its intervals; 0 if anything else does."""
+def _events(trace: Trace) -> int | None:
+    """Return the number of events in a run's main thread that end its intervals; None if time or work does.
+
+    Events of other threads are counted too, but end no interval of this trace.
+    """
     name = trace.attributes.get("interval_metric")
-    return 0 if name is None else int(trace[name].sum())
+    return None if name is None else min(int(trace[name].sum()), len(trace) * int(trace.attributes["interval_ns"]))
 
 
 def _too_short_programs(
@@ -218,24 +221,29 @@ def _too_short_programs(
 
 
 def _too_short(
-    spec: CampaignSpec, intervals: int, interval: str, *, shortest: bool, events: int = 0, name: str = ""
+    spec: CampaignSpec, intervals: int, interval: str, *, shortest: bool, events: int | None, name: str = ""
 ) -> str:
     """Return why a run has too few intervals for a verdict, else ''.
 
-    `shortest`: The interval cannot be shorter. `events`: Number of the run's events, if these end intervals.
+    `shortest`: The interval cannot be shorter. `events`: Number of the run's events that end intervals; None if time
+    or work does.
     `name`: Name of the other program that ran; '' for the baseline's.
     """
     if intervals >= MINIMUM_INTERVALS:
         return ""
     more = f"give {name or 'the program'} {times_as_much(spec, AMPLE * MINIMUM_INTERVALS / max(intervals, 1))}"
-    every = int(events / (AMPLE * MINIMUM_INTERVALS))
     shorter = "use a shorter interval"
-    if events:
-        metric = f"{events:,} events of {spec.measure.interval_metric} in the run"
-        shorter = f"use `every: {every}`, as there are {metric}" if every else f"use a metric of more events ({metric})"
+    if events is not None:
+        every = max(1, events // DEFAULT_RECORDS)
+        happened = f"the run has {counted(events, 'event')} of {spec.measure.interval_metric}"
+        shorter = f"use `every: {every}`, which would give about {counted(events // every, 'interval')} ({happened})"
+        if events < AMPLE * MINIMUM_INTERVALS:
+            shorter = f"use a metric with more events in the main thread ({happened})"
+    if not shortest or events is not None:
+        more = f"{shorter}, or {more}"
     return (
         f"the pilot run{f' of {name}' if name else ''} has {counted(intervals, 'interval')} of {interval}, but a "
-        f"verdict needs at least {MINIMUM_INTERVALS}: {more if shortest and not events else f'{shorter}, or {more}'}"
+        f"verdict needs at least {MINIMUM_INTERVALS}: {more}"
     )
 
 

@@ -23,6 +23,7 @@ from unperturbed.analysis.partition import (
 from unperturbed.analysis.partition.evaluation import Limits
 from unperturbed.analysis.perturbation import ranked_changes
 from unperturbed.analysis.rewriting import Rewriting
+from unperturbed.collectors.data import Trace
 from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.campaign.preparation import profile_rewriting
 from unperturbed.harness.campaign.progress import Progress
@@ -41,19 +42,34 @@ _UNREACHED = "the build leaves the program alone without counting, but the searc
 
 def find_families(
     runs: RunsHere,
+    ready: Sequence[Trace],
     metrics: Sequence[str],
     settings: SearchSettings,
     limits: Limits,
     observer: Callable[[Measurement], None],
 ) -> Plan:
-    """Partition metrics into as few builds without counting as leave the untouched program unperturbed."""
-    judge = TraceJudge(
-        runs.measure_idle, dict(runs.untouched), alpha=settings.alpha, fresh_baseline=runs.untouched_references
-    )
+    """Partition metrics into as few builds without counting as leave the untouched program unperturbed.
+
+    `ready`: Runs of the build of all metrics, which the search need not make again.
+    """
     no_ops = _no_ops(runs.manifest)
     ordered = sorted(metrics, key=lambda metric: -no_ops.get(metric, 0))
+    judge = TraceJudge(
+        runs.measure_idle,
+        dict(runs.untouched),
+        alpha=settings.alpha,
+        fresh_baseline=runs.untouched_references,
+        explored={tuple(ordered): ready},
+    )
     return search(
-        ordered, judge, settings, strategy="halving", tolerance=judge.tolerance, observer=observer, limits=limits
+        ordered,
+        judge,
+        settings,
+        strategy="halving",
+        tolerance=judge.tolerance,
+        observer=observer,
+        limits=limits,
+        explored=[tuple(ordered)],
     )
 
 

@@ -28,6 +28,7 @@ from unperturbed.analysis.partition.evaluation import Limits
 from unperturbed.analysis.partition.plan import Stage
 from unperturbed.analysis.partition.plan_text import validity
 from unperturbed.analysis.report import ReportContent, write_partition
+from unperturbed.collectors.data import Trace
 from unperturbed.common.extras import require
 from unperturbed.common.scratch import write_whole
 from unperturbed.common.wording import listing
@@ -130,15 +131,18 @@ def partition_campaign(
         strategy = how.strategy or ("restarts" if runs.family else DEFAULT_STRATEGY)
         announce(forecast(len(metrics), strategy, settings, passes=len(samplings), baseline_runs=reference_runs))
         try:
-            references = runs.references()
+            ready = runs.judge_build() if runs.family else []
+            in_families = bool(set(runs.rewriting.values()) - {"unperturbed"})
+            references = {} if in_families else runs.references(again=True)
         except RunFailed as failure:
             raise RunError(str(failure)) from None
-        if set(runs.rewriting.values()) - {"unperturbed"}:
-            plan = _plan_in_families(runs, metrics, settings, strategy, progress, observer)
+        if in_families:
+            plan = _plan_in_families(runs, ready, metrics, settings, strategy, progress, observer)
         else:
             plan = _plan(runs, references, metrics, settings, strategy, observer)
         plan = replace(plan, one_build=bool(runs.family))
-        notes = (*silent_notes(metrics, runs.counted), *build_notes(plan, runs.family), *runs.against)
+        silent = silent_notes(metrics, runs.counted)
+        notes = (*silent, *build_notes(plan, runs.family), *dose_notes(spec), *runs.against)
         content = partition_content(spec, plan, read_traces(folder, manifest), manifest)
         write_plan(spec, folder, plan, content, notes)
     return Partitioned(plan, runs.failed, notes)
@@ -165,6 +169,7 @@ def _plan(
 
 def _plan_in_families(
     runs: RunsHere,
+    ready: Sequence[Trace],
     metrics: Sequence[str],
     settings: SearchSettings,
     strategy: str,
@@ -174,6 +179,8 @@ def _plan_in_families(
     """Partition metrics into builds that leave the program alone without counting, and each build's into subsets.
 
     Each build gets the share of alpha that it has of the metrics.
+
+    `ready`: Runs of the build of all metrics without counting, by which it is not unperturbed.
     """
     progress.note(
         f"The build with the sites of all {len(metrics)} metrics is not unperturbed without counting: the search first "
@@ -181,7 +188,7 @@ def _plan_in_families(
     )
     history, limits = _History(observer), Limits(settings, time.monotonic)
     history.stage = "rewriting"
-    builds = find_families(runs, metrics, settings, limits, history.add)
+    builds = find_families(runs, ready, metrics, settings, limits, history.add)
     history.stage = None
     plans: list[Plan] = []
     stopped = builds.stopped
@@ -191,15 +198,16 @@ def _plan_in_families(
         progress.note(
             f"Build {runs.family}, which counts nothing, leaves the program alone: subsets of {listing(held)}."
         )
-        batch = runs.reference_batch.values()
+        lacking = [max(count - runs.given[name], 0) for name, count in runs.reference_batch.items()]
         try:
-            limits.require(sum(batch) * len(runs.passes))
-            references = runs.references()
+            limits.require(sum(lacking) * len(runs.passes))
+            references = runs.references(again=True)  # each certification makes fresh ones
         except Stop as stop:
             stopped = str(stop)
             break
-        limits.runs += sum(batch) * len(runs.passes)
-        history.add(Measurement(0, "baseline", (), max(batch), None, limits.runs))
+        if any(lacking):
+            limits.runs += sum(lacking) * len(runs.passes)
+            history.add(Measurement(0, "baseline", (), max(lacking), None, limits.runs))
         own = replace(settings, alpha=settings.alpha * len(held) / len(metrics))
         plans.append(_plan(runs, references, held, own, strategy, history.add, limits))
         if stopped := plans[-1].stopped:
@@ -275,6 +283,16 @@ def build_notes(plan: Plan, family: str) -> tuple[str, ...]:
     )
 
 
+def dose_notes(spec: CampaignSpec) -> tuple[str, ...]:
+    """Return a note on the `doses` of a spec, which a search and its plan do without; empty if there are none."""
+    if not spec.campaign.doses:
+        return ()
+    return (
+        "`doses` is ignored and not in the plan: builds with several increments for each event execute more no-ops, "
+        "and certificates would not be valid for them.",
+    )
+
+
 def plan_text(spec: CampaignSpec, plan: Plan) -> str:
     """Return the plan as YAML: the spec with the certified subsets, without metrics that have no certificate.
 
@@ -297,7 +315,8 @@ def plan_text(spec: CampaignSpec, plan: Plan) -> str:
     # judges its share.
     shares = 1 if spec.nodes is None else spec.nodes.count
     runs = DEFAULT_RUNS if spec.campaign.until_decided else spec.campaign.most_runs
-    design.pop("at_most", None)
+    for key in ("at_most", "doses"):
+        design.pop(key, None)
     design["runs"] = max([runs, *(shares * subset.repetitions for subset in plan.subsets)])
     _name_from_the_root(document["program"], spec.folder)
     what = "A certified plan" if plan.subsets else "Result of a search"

@@ -62,13 +62,8 @@ class SearchRuns(ABC):
 
     @property
     def reference_batch(self) -> dict[str, int]:
-        """Return the number of runs per pass, for each baseline.
-
-        Where candidates are compared with a build without counting, the untouched program runs only once: this build is
-        compared with it.
-        """
-        untouched = "" if self.family and self.untouched else BASELINE
-        return dict.fromkeys(filter(None, (untouched, self.family, self._anchor)), self.spec.campaign.baseline_runs)
+        """Return the number of runs per pass, for each baseline that candidates are compared with."""
+        return dict.fromkeys(filter(None, (self.family or BASELINE, self._anchor)), self.spec.campaign.baseline_runs)
 
     @property
     def _anchor(self) -> str:
@@ -106,30 +101,37 @@ class SearchRuns(ABC):
         """Make the next runs of a configuration in each pass; return the traces."""
         return [trace for traces in self._further(name, count).values() for trace in traces]
 
-    def references(self) -> dict[str, Reference]:
-        """Make new runs of the baselines; return a reference for each pass that counts an additional metric."""
-        spec, anchor = self.spec, self.spec.analysis.anchor
-        batch = self.reference_batch
-        self.request(batch)  # together, so that drift of the host affects all equally
-        by_name = {name: self._further(name, count) for name, count in batch.items()}
+    def judge_build(self) -> list[Trace]:
+        """Make runs of the untouched program and of the build that candidates run; return those of this build.
+
+        `rewriting` then has the verdict on this build.
+        """
+        count = self.spec.campaign.baseline_runs
+        self.request({BASELINE: count, self.family: count})  # together, so that drift of the host affects both equally
+        untouched, made = self.untouched_references(), self._further(self.family, count)
+        for pass_name, reference in untouched.items():
+            verdict = combine_checks(self.family, *reference.check(made[pass_name], self.spec.analysis.alpha))
+            self.rewriting[pass_name] = verdict.verdict
+        return [trace for traces in made.values() for trace in traces]
+
+    def references(self, *, again: bool = False) -> dict[str, Reference]:
+        """Make runs of the baselines; return a reference for each pass that counts an additional metric.
+
+        `again`: Take the first runs again, which certify nothing then: make only those that are missing.
+        """
+        spec, anchor, batch = self.spec, self.spec.analysis.anchor, self.reference_batch
+        first = {name: 0 if again else self.given[name] for name in batch}
+        # Together, so that drift of the host affects all equally.
+        self.request({name: max(first[name] + count - self.given[name], 0) for name, count in batch.items()})
+        by_name = {name: self._further(name, count, first[name]) for name, count in batch.items()}
         pure, anchored = self.family or BASELINE, self._anchor or self.family or BASELINE
         references: dict[str, Reference] = {}
         for pass_name, new in self._new_metrics(by_name[pure]).items():
             ready, through = (self._baseline(by_name[name], name, pass_name, new) for name in (pure, anchored))
-            on = align_on(spec, ready.traces[0])
-            if BASELINE in by_name:
-                self._judge_rewriting(pass_name, self._baseline(by_name[BASELINE], BASELINE, pass_name, new), ready, on)
             self._note(ready)
+            on = align_on(spec, ready.traces[0])
             references[pass_name] = Reference(ready, None if anchor is None else through, on, anchor)
         return references
-
-    def _judge_rewriting(self, pass_name: str, own: Baseline, ready: Baseline, on: Sequence[str]) -> None:
-        """Keep the runs of the untouched program, and the verdict on the build that candidates are compared with."""
-        self.untouched[pass_name] = Reference(own, None, on)
-        if self.family:
-            verdict = combine_checks(self.family, own.inner(ready.traces), own.outer(ready.traces, align_on=on))
-            self.rewriting[pass_name] = verdict.verdict
-            self._note(own)
 
     def untouched_references(self) -> dict[str, Reference]:
         """Make new runs of the untouched program alone; return a reference for each pass, as `references`."""
@@ -170,15 +172,16 @@ class SearchRuns(ABC):
         for sentence in (*uneven_note(baseline.traces), *baseline.stability().sentences()):
             self.against[f"{self.owner}: {sentence}" if self.owner else sentence] = None
 
-    def _further(self, name: str, count: int) -> dict[str, list[Trace]]:
-        """Make the next runs of a configuration; return the traces by pass."""
-        self.request({name: count})
-        states = self.make(name, self.given[name], count)
+    def _further(self, name: str, count: int, first: int | None = None) -> dict[str, list[Trace]]:
+        """Make the next runs of a configuration, or those after the first `first`; return the traces by pass."""
+        first = self.given[name] if first is None else first
+        self.request({name: max(first + count - self.given[name], 0)})
+        states = self.make(name, first, count)
         if failed := [state for state in states if state.state != "done"]:
             self.failed = True
             run = f"{self.place}{failed[0].run.id}{self.owner and f' ({self.owner})'}"
             raise RunFailed(f"run {run}, which the search needs, failed: {failed[0].error}")
-        self.given[name] += count
+        self.given[name] = max(self.given[name], first + count)
         by_pass: dict[str, list[Trace]] = {pass_name: [] for pass_name in self.passes}
         for state in states:
             trace = Trace.read(trace_file(self.folder, state.run.id))
@@ -265,7 +268,7 @@ class RunsHere(SearchRuns):
             return states
         # Planned runs of both baselines are made together.
         planned = {state.run.configuration for state in self.manifest.runs() if state.state == "planned"}
-        for configuration in (name, *(item for item in self.reference_batch if item in planned)):
+        for configuration in (name, *(item for item in (BASELINE, *self.reference_batch) if item in planned)):
             self.build(configuration)
         execute_plan(self._session, self._samplings, self.manifest, self._progress)
         return repetitions_of(self.manifest, name, first, count)

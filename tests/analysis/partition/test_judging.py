@@ -10,7 +10,7 @@ import pytest
 
 from tests.analysis import simulate
 from tests.analysis.partition.traced import traced_program
-from unperturbed.analysis.partition import Cost, Reference, TraceJudge, partition
+from unperturbed.analysis.partition import Cost, Reference, SearchSettings, TraceJudge, partition, search
 from unperturbed.analysis.partition.evaluation import by_cost
 from unperturbed.analysis.perturbation import Baseline
 from unperturbed.collectors.data import Metric, Trace
@@ -84,6 +84,19 @@ def test_runs_of_a_subset_are_pooled_in_the_search_and_not_in_a_certification(ca
     assert certified.repetitions == 4
     assert not set(certified.runs) & set(second.runs)
     assert judge.explore(("a",), 0).runs == second.runs + certified.runs
+
+
+def test_runs_from_before_a_search_count_in_it_and_not_in_a_certification(campaign, reference):
+    before = campaign(("a", "b"), 5)
+    judge = TraceJudge(campaign, reference, explored={("a", "b"): before})
+    calls = len(campaign.calls)
+    plan = search(("a", "b"), judge, SearchSettings(repetitions=3), explored=[("a", "b")])
+    assert [(each.stage, each.subset) for each in plan.history] == [("certify", ("a", "b"))]
+    (subset,) = plan.subsets
+    assert campaign.calls[calls:] == [(("a", "b"), subset.repetitions)]
+    assert not {trace.attributes["run"] for trace in before} & set(subset.runs)
+    with pytest.raises(DataError, match="explored returned runs that were used before"):
+        TraceJudge(campaign, reference, explored={("a",): reference.baseline.traces})
 
 
 def test_inner_and_outer_changes_are_judged_together(campaign, reference):

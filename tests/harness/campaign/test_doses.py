@@ -81,6 +81,27 @@ def test_without_dose_0_linearity_is_judged_by_the_other_doses(tmp_path: Path) -
     assert "turns at 1, 2 and 4 increments: " in " ".join(again.stdout.split())
 
 
+def test_with_families_a_response_is_extrapolated_to_the_build_of_its_subset(tmp_path: Path) -> None:
+    spec = write_spec(tmp_path, **DOSES, campaign__families={"light": ["steps"], "heavy": ["turns"]})
+    campaign = tmp_path / "campaigns" / "phases"
+    result = unperturbed(tmp_path, "run", spec)
+    assert result.returncode in (0, 4), result.stderr
+    found = verdicts(campaign)
+    for subset, family in {"steps": "ready-light", "turns": "ready-heavy"}.items():
+        (events,) = totals(campaign, subset, subset)
+        for dose in (2, 4):
+            assert totals(campaign, f"{subset}-x{dose}", subset) == {events}
+        # All doses execute the no-ops of one family, whose metrics differ.
+        assert totals(campaign, f"{subset}-x4", "PAPI_TOT_INS") == totals(campaign, subset, "PAPI_TOT_INS")
+        responses = found["doses"][subset]["responses"]
+        (stores,) = (one for one in responses if (one["check"], one["first"]) == ("total", "PAPI_SR_INS"))
+        assert stores["outcome"] == "corrected"
+        idle = totals(campaign, family, "PAPI_SR_INS")
+        assert min(idle) <= stores["without"] <= max(idle)
+        assert stores["value"] == pytest.approx(stores["without"], rel=1e-4)
+        assert Rewriting.from_dict(found["rewriting"][family]).no_ops[subset] == 4 * events
+
+
 def test_doses_of_a_program_that_cannot_be_patched_are_refused(tmp_path: Path) -> None:
     run, why = OWN_BYTES
     spec = write_spec(tmp_path, **{**DOSES, "campaign__subsets": {"steps": ["steps", "turns"]}}, program__run=run)

@@ -120,18 +120,30 @@ def test_native_counts_of_the_kernel(tmp_path: Path) -> None:
         assert (np.stack([trace["perf::task-clock"] for trace in runs]) > 0).all()
 
 
-def test_too_few_intervals_propose_another_number(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("every", "intervals", "times"), [(100, "5 intervals", "6.6"), (1000, "1 interval", "33")])
+def test_too_few_intervals_propose_another_number(tmp_path: Path, every: int, intervals: str, times: str) -> None:
     spec = write(tmp_path)
-    spec.write_text(spec.read_text().replace("every: 10", "every: 100"))
+    spec.write_text(spec.read_text().replace("every: 10", f"every: {every}"))
     result = unperturbed(tmp_path, "run", spec)
     assert result.returncode == 1, result.stderr
     assert (
-        "the pilot run has 5 intervals of 100 events of blocks, but a verdict needs at least 30: use `every: 12`, as "
-        "there are 405 events of blocks in the run, or give the program 6.6 times as much work"
-        in " ".join(result.stderr.split())
+        f"the pilot run has {intervals} of {every:,} events of blocks, but a verdict needs at least 30: use "
+        "`every: 2`, which would give about 202 intervals (the run has 405 events of blocks), or give the program "
+        f"{times} times as much work" in " ".join(result.stderr.split())
     )
-    spec.write_text(spec.read_text().replace("every: 100", "every: 12"))
+    spec.write_text(spec.read_text().replace(f"every: {every}", "every: 2"))
     assert unperturbed(tmp_path, "run", spec).returncode in (0, 4)
+
+
+def test_a_metric_with_too_few_events_is_to_be_replaced(tmp_path: Path) -> None:
+    spec = write(tmp_path)
+    spec.write_text(
+        spec.read_text().replace("of: blocks", "of: whole").replace("blocks: {enter: block}", "whole: {enter: main}")
+    )
+    result = unperturbed(tmp_path, "run", spec)
+    assert result.returncode == 1, result.stderr
+    told = "use a metric with more events in the main thread (the run has 1 event of whole), or give"
+    assert told in " ".join(result.stderr.split())
 
 
 def test_another_number_of_events_is_another_campaign(tmp_path: Path) -> None:
