@@ -112,6 +112,8 @@ validate:
 	$(python) -m experiments.perturbation.evaluate
 	$(python) -m experiments.perturbation.interaction
 	$(python) -m experiments.perturbation.layouts
+	$(python) -m experiments.perturbation.one_build
+	$(python) -m experiments.perturbation.one_build --series
 	$(python) -m experiments.alignment.evaluate --pairs 9
 	$(python) -m experiments.alignment.unaligned
 	$(python) -m experiments.alignment.by_events

@@ -4,9 +4,11 @@ Outside against inside, written to `docs/evidence/own_perturbation.md`.
 
     python docs/evidence/own_perturbation.py --runs 20 --seed 1
 
-One program, one binary, the same events. Runs observed from outside are the baseline; held against it are further runs
-from outside (nothing differs: the null), and runs sampled by the signal inside. On a host without a PMU the kernel's
-own counters stand for hardware events, and the report says so.
+One program, built as a campaign builds it, and the same events. Runs observed from outside are the baseline; held
+against it are further runs from outside (nothing differs: the null), and runs sampled by the signal inside. With one
+build, a run inside also has the no-ops and reads the software counters (`ready`), and counts where it is patched: these
+are held against the runs inside, and against `ready`. On a host without a PMU the kernel's own counters stand for
+hardware events, and the report says so.
 """
 
 from __future__ import annotations
@@ -16,8 +18,9 @@ import random
 import subprocess
 import sys
 import tempfile
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -27,12 +30,17 @@ from experiments.common.provenance import made_by
 from unperturbed.analysis.perturbation import Baseline, Verdict
 from unperturbed.collectors.data import Trace
 from unperturbed.collectors.passes import plan_passes
-from unperturbed.collectors.records.assemble import assemble
+from unperturbed.collectors.records.assemble import assemble, milestone
 from unperturbed.collectors.records.file import Setup, create_record_file, read_record_file
-from unperturbed.collectors.runtime import BOUNDS, INCLUDE, build_observer, runtime_files
+from unperturbed.collectors.runtime import build_observer
 from unperturbed.collectors.sources import Pass
 from unperturbed.collectors.sources.callgrind import Machine
+from unperturbed.common.wording import listing
 from unperturbed.errors import HostError
+from unperturbed.harness.program.build import build_configuration
+from unperturbed.harness.program.patching import count_at
+from unperturbed.harness.spec.load import parse_spec
+from unperturbed.instrument.finding.rewrite import Form
 
 INTERVAL_NS = 5_000_000
 TOLERANCE = 0.1
@@ -79,21 +87,53 @@ int main(void) {
 """
 
 
-def compile_program(folder: Path) -> Path:
-    """Compile the program with the runtime inside; without a record file the runtime sleeps."""
-    (folder / "program.c").write_text(PROGRAM)
-    sources = [BOUNDS[0], folder / "program.c", *runtime_files(), BOUNDS[1]]
-    target = folder / "program"
-    command = [
-        "gcc",
-        "-std=gnu11",
-        "-O2",
-        "-DUNPERTURBED_EXECUTABLE",
-        f"-I{INCLUDE}",
-        *map(str, sources),
-    ]
-    subprocess.run([*command, "-o", str(target), "-ldl", "-lrt"], check=True)
-    return target
+SPEC = """
+name: own
+program: {source: source, build: "{cc} -std=gnu11 -O2 program.c -o program", run: "{build}/program"}
+measure:
+  os: [minor_faults]
+  software: {computed: {enter: compute}, asked: {loop: ask}, faulted: {loop: fault}}
+"""
+SOFTWARE = ("computed", "asked", "faulted")
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to make a run."""
+
+    sampler: Literal["inside", "outside"] = "inside"
+    form: Form = "counting"  # Without a metric, or with a no-op at each site of all
+    counts: bool = False  # Whether the places count
+
+
+WAYS = {
+    "outside": Way("outside"),
+    "outside again": Way("outside"),
+    "inside": Way(),
+    "ready": Way(form="patchable"),
+    "patched": Way(form="patchable", counts=True),
+}
+COMPARISONS = {
+    "Outside against outside: the null": ("outside", "outside again"),
+    "Inside against outside": ("outside", "inside"),
+    "One build, counting nothing, against inside": ("inside", "ready"),
+    "One build, counting, against the same counting nothing": ("ready", "patched"),
+}
+"""Title, the kind of the baseline's runs, and the kind that is held against it."""
+
+
+def build_programs(folder: Path) -> dict[str, Path]:
+    """Build the program as a campaign does, in each form; without a record file the runtime in it sleeps."""
+    source = folder / "source"
+    source.mkdir()
+    (source / "program.c").write_text(PROGRAM)
+    spec = parse_spec(SPEC, "own.yaml", folder)
+    programs = {}
+    for number, (form, software) in enumerate({"counting": {}, "patchable": spec.measure.software}.items()):
+        target = folder / f"{number:02d}"
+        build = build_configuration(spec.program, source, target, software, spec_folder=folder, form=form)
+        programs[form] = build.folder / "program"
+    return programs
 
 
 def events_of_this_host() -> tuple[Pass, bool]:
@@ -108,25 +148,30 @@ def events_of_this_host() -> tuple[Pass, bool]:
     raise HostError("this host lets nobody count the events of this experiment; it needs root, for tracepoints")
 
 
-def run(folder: Path, program: Path, collected: Pass, sampler: str, name: str) -> Trace:
+def run(folder: Path, programs: dict[str, Path], collected: Pass, way: Way, name: str) -> Trace:
     """Make one run and return its trace, every counter declared as what it stands for: a hardware event."""
-    setup = Setup("perf_event", INTERVAL_NS, "monotonic", collected.events, sampler=sampler)  # type: ignore[arg-type]
+    program, software = programs[way.form], SOFTWARE if way.form == "patchable" else ()
+    if software:
+        count_at(program.parent, range(len(SOFTWARE)) if way.counts else ())
+    setup = Setup("perf_event", INTERVAL_NS, "monotonic", collected.events, software=len(software), sampler=way.sampler)
     record = folder / "record"
     create_record_file(record, setup)
-    observer = [str(build_observer("gcc")), str(record)] if sampler == "outside" else ["taskset", "-c", "0"]
+    observer = [str(build_observer("gcc")), str(record)] if way.sampler == "outside" else ["taskset", "-c", "0"]
     subprocess.run(
         [*observer, str(program)], env={"UNPERTURBED_RECORD": str(record), "PATH": "/usr/bin:/bin"}, check=True
     )
     trace = assemble(
         read_record_file(record, setup),
         collected,
-        software=(),
+        software=[milestone(metric) if way.counts else None for metric in software],
         os_metrics=(),
         derived={},
         dumps=folder / "none",
         attributes={"run": name, "clock": "monotonic"},
     )
-    metrics = [replace(metric, kind="hardware") for metric in trace.metrics.values()]
+    metrics = [
+        metric if metric.kind == "software" else replace(metric, kind="hardware") for metric in trace.metrics.values()
+    ]
     return Trace.from_columns(
         metrics, dict(trace.columns), begin_ns=trace.begin_ns, end_ns=trace.end_ns, attributes=dict(trace.attributes)
     )
@@ -150,51 +195,49 @@ def main() -> None:
     arguments = parser.parse_args()
     chance = random.Random(arguments.seed)
     made = made_by()
-    found: dict[str, list[Trace]] = {"outside": [], "outside again": [], "inside": []}
+    found: dict[str, list[Trace]] = {kind: [] for kind in WAYS}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        program = compile_program(folder)
+        programs = build_programs(folder)
         collected, is_pmu = events_of_this_host()
         for repetition in range(arguments.runs):
             kinds = list(found)
             chance.shuffle(kinds)
             for kind in kinds:
-                found[kind].append(run(folder, program, collected, kind.split()[0], f"{kind} {repetition}"))
+                found[kind].append(run(folder, programs, collected, WAYS[kind], f"{kind} {repetition}"))
                 print(f"{repetition + 1} of {arguments.runs}: {kind}", file=sys.stderr)
-    baseline = Baseline(found["outside"], tolerance=TOLERANCE)
     intervals = int(np.median([len(trace) for trace in found["outside"]]))
+    events = listing(f"{int(found['patched'][0][metric].sum()):,} of {metric}" for metric in SOFTWARE)
     lines = [
         "# The samplers under their own check",
         "",
         made,
         "",
-        "**What changed on this page, and why.** On 27 November 2026 it was made again, so that commit, host and load "
-        "are known; beside other work a run takes longer. The page before said none of these, had about 232 "
-        "intervals a run, and left two of the ten pairs of the null undecided.",
-        "",
-        "Verdicts here are those of the commit named above, by the inner check alone, so that later outer checks "
-        "change nothing. Later inner checks are stricter where a correlation is beyond ±0.9 ([Inner "
-        "checks](calibration.md#where-checked-runs-differ-in-other-ways)).",
+        "**What changed on this page, and why.** Since 28 November 2026 the program is built as a campaign builds it, "
+        "and the runs of [one build](../explanation/software.md#run-all-configurations-from-one-build) are on it.",
         "",
         f"{arguments.runs} runs of each kind in random order, about {intervals} intervals of {INTERVAL_NS / 1e6:g} "
-        f"ms a run, tolerance ±{TOLERANCE}.",
-        "The baseline are runs observed from outside."
+        f"ms a run, tolerance ±{TOLERANCE}. Verdicts are by the inner check alone."
         + ("" if is_pmu else " This host has no PMU: the kernel's counters stand for hardware events here."),
+        "",
+        "- *outside*: observed from outside. *Inside*: sampled by the signal inside.",
+        "- *ready*: one build, sampled inside. It has a no-op at each site of three software metrics, and the sampler "
+        "reads their counters. *Patched*: the same file, with the places counting.",
+        f"- A patched run counts events: {events}.",
     ]
-    for kind, title in (("outside again", "Outside against outside: the null"), ("inside", "Inside against outside")):
-        verdict = baseline.inner(found[kind])
+    for title, (reference, kind) in COMPARISONS.items():
+        verdict = Baseline(found[reference], tolerance=TOLERANCE).inner(found[kind])
         lines += ["", f"## {title}: {verdict.verdict}", "", *table(verdict)]
-    totals = {
-        kind: {m: np.median([t[m].sum() for t in traces]) for m in baseline.metrics} for kind, traces in found.items()
-    }
+    metrics = Baseline(found["outside"], tolerance=TOLERANCE).metrics
+    totals = {kind: {m: np.median([t[m].sum() for t in traces]) for m in metrics} for kind, traces in found.items()}
     lines += [
         "",
         "## Totals of a run (medians)",
         "",
-        "| metric | outside | outside again | inside |",
-        "|---|---|---|---|",
+        f"| metric | {' | '.join(found)} |",
+        f"|---|{'---|' * len(found)}",
     ]
-    lines += [f"| {m} | " + " | ".join(f"{totals[kind][m]:,.0f}" for kind in found) + " |" for m in baseline.metrics]
+    lines += [f"| {m} | " + " | ".join(f"{totals[kind][m]:,.0f}" for kind in found) + " |" for m in metrics]
     page = Path(__file__).with_suffix(".md")
     page.write_text("\n".join(lines) + "\n")
     print(page.read_text())

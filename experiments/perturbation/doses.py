@@ -14,15 +14,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import yaml
 
-from experiments.common.evaluation import EVIDENCE, evaluation_parser, fill_page, run_campaign
-from experiments.common.provenance import made_by, recorded
 from experiments.common.tables import markdown_table, right
-from experiments.perturbation.series import HERE, PROGRAMS, Program, runs_by_configuration
-from experiments.perturbation.variants import write_variant
+from experiments.perturbation.programs import Evaluation, programs_parser
+from experiments.perturbation.series import Program, runs_by_configuration
 from unperturbed.analysis.doses.response import (
     SERIOUSNESS,
     DoseResponses,
@@ -226,39 +224,21 @@ def headline(steps: Sequence[Step]) -> str:
     )
 
 
+def measure_doses(settings: dict[str, Any]) -> None:
+    """Change a spec so that it measures the last subset, the one of all metrics, at all doses."""
+    subsets = dict([*settings["campaign"]["subsets"].items()][-1:])
+    settings["campaign"] |= {"builds": "one", "doses": [0, *DOSES], "sham": False, "subsets": subsets}
+    settings["campaign"] |= {"baseline_runs": RUNS, "runs": RUNS}
+    used = {metric for metrics in subsets.values() for metric in metrics}
+    software = settings["measure"]["software"]
+    settings["measure"]["software"] = {name: event for name, event in software.items() if name in used}
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is missing, evaluate, write the page."""
-    parser = evaluation_parser(__doc__, "perturbation-doses")
-    names = [program.name for program in PROGRAMS]
-    parser.add_argument("--programs", nargs="+", choices=names, default=names, help="the programs to take (all)")
-    options, made = parser.parse_args(arguments), made_by()
-    campaigns: Path = options.campaigns.resolve()
-    steps: list[Step] = []
-    chosen = [program for program in PROGRAMS if program.name in options.programs]
-    for program in chosen:
-        spec = write_variant(campaigns / "specs", program, layouts=True)
-        settings = yaml.safe_load(spec.read_text())
-        subsets = dict([*settings["campaign"]["subsets"].items()][-1:])
-        settings["campaign"] |= {"builds": "one", "doses": [0, *DOSES], "sham": False, "subsets": subsets}
-        settings["campaign"] |= {"baseline_runs": RUNS, "runs": RUNS}
-        used = {metric for metrics in subsets.values() for metric in metrics}
-        software = settings["measure"]["software"]
-        settings["measure"]["software"] = {name: event for name, event in software.items() if name in used}
-        spec.write_text(yaml.safe_dump(settings, sort_keys=False))
-        run_campaign(spec, campaigns / program.name)
-        steps += steps_of(program, spec, campaigns / program.name)
-        print(f"{program.name}: evaluated", file=sys.stderr)
-    page = fill_page(
-        HERE / "page_doses.md",
-        headline=headline(steps),
-        correlations=table(steps),
-        totals=totals_table(steps),
-        runs=RUNS,
-        programs=", ".join(program.name for program in chosen),
-        recorded=recorded(campaigns / program.name for program in chosen),
-        made=made,
-    )
-    (EVIDENCE / "doses.md").write_text(page)
+    asked = Evaluation.of(programs_parser(__doc__, "perturbation-doses"), arguments)
+    steps = [step for found in asked.run(measure_doses, layouts=True) for step in steps_of(*found)]
+    asked.write("doses", headline=headline(steps), correlations=table(steps), totals=totals_table(steps), runs=RUNS)
     return 0
 
 

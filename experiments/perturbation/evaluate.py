@@ -19,11 +19,12 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.common.evaluation import EVIDENCE, evaluation_parser, fill_page, run_campaign
+from experiments.common.evaluation import EVIDENCE, fill_page, run_campaign
 from experiments.common.provenance import made_by, recorded
 from experiments.common.tables import markdown_table, right
 from experiments.perturbation.figures import draw_all
 from experiments.perturbation.findings import agreement, findings, write_changes
+from experiments.perturbation.programs import missing_sentence, programs_parser
 from experiments.perturbation.series import PROGRAMS, Series, Step, judge, require_processor
 from experiments.perturbation.variants import COUNTERS, write_variant
 from unperturbed.analysis.perturbation import Verdict
@@ -104,9 +105,7 @@ def stability_lines(all_series: Sequence[Series]) -> list[str]:
 
 def page(all_series: Sequence[Series], made: str, *, processor: bool = False, campaigns: Path = Path()) -> str:
     """Return the page of evidence."""
-    missing = [
-        program.name for program in PROGRAMS if program.name not in {series.program.name for series in all_series}
-    ]
+    missing = missing_sentence(series.program.name for series in all_series)
     settings = all_series[0].spec
     return fill_page(
         HERE / ("page_processor.md" if processor else "page.md"),
@@ -116,7 +115,7 @@ def page(all_series: Sequence[Series], made: str, *, processor: bool = False, ca
         steps=step_tables(all_series),
         stability=stability_lines(all_series),
         findings=findings(all_series),
-        missing=f"Not recorded yet: {', '.join(missing)}.\n\n" if missing else "",
+        missing=f"{missing.strip()}\n\n" if missing else "",
         hardware=", ".join(name.removeprefix("PAPI_") for name in settings.measure.hardware),
         baseline_runs=settings.campaign.baseline_runs,
         runs=settings.campaign.runs,
@@ -135,9 +134,8 @@ def _percent(ratio: float | None) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run what is missing, evaluate, write the page and its figures."""
-    parser = evaluation_parser(__doc__, "perturbation")
     names = [program.name for program in PROGRAMS]
-    parser.add_argument("--programs", nargs="+", choices=names, default=names, help="the programs to take (all)")
+    parser = programs_parser(__doc__, "perturbation", names)
     parser.add_argument("--processor", action="store_true", help="longer runs, counted by this host's processor")
     options, made = parser.parse_args(arguments), made_by()
     campaigns: Path = options.campaigns.resolve() / ("processor" if options.processor else "")

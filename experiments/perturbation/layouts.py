@@ -20,11 +20,11 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
-from experiments.common.evaluation import EVIDENCE, evaluation_parser, fill_page, run_campaign
+from experiments.common.evaluation import EVIDENCE, run_campaign
 from experiments.common.figures import COLOURS, panels, save
-from experiments.common.provenance import made_by, recorded
 from experiments.common.tables import markdown_table, right
-from experiments.perturbation.series import HERE, PROGRAMS, Program, require_processor, runs_by_configuration
+from experiments.perturbation.programs import Evaluation, programs_parser
+from experiments.perturbation.series import Program, require_processor, runs_by_configuration
 from experiments.perturbation.variants import COUNTERS, LAYOUTS, write_variant
 from unperturbed.analysis.perturbation import Baseline, Verdict
 from unperturbed.collectors.data import Trace
@@ -215,12 +215,6 @@ def headline(all_layouts: Sequence[Layouts]) -> str:
     )
 
 
-def missing_sentence(all_layouts: Sequence[Layouts]) -> str:
-    """Return which programs of the experiment are not there, as a sentence behind a space; empty without any."""
-    missing = [program.name for program in PROGRAMS if program not in [layouts.program for layouts in all_layouts]]
-    return f" Not recorded yet: {', '.join(missing)}." if missing else ""
-
-
 def spread(all_layouts: Sequence[Layouts]) -> list[str]:
     """Return how far layouts alone move correlations of the baseline."""
     rows = []
@@ -309,40 +303,34 @@ def _interval(values: FloatArray, form: str) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is missing, evaluate, write the page and its figure."""
-    parser = evaluation_parser(__doc__, "perturbation-layouts")
-    names = [program.name for program in PROGRAMS]
+    parser = programs_parser(__doc__, "perturbation-layouts")
     parser.add_argument("--processor", action="store_true", help="longer runs, counted by this host's processor")
-    parser.add_argument("--programs", nargs="+", choices=names, default=names, help="the programs to take (all)")
-    options, made = parser.parse_args(arguments), made_by()
-    campaigns: Path = options.campaigns.resolve() / ("processor" if options.processor else "")
+    asked = Evaluation.of(parser, arguments)
+    on_processor = asked.options.processor
+    campaigns = asked.campaigns / ("processor" if on_processor else "")
     all_layouts = []
-    for program in PROGRAMS:
-        if program.name in options.programs:
-            counters = COUNTERS if options.processor else None
-            spec = write_variant(campaigns / "specs", program, layouts=True, counters=counters)
-            run_campaign(spec, campaigns / program.name)
-            all_layouts.append(in_layouts(program, spec, campaigns / program.name, draws=DRAWS))
-            print(f"{program.name}: evaluated", file=sys.stderr)
-    if options.processor:
+    for program in asked.programs:
+        spec = write_variant(campaigns / "specs", program, layouts=True, counters=COUNTERS if on_processor else None)
+        run_campaign(spec, campaigns / program.name)
+        all_layouts.append(in_layouts(program, spec, campaigns / program.name, draws=DRAWS))
+        print(f"{program.name}: evaluated", file=sys.stderr)
+    if on_processor:
         require_processor(layouts.baseline.traces[0] for layouts in all_layouts)
-    name = "layouts_processor" if options.processor else "layouts"
+    name = "layouts_processor" if on_processor else "layouts"
     (EVIDENCE / "perturbation").mkdir(exist_ok=True)
     draw(EVIDENCE / "perturbation" / f"{name}.svg", all_layouts)
-    page = fill_page(
-        HERE / "page_layouts.md",
-        title="Counting, or the code that comes with it?" + (" On a processor" if options.processor else ""),
-        counted=ON_PROCESSOR if options.processor else SIMULATED,
+    page = asked.fill(
+        "page_layouts.md",
+        [campaigns / program.name for program in asked.programs],
+        title="Counting, or the code that comes with it?" + (" On a processor" if on_processor else ""),
+        counted=ON_PROCESSOR if on_processor else SIMULATED,
         figure=f"perturbation/{name}.svg",
         headline=headline(all_layouts),
-        programs=", ".join(layouts.program.name for layouts in all_layouts),
-        missing=missing_sentence(all_layouts),
         table=table(all_layouts),
         spread=spread(all_layouts),
         layouts=LAYOUTS,
-        recorded=recorded(campaigns / layouts.program.name for layouts in all_layouts),
         draws=DRAWS,
         level=LEVEL,
-        made=made,
     )
     (EVIDENCE / f"perturbation_{name}.md").write_text(page)
     return 0

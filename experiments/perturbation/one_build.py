@@ -1,31 +1,43 @@
 """One build for all configurations: what is left of the changes, and what comparing within a layout saves.
 
-    python -m experiments.perturbation.one_build [--campaigns FOLDER] [--programs bzip2 chess]
+    python -m experiments.perturbation.one_build [--campaigns FOLDER] [--programs bzip2 chess] [--series]
 
 Runs the steps of `layouts.py` again, with `builds: one`: every configuration runs the same build in the same layouts,
-and is compared with this build without counting, and with the untouched program. Writes docs/evidence/one_build.md.
+and is compared with this build without counting, and with the untouched program. With --series, runs those of
+`evaluate.py`, by one build and by separate builds. Writes a section of docs/evidence/one_build.md.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import polars as pl
 import yaml
 
-from experiments.common.evaluation import EVIDENCE, evaluation_parser, fill_page, run_campaign
-from experiments.common.provenance import made_by, recorded
+from experiments.common.evaluation import EVIDENCE, put_section
+from experiments.common.provenance import MANIFEST
 from experiments.common.tables import markdown_table, right
-from experiments.perturbation.series import HERE, PROGRAMS, Program, runs_by_configuration
-from experiments.perturbation.variants import write_variant
+from experiments.perturbation.programs import Evaluation, programs_parser
+from experiments.perturbation.series import Program, baseline_of, judge_runs, runs_by_configuration
 from unperturbed.analysis.perturbation import Baseline, Verdict
 from unperturbed.analysis.perturbation.rounds import find_partners, shared_variance
 from unperturbed.collectors.data import Trace
 from unperturbed.common.table import Column
-from unperturbed.harness.campaign.plan import ALL
+from unperturbed.harness.campaign.execution import execute_plan, prepare_campaign
+from unperturbed.harness.campaign.manifest import Manifest
+from unperturbed.harness.campaign.plan import ALL, plan_batch
+from unperturbed.harness.cli.terminal import TerminalProgress
+from unperturbed.harness.spec.load import load_spec
+from unperturbed.harness.spec.sections.campaign import READY
+
+PAGE = EVIDENCE / "one_build.md"
+SERIES = "series"
+"""Folder with the campaigns of the paper's experiment, and name of their section."""
 
 RUNS = 8
 """Of each configuration, each in a layout of its own."""
@@ -141,33 +153,208 @@ def _kinds(steps: Sequence[Step]) -> tuple[list[Verdict], list[Verdict]]:
     return [step.both for step in steps], [step.counting for step in steps]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what is missing, evaluate, write the page."""
-    parser = evaluation_parser(__doc__, "perturbation-one-build")
-    names = [program.name for program in PROGRAMS]
-    parser.add_argument("--programs", nargs="+", choices=names, default=names, help="the programs to take (all)")
-    options, made = parser.parse_args(arguments), made_by()
-    campaigns: Path = options.campaigns.resolve()
-    steps: list[Step] = []
-    chosen = [program for program in PROGRAMS if program.name in options.programs]
-    for program in chosen:
-        spec = write_variant(campaigns / "specs", program, layouts=True)
-        settings = yaml.safe_load(spec.read_text())
-        settings["campaign"] |= {"builds": "one", "sham": True, "baseline_runs": RUNS, "runs": RUNS}
-        spec.write_text(yaml.safe_dump(settings, sort_keys=False))
-        run_campaign(spec, campaigns / program.name)
-        steps += steps_of(program, spec, campaigns / program.name)
-        print(f"{program.name}: evaluated", file=sys.stderr)
-    page = fill_page(
-        HERE / "page_one_build.md",
-        headline=headline(steps),
-        table=table(steps),
-        runs=RUNS,
-        programs=", ".join(program.name for program in chosen),
-        recorded=recorded(campaigns / program.name for program in chosen),
-        made=made,
+def add_ready_runs(spec_path: Path, campaign: Path) -> None:
+    """Give `ready` as many runs as the baseline: steps are compared with both, and a campaign gives `ready` five."""
+    spec = load_spec(spec_path)
+    design = spec.campaign
+    wanted = design.baseline_runs
+    with Manifest(campaign / MANIFEST, read_only=True) as manifest:
+        done = sum(state.run.configuration == READY for state in manifest.runs("done"))
+    if done >= wanted:
+        return
+    with (
+        TerminalProgress() as progress,
+        prepare_campaign(spec, campaign, progress, needed=lambda *_: {READY}) as (session, samplings, manifest),
+    ):
+        before = [state.run for state in manifest.runs(hosts=False)]
+        more = wanted - sum(run.configuration == READY for run in before)
+        if more > 0:
+            batch = plan_batch(
+                {READY: more}, list(session.passes), seed=design.seed, before=before, builds=design.builds
+            )
+            manifest.plan(batch)
+        execute_plan(session, samplings, manifest, progress)
+
+
+def changes_in_series(program: Program, spec_path: Path, one: Path, separate: Path) -> pl.DataFrame:
+    """Return a row for each change of each step, by one build in three ways and by separate builds in two.
+
+    `one`, `separate`: The campaigns.
+
+    Result: `program`, `step`, `events` (that the step counts), `check`, `first`, `second`; and of each way its verdict
+    (`WAY`) and change of ρ (`WAY_effect`): `rewriting`, `counting` and `both` as in `Step`, `separate` (a build of the
+    step against the untouched program) and `sham` (the sham of that build against it).
+    """
+    spec = load_spec(spec_path)
+    (runs, shams), (builds, their_shams) = runs_by_configuration(one), runs_by_configuration(separate)
+    untouched, ready = baseline_of(spec, runs["baseline"]), baseline_of(spec, shams[ALL])
+    untouched_again = baseline_of(spec, builds["baseline"])
+    align_on = tuple(spec.analysis.align_on)
+    rewriting = judge_runs(untouched, READY, ready.traces, align_on)
+    rows = []
+    for name, software in spec.campaign.subsets.items():
+        checks = {
+            "rewriting": rewriting,
+            "counting": judge_runs(ready, name, runs[name], align_on),
+            "both": judge_runs(untouched, name, runs[name], align_on),
+            "separate": judge_runs(untouched_again, name, builds[name], align_on),
+            "sham": judge_runs(untouched_again, name, their_shams[name], align_on),
+        }
+        events = sum(_total(runs[name][0], metric) for metric in software)
+        for changes in zip(*(verdict.changes for verdict in checks.values()), strict=True):
+            ((check, first, second),) = {(change.check, change.first, change.second) for change in changes}
+            row: dict[str, Any] = {"program": program.name, "step": software[-1], "events": events}
+            row |= {"check": check, "first": first, "second": second}
+            for way, change in zip(checks, changes, strict=True):
+                row |= {way: change.verdict, f"{way}_effect": change.effect}
+            rows.append(row)
+    return pl.DataFrame(rows)
+
+
+def _number(changes: pl.DataFrame, way: str, *others: str) -> int:
+    """Return how many changes are perturbed in all of these ways."""
+    return len(changes.filter(*(pl.col(each) == "perturbed" for each in (way, *others))))
+
+
+def _undecided(changes: pl.DataFrame, way: str) -> int:
+    return int((changes[way] == "undecided").sum())
+
+
+def series_table(changes: pl.DataFrame) -> list[str]:
+    """Return a row for each step: perturbed changes by separate builds and by one build."""
+    columns: tuple[Column | str, ...] = (
+        *("program", "came in"),
+        *right("events counted", "perturbed, separate builds", "… in the sham too", "one build: by the counting"),
+        *right("by the rewriting", "by both", "undecided, separate builds", "… by the counting"),
+        "largest change by the counting",
     )
-    (EVIDENCE / "one_build.md").write_text(page)
+    rows = []
+    for (program, step), group in changes.group_by(["program", "step"], maintain_order=True):
+        largest = group.row(int(group["counting_effect"].abs().arg_max() or 0), named=True)
+        rows.append(
+            [
+                program,
+                step,
+                f"{group['events'][0]:,}",
+                _number(group, "separate"),
+                _number(group, "separate", "sham"),
+                _number(group, "counting"),
+                _number(group, "rewriting"),
+                _number(group, "both"),
+                _undecided(group, "separate"),
+                _undecided(group, "counting"),
+                f"{_label(largest)} {largest['counting_effect']:+.3f}",
+            ]
+        )
+    return markdown_table(columns, rows)
+
+
+def counting_table(changes: pl.DataFrame) -> list[str]:
+    """Return a row for each change that the counting perturbs, with the same change in the other ways."""
+    chosen = changes.filter(pl.col("counting") == "perturbed")
+    heads = ("program", "came in", "check", "correlation")
+    rows = [
+        [
+            *(row[name] for name in ("program", "step", "check")),
+            _label(row),
+            *(_marked(row, way) for way in ("counting", "rewriting", "both", "separate", "sham")),
+        ]
+        for row in chosen.iter_rows(named=True)
+    ]
+    columns = right("by the counting", "by the rewriting", "by both", "separate builds", "… in the sham")
+    return markdown_table([*heads, *columns], rows)
+
+
+def _label(row: Mapping[str, Any]) -> str:
+    metrics = dict.fromkeys((row["first"], row["second"]))
+    return " – ".join(name.removeprefix("PAPI_") for name in metrics)
+
+
+def _marked(row: Mapping[str, Any], way: str) -> str:
+    """Return a change of ρ, in bold where it is perturbed."""
+    change = f"{row[f'{way}_effect']:+.3f}"
+    return f"**{change}**" if row[way] == "perturbed" else change
+
+
+def series_headline(changes: pl.DataFrame) -> str:
+    """Return how many perturbed changes separate builds show, and how many one build leaves."""
+    separate, shown = _number(changes, "separate"), _number(changes, "separate", "sham")
+    steps = len(changes.select("program", "step").unique())
+    return (
+        f"By separate builds, {separate} of {len(changes):,} changes in {steps} steps are perturbed, {shown} of them "
+        f"in the step's sham too. By one build, {_number(changes, 'counting')} are perturbed by the counting, of which "
+        f"{_number(changes, 'counting', 'separate')} are among the {separate}, and "
+        f"{_number(changes, 'counting', 'separate', 'sham')} among the {shown}."
+    )
+
+
+def series_programs(changes: pl.DataFrame) -> list[str]:
+    """Return a line for each program: perturbed changes of all its steps."""
+    lines = []
+    for (program,), group in changes.group_by(["program"], maintain_order=True):
+        steps = len(group["step"].unique())
+        lines.append(
+            f"- **{program}**: {_number(group, 'separate')} by separate builds ({_number(group, 'separate', 'sham')} "
+            f"in shams too); by one build {_number(group, 'counting')} by the counting and {_number(group, 'both')} by "
+            f"both. The rewriting perturbs {_number(group, 'rewriting') // steps} of {len(group) // steps} in each "
+            "step."
+        )
+    return lines
+
+
+def one_build_in_layouts(settings: dict[str, Any]) -> None:
+    """Change a spec in varied layouts so that it makes one build."""
+    settings["campaign"] |= {"builds": "one", "sham": True, "baseline_runs": RUNS, "runs": RUNS}
+
+
+def one_build(settings: dict[str, Any]) -> None:
+    """Change a spec so that it makes one build."""
+    settings["campaign"] |= {"builds": "one", "sham": True}
+
+
+def separate_builds(_settings: dict[str, Any]) -> None:
+    """Leave a spec as it is: each configuration is a build."""
+
+
+BUILDS = {"one": one_build, "separate": separate_builds}
+"""The ways to build the steps of the paper's experiment."""
+
+
+def write_layouts(asked: Evaluation) -> None:
+    """Run the steps in varied layouts, and write their section."""
+    steps = [step for found in asked.run(one_build_in_layouts, layouts=True) for step in steps_of(*found)]
+    section = asked.fill("page_one_build.md", headline=headline(steps), table=table(steps), runs=RUNS)
+    put_section(PAGE, "layouts", section.splitlines())
+
+
+def write_series(asked: Evaluation) -> None:
+    """Run the steps of the paper's experiment, and write their section."""
+    found, folders = [], []
+    both_ways = (asked.run(change, layouts=False, under=f"{SERIES}/{way}") for way, change in BUILDS.items())
+    for (program, spec, one), (_, _, separate) in zip(*both_ways, strict=True):
+        add_ready_runs(spec, one)
+        found.append(changes_in_series(program, spec, one, separate))
+        folders += [one, separate]
+    changes = pl.concat(found)
+    section = asked.fill(
+        "page_one_build_series.md",
+        folders,
+        headline=series_headline(changes),
+        by_program=series_programs(changes),
+        table=series_table(changes),
+        counting=counting_table(changes),
+    )
+    put_section(PAGE, SERIES, section.splitlines())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what is missing, evaluate, write a section of the page."""
+    parser = programs_parser(__doc__, "perturbation-one-build")
+    parser.add_argument(
+        "--series", action="store_true", help="the steps of evaluate.py in place of those of layouts.py"
+    )
+    asked = Evaluation.of(parser, arguments)
+    (write_series if asked.options.series else write_layouts)(asked)
     return 0
 
 

@@ -19,9 +19,8 @@ from typing import Any
 
 import yaml
 
-from experiments.common.evaluation import EVIDENCE, evaluation_parser, fill_page
-from experiments.common.provenance import made_by, recorded
 from experiments.common.tables import markdown_table, right
+from experiments.perturbation.programs import Evaluation, programs_parser
 from experiments.perturbation.series import HERE, PROGRAMS
 from experiments.perturbation.variants import write_variant
 from unperturbed.common.table import Column
@@ -141,25 +140,17 @@ def headline(searches: Sequence[Search]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Search what is missing, write the page."""
-    parser = evaluation_parser(__doc__, "partition-builds")
-    names = ["quickstart", "bzip2", "network", "glpk"]
-    parser.add_argument("--programs", nargs="+", choices=[*names, "chess", "redcode"], default=names, help="programs")
-    options, made = parser.parse_args(arguments), made_by()
-    campaigns: Path = options.campaigns.resolve()
-    searches, folders = [], []
-    for program in options.programs:
-        spec = write_spec(campaigns / "specs", program)
-        for builds in WAYS:
-            folders.append(campaigns / f"{program}-{builds}")
-            searches.append(search(spec, builds, folders[-1]))
-    page = fill_page(
-        HERE / "page_partition_builds.md",
-        headline=headline(searches),
-        table=table(searches),
-        recorded=recorded(folders),
-        made=made,
+    parser = programs_parser(
+        __doc__, "partition-builds", ("quickstart", "bzip2", "network", "glpk"), others=("chess", "redcode")
     )
-    (EVIDENCE / "partition_builds.md").write_text(page)
+    asked = Evaluation.of(parser, arguments)
+    searches, folders = [], []
+    for program in asked.options.programs:
+        spec = write_spec(asked.campaigns / "specs", program)
+        for builds in WAYS:
+            folders.append(asked.campaigns / f"{program}-{builds}")
+            searches.append(search(spec, builds, folders[-1]))
+    asked.write("partition_builds", folders, headline=headline(searches), table=table(searches))
     return 0
 
 

@@ -174,7 +174,7 @@ def judge(program: Program, campaign: Path, spec_path: Path | None = None) -> Se
     spec = load_spec(spec_path or program.spec)
     runs, shams = runs_by_configuration(campaign)
     align_on = tuple(spec.analysis.align_on)
-    baseline = _baseline(spec, runs["baseline"])
+    baseline = baseline_of(spec, runs["baseline"])
     instructions = float(np.mean([trace["PAPI_TOT_INS"].sum() for trace in baseline.traces]))
     steps = []
     for name, metrics in spec.campaign.subsets.items():
@@ -195,7 +195,7 @@ def judge(program: Program, campaign: Path, spec_path: Path | None = None) -> Se
                 outer=outer,
                 inner_as_paper=baseline.inner(traces, method="paper"),
                 outer_as_paper=baseline.outer(traces, align_on=align_on, method="paper"),
-                sham=_judged(baseline, f"sham-{name}", shams[name], align_on) if name in shams else None,
+                sham=judge_runs(baseline, f"sham-{name}", shams[name], align_on) if name in shams else None,
             )
         )
     left_out, verdicts = _left_out(baseline, spec)
@@ -208,7 +208,8 @@ def require_processor(traces: Iterable[Trace]) -> None:
         raise SystemExit("the counters were simulated: this host's processor counts nothing, see `unperturbed doctor`")
 
 
-def _judged(baseline: Baseline, name: str, traces: Sequence[Trace], align_on: Sequence[str]) -> Verdict:
+def judge_runs(baseline: Baseline, name: str, traces: Sequence[Trace], align_on: Sequence[str]) -> Verdict:
+    """Compare runs with a baseline, within runs and between them."""
     return combine_checks(name, baseline.inner(traces), baseline.outer(traces, align_on=align_on))
 
 
@@ -230,7 +231,8 @@ def runs_by_configuration(campaign: Path) -> tuple[Mapping[str, list[Trace]], Ma
     return runs, shams
 
 
-def _baseline(spec: CampaignSpec, traces: Sequence[Trace]) -> Baseline:
+def baseline_of(spec: CampaignSpec, traces: Sequence[Trace]) -> Baseline:
+    """Return runs as a baseline for the spec's metrics, with its tolerance and level."""
     return Baseline(traces, metrics=spec.measure.hardware, alpha=spec.analysis.alpha, tolerance=spec.analysis.tolerance)
 
 
@@ -239,7 +241,7 @@ def _left_out(baseline: Baseline, spec: CampaignSpec) -> tuple[tuple[int, ...], 
     align_on = tuple(spec.analysis.align_on)
     counts, verdicts = [], []
     for trace in baseline.traces:
-        others = _baseline(spec, [other for other in baseline.traces if other is not trace])
+        others = baseline_of(spec, [other for other in baseline.traces if other is not trace])
         as_paper = (others.inner(trace, method="paper"), others.outer(trace, align_on=align_on, method="paper"))
         counts.append(sum(change.verdict == "perturbed" for verdict in as_paper for change in verdict.changes))
         both = combine_checks("left out", others.inner(trace), others.outer(trace, align_on=align_on))

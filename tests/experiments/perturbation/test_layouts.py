@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from experiments.perturbation import findings, layouts
+from experiments.perturbation.programs import missing_sentence
 from experiments.perturbation.series import PROGRAMS, Program
 from experiments.perturbation.variants import write_variant
 from unperturbed.collectors import Metric, Trace
@@ -107,7 +108,7 @@ def test_the_page_says_the_share_and_its_interval(found: layouts.Layouts) -> Non
     assert "| bzip2 | rare |" in rows[2]
     assert "3 of 6" in rows[2]
     assert len(layouts.spread([found])) == 3
-    assert layouts.missing_sentence([found]) == " Not recorded yet: chess, network, redcode."
+    assert missing_sentence([found.program.name]) == " Not recorded yet: chess, network, redcode."
 
 
 def test_a_processors_runs_get_a_page_and_a_figure_of_their_own(
