@@ -1,11 +1,13 @@
 """How often the verdicts are wrong, and what they find: simulated campaigns, written to `docs/evidence/calibration.md`.
 
     python docs/evidence/calibration.py --campaigns 1000 --seed 1 [--jobs 4]
+    python docs/evidence/calibration.py --campaigns 1000 --seed 1 --only rounds
 
 A campaign is k baseline runs and r checked runs of a simulated program (`tests/analysis/simulate.py`), judged by the
 same functions as real ones. One campaign's runs serve for every k and r, so rows of one kind of program are not
 independent. The kinds of programs are independent pieces of work: with `--jobs`, or within `joblib.parallel_config`,
-they are shared among processes, and the page is the same. The tables are made in `experiments/calibration`.
+they are shared among processes, and the page is the same. The tables are made in `experiments/calibration`. The second
+command writes only the section on runs within rounds, and the rows on them in the summary.
 """
 
 from __future__ import annotations
@@ -66,6 +68,7 @@ from experiments.calibration.rounds import ROUND_KINDS, rounds_header, rounds_ro
 from experiments.calibration.unlike import KINDS, unlike_header, unlike_row  # noqa: E402
 from experiments.calibration.whole import whole_cell, whole_header  # noqa: E402
 from experiments.common.provenance import made_by  # noqa: E402
+from experiments.common.sections import sections_of, write_section  # noqa: E402
 from unperturbed.analysis.parallel import choose_workers  # noqa: E402
 
 PAGE = (ROOT / "experiments/calibration/page.md").read_text(encoding="utf-8")
@@ -205,10 +208,30 @@ def summary(tables: Mapping[str, Sequence[str]]) -> Iterator[str]:
     }
     yield from header(["error", "kinds of campaigns", "smallest share", "mean", "largest", "its standard error"])
     for name, place in rows.items():
+        if place[0] not in tables:
+            continue
         found = shares(*place)
         largest, error = max(found)
         mean = np.mean([share for share, _ in found])
         yield f"| {name} | {len(found)} | {min(found)[0]:.3f} | {mean:.3f} | {largest:.3f} | {error:.3f} |"
+
+
+def write_rounds(campaigns: int, seed: int, page: Path) -> None:
+    """Write the section on runs within rounds, and the rows on them in the summary."""
+    made, campaigns = made_by(), max(4, campaigns * 2 // 5)
+    rows = [
+        row
+        for check, kind in product(("inner", "outer"), ROUND_KINDS)
+        for row in rounds_row(campaigns, seed, check, kind)  # type: ignore[arg-type]
+    ]
+    table = [*rounds_header(), *rows]
+    (section,) = (part for part in sections_of(PAGE) if "{rounds}" in part)
+    text = section.rstrip().format(rounds="\n".join(table), outer_campaigns=campaigns, alpha=ALPHA, tolerance=TOLERANCE)
+    write_section(page, f"{text}\n\n{made}\n\n")
+    of_rounds = {row.split("|")[1]: row for row in summary({"rounds": table}) if "within rounds" in row}
+    lines = page.read_text(encoding="utf-8").split("\n")
+    lines = [of_rounds.get(line.split("|")[1], line) if "|" in line else line for line in lines]
+    page.write_text("\n".join(lines), encoding="utf-8")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -220,7 +243,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--output", type=Path, default=Path(__file__).with_suffix(".md"))
     parser.add_argument("--jobs", type=int, help="processes among which the kinds of programs are shared")
+    parser.add_argument("--only", choices=("rounds",), help="write only this section")
     chosen = parser.parse_args(arguments)
+    if chosen.only:
+        write_rounds(chosen.campaigns, chosen.seed, chosen.output)
+        return 0
     with nullcontext() if chosen.jobs is None else joblib.parallel_config("loky", n_jobs=chosen.jobs):
         written = page(chosen.campaigns, chosen.seed, chosen.output.with_suffix(".svg"))
     chosen.output.write_text(written, encoding="utf-8")
