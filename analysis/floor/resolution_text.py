@@ -31,9 +31,11 @@ def name_of(resolution: Resolution) -> str:
 
 
 def change_text(resolution: Resolution, change: float) -> str:
-    """Format a smallest change without its unit: a relative change in percent, a change of ρ as it is."""
+    """Format a smallest change without its unit: a relative change in percent, a change of ρ as it is, at most `>1`."""
     if change == 0:
         return "0"
+    if not resolution.is_total and change > 1:
+        return ">1"
     least, scale = (LEAST_RELATIVE, 100) if resolution.is_total else (LEAST_RHO, 1)
     return number(scale * change, 2) if change >= least else f"<{number(scale * least)}"
 

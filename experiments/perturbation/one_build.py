@@ -169,9 +169,7 @@ def add_ready_runs(spec_path: Path, campaign: Path) -> None:
         before = [state.run for state in manifest.runs(hosts=False)]
         more = wanted - sum(run.configuration == READY for run in before)
         if more > 0:
-            batch = plan_batch(
-                {READY: more}, list(session.passes), seed=design.seed, before=before, builds=design.builds
-            )
+            batch = plan_batch({READY: more}, list(session.passes), seed=design.seed, before=before, builds=spec.builds)
             manifest.plan(batch)
         execute_plan(session, samplings, manifest, progress)
 

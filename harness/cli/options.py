@@ -21,8 +21,8 @@ def add_fail_on(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fail-on",
         choices=("perturbed", "shifted", "undecided"),
-        help="exit with 4 on this verdict or a more serious one (default: the spec's `analysis.fail_on`, else "
-        "perturbed)",
+        help="exit with 4 on this verdict on correlations, or a more serious one (default: the spec's "
+        "`analysis.fail_on`, which also has a key for totals, else perturbed)",
     )
 
 

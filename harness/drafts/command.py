@@ -78,7 +78,11 @@ class Trial:
         """Yield a sentence on each unusual observation that enters the spec, because the user may not intend it."""
         yield from self.said
         if self.exit_code:
-            yield f"the program ends with exit code {self.exit_code}, and the spec expects this code. {self.wrote}"
+            yield (
+                f"the program ends with exit code {self.exit_code}, and the spec expects this code. {self.wrote} If it "
+                "fails because of files that an earlier run left, remove them, and let each run start in an empty "
+                'folder (`working_folder: "{scratch}"` in the spec)'
+            )
         if not self.same:
             yield "the program's output differs between runs, so it is not compared (`result: any` in the spec)"
 

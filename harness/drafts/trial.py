@@ -203,6 +203,7 @@ _MISSING = re.compile(r"No such file|can't open file")
 _OWN_SHARE = 0.5  # A program that uses a smaller share of the CPU time leaves the work to its child processes
 _BUSY_SHARE = 0.5  # A program whose CPU time is a smaller share of its duration mostly waits
 _SHORT_S = 0.05  # Starting the process may be a large part of a shorter CPU time
+_START_S = 5e-4  # The time that a start takes varies by about so much
 _RESOLUTION_S = 1e-4  # Shorter times vary as much as they last
 
 
@@ -215,6 +216,7 @@ def try_command(
     program.
     """
     with scratch_folder("trial") as place:
+        before = _file_sizes(spec.folder)
         first = _run_once(spec, place, say)
         _require_files(spec, first)
         said: tuple[str, ...] = ()
@@ -235,7 +237,7 @@ def try_command(
         if first.seconds < _LONG_TRIAL_S:
             left = _file_sizes(spec.folder)
             runs.append(_run_once(spec, place, say))
-            _require_same_end(spec, *runs)
+            _require_same_end(spec, first, runs[1], sorted(left.keys() - before.keys()))
             said += tuple(_grown(spec, left, _file_sizes(spec.folder)))
         if counting and not spec.choices.calls:
             spec, left_out = _with_calls_made(spec, first.exit_code, Path(place))
@@ -361,15 +363,17 @@ def _elsewhere(spec: CommandSpec, run: _Once) -> Iterator[str]:
     yield said
 
 
-def _require_same_end(spec: CommandSpec, first: _Once, second: _Once) -> None:
-    """Refuse a program whose second run ends differently: it may find files that its first run wrote."""
+def _require_same_end(spec: CommandSpec, first: _Once, second: _Once, made: Sequence[str]) -> None:
+    """Refuse a program whose second run ends differently: it may find files that its first run `made`."""
     if first.exit_code == second.exit_code:
         return
     command = shlex.join(spec.words)
+    others = f" and {counted(len(made) - 1, 'other file')}" if len(made) > 1 else ""
+    remove = f" (it made {made[0]}{others}: remove what it made)" if made else ""
     raise RunError(
         f"{command}: the first unmeasured run ended with exit code {first.exit_code}, the second with "
         f"{second.exit_code}, but all runs must do the same work. If the first run left files that affect "
-        "the second, let each run start in an empty folder: write a spec (unperturbed init -- "
+        f"the second{remove}, let each run start in an empty folder: write a spec (unperturbed init -- "
         f'{command}{spec.reads}; {_UNTRIED}), set `working_folder: "{{scratch}}"` in it, and run the spec. '
         f"{second.wrote}"
     )
@@ -430,11 +434,13 @@ def _require_length(spec: CommandSpec, runs: Sequence[_Once]) -> None:
             f" It ran for {duration(run.seconds)} but mostly waited, perhaps for a processor: simulated counters see "
             "only its own work."
         )
-    ended = f" It ended with exit code {run.exit_code}. {run.wrote}" if run.exit_code else ""
-    more = times_as_much(_parsed(spec), AMPLE * least_s / max(seconds, _RESOLUTION_S))
+    ended = f"it ended with exit code {run.exit_code}. {run.wrote} It " if run.exit_code else ""
+    more = f"at least {times_as_much(_parsed(spec), AMPLE * least_s / max(seconds, _RESOLUTION_S))}"
+    if simulated and seconds < _START_S:
+        more = "much more work, because most of this time is the start of the process"
     raise RunError(
-        f"{shlex.join(spec.words)} takes {duration(seconds)}{of_what}, which is too short for enough intervals "
-        f"({duration(least_s)}{of_what} or more): give the program at least {more}.{idle}{ended}"
+        f"{shlex.join(spec.words)}{':' if ended else ''} {ended}takes {duration(seconds)}{of_what}, which is too short "
+        f"for enough intervals ({duration(least_s)}{of_what} or more): give the program {more}.{idle}"
     )
 
 

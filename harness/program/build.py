@@ -206,15 +206,19 @@ def why_no_source(program: Program, source: Path, tree: Path, log: Path) -> str:
         )
     has = f"the build command has {' and '.join(used)}"
     newest = _newest_object(tree)
+    again = build.replace("make ", "make -B ", 1)  # makes everything, whether or not it is up to date
+    if newest is None and build.startswith("make ") and not errors:
+        return (
+            f"{has}, but called no compiler. If make had nothing to do, remove the built program from the source "
+            f"folder, or make it again: `build: {again}`; otherwise let the build compile the program from its sources"
+        )
     if newest is None:
         return f"{has}, but called no compiler: let the build compile the program from its sources{said}"
     name = newest.relative_to(tree)
     original = source / name
     if not original.is_file() or original.stat().st_mtime_ns != newest.stat().st_mtime_ns:
         return f"{has}, but the build made {name} with another compiler: let it compile with {' and '.join(used)}{said}"
-    cleaning = f"make clean && {build}"
-    cleaned = f"`build: {cleaning if program.shell else f'sh -c {shlex.quote(cleaning)}'}`"
-    how = f", or let the build do so: {cleaned}" if build.startswith("make ") else ""
+    how = f", or make everything again: `build: {again}`" if build.startswith("make ") else ""
     return (
         f"{has}, but had nothing to compile, as the source folder has object files (the newest is {name}): remove them"
         f"{how}{said}"

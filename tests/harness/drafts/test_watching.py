@@ -167,8 +167,16 @@ def test_a_short_program_is_told_how_many_times_as_much_work_it_needs(
 
 def test_a_program_that_reads_no_input_is_asked_for_more_work_only(folder: Path) -> None:
     spec = describe_command([str(folder / "work"), "10000"], Choices(stdin="null"))
-    run = trial._Once(0.0, 0.0, 3, "", "It wrote nothing.", trial.Watched(None, (), 0.0), {})
-    with pytest.raises(RunError, match=r"times as much work\. It ended with exit code 3\. It wrote nothing\.$"):
+    run = trial._Once(0.001, 0.001, 3, "", "It wrote nothing.", trial.Watched(None, (), 0.001), {})
+    with pytest.raises(RunError, match=r"times as much work\.$") as refused:
+        trial._require_length(spec, [run, run])
+    assert "work 10000: it ended with exit code 3. It wrote nothing. It takes 0.0010 s" in str(refused.value)
+
+
+def test_no_factor_rests_on_the_start_of_a_process(folder: Path) -> None:
+    spec = describe_command([str(folder / "work"), "10000"], Choices(stdin="null"))
+    run = trial._Once(0.0004, 0.0004, 0, "", "", trial.Watched(None, (), 0.0004), {})
+    with pytest.raises(RunError, match="much more work, because most of this time is the start of the process"):
         trial._require_length(spec, [run, run])
 
 

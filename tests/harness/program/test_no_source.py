@@ -45,12 +45,20 @@ def test_a_build_command_without_the_compiler_is_told_where_to_put_it(source: Pa
 def test_a_build_that_finds_its_objects_up_to_date_is_told_to_remove_them(source: Path) -> None:
     subprocess.run(["make"], cwd=source, check=True)
     said = f"{_HEAD}the build command has `{{cc}}`, but had nothing to compile, as the source folder has object files "
-    said += "(the newest is main.o): remove them, or let the build do so: "
-    assert _missing(source, "make CC={cc}") == f"{said}`build: sh -c 'make clean && make CC={{cc}}'`"
-    assert _missing(source, "make CC={cc}", shell=True) == f"{said}`build: make clean && make CC={{cc}}`"
-    # Both proposals work.
-    assert not _missing(source, "sh -c 'make clean && make CC={cc}'")
-    assert not _missing(source, "make clean && make CC={cc}", shell=True)
+    said += "(the newest is main.o): remove them, or make everything again: "
+    assert _missing(source, "make CC={cc}") == f"{said}`build: make -B CC={{cc}}`"
+    assert not _missing(source, "make -B CC={cc}")
+
+
+def test_a_build_that_finds_its_program_up_to_date_is_told_how_to_make_it_again(source: Path) -> None:
+    (source / "Makefile").write_text("x: main.c\n\t$(CC) -o x main.c\n")
+    subprocess.run(["make"], cwd=source, check=True)
+    said = _missing(source, "make CC={cc}")
+    assert said.startswith(
+        f"{_HEAD}the build command has `{{cc}}`, but called no compiler. If make had nothing to do, "
+    )
+    assert "or make it again: `build: make -B CC={cc}`" in said
+    assert not _missing(source, "make -B CC={cc}")
 
 
 def test_a_build_that_compiles_with_another_compiler_is_told_so(source: Path) -> None:
