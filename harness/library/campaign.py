@@ -240,10 +240,7 @@ class Campaign(Result):
 
     def headline(self) -> str:
         """Return the campaign's name and the number of configurations with each verdict."""
-        verdicts = [verdict.verdict for verdict in self._checked.verdicts]
-        counts = [f"{verdicts.count(name)} {name}" for name in dict.fromkeys(verdicts)]
-        simulated = "; hardware metrics are simulated" if self._checked.simulated else ""
-        return f"campaign {self.name}: {listing(counts) or 'no verdict'}{simulated}"
+        return f"campaign {self.name}: {self._checked.counts()}"
 
     def tables(self) -> Sequence[Table]:
         """Return the table of verdicts, with one row per configuration."""

@@ -96,11 +96,18 @@ class CampaignVerdicts(Framed, Result):
     _page: ClassVar[str] = "unperturbed.harness.results.verdicts:_page_of"
 
     def headline(self) -> str:
-        """Return a line with the number of configurations for each verdict."""
+        """Return a line with the number of configurations for each verdict, and those whose totals are perturbed."""
+        of = f"{counted(len(self.verdicts), 'configuration')}: " if self.verdicts else ""
+        return of + self.counts()
+
+    def counts(self) -> str:
+        """Return the number of configurations for each verdict, and those whose totals are perturbed."""
         names = [verdict.verdict for verdict in self.verdicts]
         counts = [f"{names.count(name)} {name}" for name in dict.fromkeys(names)]
+        changed = self.totals_at_least("perturbed")
+        totals = f"; totals of {listing(changed)} perturbed" if changed else ""
         simulated = "; hardware metrics are simulated" if self.simulated else ""
-        return f"{counted(len(names), 'configuration')}: {listing(counts)}{simulated}" if counts else "no verdict"
+        return (listing(counts) or "no verdict") + totals + simulated
 
     def tables(self) -> tuple[Table, ...]:
         """Return a table with one row per configuration; for one build, another with the cause of changes."""

@@ -68,7 +68,7 @@ def _show(summaries: Sequence[CampaignSummary]) -> None:
                 summary.problem or verdicts,
             ]
         )
-    columns = [Column(head) for head in ("folder", "state", "runs", "started", "verdicts")]
+    columns = [Column(head) for head in ("folder", "state", "runs", "started", "correlations")]
     console.print(Table(columns, rows).to_rich())
     left = [summary for summary in summaries if summary.phase == "stopped"]
     if left:
