@@ -162,6 +162,7 @@ int unperturbed_prepare_intervals(void)
 #define STORE_PREDICATE(a) "    str p" #a ", [sp, #" #a ", mul vl]\n"
 #define LOAD_PREDICATE(a) "    ldr p" #a ", [sp, #" #a ", mul vl]\n"
 
+/* clang-format off */
 __asm__(
     ".pushsection .rodata\n"
     "    .balign 8\n"
@@ -193,28 +194,32 @@ __asm__(
     "    adrp x0, unperturbed_has_sve\n"
     "    ldr w0, [x0, :lo12:unperturbed_has_sve]\n"
     "    cbz w0, 1f\n"
-    "    addvl sp, sp, #-32\n" EACH_PAIR(STORE_LONG) "    addvl sp, sp, #-2\n" EACH_PREDICATE(
-        STORE_PREDICATE) "    bl unperturbed_end_interval\n" EACH_PREDICATE(LOAD_PREDICATE) "    addvl sp, sp, "
-                                                                                            "#2\n" EACH_PAIR(LOAD_LONG) "    b 2f\n"
-                                                                                                                        "1:  sub sp, sp, #512\n" EACH_PAIR(STORE_SHORT) "    bl unperturbed_end_interval\n" EACH_PAIR(
-                                                                                                                            LOAD_SHORT) "2:  mov sp, x29\n"
-                                                                                                                                        "    ldr x1, [sp, #176]\n"
-                                                                                                                                        "    ldp x18, x0, [sp, #160]\n"
-                                                                                                                                        "    msr fpsr, x1\n"
-                                                                                                                                        "    msr nzcv, x0\n"
-                                                                                                                                        "    ldp x16, x17, [sp, #144]\n"
-                                                                                                                                        "    ldp x14, x15, [sp, #128]\n    ldp x12, x13, [sp, #112]\n    ldp x10, x11, [sp, #96]\n"
-                                                                                                                                        "    ldp x8, x9, [sp, #80]\n    ldp x6, x7, [sp, #64]\n    ldp x2, x5, [sp, #48]\n    ldp x0, x1, [sp, #32]\n"
-                                                                                                                                        "    .cfi_def_cfa_register 31\n" TOGGLE_COLLECT /* from here on, collected again */
-                                                                                                                                        "    ldp x3, x4, [sp, #16]\n"
-                                                                                                                                        "    ldp x29, x30, [sp], #192\n"
-                                                                                                                                        "    .cfi_restore 30\n"
-                                                                                                                                        "    .cfi_restore 29\n"
-                                                                                                                                        "    .cfi_def_cfa_offset 0\n"
-                                                                                                                                        "    ret\n"
-                                                                                                                                        "    .cfi_endproc\n"
-                                                                                                                                        "    .size unperturbed_interval_ends, .-unperturbed_interval_ends\n"
-                                                                                                                                        ".popsection\n");
+    "    addvl sp, sp, #-32\n" EACH_PAIR(STORE_LONG)
+    "    addvl sp, sp, #-2\n" EACH_PREDICATE(STORE_PREDICATE)
+    "    bl unperturbed_end_interval\n" EACH_PREDICATE(LOAD_PREDICATE)
+    "    addvl sp, sp, #2\n" EACH_PAIR(LOAD_LONG)
+    "    b 2f\n"
+    "1:  sub sp, sp, #512\n" EACH_PAIR(STORE_SHORT)
+    "    bl unperturbed_end_interval\n" EACH_PAIR(LOAD_SHORT)
+    "2:  mov sp, x29\n"
+    "    ldr x1, [sp, #176]\n"
+    "    ldp x18, x0, [sp, #160]\n"
+    "    msr fpsr, x1\n"
+    "    msr nzcv, x0\n"
+    "    ldp x16, x17, [sp, #144]\n"
+    "    ldp x14, x15, [sp, #128]\n    ldp x12, x13, [sp, #112]\n    ldp x10, x11, [sp, #96]\n"
+    "    ldp x8, x9, [sp, #80]\n    ldp x6, x7, [sp, #64]\n    ldp x2, x5, [sp, #48]\n    ldp x0, x1, [sp, #32]\n"
+    "    .cfi_def_cfa_register 31\n" TOGGLE_COLLECT /* from here on, collected again */
+    "    ldp x3, x4, [sp, #16]\n"
+    "    ldp x29, x30, [sp], #192\n"
+    "    .cfi_restore 30\n"
+    "    .cfi_restore 29\n"
+    "    .cfi_def_cfa_offset 0\n"
+    "    ret\n"
+    "    .cfi_endproc\n"
+    "    .size unperturbed_interval_ends, .-unperturbed_interval_ends\n"
+    ".popsection\n");
+/* clang-format on */
 #else
 void unperturbed_interval_ends(void) {}
 
