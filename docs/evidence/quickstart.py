@@ -117,7 +117,7 @@ def _page(found: list[dict[str, Any]], made: str) -> str:
         "compared within rounds, and the tolerance is 0.1 in place of 0.25. Intervals of CPU time, cut by ticks of 4 "
         "ms, had numbered 150 to 209 and left comparisons of `front` undecided beside other work. The handling of the "
         "sampler's signals takes no work from an interval, however many a busy host brings. "
-        "The campaigns were recorded at commit 5a4c3d81, and judged at the commit named below.",
+        "The campaigns were recorded at commit 6221ba50, and judged at the commit named below.",
         "",
         f"**{_agreement(found)}**",
         "",
