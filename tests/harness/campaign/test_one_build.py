@@ -21,7 +21,7 @@ from unperturbed.harness.program.patching import count_at, places_of
 TWO = {
     "campaign__builds": "one",
     "campaign__subsets": {"steps": ["steps"], "turns": ["turns"]},
-    "analysis__totals": {"default": "99 %"},  # so that subsets with many no-ops share a build
+    "analysis__totals": {"PAPI_TOT_INS": "99 %"},  # so that subsets with many no-ops share a build
 }
 SOFTWARE = {"rounds": {"enter": "begin_round"}, "steps": {"loop": "walk"}, "turns": {"loop": "sweep"}}
 START_UP = 1000
@@ -244,7 +244,7 @@ def test_a_program_that_fails_under_callgrind_is_measured_without_a_profile(tmp_
     (tmp_path / "native.sh").write_text('case "$LD_PRELOAD" in *vgpreload*) exit 3 ;; esac\nexec "$1/phases" 3000\n')
     spec = write_spec(
         tmp_path,
-        **TWO,
+        **{**TWO, "analysis__totals": {}},
         measure__software=SOFTWARE,
         campaign__sham=True,
         program__run="/bin/sh {spec}/native.sh {build}",

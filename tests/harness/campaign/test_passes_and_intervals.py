@@ -253,9 +253,9 @@ def test_more_work_is_said_as_a_larger_input_if_the_program_reads_one(
     ("intervals", "times"), [(29, "1.2"), (22, "1.5"), (21, "1.6"), (10, "3.3"), (3, "11"), (1, "33"), (0, "33")]
 )
 def test_the_pilot_asks_for_no_more_work_than_is_needed(tmp_path: Path, intervals: int, times: str) -> None:
-    why = pilot._too_short(load_spec(write_spec(tmp_path)), intervals, "1 ms", shortest=True)
+    why = pilot._too_short(load_spec(write_spec(tmp_path)), intervals, "1 ms", shortest=True, events=None)
     assert why.endswith(f"give the program {times} times as much work")
-    assert not pilot._too_short(load_spec(tmp_path / "spec.yaml"), 30, "1 ms", shortest=True)
+    assert not pilot._too_short(load_spec(tmp_path / "spec.yaml"), 30, "1 ms", shortest=True, events=None)
 
 
 def test_a_program_too_short_for_the_records_is_refused_after_the_pilot(tmp_path: Path) -> None:
