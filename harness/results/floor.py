@@ -23,6 +23,7 @@ from unperturbed.harness.results.totals import totals_to_check
 from unperturbed.harness.results.verdicts import CampaignVerdicts
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.campaign import BASELINE
+from unperturbed.harness.spec.sections.program import Program
 
 _HALF = "half"
 
@@ -150,6 +151,12 @@ def _measures_alike(spec: CampaignSpec, other: CampaignSpec) -> bool:
     # An unmeasured trial decides these; a plan without one lacks them.
     of_trial = {key: getattr(other.program, key) for key in ("timeout", "exit_code", "result")}
     keys = ("hardware", "interval", "clock", "source", "sampler", "threads")
-    return spec.program.model_copy(update=of_trial) == other.program and all(
+    return _apart_from_shell(spec.program.model_copy(update=of_trial)) == _apart_from_shell(other.program) and all(
         getattr(spec.measure, key) == getattr(other.measure, key) for key in keys
     )
+
+
+def _apart_from_shell(program: Program) -> Program:
+    """Return a program without what an activated environment of Python changes; commands have absolute paths."""
+    kept = {name: value for name, value in program.environment.items() if name not in ("PATH", "VIRTUAL_ENV")}
+    return program.model_copy(update={"environment": kept})

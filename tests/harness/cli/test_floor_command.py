@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -89,6 +90,14 @@ def test_a_plan_uses_the_floor_of_the_same_command(measured: Path) -> None:
     for words in ((*METRICS, "--", "./one", "26"), ("--", "./one", "25")):  # other work, or other metrics
         other = unperturbed(measured, "run", "--dry-run", "--json", *words)
         assert json.loads(other.stdout)["floor"] is None
+
+
+def test_a_plan_uses_a_floor_that_was_measured_with_another_path(
+    measured: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{measured}:{os.environ['PATH']}")
+    same = unperturbed(measured, "run", "--dry-run", "--json", *METRICS, "--", "./one", "25")
+    assert json.loads(same.stdout)["floor"]["campaign"].endswith("campaigns/one-floor")
 
 
 def test_a_baseline_alone_is_divided_in_halves(tmp_path: Path) -> None:
