@@ -204,7 +204,7 @@ def _ratios(freedom: float) -> FloatArray:
 
 
 class _Rules(NamedTuple):
-    """How a planned comparison is tested; see `Noise`."""
+    """Rules of the test of a planned comparison; see `Noise`."""
 
     least: int  # Reference runs that are kept
     nodes: int

@@ -218,8 +218,8 @@ def noise_of(change: Change, *, changed: bool = False) -> Noise:
     if not changed:
         if not outer:
             return replace(made, counts=counts)
-        # By chance, the checked runs' mean lies lower, and the interval is that of their spread there. With a quarter
-        # of the tolerance, simulated verdicts accept in .76 to .99 of campaigns, at all levels.
+        # By chance, the checked runs' mean lies lower, and the interval is that of their spread there. How often runs
+        # planned with a quarter of the tolerance are accepted: docs/evidence/totals.md, "Advised numbers of runs".
         rho = from_fisher(means[0])
         relative = relative_spread(rho, rho - change.tolerance / 4)
         return replace(made, counts=counts, relative=float(relative[0]))

@@ -25,7 +25,7 @@ def programs_parser(
     """Return a parser with the options that all evaluations of programs have, `--campaigns` and `--programs`.
 
     `description`, `experiment`: As for `evaluation_parser`.
-    `names`, `others`: The programs, of which the first are evaluated by default.
+    `names`: Programs that are evaluated by default. `others`: Further ones to choose from.
     """
     parser = evaluation_parser(description, experiment)
     what = f"the programs to take ({', '.join(names)})"

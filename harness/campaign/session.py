@@ -235,8 +235,8 @@ def choose_families(spec: CampaignSpec, manifest: Manifest, progress: Progress) 
     added = percent(rewriting.after / rewriting.before - 1)
     note = (
         f"A build with the sites of all metrics executes {added} instructions without counting. So the subsets have "
-        f"{len(groups)} builds, each with at most {percent(share).removeprefix('+')} where possible: "
-        f"{'; '.join(listing(group) for group in groups)}."
+        f"{len(groups)} builds, each changing at most {percent(share).removeprefix('+')} of the instructions "
+        f"if possible: {'; '.join(listing(group) for group in groups)}."
     )
     progress.note(note)
     _forget_configurations_of(READY, manifest)

@@ -364,7 +364,10 @@ def _elsewhere(spec: CommandSpec, run: _Once) -> Iterator[str]:
 
 
 def _require_same_end(spec: CommandSpec, first: _Once, second: _Once, made: Sequence[str]) -> None:
-    """Refuse a program whose second run ends differently: it may find files that its first run `made`."""
+    """Refuse a program whose second run ends differently: it may find files that its first run left.
+
+    `made`: Names of these files.
+    """
     if first.exit_code == second.exit_code:
         return
     command = shlex.join(spec.words)

@@ -36,12 +36,9 @@ _X86_COUNT_DOWN = (
     "\\n\\tdecq %1\\n\\tjg 77665f\\n\\t{leaq -128(%%rsp),%%rsp|lea rsp,[rsp-128]}\\n\\tcall {*%2|%2}\\n\\t"
     "{leaq 128(%%rsp),%%rsp|lea rsp,[rsp+128]}\\n77665:"
 )
-_ARM_INCREMENT = ("ldr %2,%0", "add %2,%2,#1", "str %2,%0")
-_ARM_EXACT = ("77661:ldxr %2,%0", "add %2,%2,#1", "stxr %w3,%2,%0", "cbnz %w3,77661b")
-_ARM_ATOMIC = ("mov %2,#1", "stadd %2,%0")
 _ARM_COUNT_DOWN = (
-    *("ldr %2,%1", "sub %2,%2,#1", "str %2,%1", "sub %2,%2,#1", "tbz %2,#63,77665f"),
-    *("ldr %2,%4", "stp x29,x30,[sp,#-16]!", "blr %2", "ldp x29,x30,[sp],#16", "77665:"),
+    *("ldr %1,%3", "sub %1,%1,#1", "str %1,%3", "sub %1,%1,#1", "tbz %1,#63,77665f"),
+    *("ldr %1,%4", "stp x29,x30,[sp,#-16]!", "blr %1", "ldp x29,x30,[sp],#16", "77665:"),
 )
 
 
@@ -60,21 +57,23 @@ def declarations(*, language: str, library: bool) -> str:
     ).replace("\\\n", "")
 
 
-def statement(slot: str, machine: str, *, exact: bool) -> str:
-    """Return the statement that adds 1 to a slot and ends an interval if its last event has happened.
-
-    `machine`: As in `Facts`, one of `MACHINES`.
-    """
-    if machine.startswith("aarch64"):
-        count = (_ARM_ATOMIC if machine == "aarch64+lse" else _ARM_EXACT) if exact else _ARM_INCREMENT
-        lines = "\\n\\t".join([*count, *_ARM_COUNT_DOWN])
-        operands = (
-            f':"{"+Q" if exact else "+m"}"({slot}),"+m"(unperturbed_remaining),"=&r"(__unperturbed_number),'
-            '"=&r"(__unperturbed_failed):"m"(__unperturbed_interval_ends)'
-        )
-        variables = "unsigned long long __unperturbed_number=0;unsigned int __unperturbed_failed=0;"
-        return f'{{{variables}__asm__ __volatile__ __inline__("{lines}"{operands});}}'
+def statement(slot: str, *, exact: bool) -> str:
+    """Return the x86-64 statement that adds 1 to a slot and ends an interval if its last event has happened."""
     # Two dialects of the assembler; asm inline: otherwise gcc takes the text for large code.
     text = ("lock " if exact else "") + "{incq %0|inc %0}" + _X86_COUNT_DOWN.replace("decq %1", "{decq %1|dec %1}")
     operands = f':"+m"({slot}),"+m"(unperturbed_remaining):"m"(__unperturbed_interval_ends)'
     return f'__asm__ __volatile__ __inline__("{text}"{operands});'
+
+
+def arm_statement(slot: str, counting: Sequence[str]) -> str:
+    """Return the same statement for AArch64.
+
+    `counting`: Instructions that add 1 to the slot (%0), by way of two registers (%1 and %2).
+    """
+    lines = "\\n\\t".join([*counting, *_ARM_COUNT_DOWN])
+    operands = (
+        f':"+Q"({slot}),"=&r"(__unperturbed_number),"=&r"(__unperturbed_failed),"+m"(unperturbed_remaining)'
+        ':"m"(__unperturbed_interval_ends)'
+    )
+    variables = "unsigned long long __unperturbed_number=0;unsigned int __unperturbed_failed=0;"
+    return f'{{{variables}__asm__ __volatile__ __inline__("{lines}"{operands});}}'

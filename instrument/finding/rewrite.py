@@ -164,7 +164,10 @@ def _statement(slot: str, site: Site, metric: Selected, machine: str, form: Form
     """Return the statement that adds to a slot, or its replacement in a sham or patchable build."""
     add, exact = site.add, metric.threads == "exact"
     if metric.ends_intervals:  # counts in every form: it cuts all runs in the same way
-        return interval_ends.statement(slot, machine, exact=exact)
+        if machine == "x86-64":
+            return interval_ends.statement(slot, exact=exact)
+        lines = _ARM_EXCLUSIVE if exact else _ARM_PLAIN
+        return interval_ends.arm_statement(slot, [line.format(operand="#1") for line in lines])
     if machine == "x86-64":
         text = ("lock " if exact else "") + (_X86_ADDITION if add else _X86_INCREMENT)
         operands = f':"+m"({slot})' + (f':"er"((long long)({add}))' if add else "")

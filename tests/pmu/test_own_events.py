@@ -182,7 +182,7 @@ def test_intervals_of_two_runs_are_the_same_work(left: dict[str, Result], name: 
     assert np.abs(first - second).max() < 200
 
 
-def test_an_atomic_addition_counts_events_that_end_intervals(newest: dict[str, Result]) -> None:
+def test_exact_counts_on_the_newest_processor(newest: dict[str, Result]) -> None:
     assert steps(newest["late"]) == [EVERY] * (STEPS // EVERY) + [STEPS % EVERY]
 
 

@@ -24,6 +24,14 @@ void unperturbed_register_countdown(long long *remaining)
         unperturbed_mark(MARK_SEPARATE);
 }
 
+/* Callgrind's request VG_USERREQ__TOGGLE_COLLECT, which the assembler code below hands over. */
+#define TOGGLE_REQUEST \
+    ".pushsection .rodata\n" \
+    "    .balign 8\n" \
+    ".Ltoggle_collect:\n" \
+    "    .quad 0x43540002, 0, 0, 0, 0, 0\n" \
+    ".popsection\n"
+
 #if defined(__x86_64__) && defined(__LP64__)
 /* General, x87, vector and mask registers are kept, by XSAVE where the processor has it; sites leave the red zone. */
 #include <cpuid.h>
@@ -67,11 +75,7 @@ int unperturbed_prepare_intervals(void)
 #define PUSH(name) "    pushq %" #name "\n"
 
 __asm__(
-    ".pushsection .rodata\n"
-    "    .balign 8\n"
-    ".Ltoggle_collect:\n"
-    "    .quad 0x43540002, 0, 0, 0, 0, 0\n" /* VG_USERREQ__TOGGLE_COLLECT */
-    ".popsection\n"
+    TOGGLE_REQUEST
     ".pushsection .text\n"
     "    .globl unperturbed_interval_ends\n"
     "    .type unperturbed_interval_ends, @function\n"
@@ -164,11 +168,7 @@ int unperturbed_prepare_intervals(void)
 
 /* clang-format off */
 __asm__(
-    ".pushsection .rodata\n"
-    "    .balign 8\n"
-    ".Ltoggle_collect:\n"
-    "    .quad 0x43540002, 0, 0, 0, 0, 0\n" /* VG_USERREQ__TOGGLE_COLLECT */
-    ".popsection\n"
+    TOGGLE_REQUEST
     ".pushsection .text\n"
     "    .arch_extension sve\n"
     "    .balign 4\n"

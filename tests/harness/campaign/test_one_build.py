@@ -145,7 +145,7 @@ def test_a_build_that_executes_many_no_ops_is_split(tmp_path: Path) -> None:
         f"ready-{name}": [metric] for name, metric in (("both", "rounds"), ("steps", "steps"), ("turns", "turns"))
     }
     assert fact(campaign) == {"families": families, "why_not": "", "tried": True}
-    note = "So the subsets have 3 builds, each with at most 1.0\u00a0% where possible: both; steps; turns."
+    note = "3 builds, each changing at most 1.0\u00a0% of the instructions if possible: both; steps; turns."
     assert note in result.stderr.replace(" %", "\u00a0%")
     found = verdicts(campaign)
     assert any(said.endswith(note) for said in found["notes"])
