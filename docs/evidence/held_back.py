@@ -58,6 +58,7 @@ campaign:
   baseline_runs: 40
   runs: 30
   subsets: {{rare: [blocks, buckets, output]}}
+  builds: separate
   sham: true
   layouts: {layouts}
   seed: {seed}

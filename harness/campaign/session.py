@@ -206,9 +206,17 @@ def families_of(manifest: Manifest) -> dict[str, tuple[str, ...]]:
 
 
 def in_effect(spec: CampaignSpec, manifest: Manifest) -> CampaignSpec:
-    """Return a campaign's spec with the families that its first session chose."""
+    """Return a campaign's spec with the builds and the families that its first session chose."""
+    if spec.builds == "one" and manifest.has_done() and not _began_with_one_build(manifest):
+        spec = spec.model_copy(update={"campaign": spec.campaign.model_copy(update={"builds": "separate"})})
     chosen = manifest.fact("chosen_families")
     return with_families(spec, chosen["families"]) if chosen and chosen["families"] else spec
+
+
+def _began_with_one_build(manifest: Manifest) -> bool:
+    """Return whether `builds` was `one` in a campaign's first session; versions that had no default `auto` kept less."""
+    began = manifest.fact("builds_wanted")
+    return began == "one" if began else manifest.fact("one_build") is not None
 
 
 def choose_families(spec: CampaignSpec, manifest: Manifest, progress: Progress) -> CampaignSpec:
@@ -390,7 +398,7 @@ def use_separate_builds(
     """Record why a campaign's configurations are separate builds, and free the names of those that shared one."""
     if spec.campaign.doses:
         raise RunError(f"`doses` needs one build for all configurations, which is not possible: {why}: remove `doses`")
-    note = f"Each configuration is a build of its own, despite `builds: one`: {why}."
+    note = f"Each configuration is a build of its own, because one build for all is not possible: {why}."
     progress.note(note)
     for name in families:
         _forget_configurations_of(name, manifest, but=name)

@@ -45,7 +45,7 @@ class Command:
             "--strategy",
             default="",
             choices=("first-fit", "restarts", "halving", "costly-alone"),
-            help="how to choose candidate subsets (default: restarts with `builds: one`, otherwise first-fit)",
+            help="how to choose candidate subsets (default: restarts with one build, otherwise first-fit)",
         )
         add("--repetitions", type=int, default=3, metavar="N", help="initial runs per candidate and pass (default: 3)")
         add(

@@ -85,26 +85,26 @@ class Design(Section):
     sham: Annotated[bool, MAY_CHANGE] = Field(default=False)
     """Also run a sham of the anchor and of each subset: the same program with a no-op in place of every increment.
     Changes in a sham come from code layout and the no-ops, not from counting. The sham of `NAME` is the configuration
-    `sham-NAME`, or with `builds: one` the configuration `ready` for all. You can set `sham` later: the campaign then
+    `sham-NAME`, or with one build the configuration `ready` for all. You can set `sham` later: the campaign then
     runs the shams."""
-    builds: Annotated[Literal["auto", "one", "separate"], ADDED_LATER] = Field(default="separate")
-    """`separate`: each configuration is a build that counts its metrics, with code at other addresses than in the
-    others. `one`: all configurations run one build that has a no-op at every site of every software metric. Before
-    each run, the counting instructions of the run's metrics are written over their no-ops, so that all configurations
-    have the same addresses. With `sham: true`, this build without any counting is the configuration `ready`, the sham
-    of all others. If a program cannot be patched, separate builds are used, and the report says why. `auto`: `one`, but
-    `separate` in a sweep and on nodes."""
+    builds: Annotated[Literal["auto", "one", "separate"], ADDED_LATER] = Field(default="auto")
+    """`one`: all configurations with software metrics run one build that has a no-op at every site of every software
+    metric. Before each run, the counting instructions of the run's metrics are written over their no-ops, so that these
+    configurations have the same addresses. With `sham: true`, this build without any counting is the configuration
+    `ready`, the sham of all others. If a program cannot be patched, separate builds are used, and the report says why.
+    `separate`: each configuration is a build that counts its metrics, with code at other addresses than in the others.
+    `auto`: `one`, but `separate` in a sweep and on nodes."""
     families: Annotated[Mapping[FileName, Texts], Frozen, ADDED_LATER] = Field(
         default_factory=empty, examples=[{"light": ["blocks"], "heavy": ["compares", "pushes"]}]
     )
-    """With `builds: one`: groups of software metrics that have a build together, instead of one build of all metrics. A
+    """With one build: groups of software metrics that have a build together, instead of one build of all metrics. A
     configuration runs the first build that has all its metrics; every build has the anchor. Each build without counting
     is the configuration `ready-NAME`. By default, a campaign chooses families if the build of all metrics executes more
     instructions without counting than the tolerance of totals allows."""
     doses: Annotated[tuple[Annotated[int, Field(ge=0, le=MOST_DOSES)], ...], ListOf, ADDED_LATER] = Field(
         default=(), examples=[[0, 1, 2, 4]]
     )
-    """With `builds: one`: numbers of increments at each place where a subset counts. Of several, the first counts the
+    """With one build: numbers of increments at each place where a subset counts. Of several, the first counts the
     event; the others cost the same, and count nothing. For each number above 1, a configuration such as `NAME-x2` has
     as many runs as the subset `NAME`. From these runs, correlations and totals without counting are extrapolated, and
     a response that is not linear is shown. List 1 and at least two larger numbers, up to 8. With 0, `ready` runs too,
@@ -112,7 +112,7 @@ class Design(Section):
     layouts: Annotated[Literal["fixed", "varied"], ADDED_LATER] = Field(default="fixed")
     """Layout of the code. `fixed`: each configuration has one layout, that of its build. `varied`: each run has a
     different layout, drawn at random from the seed (objects linked in a different order, sections shifted). The
-    variation between runs then includes the effect of layout. With `builds: one`, runs of one round have the same
+    variation between runs then includes the effect of layout. With one build, runs of one round have the same
     layout, and are compared within it."""
     points: Annotated[int | None, MAY_CHANGE] = Field(default=None, ge=1, le=MOST_POINTS, examples=[400])
     """Number of points of a sweep, if at least one parameter is drawn at random. The seed determines the points. You
@@ -200,7 +200,7 @@ def _check_families(draft: Draft, metrics: Metrics, subsets: Mapping[str, YamlPa
     """Reject families without one build, unknown metrics, and subsets whose compiled metrics no family has."""
     families = draft.keys("campaign", "families")
     if families and not _has_one_build(draft):
-        draft.report_key(("campaign", "families"), "`families` needs `builds: one`: add it, or remove `families`")
+        draft.report_key(("campaign", "families"), "`families` needs one build for all configurations: write `builds: one`, or remove `families`")
         return
     contents: list[set[str]] = []
     for path in families.values():
@@ -231,8 +231,8 @@ def _check_doses(draft: Draft, subsets: Mapping[str, YamlPath]) -> None:
     path, doses = ("campaign", "doses"), draft.value("campaign", "doses")
     if not isinstance(doses, list) or not all(type(dose) is int for dose in doses):  # another check reports the type
         return
-    if not _has_one_build(draft):
-        draft.report_key(path, "`doses` needs `builds: one`: add it, or remove `doses`")
+    if not _has_one_build(draft) and not draft.has("nodes"):
+        draft.report_key(path, "`doses` needs one build for all configurations: write `builds: one`, or remove `doses`")
     if 1 not in doses or len({dose for dose in doses if dose > 1}) < _FEWEST_LARGER:
         what = "`doses` needs 1 and at least two larger numbers, to show whether the response is linear: write"
         draft.report(path, f"{what} `doses: [0, 1, 2, 4]`")
@@ -251,7 +251,7 @@ def _check_doses(draft: Draft, subsets: Mapping[str, YamlPath]) -> None:
 def _has_one_build(draft: Draft) -> bool:
     """Return whether configurations share a build, as `CampaignSpec.builds` does."""
     asked = draft.value("campaign", "builds")
-    return asked == "one" or (asked == "auto" and not draft.has("nodes") and not draft.has("parameters"))
+    return asked == "one" or (asked in (None, "auto") and not draft.has("nodes") and not draft.has("parameters"))
 
 
 def is_ready_name(name: str) -> bool:

@@ -162,7 +162,7 @@ measure:
   interval: 10 ms
   hardware: [PAPI_TOT_INS]
   software: {{a: {{enter: f}}, b: {{enter: g}}, reads: {{preload: fread}}, depth: {{gauge: d}}}}
-campaign: {{runs: 3, sham: {sham}, subsets: {{mixed: [b, reads], outside: [reads], values: [depth]}}}}
+campaign: {{builds: separate, runs: 3, sham: {sham}, subsets: {{mixed: [b, reads], outside: [reads], values: [depth]}}}}
 analysis: {{anchor: {anchor}}}
 """
 
