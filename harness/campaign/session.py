@@ -214,7 +214,7 @@ def in_effect(spec: CampaignSpec, manifest: Manifest) -> CampaignSpec:
 
 
 def _began_with_one_build(manifest: Manifest) -> bool:
-    """Return whether `builds` was `one` in a campaign's first session; versions that had no default `auto` kept less."""
+    """Return whether `builds` was `one` in a campaign's first session, which early versions did not record."""
     began = manifest.fact("builds_wanted")
     return began == "one" if began else manifest.fact("one_build") is not None
 

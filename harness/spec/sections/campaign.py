@@ -200,7 +200,8 @@ def _check_families(draft: Draft, metrics: Metrics, subsets: Mapping[str, YamlPa
     """Reject families without one build, unknown metrics, and subsets whose compiled metrics no family has."""
     families = draft.keys("campaign", "families")
     if families and not _has_one_build(draft):
-        draft.report_key(("campaign", "families"), "`families` needs one build for all configurations: write `builds: one`, or remove `families`")
+        what = "`families` needs one build for all configurations: write `builds: one`, or remove `families`"
+        draft.report_key(("campaign", "families"), what)
         return
     contents: list[set[str]] = []
     for path in families.values():
