@@ -89,7 +89,7 @@ def write_specs(folder: Path) -> tuple[Path, Path]:
     figure = write_variant(folder / "figure3", by_name[name], layouts=True)
     spec = yaml.safe_load(figure.read_text())
     spec["measure"] |= {"hardware": ["PAPI_TOT_INS", *counters], "software": {}, "derived": {}}
-    spec["campaign"] = {"baseline_runs": BASELINE_RUNS, "seed": 1}
+    spec["campaign"] = {"baseline_runs": BASELINE_RUNS, "builds": "separate", "seed": 1}
     spec["analysis"] = {}
     figure.write_text(yaml.safe_dump(spec, sort_keys=False))
     return subsets, figure
