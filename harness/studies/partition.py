@@ -268,7 +268,7 @@ def silent_notes(metrics: Sequence[str], counted: Mapping[str, bool]) -> tuple[s
 
 def build_notes(plan: Plan, family: str) -> tuple[str, ...]:
     """Return what certificates compare subsets with, if candidates and baselines run one build."""
-    if not family:
+    if not family or not plan.subsets:
         return ()
     about = "so a certificate is about the counting"
     if not plan.families:

@@ -121,14 +121,18 @@ def test_milestones_are_counted_exactly_in_every_run(finished: Finished) -> None
             assert trace["steps"].sum() == STEPS
 
 
-def test_counting_adds_an_instruction_or_two_an_event(finished: Finished) -> None:
-    total = {
-        name: np.mean([t["PAPI_TOT_INS"].sum() for t in finished.traces() if t.attributes["configuration"] == name])
-        for name in ("anchor", "steps")
-    }
-    added = (total["steps"] - total["anchor"]) / STEPS
-    # One for the count; the loop around it is so short that the compiler unrolls it no longer.
-    assert 0.5 < added < 2.5
+def test_counting_adds_a_store_an_event_and_the_build_an_instruction_or_two(finished: Finished) -> None:
+    instructions, stores = (
+        {
+            name: np.mean([t[metric].sum() for t in finished.traces() if t.attributes["configuration"] == name])
+            for name in ("baseline", "anchor", "steps")
+        }
+        for metric in ("PAPI_TOT_INS", "PAPI_SR_INS")
+    )
+    # One for the count or its no-op; the loop around it is so short that the compiler unrolls it no longer.
+    assert 0.5 < (instructions["anchor"] - instructions["baseline"]) / STEPS < 2.5
+    assert abs(instructions["steps"] - instructions["anchor"]) < 1e-3 * STEPS
+    assert abs((stores["steps"] - stores["anchor"]) / STEPS - 1) < 0.01
 
 
 def test_the_size_of_the_environment_varies_and_is_recorded(finished: Finished) -> None:
@@ -156,7 +160,9 @@ def test_verdicts_for_every_pair_and_metric(finished: Finished) -> None:
         for change in entry["changes"]:
             assert change["low"] <= change["effect"] <= change["high"]
             assert change["verdict"] in SEVERITY
-    assert by_name["steps"]["overhead"]["instructions"] > by_name["anchor"]["overhead"]["instructions"] > -0.01
+    added = {name: entry["overhead"]["instructions"] for name, entry in by_name.items()}
+    assert abs(added["steps"] - added["anchor"]) < 1e-4, "both run one build"
+    assert added["anchor"] > -0.01
     expected = 4 if any(entry["verdict"] == "perturbed" for entry in by_name.values()) else 0
     assert finished.last.returncode == expected
 

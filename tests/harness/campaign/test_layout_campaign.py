@@ -26,6 +26,7 @@ from unperturbed.harness.campaign.session import _folder_name
 from unperturbed.harness.spec.load import load_spec
 
 CHANGED = {**NATIVE, "analysis__anchor": None, "campaign__subsets": {"steps": ["steps", "rounds"]}}
+SEPARATE = {**CHANGED, "campaign__builds": "separate"}
 FUNCTIONS = ("main", "begin_round", "walk", "sweep")
 
 
@@ -61,7 +62,7 @@ def done(campaign: Path) -> dict[str, int]:
 
 
 def test_a_killed_campaign_goes_on_in_the_same_layouts(tmp_path: Path) -> None:
-    spec = write_spec(tmp_path, **CHANGED, campaign__layouts="varied", campaign__sham=True)
+    spec = write_spec(tmp_path, **SEPARATE, campaign__layouts="varied", campaign__sham=True)
     campaign = tmp_path / "campaigns" / "phases"
     first = Forked(tmp_path, "run", spec)
     deadline = time.monotonic() + 200
@@ -117,6 +118,7 @@ def test_shams_are_asked_for_later_and_given_up_again(tmp_path: Path) -> None:
     changed = {
         **NATIVE,
         "measure__software": software,
+        "campaign__builds": "separate",
         "campaign__subsets": {"steps": ["steps", "rounds"], "library": ["prints"]},
         "analysis__anchor": None,
     }
@@ -144,7 +146,7 @@ def test_shams_are_asked_for_later_and_given_up_again(tmp_path: Path) -> None:
 
 
 def test_a_session_takes_up_configurations_as_it_goes_and_finds_them_again(tmp_path: Path) -> None:
-    path = write_spec(tmp_path, **CHANGED, campaign__layouts="varied")
+    path = write_spec(tmp_path, **SEPARATE, campaign__layouts="varied")
     spec = load_spec(path)
     folder = tmp_path / "search"
     design = spec.campaign
@@ -215,3 +217,22 @@ def test_probes_of_the_kernel_are_set_anew_in_each_layout(tmp_path: Path) -> Non
     for trace in traces(tmp_path / "campaigns" / "phases", "probed"):
         assert trace.attributes["layout"] > 0
         assert trace["rounds"].sum() == trace["sweeps"].sum() == 200
+
+
+def test_a_campaign_of_a_version_without_one_build_goes_on_with_separate_builds(tmp_path: Path) -> None:
+    campaign = tmp_path / "campaigns" / "phases"
+    began = unperturbed(tmp_path, "run", write_spec(tmp_path, **SEPARATE, campaign__sham=True))
+    assert began.returncode == 0, began.stderr
+    before = done(campaign)
+    path = write_spec(tmp_path, **CHANGED, campaign__sham=True)
+    spec = load_spec(path)
+    with Manifest(campaign / "campaign.sqlite") as manifest:
+        manifest.set_facts(builds_wanted=None, spec_digest=spec.digest, spec_text=spec.text)
+    judged = unperturbed(tmp_path, "check", campaign)
+    assert judged.returncode == 0, judged.stderr
+    path.write_text(path.read_text().replace("baseline_runs: 5", "baseline_runs: 6"))
+    more = unperturbed(tmp_path, "run", path)
+    assert more.returncode == 0, more.stderr
+    assert "12 runs (baseline 6, steps 3, sham-steps 3)" in more.stderr
+    assert "building" not in more.stderr
+    assert before.items() <= done(campaign).items()

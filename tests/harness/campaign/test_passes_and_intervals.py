@@ -221,7 +221,7 @@ def test_a_campaign_goes_on_when_more_runs_are_asked_for_and_builds_what_these_n
     spec.write_text(spec.read_text().replace("runs: 4", "runs: 5"))
     fourth = unperturbed(tmp_path, "run", spec, "--no-check")
     assert fourth.returncode == 0, fourth.stderr
-    assert ("building steps" in fourth.stderr, "building baseline" in fourth.stderr) == (True, False)
+    assert ("building ready" in fourth.stderr, "building baseline" in fourth.stderr) == (True, False)
     assert len(done_runs(folder)) == 11
 
 

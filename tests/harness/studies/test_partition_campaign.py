@@ -25,7 +25,7 @@ from unperturbed.collectors.data import Kind, Metric, Trace
 from unperturbed.harness.spec.load import load_spec
 from unperturbed.harness.studies.search_runs import uneven_note
 
-DESIGN = {"baseline_runs": 5, "runs": 5, "seed": 3}
+DESIGN = {"baseline_runs": 5, "runs": 5, "seed": 3, "builds": "separate"}
 """A single tick between two quanta changes a run by 79 instructions, which changes the ranks of equal intervals: where
 all reference runs are equal, three runs with one such run among them are undecided."""
 ANALYSIS = {"align_on": ["PAPI_TOT_INS"], "tolerance": 0.5}
