@@ -101,7 +101,12 @@ def least_spread(variances: FloatArray) -> float:
 
 
 def compare_within_rounds(
-    reference: FloatArray, observed: FloatArray, partners: IntArray, *, alpha: float, least: float | None = None
+    reference: FloatArray,
+    observed: FloatArray,
+    partners: IntArray,
+    *,
+    alpha: float,
+    least: float | FloatArray | None = None,
 ) -> Comparison:
     """Compare coefficients of checked runs with those of the reference runs of the same rounds.
 
