@@ -63,6 +63,7 @@ from unperturbed.analysis.perturbation.rounds import (
     DESIGNS,
     compare_outer_within_rounds,
     compare_within_rounds,
+    least_spread,
     shorter,
 )
 from unperturbed.analysis.perturbation.verdict import RunGroup, changes_from_comparison
@@ -161,8 +162,11 @@ class _Rounds:
     freedom: FloatArray
 
     @classmethod
-    def of(cls, changes: Sequence[Change], outer: _OuterRuns | None) -> _Rounds | None:
-        """Compare within the rounds of each node; None if a node has no comparison within rounds."""
+    def of(cls, changes: Sequence[Change], outer: _OuterRuns | None, least: Sequence[float]) -> _Rounds | None:
+        """Compare within the rounds of each node; None if a node has no comparison within rounds.
+
+        `least`: minimum variance of an inner correlation between the rounds of each node.
+        """
         if not all(change.partners for change in changes):
             return None
         compared = []
@@ -170,7 +174,7 @@ class _Rounds:
             runs = np.array(change.reference)[:, None], np.array(change.observed)[:, None]
             k, partners = len(change.reference), np.array(change.partners, np.int64)
             if outer is None:
-                compared.append(compare_within_rounds(*runs, partners, alpha=0.5))
+                compared.append(compare_within_rounds(*runs, partners, alpha=0.5, least=least[at]))
             else:
                 of_pairs = outer.shared[at : at + 1] * k * (k - 1)
                 compared.append(compare_outer_within_rounds(*runs, partners, of_pairs, alpha=0.5))
@@ -261,10 +265,26 @@ def _by_change(verdicts: Mapping[str, Verdict]) -> dict[_Key, _Strata]:
         for change in verdict.changes:
             if np.isfinite(change.standard_error):
                 changes_by_key.setdefault(change_key(change), {})[node] = change
-    return {key: _strata(tuple(by_node), tuple(by_node.values())) for key, by_node in changes_by_key.items()}
+    least = {node: _least_between_rounds(verdict) for node, verdict in verdicts.items()}
+    return {key: _strata(by_node, least) for key, by_node in changes_by_key.items()}
 
 
-def _strata(nodes: tuple[str, ...], changes: tuple[Change, ...]) -> _Strata:
+def _compared_with(change: Change) -> tuple[str, ...]:
+    """Return the check of a change and its reference runs: changes with the same ones were compared together."""
+    return change.check, *change.reference_runs
+
+
+def _least_between_rounds(verdict: Verdict) -> dict[tuple[str, ...], float]:
+    """Return the minimum variance between rounds for changes that were compared together; none without rounds."""
+    variances: dict[tuple[str, ...], list[float]] = {}
+    for change in verdict.changes:
+        if change.partners:
+            variances.setdefault(_compared_with(change), []).append(float(fisher(change.reference).var(ddof=1)))
+    return {together: least_spread(np.array(of_all)) for together, of_all in variances.items()}
+
+
+def _strata(by_node: Mapping[str, Change], least: Mapping[str, Mapping[tuple[str, ...], float]]) -> _Strata:
+    nodes, changes = tuple(by_node), tuple(by_node.values())
     before = np.array([fisher(change.reference).mean() for change in changes])
     after = np.array([fisher(change.observed).mean() for change in changes])
     k = np.array([len(change.reference) for change in changes], np.float64)
@@ -282,7 +302,7 @@ def _strata(nodes: tuple[str, ...], changes: tuple[Change, ...]) -> _Strata:
         k * r / (k + r),
         r / (k + r),  # share of 1/k in 1/k + 1/r
         outer,
-        _Rounds.of(changes, outer),
+        _Rounds.of(changes, outer, [least[node].get(_compared_with(change), 0.0) for node, change in by_node.items()]),
     )
 
 

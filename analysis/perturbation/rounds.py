@@ -8,7 +8,8 @@ configurations run one build, a round may have its own layout of the code too, w
 How much less is unknown in advance, and a comparison within r rounds has only r − 1 degrees of freedom. So both designs
 are computed, each at half of the level, and each coefficient uses the design with the shorter interval (Bonferroni). As
 far as Student's t holds for both designs, no error rate exceeds α, whatever the runs share. If rounds belong to few
-classes, Student's t does not quite hold (`experiments/calibration/rounds.py`).
+classes, Student's t does not quite hold: one coefficient's rounds may miss a class, and then vary less than those of
+other coefficients. `LEAST_SPREAD` allows for it (`docs/evidence/calibration.md`, "Runs of equal work, within rounds").
 """
 
 from __future__ import annotations
@@ -31,6 +32,11 @@ DESIGNS = 2
 MOST_SHARED = 1 / 16
 """Minimum ratio of the variance of a difference within a round to that of independent runs. Even if a few rounds agree
 exactly, another round may differ: environment sizes often fall into a few classes."""
+
+LEAST_SPREAD = 1 / 2
+"""Minimum ratio of the variance between rounds that a coefficient's level is assumed to have, to the mean variance of
+all coefficients. Without it, up to 16 % of families of five that fall by exactly the tolerance were called *perturbed*,
+and a third of families of twenty. The whole mean costs power, and half of the median fails if coefficients differ."""
 
 FEWEST_ROUNDS = 5
 """Minimum number of rounds to compare within: with fewer, Student's t at half of the level loses too much power."""
@@ -89,13 +95,24 @@ def shared_variance(reference: FloatArray, observed: FloatArray, partners: IntAr
     return float(np.clip(1 - np.median(left), 0, 1))
 
 
+def least_spread(variances: FloatArray) -> float:
+    """Return the minimum variance of a coefficient between rounds, from those of all coefficients of a check."""
+    return LEAST_SPREAD * float(np.mean(variances))
+
+
 def compare_within_rounds(
-    reference: FloatArray, observed: FloatArray, partners: IntArray, *, alpha: float
+    reference: FloatArray,
+    observed: FloatArray,
+    partners: IntArray,
+    *,
+    alpha: float,
+    least: float | FloatArray | None = None,
 ) -> Comparison:
     """Compare coefficients of checked runs with those of the reference runs of the same rounds.
 
     `reference`, `observed`: array of float64, shape (k, m) and (r, m). Spearman's ρ, one row for each run.
     `partners`: int64, shape (r,). Index of the reference run in each checked run's round.
+    `least`: Minimum variance between rounds (`least_spread`) if these are not all coefficients of a check.
 
     Student's t of the differences on Fisher's scale, at the level of all reference runs. An error of that level matters
     because the same difference of z is a different difference of ρ at another level.
@@ -103,7 +120,8 @@ def compare_within_rounds(
     before, after = fisher(reference), fisher(observed)
     level, change = before.mean(axis=0), (after - before[partners]).mean(axis=0)
     moved = 1 - fisher_slope(from_fisher(level + change)) / fisher_slope(from_fisher(level))
-    left_out = moved**2 * before.var(axis=0, ddof=1) / len(before)
+    between = before.var(axis=0, ddof=1)
+    left_out = moved**2 * np.maximum(between, least_spread(between) if least is None else least) / len(before)
     return _paired(before, after, partners, left_out, alpha)
 
 

@@ -65,6 +65,7 @@ from experiments.calibration.power import (  # noqa: E402
     power_table,
 )
 from experiments.calibration.rounds import ROUND_KINDS, rounds_header, rounds_row  # noqa: E402
+from experiments.calibration.rounds_attempts import rounds_attempts  # noqa: E402
 from experiments.calibration.unlike import KINDS, unlike_header, unlike_row  # noqa: E402
 from experiments.calibration.whole import whole_cell, whole_header  # noqa: E402
 from experiments.common.provenance import made_by  # noqa: E402
@@ -139,6 +140,7 @@ def page(campaigns: int, seed: int, drawing: Path) -> str:
             ("rounds", rounds_row, (max(4, campaigns * 2 // 5), seed, check, kind))
             for check, kind in product(("inner", "outer"), ROUND_KINDS)
         ),
+        ("rounds_attempts", rounds_attempts, (max(4, campaigns * 2 // 5), seed)),
         *(("curves", power_curves, curve) for curve in curves),
         ("spread", spread_table, (50 * campaigns, seed)),
     ]
@@ -226,7 +228,13 @@ def write_rounds(campaigns: int, seed: int, page: Path) -> None:
     ]
     table = [*rounds_header(), *rows]
     (section,) = (part for part in sections_of(PAGE) if "{rounds}" in part)
-    text = section.rstrip().format(rounds="\n".join(table), outer_campaigns=campaigns, alpha=ALPHA, tolerance=TOLERANCE)
+    text = section.rstrip().format(
+        rounds="\n".join(table),
+        rounds_attempts="\n".join(rounds_attempts(campaigns, seed)),
+        outer_campaigns=campaigns,
+        alpha=ALPHA,
+        tolerance=TOLERANCE,
+    )
     write_section(page, f"{text}\n\n{made}\n\n")
     of_rounds = {row.split("|")[1]: row for row in summary({"rounds": table}) if "within rounds" in row}
     lines = page.read_text(encoding="utf-8").split("\n")

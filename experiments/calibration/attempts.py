@@ -72,12 +72,13 @@ def _empirical_bayes(means: Means, spread: Spreads) -> Spreads:
     first, second = _in_units_of_noise(means)
     return replace(
         spread,
-        reference=first * _shrunk(spread.reference / first, _K - 1),
-        observed=second * _shrunk(spread.observed / second, CHECKED - 1),
+        reference=first * shrunk(spread.reference / first, _K - 1),
+        observed=second * shrunk(spread.observed / second, CHECKED - 1),
     )
 
 
-def _shrunk(variances: FloatArray, freedom: int) -> FloatArray:
+def shrunk(variances: FloatArray, freedom: int) -> FloatArray:
+    """Shrink variances of some degrees of freedom towards each other by empirical Bayes."""
     logarithms = np.log(variances) - special.digamma(freedom / 2) + np.log(freedom / 2)
     excess = logarithms.var(ddof=1) - special.polygamma(1, freedom / 2)
     if excess <= 0:

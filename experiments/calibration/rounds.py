@@ -92,7 +92,7 @@ def _verdicts(compared: Comparison) -> list[str]:
     return classified(compared, compared.p_beyond(limits), limits)
 
 
-def _run_effects(
+def run_effects(
     effects: Effects, shared: float, k: int, r: int, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray, np.ndarray]:
     """Draw what each baseline run and each checked run adds on Fisher's scale, and the rounds of the checked runs."""
@@ -134,7 +134,7 @@ def draw_in_rounds(
     rng: np.random.Generator, check: Check, kind: str, shared: float, runs: tuple[int, int], fall: float
 ) -> InRounds:
     """Draw the runs of a campaign whose metrics all fall, k baseline runs and r checked runs."""
-    before, after, rounds = _run_effects(ROUND_KINDS[kind], shared, *runs, rng)
+    before, after, rounds = run_effects(ROUND_KINDS[kind], shared, *runs, rng)
     if check == "inner":
         reference, observed = from_fisher(fisher(LEVEL) + before), from_fisher(fisher(LEVEL - fall) + after)
         return InRounds(reference, observed, rounds, None)

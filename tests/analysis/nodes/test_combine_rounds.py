@@ -42,7 +42,8 @@ def within_rounds(nodes: Sequence[InRounds], metric: int) -> tuple[float, float,
         rho, rho_after = naive.from_fisher(level), naive.from_fisher(level + moved)
         ratio = naive.slope(rho_after) / naive.slope(rho)
         if node.of_pairs is None:
-            hidden = (1 - ratio) ** 2 * variance(before) / len(before)
+            spreads = [variance([naive.fisher(rho) for rho in column]) for column in node.reference.T.tolist()]
+            hidden = (1 - ratio) ** 2 * max(variance(before), fmean(spreads) / 2) / len(before)
         else:
             follows = min(1.0, rho_after * ratio / rho)
             hidden = node.of_pairs[metric] / (len(before) - 1) ** 2

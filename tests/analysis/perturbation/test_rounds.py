@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from unperturbed.analysis.multiple_testing import holm_of_intervals
 from unperturbed.analysis.perturbation.compare import compare_runs
 from unperturbed.analysis.perturbation.compare_outer import compare_outer_runs, pair_variance, reference_outer_rho
 from unperturbed.analysis.perturbation.correlation import FloatArray, fisher, from_fisher
@@ -125,6 +126,48 @@ def test_differences_that_are_all_equal_do_not_say_that_every_round_would_be() -
     compared = compare_within_rounds(reference, from_fisher(fisher(reference[:8]) - 0.01), np.arange(8), alpha=ALPHA)
     independent = 2 * fisher(reference[:8]).var(axis=0, ddof=1)
     assert compared.standard_error == pytest.approx(np.sqrt(independent / 16 / 8), rel=0.03)
+
+
+def test_a_coefficient_whose_rounds_are_alike_is_known_no_better_than_half_of_the_others() -> None:
+    """By loops: a fall of two coefficients, of which one has hardly any spread between rounds."""
+    rng = np.random.default_rng(8)
+    z = np.stack([fisher(0.8) + spread * rng.standard_normal(ROUNDS) for spread in (0.2, 0.01)], axis=1)
+    after = z - 0.23 + 0.003 * rng.standard_normal(z.shape)
+    compared = compare_within_rounds(from_fisher(z), from_fisher(after), np.arange(ROUNDS), alpha=ALPHA)
+    between = [float(np.var(column, ddof=1)) for column in z.T]
+    for metric, own in enumerate(between):
+        start, end = from_fisher(z[:, metric].mean()), from_fisher(after[:, metric].mean())
+        moved = 1 - (1 - (0.999 * start) ** 2) / (1 - (0.999 * end) ** 2)
+        of_level = moved**2 * max(own, sum(between) / 2 / 2) / ROUNDS
+        difference = after[:, metric] - z[:, metric]
+        least = (own + np.var(after[:, metric], ddof=1)) / 16
+        expected = np.sqrt(max(np.var(difference, ddof=1), least) / ROUNDS + of_level)
+        assert compared.standard_error[metric] == pytest.approx(expected)
+    alone = compare_within_rounds(from_fisher(z[:, 1:]), from_fisher(after[:, 1:]), np.arange(ROUNDS), alpha=ALPHA)
+    assert compared.standard_error[1] > 2 * alone.standard_error[0], "a single coefficient has only its own rounds"
+
+
+@pytest.mark.parametrize("metrics", [5, 20])
+def test_a_class_of_rounds_that_a_coefficient_misses_seldom_makes_a_fall_by_the_tolerance_perturbed(
+    metrics: int,
+) -> None:
+    """Ten rounds of three classes, almost equal within a round: by their own spread, a sixth and a third are called."""
+    rng = np.random.default_rng([9, metrics])
+    values, classes, campaigns = np.array([0.0, 0.4, 2.4]), [0.4, 0.35, 0.25], 300
+    centre, scale = values @ classes, np.sqrt(values**2 @ classes - (values @ classes) ** 2)
+    called = 0
+    for _ in range(campaigns):
+        common = (rng.choice(values, size=(ROUNDS, metrics), p=classes) - centre) / scale
+        before, after = (
+            from_fisher(fisher(rho) + 0.15 * (np.sqrt(0.99) * common + 0.1 * rng.standard_normal(common.shape)))
+            for rho in (0.8, 0.7)
+        )
+        both = shorter(
+            compare_runs(before, after, intervals=None, alpha=ALPHA / DESIGNS),
+            compare_within_rounds(before, after, np.arange(ROUNDS), alpha=ALPHA / DESIGNS),
+        )
+        called += bool((holm_of_intervals(both.p_beyond(0.1)) <= ALPHA).any() and (both.high < -0.1).any())
+    assert called <= stats.binom.ppf(0.999, campaigns, ALPHA)
 
 
 def _trace(block: int | None, pad: int, layout: int = 0) -> Trace:
