@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +36,7 @@ class Command:
             "table",
             type=Path,
             metavar="TABLE_OR_CAMPAIGN",
-            help="a CSV or Parquet file with one row per run, or the folder of a campaign",
+            help="a CSV, TSV, JSON or Parquet file with one row per run, or the folder of a campaign",
         )
         add = parser.add_argument_group("columns").add_argument
         add("--variables", metavar="NAMES", help="comma-separated columns to analyse (default: all)")
@@ -175,7 +176,7 @@ def _write(arguments: argparse.Namespace, table: ModelInput, model: CausalModel,
             model,
             name=table.name,
             left_out=table.left_out,
-            notes=table.notes,
+            notes=(*(table.reading.lines if table.reading else ()), *table.notes),
             derived=table.derived,
             curves=table.curves,
             markov=checks.markov,
@@ -198,6 +199,7 @@ def _json(
 
     written: dict[str, Any] = {
         "table": table.name,
+        "columns": [asdict(column) for column in table.reading.columns] if table.reading else [],
         **model.to_dict(),
         "left_out": [{"name": exclusion.name, "why": exclusion.why} for exclusion in table.left_out],
         "derived": dict(table.derived),

@@ -36,6 +36,8 @@ def show_model(table: ModelInput, model: CausalModel, forecast: InterventionFore
     console = terminal()
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = _PIPE_COLUMNS
+    for line in table.reading.lines if table.reading else ():
+        console.print(escape(line), soft_wrap=True)
     console.print(escape(f"{table.name}: {summary_sentence(model)}"), soft_wrap=True)
     dropped = len(model.data.dropped_rows)
     if dropped:

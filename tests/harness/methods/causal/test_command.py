@@ -347,12 +347,18 @@ def test_wrong_usage_is_exit_code_2(
 @pytest.mark.parametrize(
     ("name", "content", "fault"),
     [
-        ("a.csv", "x,x\n1,2\n", "two columns are named x"),
-        ("a.csv", "x,\n1,2\n", "column 2 has no name"),
-        ("a.csv", "x;y\n1;2\n", "separate columns by commas"),
-        ("a.csv", "", "cannot read the file as a table"),
+        ("a.csv", "", "a.csv: the file has no rows: expected one row per run"),
+        ("a.csv", " ,\n,\n", "a.csv: all cells are blank"),
+        ("a.csv", "x,y\n1,2\0\n", "a.csv:2: the line has a zero byte"),
         ("a.csv", "x,y\n1,2\n", "no column of the table can be analysed"),
-        ("a.csv", "x,y\n1,2,3\n", "line 2 has 3 fields, but the first line names 2 columns"),
+        ("a.csv", "x,y\n1,2,3\n", "a.csv:2:5: the line has 3 fields, but the table has 2 columns"),
+        (
+            "a.csv",
+            "x,y\n1,2\n,5\n3,?\n",
+            'a.csv:3:1: the first missing value is here (x: 1 × blank, y: 1 × "?"): values are missing',
+        ),
+        ("a.json", '[{"x": 1},', "a.json:1:11: not JSON"),
+        ("a.json", '{"x": 1}', "a.json: no table: expected a list of records"),
         ("a.parquet", "no parquet", "not a readable Parquet file"),
     ],
 )
