@@ -123,12 +123,16 @@ def read_columns(
 
 
 def read_numbers(column: pl.Series, *, comma: Comma = "thousands") -> tuple[pl.Series, pl.Series]:
-    """Return the numbers of a column of text, null where there is none, and whether each cell marks a missing value."""
+    """Return the numbers of a column of text, null where there is none, and whether each cell marks a missing value.
+
+    `comma` decides if the column does not.
+    """
     text = _stripped(column)
     own = _comma(text) or comma
     given = text.fill_null("").str.to_lowercase().is_in(list(MARKS))
-    numbers, _ = _numbers(text, own)
-    return numbers.set(given, None), given
+    numbers, units = _numbers(text, own)
+    scaled, _ = _one_unit(numbers.set(given, None), units)
+    return numbers.set(given | (units != ""), None) if scaled is None else scaled, given
 
 
 def _stripped(column: pl.Series) -> pl.Series:
