@@ -89,6 +89,12 @@ def is_value(cell: str) -> bool:
     return bool(_NUMBER_OF_A_CELL.match(cell) or _DATE.fullmatch(cell) or _TIME_OF_DAY.fullmatch(cell))
 
 
+def kind_of_value(cell: str) -> str:
+    """Return the unit of a number, "date" for a date or time, and an empty text for a number without unit."""
+    found = _NUMBER_OF_A_CELL.match(cell)
+    return (found[1] or found[3] or "") if found else "date"
+
+
 def is_mark(cell: str) -> bool:
     """Return whether a cell marks a missing value among numbers."""
     return cell.casefold() in MARKS

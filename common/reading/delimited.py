@@ -14,7 +14,7 @@ from pathlib import Path
 
 import polars as pl
 
-from unperturbed.common.reading.cells import is_mark, is_value
+from unperturbed.common.reading.cells import is_mark, is_value, kind_of_value
 from unperturbed.common.wording import counted, first_of
 from unperturbed.errors import DataError
 
@@ -161,6 +161,7 @@ def _fields(line: str, separator: str) -> list[str]:
 
 def _separator(lines: Sequence[str], path: Path) -> str:
     """Return the separator that gives nearly all lines the same number of fields; empty for a single column."""
+    first = lines[0]
     # The names may be fewer than the fields, and titles may stand above.
     lines = lines[1:_SAMPLE] if len(lines) > 2 else lines[:_SAMPLE]
     best, most, shares = "", 0.0, {}
@@ -176,6 +177,8 @@ def _separator(lines: Sequence[str], path: Path) -> str:
         if separator != " " and rows / len(lines) > most:
             best, most = separator, rows / len(lines)
     spaced = shares.get(" ", (0.0, 0))
+    if len(_fields(first, " ")) < max(2, spaced[1] - 1):  # words of a text, which the first line does not have
+        spaced = (0.0, 0)
     # A tab before the last column of a table of spaces: its first field then has several numbers.
     joined = best and any(re.search(r"\d +-?[\d.]", field) and "  " in field for field in _fields(lines[-1], best))
     if spaced[0] >= _SHARE and (not best or most < _SHARE or (joined and spaced[1] > shares[best][1])):
@@ -284,10 +287,18 @@ def _is_heading(rows: Sequence[Sequence[str]]) -> bool:
     values = [at for at, cell in enumerate(first) if is_value(cell)]
     if not below:
         return not values
-    if _is_scale(first):
+    # 4KiB above 12.5 is a name.
+    values = [
+        at
+        for at in values
+        if not (kinds := {kind_of_value(row[at]) for row in below if len(row) > at and is_value(row[at])})
+        or kind_of_value(first[at]) in kinds
+        or kind_of_value(first[at]) == ""
+    ]
+    if _is_scale(first, below):
         return True
     numeric = _value_columns(below)
-    named = sum(at in numeric and not is_value(cell) and not is_mark(cell) for at, cell in enumerate(first))
+    named = sum(at in numeric and at not in values and not is_mark(cell) for at, cell in enumerate(first))
     like_data = sum(at in numeric for at in values)
     if not like_data:
         if named or values:
@@ -298,7 +309,7 @@ def _is_heading(rows: Sequence[Sequence[str]]) -> bool:
     return named >= like_data
 
 
-def _is_scale(first: Sequence[str]) -> bool:
+def _is_scale(first: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
     """Return whether a row names columns by numbers with equal steps or ratios, as for 1, 2, 4 and 8 threads.
 
     Without a word beside them, only 0, 1, 2, … are names: pandas writes them where columns have none.
@@ -308,6 +319,8 @@ def _is_scale(first: Sequence[str]) -> bool:
         return False
     steps = {late - soon for soon, late in pairwise(numbers)}
     ratios = {late / soon if soon else 0.0 for soon, late in pairwise(numbers)}
+    if not first[0] and all(row[:1] != [""] for row in below):  # the corner of a table of two parameters
+        return True
     if len(numbers) == len(first):
         return steps == {1.0} and numbers[0] == 0
     return len(steps) == 1 or len(ratios) == 1

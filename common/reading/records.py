@@ -56,12 +56,12 @@ def _is_records(value: Any) -> bool:
 
 def _series(name: str, values: list[Any]) -> pl.Series:
     kinds = {type(value) for value in values if value is not None}
-    if str in kinds and len(kinds) > 1:
-        return pl.Series(name, [value if value is None else _text(value) for value in values], dtype=pl.String)
     if kinds == {int, float}:
         return pl.Series(name, values, dtype=pl.Float64, strict=False)
     if len(kinds) > 1:
         return pl.Series(name, [value if value is None else _text(value) for value in values], dtype=pl.String)
+    if kinds & {list, dict}:  # no variable, whatever they hold
+        return pl.Series(name, [None if value is None else [] for value in values], dtype=pl.List(pl.Boolean))
     return pl.Series(name, values)
 
 
