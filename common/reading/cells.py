@@ -38,7 +38,7 @@ _UNIT = r"[A-Za-zµμΩ%‰°][A-Za-zµμΩ%‰°/·²³^]{0,11}"
 _NUMBER = rf"^({_CURRENCY})?\s*({_BODY})\s*({_CURRENCY}|{_UNIT})?$"
 _BY_SPACES = rf"^[+-]?\d{{1,3}}(?:[{_SPACES}]\d{{3}})+(?:[.,]\d+)?$"
 _BY_COMMAS = r"^[+-]?\d{1,3}(?:,\d{3})+(?:\.\d+)?$"
-_DECIMAL_COMMA = r"^[+-]?(?:\d{1,3}(?:\.\d{3})+|\d*)(?:,\d+)?(?:[eE][+-]?\d+)?$"
+_BY_DOTS, _BY_MORE_DOTS = (rf"^[+-]?\d{{1,3}}(?:\.\d{{3}}){{{least},}}(?:,\d+)?$" for least in (1, 2))
 _EXPONENT = r"(?:[eE][+-]?\d+)?"
 _SURELY_DECIMAL = (
     rf"^[+-]?(?:\d*,(?:\d{{1,2}}|\d{{4,}}){_EXPONENT}|0\d*,\d+|\d{{4,}},\d+|\d{{1,3}}(?:\.\d{{3}})+,\d+|\d+,\d+[eE].*)$"
@@ -156,11 +156,14 @@ def _comma(text: pl.Series) -> Comma | None:
 
 
 def _numbers(text: pl.Series, comma: Comma) -> tuple[pl.Series, pl.Series]:
-    """Return the numbers of cells, null where a cell is none, and the unit of each number."""
+    """Return the numbers of cells, null where a cell is none, and the unit of each number.
+
+    Dots separate thousands only in a column that has decimal commas, or two dots in a number.
+    """
     plain = text.cast(pl.Float64, strict=False)
     pending = plain.is_null() & text.is_not_null()
     nothing = pl.Series([""], dtype=pl.String).new_from_index(0, len(text))
-    dotted = comma == "decimal" and bool(text.str.contains(r"^[+-]?\d{1,3}(?:\.\d{3})+$").any())
+    dotted = comma == "decimal" and bool(text.str.contains(r"\d,\d").any())
     if not pending.any() and not dotted:
         return plain, nothing
     here = pl.DataFrame({"text": text}).with_row_index("row").filter(pending if not dotted else text.is_not_null())
@@ -173,10 +176,13 @@ def _numbers(text: pl.Series, comma: Comma) -> tuple[pl.Series, pl.Series]:
     body = pl.col("body")
     spaced = pl.when(body.str.contains(_BY_SPACES)).then(body.str.replace_all(f"[{_SPACES}]", "")).otherwise(body)
     if comma == "decimal":
-        tidy = spaced.str.replace_all(".", "", literal=True).str.replace(",", ".", literal=True)
-        tidy = pl.when(spaced.str.contains(_DECIMAL_COMMA)).then(tidy)
+        grouped = _BY_DOTS if dotted else _BY_MORE_DOTS
+        whole = pl.when(spaced.str.contains(grouped)).then(spaced.str.replace_all(".", "", literal=True))
+        tidy = whole.otherwise(spaced).str.replace(",", ".", literal=True)
     else:
-        tidy = pl.when(spaced.str.contains(_BY_COMMAS)).then(spaced.str.replace_all(",", "")).otherwise(spaced)
+        tidy = pl.when(spaced.str.contains(_BY_COMMAS)).then(spaced.str.replace_all(",", ""))
+        tidy = tidy.when(spaced.str.contains(_BY_MORE_DOTS)).then(spaced.str.replace_all(".", "", literal=True))
+        tidy = tidy.otherwise(spaced)
     parts = parts.with_columns(number=tidy.cast(pl.Float64, strict=False))
     rows = parts["row"]
     numbers = plain.clone().scatter(rows, parts["number"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -108,12 +109,17 @@ class Command:
         from unperturbed.harness.methods.causal.knowledge import named_values
         from unperturbed.harness.methods.causal.questions import check, forecast, read_independence, read_screening
         from unperturbed.harness.methods.causal.table import prepare_table
+        from unperturbed.harness.methods.causal.terminal import show_model, show_reading
 
         asked = named_values(arguments.do, "--do", "n=100,datatype=int") if arguments.do else {}
         screenings = [read_screening(text, "--screens-off") for text in arguments.screens_off]
         independences = [read_independence(text, "--separated") for text in arguments.separated]
         prior = _prior_knowledge(arguments)
         table = prepare_table(arguments.table, prior, missing=arguments.missing)
+        # Learning can take minutes: who waits can see before whether the columns were read as they are meant.
+        is_shown = not arguments.json and sys.stdout.isatty()
+        if is_shown:
+            show_reading(table)
         warm_once("model")
         model = learn(
             table.data,
@@ -131,8 +137,8 @@ class Command:
         if arguments.json:
             print(json.dumps(_json(table, model, intervention, checks), indent=2, ensure_ascii=False))
         else:
-            from unperturbed.harness.methods.causal.terminal import show_model
-
+            if not is_shown:
+                show_reading(table)
             show_model(table, model, intervention, checks)
         return 0
 
