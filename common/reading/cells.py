@@ -81,7 +81,8 @@ class ColumnReading:
     detail: str = ""  # Unit of numbers, or what the numbers of dates count
     levels: int = 0  # Number of categories
     missing: Mapping[str, int] = field(default_factory=dict)  # For each mark of a missing value, its rows; "" is blank
-    words: Mapping[str, int] = field(default_factory=dict)  # Those marks that are in no list of marks
+    # Words among numbers that are in no list of marks: of numbers, they are missing; of categories, a minority
+    words: Mapping[str, int] = field(default_factory=dict)
 
 
 def is_value(cell: str) -> bool:
@@ -212,7 +213,10 @@ def _read_text(text: pl.Series, comma: Comma, *, as_text: bool) -> tuple[pl.Seri
         absent = values.is_null()
         words = _marks(text, absent & ~marked)
         return values.alias(name), ColumnReading(name, "dates", detail, 0, _marks(text, absent), words)
-    return _categories(text)
+    values, reading = _categories(text)
+    if others and 2 * others <= given:
+        reading = replace(reading, words=_marks(text, numbers.is_null() & ~marked))
+    return values, reading
 
 
 def _nearly_all(count: int, given: int) -> bool:
@@ -376,19 +380,19 @@ def describe(name: str, readings: Iterable[ColumnReading]) -> tuple[str, ...]:
     gaps = [f"{column.name}: {missing_of(column)}" for column in columns if column.missing and column.what != "nothing"]
     if gaps:
         lines.append(f"missing values: {_several(gaps, '; ')}")
-    words = [
-        f"{', '.join(map(repr, list(column.words)[:_WORDS_NAMED]))} in {column.name}"
-        for column in columns
-        if column.words
-    ]
-    if words:
-        lines.append(
-            "taken as missing, because nearly all other values of the column are numbers or dates: "
-            f"{_several(words, '; ')}; if they are categories, pass --kinds NAME=discrete"
-        )
+    for what, foreign in (("categories, although most values are numbers", True), (_TAKEN, False)):
+        words = [
+            f"{', '.join(map(repr, list(column.words)[:_WORDS_NAMED]))} in {column.name}"
+            for column in columns
+            if column.words and (column.what == "categories") == foreign
+        ]
+        if words:
+            lines.append(f"{what}: {_several(words, '; ')}" + ("" if foreign else f"; {_OTHERWISE}"))
     return (name, *(f"  {line}" for line in lines))
 
 
+_TAKEN = "taken as missing, because nearly all other values of the column are numbers or dates"
+_OTHERWISE = "if they are categories, pass --kinds NAME=discrete"
 _NAMED = 60
 """Columns that a line names at most."""
 

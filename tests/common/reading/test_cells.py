@@ -45,6 +45,12 @@ def test_a_word_among_nearly_only_numbers_is_missing_and_named() -> None:
     assert (values[-1], reading.what, reading.levels) == ("timeout", "categories", 20)
 
 
+def test_categories_that_are_mostly_numbers_are_said() -> None:
+    _, reading = read(["8", "16", "16", "default", "32", "default"])
+    assert (reading.what, reading.words) == ("categories", {"default": 2})
+    assert "  categories, although most values are numbers: 'default' in x" in describe("t", [reading])
+
+
 @pytest.mark.parametrize(
     "cells", [["8", "16", "default"], ["1a", "2b"], ["3.11.1", "3.12.0"], ["0x10", "0x20"], ["O2", "O3"]]
 )
