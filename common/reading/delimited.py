@@ -351,7 +351,9 @@ def _frame(body: bytes, separator: str, width: int, *, has_comments: bool) -> pl
 def _parse(body: bytes, separator: str, prefix: str | None) -> pl.DataFrame:
     """Return columns of the types that polars infers from the first rows, else from all rows, else text."""
     # Where no field begins with a quote, a quote is a letter, as in 5" (inches).
-    quote = '"' if re.search(rb"(?:^|[\n" + re.escape(separator.encode()) + rb'])"', body) else None
+    opening = (b'"', b'\n"', separator.encode() + b'"')
+    quoted = b'"' not in body or body.startswith(opening[0]) or any(sign in body for sign in opening[1:])
+    quote = '"' if quoted else None
     for rows in (_ROWS_INFERRED, None, 0):
         file = BytesIO(body)
         try:
