@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, cast, get_args
+from typing import TYPE_CHECKING, Literal, NoReturn, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +63,7 @@ class _Table:
     options: Mapping[str, str]
     line_of: Callable[[int], int]  # Line number of a row (rows count from 0); 0 if the format has no lines
     described: Mapping[str, Metric]  # Metrics that the file describes
+    comma: Literal["decimal", "thousands"] = "thousands"  # Of a comma, in a column that does not show it
 
     def _refuse(self, row: int, what: str) -> NoReturn:
         refuse(self.path, what, self.line_of(int(row)))
@@ -145,9 +146,9 @@ class _Table:
 
         column = self.frame[name]
         if column.dtype == pl.String:
-            given = column.fill_null("").str.strip_chars()
-            numbers = _parsed(given)
-            empty = given.is_in(["", "NA", "N/A", "null", "nan", "NaN"])
+            from unperturbed.common.reading.cells import read_numbers  # noqa: PLC0415  loads polars
+
+            numbers, empty = read_numbers(column, comma=self.comma)
         elif column.dtype.is_numeric():
             numbers = column.cast(pl.Float64)
             empty = numbers.is_null() | numbers.is_nan().fill_null(value=True)
@@ -212,23 +213,18 @@ class _Table:
 
 
 def _is_numeric(column: pl.Series) -> bool:
-    """Return whether a column is numeric, judged by its first value that is not empty."""
+    """Return whether a column is numeric, judged by its first value that is not missing."""
     import polars as pl  # noqa: PLC0415
+
+    from unperturbed.common.reading.cells import MARKS, read_numbers  # noqa: PLC0415
 
     if column.dtype != pl.String:
         return column.dtype.is_numeric()
-    given = column.filter(column.is_not_null() & (column.str.strip_chars() != ""))
-    return len(given) > 0 and _parsed(given.head(1))[0] is not None
-
-
-def _parsed(column: pl.Series) -> pl.Series:
-    import polars as pl  # noqa: PLC0415
-
-    return column.str.strip_chars().cast(pl.Float64, strict=False)
+    given = column.filter(~column.fill_null("").str.strip_chars().str.to_lowercase().is_in(list(MARKS)))
+    return len(given) > 0 and read_numbers(given.head(1))[0][0] is not None
 
 
 _SEPARATORS = ",;\t"
-_DECIMAL_COMMA = re.compile(r"-?\d+,\d+")
 _NUMBER = re.compile(r"\s*-?\d[\d.,eE+-]*\s*")
 
 
@@ -238,7 +234,10 @@ def _recognise_csv(head: bytes) -> bool:
     if len(lines) < 2 or (not lines[0].isprintable() and "\t" not in lines[0]):
         return False
     separator = _separator(lines[0])
-    names, values = lines[0].split(separator), lines[1].split(separator)
+    try:
+        names, values = (next(csv.reader([line], delimiter=separator)) for line in lines[:2])
+    except csv.Error:  # a zero byte, or a field longer than any number
+        return False
     if len(names) < 2 or len(values) != len(names) or lines[0].lstrip().startswith(("{", "[")):
         return False
     return not any(_NUMBER.fullmatch(name) for name in names) and any(_NUMBER.fullmatch(value) for value in values)
@@ -272,12 +271,8 @@ def _read_csv(content: bytes, path: Path, options: Mapping[str, str]) -> list[Tr
         _refuse_ragged(lines, separator, len(names), path)
         refuse(path, f"cannot read a table from this file ({str(error).strip().partition(chr(10))[0]})")
     frame = frame.rename(dict(zip(frame.columns, names, strict=True)))
-    if separator != ",":
-        sample = frame.head(50)
-        texts = {name: [(value or "").strip() for value in sample[name]] for name in names}
-        commas = [name for name in names if any(map(_DECIMAL_COMMA.fullmatch, texts[name]))]
-        frame = frame.with_columns(pl.col(commas).str.replace(",", ".", literal=True))
-    return _Table(frame, path, options, lambda row: data[row] + 1, {}).traces()
+    comma: Literal["decimal", "thousands"] = "thousands" if separator == "," else "decimal"
+    return _Table(frame, path, options, lambda row: data[row] + 1, {}, comma).traces()
 
 
 def _check_names(names: list[str], path: Path, line: int) -> None:

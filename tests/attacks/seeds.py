@@ -212,7 +212,26 @@ def manifest_file() -> bytes:
 def csv_tables() -> Sequence[bytes]:
     """Return tables for causal models."""
     rows = "".join(f"{at},{at % 3},{at * at / 7},{'ab'[at % 2]}\n" for at in range(24))
-    return [f"n,k,T,word\n{rows}".encode(), b"x\ty\n1\t2\n3\t4\n", b'"a b","c,d"\n1,NA\n2,"x ""y"""\n']
+    written = "".join(
+        f"{at} MiB;1.{at:03d},5;2024-05-{at + 1:02d};{'?*'[at % 2] if at % 5 == 0 else at}\n" for at in range(24)
+    )
+    return [
+        *(f"n,k,T,word\n{rows}".encode(), b"x\ty\n1\t2\n3\t4\n", b'"a b","c,d"\n1,NA\n2,"x ""y"""\n'),
+        f"Runs;;;\nmem;t;day;n\n;s;;\n{written}".encode("utf-16"),
+        f"# n k T word\n{rows}".replace(",", "  ").encode(),
+        rows.encode(),
+    ]
+
+
+def json_tables() -> Sequence[bytes]:
+    """Return tables for causal models in JSON."""
+    records = [{"n": at, "T": at * at / 7, "word": "ab"[at % 2], "m": "-" if at == 3 else at} for at in range(24)]
+    return [
+        json.dumps(records).encode(),
+        "\n".join(map(json.dumps, records)).encode(),
+        json.dumps({"context": {"host": "a"}, "benchmarks": records}).encode(),
+        json.dumps({"n": [1, 2, 3], "T": [0.5, None, "1 ms"]}).encode(),
+    ]
 
 
 def sweep_trees() -> Sequence[bytes]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +37,7 @@ class Command:
             "table",
             type=Path,
             metavar="TABLE_OR_CAMPAIGN",
-            help="a CSV or Parquet file with one row per run, or the folder of a campaign",
+            help="a CSV, TSV, JSON or Parquet file with one row per run, or the folder of a campaign",
         )
         add = parser.add_argument_group("columns").add_argument
         add("--variables", metavar="NAMES", help="comma-separated columns to analyse (default: all)")
@@ -107,12 +109,17 @@ class Command:
         from unperturbed.harness.methods.causal.knowledge import named_values
         from unperturbed.harness.methods.causal.questions import check, forecast, read_independence, read_screening
         from unperturbed.harness.methods.causal.table import prepare_table
+        from unperturbed.harness.methods.causal.terminal import show_model, show_reading
 
         asked = named_values(arguments.do, "--do", "n=100,datatype=int") if arguments.do else {}
         screenings = [read_screening(text, "--screens-off") for text in arguments.screens_off]
         independences = [read_independence(text, "--separated") for text in arguments.separated]
         prior = _prior_knowledge(arguments)
         table = prepare_table(arguments.table, prior, missing=arguments.missing)
+        # Learning can take minutes: who waits can see before whether the columns were read as they are meant.
+        is_shown = not arguments.json and sys.stdout.isatty()
+        if is_shown:
+            show_reading(table)
         warm_once("model")
         model = learn(
             table.data,
@@ -130,8 +137,8 @@ class Command:
         if arguments.json:
             print(json.dumps(_json(table, model, intervention, checks), indent=2, ensure_ascii=False))
         else:
-            from unperturbed.harness.methods.causal.terminal import show_model
-
+            if not is_shown:
+                show_reading(table)
             show_model(table, model, intervention, checks)
         return 0
 
@@ -175,7 +182,7 @@ def _write(arguments: argparse.Namespace, table: ModelInput, model: CausalModel,
             model,
             name=table.name,
             left_out=table.left_out,
-            notes=table.notes,
+            notes=(*(table.reading.lines if table.reading else ()), *table.notes),
             derived=table.derived,
             curves=table.curves,
             markov=checks.markov,
@@ -198,6 +205,7 @@ def _json(
 
     written: dict[str, Any] = {
         "table": table.name,
+        "columns": [asdict(column) for column in table.reading.columns] if table.reading else [],
         **model.to_dict(),
         "left_out": [{"name": exclusion.name, "why": exclusion.why} for exclusion in table.left_out],
         "derived": dict(table.derived),

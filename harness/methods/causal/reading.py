@@ -1,10 +1,10 @@
-"""Read the table that a model is learnt from: of a sweep, of a campaign's runs, or any CSV or Parquet file."""
+"""Read the table that a model is learnt from: of a sweep, of a campaign's runs, or any text, JSON or Parquet file."""
 
 from __future__ import annotations
 
 import csv
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,9 @@ import polars as pl
 from unperturbed.collectors.data import TABLE, SweepColumn, read_sweep, read_sweep_facts
 from unperturbed.collectors.data.files import read_parquet_file
 from unperturbed.collectors.imports import recognise
+from unperturbed.common.reading.cells import ColumnReading, describe, read_columns
+from unperturbed.common.reading.delimited import read_delimited
+from unperturbed.common.reading.records import read_records
 from unperturbed.common.wording import counted
 from unperturbed.errors import DataError
 from unperturbed.harness.campaign.importing import what_to_type
@@ -21,53 +24,51 @@ _POINTS_NAMED = 5
 _MOST_COLUMNS = 1_000
 """Each pair of columns is tested: a thousand columns have half a million pairs, for each conditioning set."""
 
-_ABSENT = ["", "NA", "N/A", "null", "NULL", "None"]
+
+@dataclass(frozen=True)
+class TableReading:
+    """How a table was read: lines for its reader, what each column holds, and the place of each cell in the file."""
+
+    lines: tuple[str, ...]
+    columns: tuple[ColumnReading, ...]
+    place: Callable[[int, int], str] | None  # Line and column of a cell; None for files without lines
 
 
-def read_table(path: Path) -> tuple[pl.DataFrame, Mapping[str, SweepColumn]]:
-    """Read the table of a sweep, a campaign's runs or any CSV or Parquet file, with descriptions of its columns."""
+def read_table(
+    path: Path, *, texts: Collection[str] = ()
+) -> tuple[pl.DataFrame, Mapping[str, SweepColumn], TableReading | None]:
+    """Read the table of a sweep, a campaign's runs or any text, JSON or Parquet file; describe its columns.
+
+    The last is None for this tool's own tables, whose columns have the types that it wrote. Columns of `texts` stay
+    categories if they hold other words than numbers and marks of missing values.
+    """
     if _is_campaign(path):
-        return _totals_of_runs(path), {}
+        return _totals_of_runs(path), {}, None
     if path.is_dir() or _is_sweep(path):
-        return read_sweep(path)
+        return *read_sweep(path), None
     if not path.is_file():
-        raise DataError(f"{path}: no such table: give a CSV or Parquet file, or the folder of a campaign")
+        raise DataError(f"{path}: no such table: give a CSV, JSON or Parquet file, or the folder of a campaign")
     try:
-        frame = _read(path)
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, UnicodeDecodeError, csv.Error) as error:
+        frame, reading = _read(path, texts)
+    except DataError:
+        raise
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, csv.Error) as error:
         file_format = recognise(path)
         if file_format is not None and file_format.name not in ("csv", "parquet"):
             raise DataError(
                 f"{what_to_type(path)}, and model each run's totals with `unperturbed model CAMPAIGN`"
             ) from None
-        first = _ragged(path) or (str(error).splitlines()[0] if str(error) else type(error).__name__)
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DataError(
-            f"{path}: cannot read the file as a table ({first}); expected CSV with a header row, or Parquet"
+            f"{path}: cannot read the file as a table ({first}); expected CSV with a header row, JSON, or Parquet"
         ) from None
     _require_few(path, len(frame.columns))
-    return frame, {}
+    return frame, {}, reading
 
 
 def _require_few(path: Path, columns: int) -> None:
     if columns > _MOST_COLUMNS:
         raise DataError(f"{path}: {columns:,} columns are too many: keep at most {_MOST_COLUMNS:,}")
-
-
-def _ragged(path: Path) -> str:
-    """Return a sentence on the first line whose number of fields differs from the header's; empty if there is none."""
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.reader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
-            names = next(reader, [])
-            for row in reader:
-                if row and len(row) != len(names):
-                    return (
-                        f"line {reader.line_num} has {counted(len(row), 'field')}, but the first line names "
-                        f"{counted(len(names), 'column')}"
-                    )
-    except (UnicodeDecodeError, csv.Error):
-        return ""
-    return ""
 
 
 def missing_points(path: Path) -> str:
@@ -130,29 +131,21 @@ def _is_sweep(path: Path) -> bool:
         return False
 
 
-def _read(path: Path) -> pl.DataFrame:
-    if path.suffix.lower() in (".parquet", ".pq"):
-        return read_parquet_file(path)[0]
-    separator = "\t" if path.suffix.lower() == ".tsv" else ","
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        names = next(csv.reader(file, delimiter=separator), [])
-    if len(names) == 1 and any(sign in names[0] for sign in ";\t"):
-        raise DataError(
-            f"{path}: the first line has only one column, {names[0]!r}: separate columns by commas, or by tabs in a "
-            ".tsv file"
-        )
-    _require_few(path, len(names))
-    counts = Counter(names)
-    for number, name in enumerate(names, 1):
-        if not name.strip():
-            raise DataError(f"{path}: column {number} has no name: the first line must name all columns")
-        if counts[name] > 1:
-            raise DataError(f"{path}: two columns are named {name}: give each column a different name")
-    with path.open("rb") as file:  # polars would read a path as a glob pattern
-        frame = pl.read_csv(file, separator=separator, null_values=_ABSENT, infer_schema_length=None)
-    if len(frame.columns) != len(names):
-        raise DataError(
-            f"{path}: the first line can be read as {counted(len(names), 'column')} or as {len(frame.columns)}: check "
-            "its quotes and line ending"
-        )
-    return frame.rename(dict(zip(frame.columns, names, strict=True)))
+def _read(path: Path, texts: Collection[str]) -> tuple[pl.DataFrame, TableReading]:
+    suffix = path.suffix.lower()
+    if suffix in (".parquet", ".pq"):
+        frame, columns = read_columns(read_parquet_file(path)[0], texts=texts)
+        return frame, TableReading(describe(_size(path, frame), columns), columns, None)
+    if suffix in (".json", ".jsonl", ".ndjson"):
+        frame, columns = read_columns(read_records(path.read_bytes(), path), texts=texts)
+        return frame, TableReading(describe(_size(path, frame), columns), columns, None)
+    table = read_delimited(path.read_bytes(), path)
+    _require_few(path, len(table.frame.columns))
+    frame, columns = read_columns(table.frame, texts=texts, separator=table.separator)
+    columns = tuple(replace(column, detail=column.detail or table.units.get(column.name, "")) for column in columns)
+    first = f"{_size(path, frame)}; {'; '.join(table.notes)}"
+    return frame, TableReading(describe(first, columns), columns, table.place)
+
+
+def _size(path: Path, frame: pl.DataFrame) -> str:
+    return f"{path.name}: read as {counted(frame.height, 'row')} of {counted(frame.width, 'column')}"

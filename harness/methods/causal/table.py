@@ -10,12 +10,15 @@ from typing import Literal
 import polars as pl
 
 from unperturbed.analysis.causal import CurveParameters, Data, Exclusion, Knowledge, derive, logarithms, prepare
+from unperturbed.analysis.causal.table.variables import gaps
 from unperturbed.collectors.data import SweepColumn
 from unperturbed.common.expressions.metrics import parse_metric_expression
+from unperturbed.common.reading.cells import missing_of
+from unperturbed.common.wording import first_of
 from unperturbed.errors import DataError, SpecError
 from unperturbed.harness.methods.causal.derived_tables import DerivedTable, tabulate_curves, tabulate_steps
 from unperturbed.harness.methods.causal.knowledge import PriorKnowledge, with_option_names
-from unperturbed.harness.methods.causal.reading import missing_points, read_table
+from unperturbed.harness.methods.causal.reading import TableReading, missing_points, read_table
 
 LOGARITHM = "log_"
 """Prefix of the names of logarithms."""
@@ -37,6 +40,7 @@ class ModelInput:
     notes: tuple[str, ...]  # Remarks on the table for the reader of the model
     derived: Mapping[str, str]  # Expressions of derived variables, logarithms and derivatives included
     curves: tuple[CurveParameters, ...] = ()  # Curves whose parameters are columns: a row is then a cell, not a run
+    reading: TableReading | None = None  # How the file was read; None for this tool's own tables
 
 
 def prepare_table(path: Path, prior: PriorKnowledge, *, missing: Literal["error", "drop"] = "error") -> ModelInput:
@@ -48,7 +52,9 @@ def prepare_table(path: Path, prior: PriorKnowledge, *, missing: Literal["error"
 
 
 def _prepare_table(path: Path, prior: PriorKnowledge, missing: Literal["error", "drop"]) -> ModelInput:
-    frame, columns = read_table(path)
+    discrete = [name for name, kind in prior.kinds.items() if kind == "discrete"]
+    frame, columns, reading = read_table(path, texts=discrete)
+    table = frame
     for name in frame.columns:
         if name == "*" or (name.startswith("^") and name.endswith("$")):  # for polars these stand for other columns
             raise DataError(
@@ -94,7 +100,7 @@ def _prepare_table(path: Path, prior: PriorKnowledge, missing: Literal["error", 
             if made
             else ""
         )
-        raise DataError(f"{error}{seen}") from None
+        raise DataError(f"{_where_missing(path, table, names, reading, str(error))}{error}{seen}") from None
     known = {**_sweep_definitions(columns), **definitions}
     knowledge = _knowledge(prior, log_names, _complete(known, data), columns, data)
     derivatives = {name: f"∂{derivative.of}/∂{derivative.over}" for name, derivative in prior.derivatives.items()}
@@ -110,7 +116,23 @@ def _prepare_table(path: Path, prior: PriorKnowledge, missing: Literal["error", 
         ),
         derived={**prior.derive, **derivatives, **logarithms(prior.log)},
         curves=made.curves if made else (),
+        reading=reading,
     )
+
+
+def _where_missing(
+    path: Path, table: pl.DataFrame, names: Sequence[str], reading: TableReading | None, fault: str
+) -> str:
+    """Return where an analysed column first lacks a value, and the marks of all columns; empty for other faults."""
+    if reading is None or not fault.startswith("values are missing"):
+        return ""
+    lacking = [column for column in reading.columns if column.name in names and column.missing]
+    if not lacking:
+        return ""
+    row, column = min((int(gaps(table[entry.name]).argmax()), table.columns.index(entry.name)) for entry in lacking)
+    place = f"{path}:{reading.place(row, column)}" if reading.place else f"{path}"
+    marks = first_of([f"{entry.name}: {missing_of(entry)}" for entry in lacking])
+    return f"{place}: the first missing value is here ({marks}): "
 
 
 def _derived_table(

@@ -31,6 +31,13 @@ _PIPE_COLUMNS = 160
 """Width if the output is not a terminal and COLUMNS is not set: each edge is on one line, for grep."""
 
 
+def show_reading(table: ModelInput) -> None:
+    """Print what the columns of a table were read as."""
+    console = terminal()
+    for line in table.reading.lines if table.reading else ():
+        console.print(escape(line), soft_wrap=True)
+
+
 def show_model(table: ModelInput, model: CausalModel, forecast: InterventionForecast | None, checks: Checks) -> None:
     """Print a model, the forecast of an intervention, and the results of its checks."""
     console = terminal()

@@ -47,6 +47,15 @@ def test_runs_of_one_file(tmp_path: Path) -> None:
     assert second.metrics["misses"].kind == "os"
 
 
+def test_numbers_as_other_tools_write_them(tmp_path: Path) -> None:
+    rows = ('0.1,"1,234,567",2 KiB,<not counted>', '0.2,"2,000,000",3 KiB,5', '0.3,"3,000,000",1 MiB,7')
+    (trace,) = read_traces(write(tmp_path, "time,ins,mem,misses\n" + "\n".join(rows) + "\n"))
+    assert trace["ins"].tolist() == [2_000_000, 3_000_000]
+    assert trace["mem"].tolist() == [3072, 1024**2]
+    assert trace["misses"].tolist() == [5, 7]
+    assert trace.attributes["notes"] == ["the import leaves out 1 interval in which misses was missing"]
+
+
 def test_the_options(tmp_path: Path) -> None:
     path = write(tmp_path, "t_ms;PAPI_TOT_INS;x\n10;100;1,5\n20;150;2,5\n40;250;4,0\n")
     (plain,) = read_traces(path, time="t_ms", kind="hardware")

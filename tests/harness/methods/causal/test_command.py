@@ -77,6 +77,41 @@ def test_edges_formulas_and_an_intervention_are_shown(
     assert "svg" in page.read_text()
 
 
+def test_the_first_lines_say_how_the_table_was_read(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    columns = draw(80)
+    path = tmp_path / "runs.csv"
+    rows = zip(*columns.values(), strict=True)
+    lines = [
+        f"{n};{kind};{instr:.3f};{'<not counted>' if at == 3 else f'{cycles:.3f}'.replace('.', ',')};{time * 1e3} ms"
+        for at, (n, kind, instr, cycles, time) in enumerate(rows)
+    ]
+    path.write_text("\n".join((";".join(columns), *lines)), encoding="utf-16")
+    code, output, error = run(capsys, str(path), *FAST)
+    assert (code, output) == (2, "")
+    assert f"{path}:5:" in error
+    assert 'the first missing value is here (cycles: 1 × "<not counted>")' in error
+    code, output, error = run(capsys, str(path), "--missing", "drop", *FAST)
+    assert (code, error) == (0, "")
+    assert output.splitlines()[:5] == [
+        "runs.csv: read as 80 rows of 5 columns; separated by semicolons; names in line 1; read as UTF-16",
+        "  numbers: n, instr, cycles (commas as decimal signs), time (ms)",
+        "  categories (how many): datatype (2)",
+        '  missing values: cycles: 1 × "<not counted>"',
+        next(line for line in output.splitlines() if "79 rows of 5 variables" in line),
+    ]
+    found = told(capsys, str(path), "--missing", "drop")
+    assert [column["what"] for column in found["columns"]] == ["numbers", "categories", "numbers", "numbers", "numbers"]
+    assert found["columns"][3]["missing"] == {"<not counted>": 1}
+
+
+def test_a_table_without_names_keeps_its_first_row(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "runs.csv"
+    pl.DataFrame(draw(80)).write_csv(path, include_header=False)
+    code, output, _ = run(capsys, str(path), "--variables", "column_3,column_4", *FAST)
+    assert (code, "80 rows of 2 variables" in output) == (0, True)
+    assert "the first line has values, so columns are named column_1, column_2" in output.splitlines()[0]
+
+
 def test_json_has_all_of_it(table: str, capsys: pytest.CaptureFixture[str]) -> None:
     found = told(capsys, table, "--tiers", TIERS, "--do", "datatype=float", "--seed", "7")
     assert arrows(found) == TRUE
@@ -347,12 +382,18 @@ def test_wrong_usage_is_exit_code_2(
 @pytest.mark.parametrize(
     ("name", "content", "fault"),
     [
-        ("a.csv", "x,x\n1,2\n", "two columns are named x"),
-        ("a.csv", "x,\n1,2\n", "column 2 has no name"),
-        ("a.csv", "x;y\n1;2\n", "separate columns by commas"),
-        ("a.csv", "", "cannot read the file as a table"),
+        ("a.csv", "", "a.csv: the file has no rows: expected one row per run"),
+        ("a.csv", " ,\n,\n", "a.csv: all cells are blank"),
+        ("a.csv", "x,y\n1,2\0\n", "a.csv:2: the line has a zero byte"),
         ("a.csv", "x,y\n1,2\n", "no column of the table can be analysed"),
-        ("a.csv", "x,y\n1,2,3\n", "line 2 has 3 fields, but the first line names 2 columns"),
+        ("a.csv", "x,y\n1,2,3\n", "a.csv:2:5: the line has 3 fields, but the table has 2 columns"),
+        (
+            "a.csv",
+            "x,y\n1,2\n,5\n3,?\n",
+            'a.csv:3:1: the first missing value is here (x: 1 × blank, y: 1 × "?"): values are missing',
+        ),
+        ("a.json", '[{"x": 1},', "a.json:1:11: not JSON"),
+        ("a.json", '{"x": 1}', "a.json: no table: expected a list of records"),
         ("a.parquet", "no parquet", "not a readable Parquet file"),
     ],
 )
