@@ -18,6 +18,8 @@ from unperturbed.errors import DataError
 
 _UNLIKE_OTHERS = 3
 _NUMBER_AND_NAME = 1
+_MATCHES = 0.5
+"""Minimum share of the first lines that match."""
 _FEW = 5
 """Events below which nothing can be said about their times."""
 _ENOUGH = 20
@@ -86,17 +88,17 @@ def choose_format(formats: Mapping[str, LogFormat], sample: LogSample, options: 
     """
     if options.format is not None:
         return formats[options.format], ""
-    shares = {name: log_format.recognise(sample, options) for name, log_format in formats.items()}
-    matching = {name: share for name, share in shares.items() if share >= 0.5}
+    unlike = [name for name, log_format in formats.items() if log_format.rank >= _UNLIKE_OTHERS]
+    matching = _matching(formats, unlike, sample, options)
+    if matching:
+        return formats[max(matching, key=matching.__getitem__)], ""  # no other format has such lines
+    matching = _matching(formats, [name for name in formats if name not in unlike], sample, options)
     if not matching:
         raise DataError(
             f"{sample.source}:1: no format matches the first lines, which begin with {sample.lines[0][:60]!r}: give "
             f"the format ({listing((name for name in formats if name != 'pattern'), 'or')}) or, as `pattern`, a "
             "regular expression with the groups `time` and `name`"
         )
-    best = max(matching, key=lambda name: (formats[name].rank, matching[name]))
-    if formats[best].rank >= _UNLIKE_OTHERS:
-        return formats[best], ""  # no other format has such lines
     fits = [_try(formats[name], share, sample, options) for name, share in matching.items()]
     possible = [fit for fit in fits if not fit.no_time]
     # A number with decimals needs a unit; a text's date-time does not.
@@ -121,6 +123,14 @@ def choose_format(formats: Mapping[str, LogFormat], sample: LogSample, options: 
         f"; {fit.chosen.name} was rejected: its number is no time, because {fit.no_time}" for fit in fits if fit.no_time
     )
     return found.chosen, found.reason + rejected + _suspicion(found)
+
+
+def _matching(
+    formats: Mapping[str, LogFormat], names: list[str], sample: LogSample, options: ReadOptions
+) -> dict[str, float]:
+    """Return the formats, of those with these names, that match half of the first lines, and their shares."""
+    shares = {name: formats[name].recognise(sample, options) for name in names}
+    return {name: share for name, share in shares.items() if share >= _MATCHES}
 
 
 def _try(chosen: LogFormat, share: float, sample: LogSample, options: ReadOptions) -> _Fit:
