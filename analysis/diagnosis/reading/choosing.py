@@ -26,6 +26,8 @@ _ENOUGH = 20
 """Events from which names should recur."""
 _GOES_FORWARD = 0.9
 """Minimum share of steps that do not go back, in a format whose time is just a number."""
+_RECURS = 0.5
+"""Mark for recurring events below which a number that counts lines is not their time."""
 _AHEAD = 0.25
 """Score by which a format must be ahead of one of higher rank."""
 _TIE = 0.05
@@ -67,9 +69,22 @@ class _Fit:
             return f"it is {self.times[0]} in all of them"
         if len(self.times) >= _ENOUGH and self.forward < _GOES_FORWARD:
             return f"it goes back in {1 - self.forward:.0%} of them"
+        if len(self.times) >= _ENOUGH and self.recurring < _RECURS and self._counts(0, 1):
+            return "it rises by at most 1 from line to line, and the texts after it do not recur"
         if all(stamp_of(str(time)) == "compact" for time in self.times[:_ENOUGH].tolist()):
             return "it is a date"
         return ""
+
+    def _counts(self, *steps: int) -> bool:
+        """Return whether nearly all times are later than the time before by one of these steps."""
+        return float(np.isin(np.diff(self.times), steps).mean()) >= _GOES_FORWARD
+
+    @property
+    def suspicion(self) -> str:
+        """Warning for a time that rises by 1 with nearly each line."""
+        if self.chosen.rank != _NUMBER_AND_NAME or len(self.times) < _ENOUGH or not self._counts(1):
+            return ""
+        return ". Its time rises by 1 from line to line: check that it is no number of the line"
 
     @property
     def reason(self) -> str:
@@ -122,7 +137,7 @@ def choose_format(formats: Mapping[str, LogFormat], sample: LogSample, options: 
     rejected = "".join(
         f"; {fit.chosen.name} was rejected: its number is no time, because {fit.no_time}" for fit in fits if fit.no_time
     )
-    return found.chosen, found.reason + rejected + _suspicion(found)
+    return found.chosen, found.reason + rejected + found.suspicion
 
 
 def _matching(
@@ -169,10 +184,3 @@ def _is_tie(one: _Fit, two: _Fit) -> bool:
         return True
     first, second = ((fit.times - fit.times[0]).astype(float) for fit in (one, two))
     return not np.allclose(first / max(1.0, np.abs(first).max()), second / max(1.0, np.abs(second).max()), atol=0.01)
-
-
-def _suspicion(fit: _Fit) -> str:
-    """Return a warning for a time that rises by exactly 1 with each line."""
-    if fit.chosen.rank != _NUMBER_AND_NAME or len(fit.times) < _ENOUGH or not (np.diff(fit.times) == 1).all():
-        return ""
-    return ". Its time rises by exactly 1 with each line: check that it is no number of the line"

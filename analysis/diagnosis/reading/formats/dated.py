@@ -216,7 +216,10 @@ SYSLOG = DatedFormat(
 LOGCAT = DatedFormat(
     name="logcat",
     meaning="Android's logcat -v threadtime",
-    layouts=(r"@(?: +\w+)?? +\d+ +\d+ (?P<level>[VDIWEFAS]) (?P<plugin>.*?) *: ?(?P<message>.*)",),
+    layouts=(
+        r"@(?: +\w+)?? +\d+ +\d+ (?P<level>[VDIWEFAS]) (?P<plugin>.*?) *: ?(?P<message>.*)",
+        r"@ +\d+-\d+ +(?P<plugin>\S+(?: \S+)*) +\S+ +(?P<level>[VDIWEFA]) +(?P<message>.*)",  # Android Studio's
+    ),
     stamps=("day", "iso", "epoch"),
     remarks=("---------",),
     kind=_with_gstreamer,

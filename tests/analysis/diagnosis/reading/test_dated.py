@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.attacks.seeds import dated_logs
-from unperturbed.analysis.diagnosis import EventTrace, read_events
+from unperturbed.analysis.diagnosis import EventTrace, diagnose, read_events
 from unperturbed.errors import DataError
 from unperturbed.harness.cli import main
 
@@ -52,6 +52,7 @@ def test_each_format_is_chosen_and_read(name: str) -> None:
         ('{at} 12:34:{at:02} {name}(3, "abc") = -1 ENOENT (No such file)', "strace"),
         ("17145216{at:02}.123456 {name}(3) = 0", "strace"),
         ("     1.000000 {name}(3) = 0", "strace"),
+        ("2025-01-24 11:39:{at:02}.555  1249-1321  BufferQueue   surfaceflinger   E  {step}", "logcat"),
         ("20171223-22:15:{at}:7|Step_LSC|30002312|{step}", "text"),
         ("[10.30 16:49:{at:02}] chrome.exe - {step}", "text"),
         ("- 11178385{at:02} 2005.06.03 R02 2005-06-03-15.42.{at:02}.675872 R02 RAS KERNEL INFO {step}", "text"),
@@ -135,6 +136,8 @@ def test_a_date_a_record_number_or_a_process_is_not_taken_for_the_time() -> None
         read(each("5 {name}"))
     with pytest.raises(DataError, match=r"is no time, because it goes back in [0-9]+% of them"):
         read("".join(f"{1000 + at % 3} {STEPS[at]}\n" for at in range(60)))
+    with pytest.raises(DataError, match="is no time, because it rises by at most 1 from line to line"):
+        read("".join(f"{at} silly config {'abcdefgh'[at % 8] * (at // 8 + 1)}\n" for at in range(60)))
     assert "check that it is no number of the line" in read(each("{at} {name}")).reading.choice  # type: ignore[union-attr]
 
 
@@ -199,3 +202,12 @@ def test_the_choice_and_the_new_day_are_told(tmp_path: Path, capsys: pytest.Capt
     assert code == 0
     assert "was read as text: 100% of the first lines match, time goes forward in 100% of 60 sampled events" in told
     assert "fall back once, which was read as the next day" in told
+
+
+def test_sinks_whose_events_share_one_time_are_no_division_by_zero() -> None:
+    def trace(steps: int) -> EventTrace:
+        events = [(5, f"basesink:step {at % 3}") for at in range(steps)]
+        return EventTrace.from_pairs([*events, (900, "left over")], unit="ms")
+
+    assert diagnose([trace(90)] * 3, trace(90)).findings == ()
+    assert diagnose([trace(90)] * 3, trace(30)).verdict == "anomalous"
