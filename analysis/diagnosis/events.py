@@ -97,6 +97,10 @@ class Reading:
         Number of events kept, by level. Empty if the format, or the identity, has no levels.
     regular_levels : tuple of str
         Levels of the format at which regular events are logged.
+    choice : str
+        Why the format was chosen; empty if the user named it.
+    assumed : str
+        What was assumed about the log's date-times; empty if nothing was.
     """
 
     source: str
@@ -113,6 +117,8 @@ class Reading:
     first_bad_lines: tuple[BadLine, ...] = ()
     levels: Mapping[str, int] | None = None
     regular_levels: tuple[str, ...] = ()
+    choice: str = ""
+    assumed: str = ""
 
     @property
     def is_too_coarse(self) -> bool:

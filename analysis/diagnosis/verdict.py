@@ -349,8 +349,13 @@ def _notes(comparison: LogComparison) -> list[str]:
             "one reference does not show how much clean runs differ, so only large differences are anomalous and "
             "smaller ones are undecided: give several references"
         )
+    chosen = next((run.trace for run in comparison.references if run.trace.reading and run.trace.reading.choice), None)
+    if chosen and chosen.reading:
+        notes.append(f"{chosen.name} was read as {chosen.reading.format}: {chosen.reading.choice}")
     for run in [*comparison.references, comparison.observed]:
         reading = run.trace.reading
+        if reading and reading.assumed:
+            notes.append(f"{run.trace.name}: {reading.assumed}")
         if reading and reading.lost_events:
             notes.append(f"{run.trace.name}: the tracer itself lost {reading.lost_events:,} events")
     if comparison.new_errors.any() and not (comparison.endings & comparison.missing).any():

@@ -305,10 +305,7 @@ def _imports() -> list[Reader]:
 
 def _logs() -> list[Reader]:
     wanted: Mapping[str, Mapping[str, Any]] = {
-        "gstreamer": {},
-        "ftrace": {},
-        "csv": {},
-        "simple": {},
+        **{name: {} for name in logs()},
         "pattern": {"pattern": r"(?P<time>[0-9.:]+) +(?P<name>\S+)"},
     }
     return [

@@ -253,6 +253,27 @@ def logs() -> Mapping[str, Sequence[bytes]]:
         "csv": [b"time,name,level\n" + plain.replace(b" ", b",").replace(b"\n", b",low\n")],
         "simple": [plain],
         "pattern": [plain, b"0:00:01.5 a\n0:00:02.25 b\n"],
+        **{name: [text.encode()] for name, text in dated_logs().items()},
+    }
+
+
+def dated_logs(lines: int = 30) -> Mapping[str, str]:
+    """Return a log of steps `a` and `b` for each format with date-times, one event a second."""
+    forms = {
+        "syslog": "Jun 14 15:16:{at:02} combo sshd(pam_unix)[{pid}]: step {step} {at}",
+        "logcat": "03-17 16:13:{at:02}.811  1702  2395 D WindowManager: step {step} {at}",
+        "log4j": "2015-10-18 18:01:{at:02},978 INFO [main] org.apache.AM: step {step} {at}",
+        "apache": "[Sun Dec 04 04:47:{at:02} 2005] [notice] step {step} {at}",
+        "access": '10.0.0.{at} - - [10/Oct/2024:13:55:{at:02} -0700] "GET /{step}/{at}?q=1 HTTP/1.1" 200 2326 "-" "x"',
+        "dmesg": "[   {at:2}.000000] usb 1-{at}: step {step} {at}",
+        "lttng": "[13:15:{at:02}.442106204] (+1.000000000) host sched_{step}: {{ cpu_id = 0 }}, {{ n = {at} }}",
+        "strace": '[pid {pid}] 12:34:{at:02}.123456 read_{step}(3, "{at}", 10) = 3',
+        "text": "2024-05-01T12:00:{at:02}.123Z step {step} {at}",
+        "jsonl": '{{"time":"2024-05-01T00:00:{at:02}.5Z","level":"info","logger":"app","msg":"step {step} {at}"}}',
+    }
+    return {
+        name: "".join(form.format(at=at, step="ab"[at % 2], pid=100 + at % 3) + "\n" for at in range(lines))
+        for name, form in forms.items()
     }
 
 

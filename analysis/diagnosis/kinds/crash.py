@@ -135,8 +135,10 @@ class Crash(Kind):
             return False
         if not reached:
             return True
-        same_pace = abs(here / shortest / reached - 1) <= self.pace_change
-        return reached < _shortest_of_references(comparison) and here < shortest and same_pace
+        # Without a duration, the pace cannot be compared; then only the numbers of events tell.
+        same_pace = not shortest or abs(here / shortest / reached - 1) <= self.pace_change
+        is_earlier = here < shortest or not shortest
+        return reached < _shortest_of_references(comparison) and is_earlier and same_pace
 
 
 def played_by_all(comparison: LogComparison) -> float:
@@ -153,7 +155,7 @@ def _reached(comparison: LogComparison) -> float:
 def _shortest_of_references(comparison: LogComparison) -> float:
     """Return the share of the references' length below which a run is too short: 1 minus twice their differences."""
     lengths = [reference.trace.duration for reference in comparison.references]
-    noise = (max(lengths) - min(lengths)) / max(lengths) if len(lengths) > 1 else 0.05
+    noise = (max(lengths) - min(lengths)) / max(1, *lengths) if len(lengths) > 1 else 0.05
     return 1 - 2 * noise - 0.01
 
 

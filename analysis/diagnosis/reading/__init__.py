@@ -10,13 +10,13 @@ from typing import BinaryIO
 import numpy as np
 
 from unperturbed.analysis.diagnosis.events import EventTrace, EventType, Unit
+from unperturbed.analysis.diagnosis.reading.choosing import choose_format
 from unperturbed.analysis.diagnosis.reading.formats import (
     LogFormat,
     LogSample,
     ReadOptions,
     ScannedLog,
     check_options,
-    choose_format,
     log_formats,
 )
 from unperturbed.analysis.diagnosis.reading.sources import Blocks, open_source, source_name
@@ -49,10 +49,10 @@ def read_events(
         "-" is standard input. The log can be plain, gzip or zstd; its first bytes show which.
     format : str, optional
         Name of a format that `log_formats` returns; "pattern" is a regular expression of the caller. By default, the
-        format is detected from the first lines.
+        format that best explains lines of the log's beginning, middle and end; `Reading.choice` has the reason.
     unit : {"ns", "us", "ms", "s", "ticks"}, optional
         Unit of the timestamps of a simple, csv or pattern log. It is required if they have decimals, and they are then
-        converted to nanoseconds. GStreamer's and ftrace's timestamps are nanoseconds.
+        converted to nanoseconds. GStreamer's and ftrace's timestamps are nanoseconds, and so are all date-times.
     identity : sequence of str, default ("level", "function", "word")
         Fields that two GStreamer events of the same type share: any of "level", "category", "file", "function",
         "object" and "word", the first word of the message. The paper keeps "Debug level, function and the first
@@ -77,7 +77,7 @@ def read_events(
     most_late : int, optional
         Maximum delay, in ticks, of events that were written after later events; these are sorted (stably) and counted.
         By default, in a GStreamer log, the time for which their thread can have waited to write them; in other logs
-        with a known unit 1 ms; else 0.
+        with a known unit 1 ms, and 2 s or more in logs of free text; else 0.
     most_bad : float, default 0.1
         Maximum share of lines without an event; a log with more is refused. Comments and empty lines do not count.
     bad_lines_shown : int, default 5
@@ -127,9 +127,10 @@ def read_events(
     source = source_name(path)
     with open_source(path) as stream:
         blocks = Blocks(stream, options.block_bytes)
-        sample = LogSample.of(blocks.sample, source)
-        chosen = choose_format(formats, sample, options)
+        sample = LogSample.of(blocks.sample, source, blocks.further)
+        chosen, reason = choose_format(formats, sample, options)
         log = chosen.read(blocks, sample, options)
+    log.reading = replace(log.reading, choice=reason)
     _require_one_run(log, chosen, options)
     return _in_order(log, chosen, name or source)
 
@@ -191,5 +192,6 @@ def _require_one_run(log: ScannedLog, chosen: LogFormat, options: ReadOptions) -
             why = "; a thread cannot have waited that long to write an event"
         raise DataError(
             f"{source}:{line}: time goes backwards by {delay:,} {log.unit}{why}. Perhaps the file contains two logs, or"
-            f" the clock was set. To sort late events anyway, set `most_late` to {reading.largest_delay} or more"
+            f" the clock was set. To sort late events anyway, set `most_late` to {reading.largest_delay} or more "
+            f"(--most-late {reading.largest_delay})"
         )

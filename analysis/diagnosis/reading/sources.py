@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 import sys
 import zlib
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from unperturbed.errors import DataError, HostError
 
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _SAMPLE_BYTES = 1 << 18
+_PIECE_BYTES = 1 << 16
 
 PADDING = 8
 """Spare bytes at the end of every array of bytes; compiled functions load eight bytes at a time."""
@@ -87,6 +89,20 @@ def _damage_errors() -> tuple[type[Exception], ...]:
     return (EOFError, gzip.BadGzipFile, zlib.error, *((module.ZstdError,) if module else ()))
 
 
+def _pieces_behind(stream: BinaryIO) -> list[bytes]:
+    """Return pieces of the middle and the end of what follows in a plain file; none of other streams."""
+    if not isinstance(stream, io.BufferedReader) or not isinstance(stream.raw, io.FileIO) or not stream.seekable():
+        return []
+    here = stream.tell()
+    rest = os.fstat(stream.raw.fileno()).st_size - here
+    pieces = []
+    for share in (0.5, 1.0):
+        stream.seek(here + max(0, int(share * (rest - _PIECE_BYTES))))
+        pieces.append(stream.read(_PIECE_BYTES))
+    stream.seek(here)
+    return pieces if rest > 2 * _PIECE_BYTES else []
+
+
 class Blocks:
     """Blocks of a stream in one buffer: data in bytes 0 to `stop`, then spare room; unread data moves to the front."""
 
@@ -95,6 +111,7 @@ class Blocks:
         self.sample = b""  # the beginning of the stream
         while len(self.sample) < _SAMPLE_BYTES and (piece := stream.read(_SAMPLE_BYTES - len(self.sample))):
             self.sample += piece
+        self.further = _pieces_behind(stream) if len(self.sample) == _SAMPLE_BYTES else []
         self._pending = memoryview(self.sample)
         self.buffer: NDArray[np.uint8] = np.empty(block_bytes + PADDING, np.uint8)
         self.stop = 0

@@ -8,21 +8,23 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unperturbed.analysis.diagnosis.events import BadLine, EventType, Reading, Unit
+from unperturbed.analysis.diagnosis.events import TICKS_A_SECOND, BadLine, EventType, Reading, Unit
 from unperturbed.analysis.diagnosis.reading.sources import Blocks
 from unperturbed.common.extensions import records_in
-from unperturbed.common.wording import did_you_mean, listing
+from unperturbed.common.wording import did_you_mean
 from unperturbed.errors import DataError
 
 _GROUP = "unperturbed.log_formats"
 _SAMPLE_LINES = 200
 _LARGEST = 2**63 - 1
+_EPOCH_DIGITS: Mapping[Unit, int] = {"ms": 13, "us": 16, "ns": 19}
+"""Digits of the time since 1970, by unit, from 2001 on."""
 _COLOURS = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]")
 
 MILLISECOND: Mapping[Unit, int] = {"ns": 1_000_000, "us": 1_000, "ms": 1, "s": 0, "ticks": 0}
@@ -73,21 +75,31 @@ class LogSample:
     first_line: str  # The first line that is not empty, unchanged
     first_number: int  # Its line number, from 1
     first_end: int  # Bytes from the beginning of the log to the end of that line
+    further: tuple[str, ...] = ()  # Lines from the log's middle and end, if it is a file that is longer than the sample
 
     @classmethod
-    def of(cls, start: bytes, source: str) -> LogSample:
-        """Return the sample of a log that starts with these bytes; raise DataError if the log is empty."""
+    def of(cls, start: bytes, source: str, further: Sequence[bytes] = ()) -> LogSample:
+        """Return the sample of a log that starts with these bytes; raise DataError if the log is empty.
+
+        `further` are pieces of its middle and end.
+        """
         mark = 3 if start.startswith(b"\xef\xbb\xbf") else 0
         body = start[mark:]
-        plain = _COLOURS.sub(b"", body).splitlines()[: 2 * _SAMPLE_LINES]
-        lines = [line.decode(errors="replace") for line in plain if line.strip()]
+        lines = _filled_lines(body)
         if not lines:
             raise DataError(f"{source}: the log is empty: check that the program was traced and that this is its log")
         before = len(body) - len(body.lstrip(b"\r\n"))
         number = body[: len(body) - len(body.lstrip())].count(b"\n") + 1
         first, _, _ = body[before:].partition(b"\n")
         end = min(mark + before + len(first) + 1, len(start))
-        return cls(source, lines, mark, first.decode(errors="replace").rstrip("\r"), number, end)
+        pieces = (line for piece in further for line in _filled_lines(piece.partition(b"\n")[2].rpartition(b"\n")[0]))
+        return cls(source, lines, mark, first.decode(errors="replace").rstrip("\r"), number, end, tuple(pieces))
+
+
+def _filled_lines(text: bytes) -> list[str]:
+    """Return the first lines that are not empty, without colours."""
+    plain = _COLOURS.sub(b"", text).splitlines()[: 2 * _SAMPLE_LINES]
+    return [line.decode(errors="replace") for line in plain if line.strip()]
 
 
 @dataclass
@@ -122,6 +134,9 @@ class LogFormat(ABC):
     line : re.Pattern, optional
         Matches the beginning of every line that is an event; it is used to detect the format. Without it, the format is
         used only on request, unless it overrides `recognise`.
+    rank : int, default 2
+        Of two formats that fit a log about equally well, the one of higher rank is chosen: 3 for formats with lines
+        that are like no others, 2 for formats with a date, 1 for a number and a name, 0 for any text.
     remarks : tuple of str, default ("#",)
         Beginnings of lines that are neither events nor faults.
     logs_threads : bool, default False
@@ -135,6 +150,7 @@ class LogFormat(ABC):
     name: str
     meaning: str
     line: re.Pattern[str] | None = None
+    rank: int = 2
     remarks: tuple[str, ...] = ("#",)
     logs_threads: bool = False
     counts_continued_lines: bool = False
@@ -146,7 +162,7 @@ class LogFormat(ABC):
     def recognise(self, sample: LogSample, options: ReadOptions) -> float:  # noqa: ARG002  formats may need them
         """Return the share of a log's first lines that match this format, from 0 to 1."""
         lines = [line for line in sample.lines if not line.startswith(self.remarks)][:_SAMPLE_LINES]
-        return sum(bool(self.line and self.line.match(line)) for line in lines) / max(1, len(lines))
+        return share_of(self.line, lines) if self.line else 0.0
 
     def compile(self) -> None:  # noqa: B027  most formats have nothing to compile
         """Compile the functions that `read` calls, before the first log; repeated calls have no effect."""
@@ -154,6 +170,11 @@ class LogFormat(ABC):
     @abstractmethod
     def read(self, blocks: Blocks, sample: LogSample, options: ReadOptions) -> ScannedLog:
         """Read all lines of a log."""
+
+
+def share_of(line: re.Pattern[str], lines: Sequence[str]) -> float:
+    """Return the share of lines that match an expression."""
+    return sum(map(bool, map(line.match, lines))) / max(1, len(lines))
 
 
 LineParser = Callable[[str], tuple[int, EventType] | None]
@@ -186,6 +207,17 @@ class PlainFormat(LogFormat):
     def read(self, blocks: Blocks, sample: LogSample, options: ReadOptions) -> ScannedLog:
         """Read all lines of a log, one at a time."""
         parse, unit_of = self.parser(options)
+        return self.read_lines(parse, unit_of, blocks, sample, options)
+
+    def read_lines(
+        self,
+        parse: LineParser,
+        unit_of: Callable[[], Unit],
+        blocks: Blocks,
+        sample: LogSample,
+        options: ReadOptions,
+    ) -> ScannedLog:
+        """Read all lines by one log's parser; `unit_of` returns the unit after the last line."""
         times: list[int] = []
         events: list[int] = []
         numbers: list[int] = []
@@ -242,21 +274,6 @@ def log_formats() -> dict[str, LogFormat]:
     return records_in(__name__, LogFormat, group=_GROUP)  # type: ignore[type-abstract]
 
 
-def choose_format(formats: Mapping[str, LogFormat], sample: LogSample, options: ReadOptions) -> LogFormat:
-    """Return the requested format, or the one that fits the first lines best; raise DataError if it fits under half."""
-    if options.format is not None:
-        return formats[options.format]
-    fits = {name: log_format.recognise(sample, options) for name, log_format in formats.items()}
-    best = max(fits, key=fits.__getitem__)
-    if fits[best] < 0.5:
-        raise DataError(
-            f"{sample.source}:1: no format matches the first lines, which begin with {sample.lines[0][:60]!r}: give "
-            f"the format ({listing((name for name in formats if name != 'pattern'), 'or')}) or, as `pattern`, a "
-            "regular expression with the groups `time` and `name`"
-        )
-    return formats[best]
-
-
 def check_options(formats: Mapping[str, LogFormat], options: ReadOptions) -> None:
     """Raise DataError if the requested format does not exist, or if options of any format are wrong."""
     name = options.format
@@ -269,8 +286,18 @@ def check_options(formats: Mapping[str, LogFormat], options: ReadOptions) -> Non
 
 def require_unit(time: str, unit: Unit | None, source: str, line: int) -> tuple[Unit, int]:
     """Return a log's unit and number of decimals from one timestamp; with decimals, the unit is nanoseconds."""
+    whole = time.strip().partition(".")[0]
+    finer = next((name for name, digits in _EPOCH_DIGITS.items() if len(whole) == digits and whole[0] == "1"), None)
+    if finer and unit in TICKS_A_SECOND and TICKS_A_SECOND[unit] < TICKS_A_SECOND[finer]:
+        raise DataError(
+            f"{source}:{line}: timestamp {time.strip()} in {unit} is beyond all calendars, and has as many digits as "
+            f"the {finer} since 1970: set `unit` to {finer} (--unit {finer})"
+        )
     if "." not in time:
         return unit or "ticks", 0
     if unit is None or unit == "ticks":
-        raise DataError(f"{source}:{line}: timestamp {time.strip()} has decimals: give its unit (s, ms or us)")
+        raise DataError(
+            f"{source}:{line}: timestamp {time.strip()} has decimals: give its unit (s, ms or us), as in --unit "
+            f"{finer or 's'}"
+        )
     return "ns", DECIMALS[unit]

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from unperturbed.analysis.diagnosis.events import EventType
 from unperturbed.analysis.diagnosis.reading.compiled_format import CompiledFormat, LogLayout
-from unperturbed.analysis.diagnosis.reading.formats import LogSample, ReadOptions, require_unit
+from unperturbed.analysis.diagnosis.reading.formats import (
+    LineParser,
+    LogSample,
+    ReadOptions,
+    ScannedLog,
+    require_unit,
+)
+from unperturbed.analysis.diagnosis.reading.formats.dated import FreeTextFormat
 from unperturbed.analysis.diagnosis.reading.scan import line_scanner
+from unperturbed.analysis.diagnosis.reading.sources import Blocks
 from unperturbed.analysis.diagnosis.reading.spans import (
     BAD,
     Integer,
@@ -23,6 +32,7 @@ from unperturbed.analysis.diagnosis.reading.spans import (
     read_number,
     skip_whitespace,
 )
+from unperturbed.analysis.diagnosis.reading.stamps import Clock, exact_time, stamp_of
 from unperturbed.errors import DataError
 
 _QUOTE, _FIELDS, _NUMBER, _LARGE, _NAME = range(BAD, BAD + 5)
@@ -155,6 +165,34 @@ def _parse(source: Any, start: Integer, stop: Integer, settings: Any, tail: Any)
 scan = line_scanner(_parse)
 
 
+@dataclass(frozen=True, kw_only=True)
+class _DatedTable(FreeTextFormat):
+    """Table whose times are date-times: its delimiter, columns and stamp."""
+
+    table: tuple[str, list[int], str]
+
+    def log_parser(self, sample: LogSample) -> tuple[LineParser, Callable[[], str]]:
+        """Return a parser of one table's lines, and a function that returns what it assumed."""
+        delimiter, columns, stamp = self.table
+        clock, header = Clock(stamp), sample.first_line
+
+        def parse(line: str) -> tuple[int, EventType] | None:
+            if line == header:
+                return None
+            try:
+                fields = next(csv.reader([line], delimiter=delimiter), [])
+            except csv.Error as error:
+                raise ValueError(str(error)) from error
+            if max(columns) >= len(fields):
+                raise ValueError(_FAULTS[_FIELDS])
+            time, name, plugin, level = (fields[place] if place >= 0 else "" for place in columns)
+            if not name:
+                raise ValueError(_FAULTS[_NAME])
+            return exact_time(time, clock), EventType(name, plugin or EventType.from_name(name).plugin, level)
+
+        return parse, lambda: clock.note
+
+
 class _CsvFormat(CompiledFormat):
     def check(self, options: ReadOptions) -> None:
         """Raise DataError if `columns` names a part that events do not have."""
@@ -164,6 +202,19 @@ class _CsvFormat(CompiledFormat):
     def recognise(self, sample: LogSample, options: ReadOptions) -> float:
         """Return 1 if the first line is a header with a time and a name, else 0."""
         return float(_read_header(sample, options.columns) is not None)
+
+    def read(self, blocks: Blocks, sample: LogSample, options: ReadOptions) -> ScannedLog:
+        """Read all lines of a table: compiled if its times are numbers, else one line at a time."""
+        header = _read_header(sample, options.columns)
+        if header:
+            delimiter, columns = header
+            first = next(csv.reader(sample.lines[1:2], delimiter=delimiter, strict=False), [])
+            stamp = stamp_of(first[columns[_TIME]]) if columns[_TIME] < len(first) else ""
+            if stamp:
+                return _DatedTable(name=self.name, meaning=self.meaning, table=(delimiter, columns, stamp)).read(
+                    blocks, sample, options
+                )
+        return super().read(blocks, sample, options)
 
     def layout(self, sample: LogSample, options: ReadOptions) -> LogLayout:
         """Return the layout with the header's delimiter and columns; raise DataError if there is no header."""
@@ -191,4 +242,4 @@ class _CsvFormat(CompiledFormat):
         return EventType(name, plugin or EventType.from_name(name).plugin, level)
 
 
-FORMAT = _CsvFormat(name="csv", meaning="a table with a header", faults=_FAULTS)
+FORMAT = _CsvFormat(name="csv", meaning="a table with a header", rank=3, faults=_FAULTS)

@@ -187,6 +187,7 @@ class _FtraceFormat(CompiledFormat):
 FORMAT = _FtraceFormat(
     name="ftrace",
     meaning="tracefs, trace-cmd report or perf script",
+    rank=3,
     line=_LINE,
     remarks=("#", "cpus=", "CPU ", "version ="),
     faults=_FAULTS,

@@ -16,7 +16,7 @@ import numpy as np
 
 from unperturbed.analysis.diagnosis.events import EventType
 from unperturbed.analysis.diagnosis.reading.compiled_format import CompiledFormat, LogLayout
-from unperturbed.analysis.diagnosis.reading.formats import LogSample, ReadOptions
+from unperturbed.analysis.diagnosis.reading.formats import LogSample, ReadOptions, share_of
 from unperturbed.analysis.diagnosis.reading.scan import line_scanner
 from unperturbed.analysis.diagnosis.reading.spans import (
     BAD,
@@ -160,11 +160,26 @@ def _parse_time(source: Any, start: Integer, stop: Integer) -> tuple[Integer, In
 
 
 @compiled
+def _parse_later_time(source: Any, start: Integer, stop: Integer) -> tuple[Integer, Integer, Integer]:
+    """Return the same as `_parse_time` for the first word that is a time, behind the prefix of another log."""
+    at = start
+    while at < stop:
+        at = find_near(source, _SPACE, at, stop) + 1
+        if at < stop and 48 <= source[at] <= 57:
+            code, time, end = _parse_time(source, at, stop)
+            if code == EVENT:
+                return code, time, end
+    return CONTINUED, 0, 0
+
+
+@compiled
 def _parse(  # noqa: PLR0912, PLR0911 - field after field, each with its fault
     source: Any, start: Integer, stop: Integer, settings: Any, tail: Any
 ) -> Line:
     """Parse one line; its head spans level to function, its tail has the object (if in the identity) and first word."""
     code, time, at = _parse_time(source, start, stop)
+    if settings[1] and code != EVENT:
+        code, time, at = _parse_later_time(source, start, stop)
     if code != EVENT:
         return no_event(code)
     at = skip_spaces(source, at, stop)
@@ -227,6 +242,8 @@ def _parse(  # noqa: PLR0912, PLR0911 - field after field, each with its fault
 scan = line_scanner(_parse, _role_of)
 
 
+_LINE = re.compile(r"\d+:\d\d:\d\d\.\d{9} +\d+ +(?:0x)?[0-9a-fA-F]+ +[A-Z]+ +\S")
+_PREFIXED = re.compile(rf".{{1,200}}? {_LINE.pattern}")
 _HEAD = re.compile(r"(?s)(?P<level>[A-Z]+) +(?P<category>[^ ]+) +(?P<file>.*?):(?P<line>\d+):(?P<function>.*)")
 
 
@@ -242,7 +259,16 @@ class _GStreamerFormat(CompiledFormat):
     def layout(self, sample: LogSample, options: ReadOptions) -> LogLayout:
         """Return the layout with nanoseconds and the flags of the identity."""
         flags = (_OBJECT if "object" in options.identity else 0) | (0 if options.keep_numbers else _NUMBERS)
-        return LogLayout("ns", (flags,), sample.mark_bytes)
+        return LogLayout("ns", (flags, int(self._is_prefixed(sample))), sample.mark_bytes)
+
+    def recognise(self, sample: LogSample, options: ReadOptions) -> float:
+        """Return the share of lines that match, or that match behind the prefix of journald, syslog or logcat."""
+        plain = super().recognise(sample, options)
+        return plain if plain or not self._is_prefixed(sample) else share_of(_PREFIXED, sample.lines)
+
+    def _is_prefixed(self, sample: LogSample) -> bool:
+        """Return whether lines match only behind a prefix."""
+        return not share_of(_LINE, sample.lines) and share_of(_PREFIXED, sample.lines) > 0
 
     def describe(self, head: bytes, tail: bytes, options: ReadOptions) -> EventType:
         """Return the event type; its name consists of the fields in `options.identity`."""
@@ -266,9 +292,10 @@ class _GStreamerFormat(CompiledFormat):
 FORMAT = _GStreamerFormat(
     name="gstreamer",
     meaning="GST_DEBUG_FILE",
-    line=re.compile(r"\d+:\d\d:\d\d\.\d{9} +\d+ +(?:0x)?[0-9a-fA-F]+ +[A-Z]+ +\S"),
+    line=_LINE,
     logs_threads=True,
     counts_continued_lines=True,
+    rank=3,
     regular_levels=("DEBUG", "LOG", "TRACE", "MEMDUMP"),
     faults=_FAULTS,
 )

@@ -28,6 +28,7 @@ from unperturbed.analysis.diagnosis.reading.spans import (
     read_number,
     skip_whitespace,
 )
+from unperturbed.analysis.diagnosis.reading.stamps import SAYS, Clock, exact_time, stamp_of, stamp_of_line
 from unperturbed.errors import DataError
 
 _GROUPS = {"time", "name", "plugin", "level"}
@@ -42,6 +43,7 @@ class _PatternParser:
     def __init__(self, pattern: str, unit: Unit | None) -> None:
         self._pattern, self._unit = _compile(pattern), unit
         self._result_unit: Unit | None = None
+        self._clock: Clock | None = None
 
     def result_unit(self) -> Unit:
         """Return the unit of the timestamps."""
@@ -63,6 +65,10 @@ class _PatternParser:
         number, clock = _DECIMAL.fullmatch(text), _CLOCK.fullmatch(text)
         time = -1
         unit: Unit = self._unit or "ticks"
+        if self._clock is None and not number and not clock and (stamp := stamp_of(text)):
+            self._clock = Clock(stamp)
+        if self._clock is not None:
+            return self._dated(exact_time(text, self._clock))
         if clock:
             hours, minutes, seconds, decimals = clock.groups()
             whole = str((int(hours) * 60 + int(minutes)) * 60 + int(seconds))
@@ -80,10 +86,18 @@ class _PatternParser:
             self._result_unit = self._result_unit or unit
         if time < 0 or unit != self._result_unit:
             raise ValueError(
-                f"time {text!r} must be a number or hours:minutes:seconds, in the format of the first event's time"
+                f"time {text!r} must be a number, hours:minutes:seconds or a date-time, in the format of the first "
+                "event's time"
             )
         if time > _LARGEST:
             raise ValueError(f"time {text!r} is too large: it must be below 2^63 {unit}")
+        return time
+
+    def _dated(self, time: int) -> int:
+        """Return the nanoseconds of a date-time; raise ValueError if the first event's time was no date-time."""
+        if self._result_unit not in (None, "ns"):
+            raise ValueError("the time is a date-time, but the first event's time is a number")
+        self._result_unit = "ns"
         return time
 
 
@@ -154,6 +168,11 @@ class _SimpleFormat(CompiledFormat):
     def layout(self, sample: LogSample, options: ReadOptions) -> LogLayout:
         """Return the layout with the unit of the first timestamp or of the user."""
         match = next(filter(None, map(_LINE.match, sample.lines)), None)
+        if match is None and (stamp := stamp_of_line(sample.lines[0])):
+            raise DataError(
+                f"{sample.source}:1: the line begins with a date-time ({SAYS[stamp]}), not with a number: leave out "
+                'the format to have it detected, or set `format="text"` (--format text)'
+            )
         unit, decimals = require_unit(match["time"] if match else "", options.unit, sample.source, 1)
         return LogLayout(unit, (decimals,), sample.mark_bytes)
 
@@ -162,4 +181,4 @@ class _SimpleFormat(CompiledFormat):
         return EventType.from_name(head.decode(errors="backslashreplace"))
 
 
-SIMPLE = _SimpleFormat(name="simple", meaning="timestamp and name", line=_LINE, faults=_FAULTS)
+SIMPLE = _SimpleFormat(name="simple", meaning="timestamp and name", line=_LINE, rank=1, faults=_FAULTS)
