@@ -22,6 +22,7 @@ import numpy as np
 from unperturbed.collectors.data.trace import Metric, Trace
 from unperturbed.collectors.imports.format import (
     ImportFormat,
+    as_number,
     common_options,
     decode,
     from_ends,
@@ -262,7 +263,7 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
         stream.times.append(at)
         for name in metrics:
             if name in snapshot.values:
-                stream.counts[name].append((len(stream.times) - 1, float(snapshot.values[name])))
+                stream.counts[name].append((len(stream.times) - 1, as_number(snapshot.values[name])))
     untimed = len(snapshots) - sum(len(stream.times) for stream in streams.values())
     notes = [f"the import leaves out {counted(untimed, 'snapshot')} without {time}"] if untimed else []
     traces = []
@@ -316,7 +317,7 @@ def _timed(snapshots: list[Snapshot], time: str, path: Path) -> Iterator[tuple[s
             continue
         place = "/".join(str(snapshot.values.get(name, "")) for name in _PLACES)
         try:
-            at = round(float(snapshot.values[time]) * factor)
+            at = round(as_number(snapshot.values[time]) * factor)
             for name, value in snapshot.values.items():
                 if not isinstance(value, str) or name == time:
                     float(value)

@@ -17,12 +17,14 @@ from unperturbed.collectors.data.trace import Trace
 from unperturbed.collectors.imports.format import (
     MOST,
     ImportFormat,
+    as_numbers,
     check_intervals,
     decode,
     from_ends,
     interval_ns,
     make_trace,
     refuse,
+    sum_at,
     without_part,
 )
 from unperturbed.collectors.imports.perf_stat import describe_event
@@ -82,7 +84,7 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
     place = (np.array(times, np.int64) - times[0]) // interval
     count = int(place[-1]) + 1
     check_intervals(count, path)
-    table = np.bincount(place * len(events) + codes, np.array(periods, np.float64), count * len(events))
+    table = sum_at(place * len(events) + codes, as_numbers(periods), count * len(events))
     metrics = [describe_event(name, source="perf script") for name in events]
     if without_period:
         metrics = [replace(metric, unit="samples", meaning="samples") for metric in metrics]

@@ -21,12 +21,14 @@ from numpy.typing import NDArray
 
 from unperturbed.collectors.data.trace import Kind, Metric, Trace
 from unperturbed.collectors.imports.format import (
+    EXACT,
     ImportFormat,
     from_ends,
     known_kind,
     leave_out_uncounted,
     make_trace,
     refuse,
+    sum_at,
     without_part,
 )
 from unperturbed.collectors.sources.perf.names import ALIASES, GENERIC
@@ -319,7 +321,7 @@ def _pivot(
     interval: NDArray[np.int64],
     event: NDArray[np.int64],
     events: Sequence[str],
-) -> tuple[dict[str, NDArray[np.float64]], ...]:
+) -> tuple[dict[str, NDArray[Any]], ...]:
     """Return counts, running times and enabled times by event, summed over processors or threads."""
     places, place = _codes(frame["place"])
     cell = interval * len(events) + event
@@ -338,13 +340,24 @@ def _pivot(
     there = ~np.isnan(counts)
     runs, share = frame["running"].to_numpy(), frame["share"].to_numpy()
 
-    def summed(values: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.bincount(cell[there], values[there], size).astype(np.float64).reshape(-1, len(events))
+    def summed(values: NDArray[Any]) -> NDArray[Any]:
+        return sum_at(cell[there], values[there], size).reshape(-1, len(events))
 
-    table, running = summed(counts), summed(runs)
+    table, running = summed(_exact(frame, counts)), summed(runs)
     wanted = summed(np.divide(100 * runs, share, out=runs.copy(), where=share > 0))
-    table[summed(np.ones(len(cell))) == 0] = np.nan
+    never = summed(np.ones(len(cell))) == 0
+    table = np.ma.MaskedArray(table, never) if table.dtype.kind != "f" else np.where(never, np.nan, table)
     return tuple({name: values[:, at].copy() for at, name in enumerate(events)} for values in (table, running, wanted))
+
+
+def _exact(frame: pl.DataFrame, counts: NDArray[np.float64]) -> NDArray[Any]:
+    """Return the counts; if float64 cannot hold one of them and all are whole, as uint64, 0 where there is none."""
+    import polars as pl  # noqa: PLC0415
+
+    if np.nanmax(counts, initial=0) < EXACT:
+        return counts
+    whole = frame["value"].str.strip_chars().str.replace(r"\.0*$", "").cast(pl.UInt64, strict=False)
+    return counts if (whole.is_null().to_numpy() & ~np.isnan(counts)).any() else whole.fill_null(0).to_numpy()
 
 
 def describe_event(name: str, unit: str = "", *, source: str = "perf stat", scaled: bool = False) -> Metric:
