@@ -167,13 +167,15 @@ def as_numbers(values: Sequence[float]) -> NDArray[Any]:
 
 def sum_at(place: NDArray[Any], values: NDArray[Any], size: int) -> NDArray[Any]:
     """Return for each of `size` places the sum of its values: exact for whole numbers whose sums fit 64 bits."""
-    if values.dtype.kind in "iu":
-        largest = float(np.abs(values.astype(np.float64)).sum())
-        if EXACT <= largest < float(np.iinfo(values.dtype).max):
-            sums = np.zeros(size, values.dtype)
-            np.add.at(sums, place, values)
-            return sums
-    return np.bincount(place, values.astype(np.float64), size).astype(np.float64)
+    sums = np.bincount(place, values.astype(np.float64), size).astype(np.float64)
+    if values.dtype.kind not in "iu" or not len(values):
+        return sums
+    largest = sums if values.min() >= 0 else np.bincount(place, np.abs(values.astype(np.float64)), size)
+    if EXACT <= largest.max() < float(np.iinfo(values.dtype).max):
+        exact = np.zeros(size, values.dtype)
+        np.add.at(exact, place, values)
+        return exact
+    return sums
 
 
 def sum_in_intervals(ends_ns: IntArray, times_ns: IntArray, counts: Sequence[float]) -> NDArray[Any]:
