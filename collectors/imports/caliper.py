@@ -371,8 +371,8 @@ def _factor(
     if not said:
         refuse(
             path,
-            f"the file does not tell the unit of {time}: give it, as unit=us or unit=s (Caliper before 2.10 writes us, "
-            "unless CALI_TIMER_UNIT or the configuration says otherwise)",
+            f"the file does not contain the unit of {time}: give it, as unit=us or unit=s (Caliper before 2.10 writes "
+            "us, unless CALI_TIMER_UNIT or the configuration says otherwise)",
         )
     return _FACTORS[said]
 
@@ -522,7 +522,7 @@ FORMAT = ImportFormat(
     _read,
     {
         "time": "attribute with the time (default: time.offset, or else the running sum of time.duration)",
-        "unit": "unit of the time, if the file does not tell it: s, ms, us or ns",
+        "unit": "unit of the time, if the file does not contain it: s, ms, us or ns",
         "metrics": "attributes with counts, separated by commas (default: all known count attributes)",
         "interval": f"interval length in ms, or snapshots: each snapshot ends an interval (default: {_INTERVAL_MS:g})",
         "ranks": "sum: one run with the sum of all ranks and threads; runs: one run per rank (default: sum)",

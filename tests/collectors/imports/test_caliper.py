@@ -267,7 +267,7 @@ def test_the_unit_of_a_time_is_read_or_asked_for(tmp_path: Path) -> None:
     rows = [{"time.offset": at / 50, "papi.PAPI_TOT_INS": at} for at in range(1, 9)]
     path = write(tmp_path, json.dumps(rows), "t.json")
     with pytest.raises(
-        DataError, match=r"t.json: the file does not tell the unit of time.offset: give it, as unit=us or"
+        DataError, match=r"t.json: the file does not contain the unit of time.offset: give it, as unit=us or"
     ):
         read_traces(path)
     (trace,) = read_traces(path, unit="s", interval="snapshots")
