@@ -38,6 +38,7 @@ from unperturbed.collectors.imports.format import (
     with_attributes,
     without_part,
 )
+from unperturbed.common.packed import plain_name
 from unperturbed.common.wording import counted, did_you_mean, first_of, listing
 
 _NAME, _TYPE, _PROPERTIES = "8", "9", "10"
@@ -321,7 +322,7 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
     traces = []
     for rank, stream in sorted(streams.items()):
         trace = _trace(stream, path, options, notes)
-        traces.append(with_attributes(trace, run=f"{path.stem} rank {rank}") if apart else trace)
+        traces.append(with_attributes(trace, run=f"{plain_name(path).stem} rank {rank}") if apart else trace)
     return traces
 
 

@@ -32,6 +32,7 @@ from unperturbed.collectors.imports.format import (
     refuse,
     with_attributes,
 )
+from unperturbed.common.packed import plain_name
 from unperturbed.common.wording import listing, no_such_column
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class _Table:
             groups = {tuple(part[:-1]): np.asarray(part[-1], np.int64) for part in parts}
         cumulative = common_options(options, path, "values", ("counts", "cumulative"), "counts") == "cumulative"
         kind = cast(Kind, common_options(options, path, "kind", get_args(Kind), "os"))
-        source = path.suffix[1:]
+        source = plain_name(path).suffix[1:]
         metrics = [self.described.get(name) or Metric(name, known_kind(name) or kind, source=source) for name in names]
         traces = []
         for key, here in groups.items():

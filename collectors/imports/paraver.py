@@ -34,6 +34,7 @@ from unperturbed.collectors.imports.format import (
     with_attributes,
     without_part,
 )
+from unperturbed.common.packed import open_file, plain_name
 from unperturbed.common.wording import counted, first_of
 
 _OPTIONS = {
@@ -158,7 +159,7 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
     for task, events in sorted(records.runs.items(), key=lambda item: [int(part) for part in item[0]]):
         several = len(records.threads[task]) > 1
         trace = _trace(events, names, path, options, several=several, rotating=rotating, notes=notes)
-        traces.append(with_attributes(trace, run=f"{path.stem} task {'.'.join(task)}") if task else trace)
+        traces.append(with_attributes(trace, run=f"{plain_name(path).stem} task {'.'.join(task)}") if task else trace)
     return traces
 
 
@@ -176,9 +177,11 @@ def _events(line: str, factor: int) -> tuple[list[str], int, list[int]]:
 def _names(path: Path) -> dict[int, str]:
     """Return the names of event types from the .pcf file beside the trace; empty if there is no such file."""
     names: dict[int, str] = {}
-    with suppress(OSError):
+    beside = plain_name(path).with_suffix(".pcf")
+    packed = beside.with_name(f"{beside.name}{path.suffix}")
+    with suppress(OSError), open_file(beside if beside.exists() else packed) as file:
         inside = False
-        for line in path.with_suffix(".pcf").read_text(encoding="utf-8", errors="replace").splitlines():
+        for line in file.read().decode("utf-8", "replace").splitlines():
             words = line.split(None, 2)
             if line.strip() == "EVENT_TYPE":
                 inside = True

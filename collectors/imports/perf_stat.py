@@ -225,11 +225,12 @@ def _read_json(recording: bytes, path: Path, first_line: int) -> _Rows:
         **dict.fromkeys(("event-runtime", "pcnt-running"), pl.Float64),
     }
     try:
-        frame = pl.read_ndjson(BytesIO(content), schema=schema)
+        file = BytesIO(content)
+        frame = pl.read_ndjson(file, schema=schema)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
-        mended = b"\n".join(_SPOILT_JSON.sub(b"", line) for line in content.splitlines())
+        file = BytesIO(b"\n".join(_SPOILT_JSON.sub(b"", line) for line in content.splitlines()))
         try:
-            frame = pl.read_ndjson(BytesIO(mended), schema=schema)
+            frame = pl.read_ndjson(file, schema=schema)
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
             _refuse_json(lines, path)
     places = [name for name in _PLACES if frame[name].null_count() < len(frame)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ import polars as pl
 from unperturbed.collectors.data import TABLE, SweepColumn, read_sweep, read_sweep_facts
 from unperturbed.collectors.data.files import read_parquet_file
 from unperturbed.collectors.imports import recognise
+from unperturbed.common.packed import open_file, plain_name
 from unperturbed.common.wording import counted
 from unperturbed.errors import DataError
 from unperturbed.harness.campaign.importing import what_to_type
@@ -56,8 +58,9 @@ def _require_few(path: Path, columns: int) -> None:
 def _ragged(path: Path) -> str:
     """Return a sentence on the first line whose number of fields differs from the header's; empty if there is none."""
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.reader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
+        with open_file(path) as content:
+            file = io.TextIOWrapper(content, newline="", encoding="utf-8-sig")
+            reader = csv.reader(file, delimiter="\t" if plain_name(path).suffix.lower() == ".tsv" else ",")
             names = next(reader, [])
             for row in reader:
                 if row and len(row) != len(names):
@@ -133,9 +136,9 @@ def _is_sweep(path: Path) -> bool:
 def _read(path: Path) -> pl.DataFrame:
     if path.suffix.lower() in (".parquet", ".pq"):
         return read_parquet_file(path)[0]
-    separator = "\t" if path.suffix.lower() == ".tsv" else ","
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        names = next(csv.reader(file, delimiter=separator), [])
+    separator = "\t" if plain_name(path).suffix.lower() == ".tsv" else ","
+    with open_file(path) as content, io.TextIOWrapper(content, newline="", encoding="utf-8-sig") as text:
+        names = next(csv.reader(text, delimiter=separator), [])
     if len(names) == 1 and any(sign in names[0] for sign in ";\t"):
         raise DataError(
             f"{path}: the first line has only one column, {names[0]!r}: separate columns by commas, or by tabs in a "
@@ -148,7 +151,8 @@ def _read(path: Path) -> pl.DataFrame:
             raise DataError(f"{path}: column {number} has no name: the first line must name all columns")
         if counts[name] > 1:
             raise DataError(f"{path}: two columns are named {name}: give each column a different name")
-    with path.open("rb") as file:  # polars would read a path as a glob pattern
+    with open_file(path) as content:  # polars would read a path as a glob pattern
+        file = io.BytesIO(content.read())
         frame = pl.read_csv(file, separator=separator, null_values=_ABSENT, infer_schema_length=None)
     if len(frame.columns) != len(names):
         raise DataError(
