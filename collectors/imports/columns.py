@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from unperturbed.collectors.data.files import decode_parquet
 from unperturbed.collectors.data.trace import INTERVAL_COLUMNS, Kind, Metric, Trace
 from unperturbed.collectors.imports.format import (
+    EXACT,
     MOST,
     ImportFormat,
     IntArray,
@@ -152,7 +153,7 @@ class _Table:
         if values.dtype.kind in "iu":
             return np.asarray(values, np.int64) * factor
         digits = len(str(factor)) - 1
-        if column.dtype == pl.String:
+        if column.dtype == pl.String and len(values) and np.abs(values).max() * factor > EXACT / 2:
             # As float64, seconds since 1970 are exact to a quarter of a microsecond only.
             parts = column.str.strip_chars().str.extract_groups(r"^([+-]?)(\d+)\.?(\d*)$").struct.unnest()
             sign, whole, fraction = parts.get_columns()
@@ -259,7 +260,9 @@ def _parsed(given: pl.Series, empty: pl.Series) -> pl.Series:
     """Return texts as Int64 or UInt64, which keep all digits, if all that are not empty fit it; else as Float64."""
     import polars as pl  # noqa: PLC0415
 
-    for whole in (pl.Int64, pl.UInt64):
+    first = given.filter(~empty).head(1)
+    widths = (pl.Int64, pl.UInt64) if len(first) and first.str.contains(r"^[+-]?\d+$")[0] else ()
+    for whole in widths:
         numbers = given.cast(whole, strict=False)
         if (numbers.is_not_null() | empty).all():
             return numbers

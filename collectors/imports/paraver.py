@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Container, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -80,6 +81,11 @@ class _Absurd:
         return f"the import leaves out {which} (first: {self.value:,} in line {self.line})"
 
 
+@cache
+def _is_counter(kind: int) -> bool:
+    return kind not in _SETS and any(kind in types for types in _COUNTERS)
+
+
 @dataclass
 class _Records:
     """Values of the event records of a trace, by the run that they belong to."""
@@ -92,27 +98,26 @@ class _Records:
     absurd: dict[int, _Absurd] = field(default_factory=dict)
     sets: set[int] = field(default_factory=set)
     scaled: Container[int] = ()  # event types whose values are thousandths
-    before: dict[tuple[_Task, int], int] = field(default_factory=dict)  # time of a thread's last value of a type [ns]
-
-    def _credible(self, thread: _Task, kind: int, value: int, time: int) -> bool:
-        """Return whether a counter can have this value, given the time since its last one."""
-        if kind not in _COUNTERS[0]:
-            return -MOST <= value <= MOST
-        most = _FASTEST * max(_SHORT, time - self.before.get((thread, kind), 0))
-        self.before[thread, kind] = time
-        return 0 <= value <= min(MOST, most * 1000 if kind in self.scaled else most)
+    before: defaultdict[_Task, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
+    """Time of each thread's last value of an event type [ns]."""
 
     def add(self, task: _Task, thread: _Task, time: int, payload: list[int], line: int) -> None:
         """Add the types and values of a record."""
+        before, runs = self.before[thread], self.runs
         for kind, value in zip(payload[::2], payload[1::2], strict=True):
             if kind == _CHANGE:
                 self.sets.add(value)
-            if kind in _SETS or not any(kind in types for types in _COUNTERS):
+            if not (_COUNTERS[0].start <= kind < _COUNTERS[1].stop) or not _is_counter(kind):
                 self.others.add(kind)
                 continue
-            events = self.runs[task][kind]
+            events = runs[task][kind]
             self.threads[task].add(thread)
-            if self._credible(thread, kind, value, time):
+            least, most = -MOST, MOST
+            if kind < _COUNTERS[0].stop:
+                least, most = 0, _FASTEST * max(_SHORT, time - before.get(kind, 0))
+                most = min(MOST, most * 1000 if kind in self.scaled else most)
+                before[kind] = time
+            if least <= value <= most:
                 events.times.append(time)
                 events.values.append(value)
             else:

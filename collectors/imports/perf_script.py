@@ -69,9 +69,9 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
     lines = decode(content, path).splitlines()
     unended = () if content.endswith(b"\n") else (len(lines),)
     for number, line in enumerate(lines, 1):
-        record = _RECORD.match(line) if "PERF_RECORD_" in line else None
-        sample = None if record else _SAMPLE.match(line)
-        if sample is None:
+        sample = _SAMPLE.match(line)
+        if sample is None or sample["event"].startswith("PERF_RECORD_"):
+            record = _RECORD.match(line)
             lost += record is not None and record["kind"].startswith("LOST")
             if not record and not _CHAIN.match(line) and (number in unended or not _MORE.match(line)):
                 _refuse(line, path, number, last=number == len(lines))
@@ -91,11 +91,14 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
             refuse(path, "duplicate sample: its period would be added twice", number)
         before = line
         event = sample["event"]
-        if without_period.setdefault(event, sample["period"] is None) != (sample["period"] is None):
+        code = events.setdefault(event, len(events))
+        if code == len(without_period):
+            without_period[event] = sample["period"] is None
+        elif without_period[event] != (sample["period"] is None):
             refuse(path, f"samples of {event} with and without a period cannot be summed: {_FIELDS}", number)
         times.append(time)
         periods.append(period)
-        codes.append(events.setdefault(event, len(events)))
+        codes.append(code)
     if not times:
         refuse(path, "the file has no samples", 1)
     place = (np.array(times, np.int64) - times[0]) // interval
