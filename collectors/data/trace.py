@@ -190,6 +190,11 @@ class Trace:
             if column.shape != begin.shape:
                 shapes = f"has shape {column.shape}, expected {begin.shape}"
                 raise DataError(f"the column of metric {name!r} {shapes}: give one value for every interval")
+            if column.dtype == np.uint64 and len(column) and int(column.max()) > np.iinfo(np.int64).max:
+                raise DataError(
+                    f"the column of metric {name!r} has the number {int(column.max()):,}, which does not fit int64: "
+                    "give counts of the intervals, not values since the beginning"
+                )
             arrays[name] = column.astype(np.int64 if np.issubdtype(column.dtype, np.integer) else np.float64)
         facts = MappingProxyType(dict(attributes or {}))
         return cls(MappingProxyType(named), begin, end, missed, MappingProxyType(arrays), facts)

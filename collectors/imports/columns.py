@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NoReturn, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,17 +20,20 @@ from numpy.typing import NDArray
 from unperturbed.collectors.data.files import decode_parquet
 from unperturbed.collectors.data.trace import INTERVAL_COLUMNS, Kind, Metric, Trace
 from unperturbed.collectors.imports.format import (
+    EXACT,
     MOST,
     ImportFormat,
     IntArray,
     common_options,
     decode,
     from_ends,
+    increments,
     known_kind,
     make_counted_trace,
     refuse,
     with_attributes,
 )
+from unperturbed.common.packed import plain_name
 from unperturbed.common.wording import listing, no_such_column
 
 if TYPE_CHECKING:
@@ -47,7 +50,7 @@ _OPTIONS: Mapping[str, str] = {
     "kind": "kind of metrics with unknown names: hardware, simulated, os, software or derived (default: os)",
 }
 
-_UNITS = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0}
+_UNITS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _ROLES = ("time", "begin", "run", "configuration")
 _TIMES = ("end_ns", "time", "timestamp", "seconds", "time_s", "time_ms", "time_us", "time_ns", "t")
 _OF_EXPORTS = ("pass", "repetition", "interval", "start", "duration", *INTERVAL_COLUMNS)
@@ -78,9 +81,9 @@ class _Table:
             refuse(path, "the table has no rows below the header")
         names, left_out = self._metric_columns(roles)
         timed: list[str] = [role for role in ("time", "begin") if role in roles]
-        times = {role: self._numbers(roles[role], whole=True) for role in timed}
         ending = re.search(r"[_\[( ](s|ms|us|ns)[\])]?$", roles["time"])
         factor = _UNITS[common_options(options, path, "unit", tuple(_UNITS), ending[1] if ending else "s")]
+        times = {role: self._times(roles[role], role, factor) for role in timed}
         columns = {name: self._numbers(name) for name in names}
         marking = [role for role in ("configuration", "run") if role in roles]
         groups: dict[tuple[str, ...], IntArray] = {(): np.arange(len(frame))}
@@ -91,12 +94,12 @@ class _Table:
             groups = {tuple(part[:-1]): np.asarray(part[-1], np.int64) for part in parts}
         cumulative = common_options(options, path, "values", ("counts", "cumulative"), "counts") == "cumulative"
         kind = cast(Kind, common_options(options, path, "kind", get_args(Kind), "os"))
-        source = path.suffix[1:]
+        source = plain_name(path).suffix[1:]
         metrics = [self.described.get(name) or Metric(name, known_kind(name) or kind, source=source) for name in names]
         traces = []
         for key, here in groups.items():
-            bounds, values = self._intervals(here, times, factor, columns, cumulative=cumulative)
-            trace = make_counted_trace(metrics, values, bounds, path, missing="missing", notes=left_out)
+            bounds, values, notes = self._intervals(here, times, columns, cumulative=cumulative)
+            trace = make_counted_trace(metrics, values, bounds, path, missing="missing", notes=[*left_out, *notes])
             traces.append(with_attributes(trace, **dict(zip(marking, key, strict=False))))
         return traces
 
@@ -140,15 +143,50 @@ class _Table:
         what = "column" if len(texts) == 1 else "columns"
         return names, [f"the import leaves out the non-numeric {what} {listing(texts)}"] if texts else []
 
-    def _numbers(self, name: str, *, whole: bool = False) -> NDArray[np.float64]:
-        """Return a column as float64; missing values become NaN, or are refused if `whole` is set."""
+    def _times(self, name: str, role: str, factor: int) -> IntArray:
+        """Return a column of times in ns, without rounding: `factor` is the column's unit in ns."""
+        import polars as pl  # noqa: PLC0415
+
+        column, values = self.frame[name], self._numbers(name, whole=True)
+        late = np.flatnonzero(np.abs(values.astype(np.float64)) * factor > MOST)
+        if len(late):
+            self._refuse(late[0], f"the value in the {role} column is too large for 64-bit nanoseconds; check unit=")
+        if values.dtype.kind in "iu":
+            return np.asarray(values, np.int64) * factor
+        digits = len(str(factor)) - 1
+        if column.dtype == pl.String and len(values) and np.abs(values).max() * factor > EXACT / 2:
+            # As float64, seconds since 1970 are exact to a quarter of a microsecond only.
+            parts = column.str.strip_chars().str.extract_groups(r"^([+-]?)(\d+)\.?(\d*)$").struct.unnest()
+            sign, whole, fraction = parts.get_columns()
+            if not whole.null_count():
+                shown = fraction.str.slice(0, digits).str.pad_end(digits, "0")
+                up = fraction.str.slice(digits, 1).is_in(list("56789"))
+                total = whole.cast(pl.Int64) * factor + up.cast(pl.Int64)
+                if digits:
+                    total += shown.cast(pl.Int64)
+                negative = sign.to_numpy() == "-"
+                return np.asarray(np.where(negative, -total.to_numpy(), total.to_numpy()), np.int64)
+        return np.asarray(np.rint(values * factor), np.int64)
+
+    def _numbers(self, name: str, *, whole: bool = False) -> NDArray[Any]:
+        """Return a column as int64 or uint64 if it has only whole numbers, else as float64.
+
+        Missing values are masked or become NaN; if `whole` is set, they are refused.
+        """
         import polars as pl  # noqa: PLC0415
 
         column = self.frame[name]
         if column.dtype == pl.String:
-            from unperturbed.common.reading.cells import read_numbers  # noqa: PLC0415  loads polars
+            from unperturbed.common.reading.cells import MARKS, read_numbers  # noqa: PLC0415  loads polars
 
-            numbers, empty = read_numbers(column, comma=self.comma)
+            given = column.fill_null("").str.strip_chars()
+            empty = given.str.to_lowercase().is_in(list(MARKS))
+            exact = _whole(given, empty)
+            numbers, empty = read_numbers(column, comma=self.comma) if exact is None else (exact, empty)
+        elif column.dtype.is_integer() and column.dtype.is_numeric():
+            wide = pl.UInt64 if column.dtype == pl.UInt64 else pl.Int64
+            numbers = column.cast(wide if column.dtype != pl.Int128 else pl.Float64)
+            empty = numbers.is_null()
         elif column.dtype.is_numeric():
             numbers = column.cast(pl.Float64)
             empty = numbers.is_null() | numbers.is_nan().fill_null(value=True)
@@ -161,6 +199,9 @@ class _Table:
             what = "nothing" if value is None or str(value).strip() == "" else repr(str(value))
             place = f"row {row + 1}: " if not self.line_of(row) else ""
             self._refuse(row, f"{place}column {name!r} contains {what}, expected a number")
+        if numbers.dtype.is_integer():
+            values: NDArray[Any] = numbers.fill_null(0).to_numpy()
+            return np.ma.MaskedArray(values, empty.to_numpy()) if empty.any() else values
         values = numbers.fill_null(float("nan")).to_numpy()
         infinite = np.flatnonzero(np.isinf(values))
         if len(infinite):
@@ -168,48 +209,45 @@ class _Table:
         return values
 
     def _intervals(
-        self,
-        rows: IntArray,
-        times: Mapping[str, NDArray[np.float64]],
-        factor: float,
-        columns: Mapping[str, NDArray[np.float64]],
-        *,
-        cumulative: bool,
-    ) -> tuple[tuple[IntArray, IntArray], dict[str, NDArray[np.float64]]]:
-        """Return the bounds of a run's intervals [ns], and each metric's values; `factor` is the time unit in ns."""
-        time = times["time"][rows]
-        wrong = np.flatnonzero(np.diff(time) <= 0)
+        self, rows: IntArray, times: Mapping[str, IntArray], columns: Mapping[str, NDArray[Any]], *, cumulative: bool
+    ) -> tuple[tuple[IntArray, IntArray], dict[str, NDArray[Any]], list[str]]:
+        """Return the bounds of a run's intervals [ns], each metric's values, and notes."""
+        ends = times["time"][rows]
+        wrong = np.flatnonzero(np.diff(ends) <= 0)
         if len(wrong):
             at = int(wrong[0]) + 1
-            what = "the same time as" if time[at] == time[at - 1] else "an earlier time than"
+            what = "the same time as" if ends[at] == ends[at - 1] else "an earlier time than"
             self._refuse(
                 rows[at],
                 f"this row has {what} the previous row of its run; if a file has several runs, "
                 "name the column that identifies them with run=COLUMN",
             )
-        for role, stamps in times.items():
-            late = np.flatnonzero(np.abs(stamps[rows] * factor) > MOST)
-            if len(late):
-                what = "is too large for 64-bit nanoseconds; check unit="
-                self._refuse(rows[late[0]], f"the value in the {role} column {what}")
-        ends = np.rint(time * factor).astype(np.int64)
         values = {name: column[rows] for name, column in columns.items()}
         if cumulative:
-            values = {name: np.diff(column) for name, column in values.items()}
+            notes = []
             for name, column in values.items():
-                if (column < 0).any():
-                    at = int(np.flatnonzero(column < 0)[0]) + 1
+                change = increments(column)
+                if change.decreases:
                     self._refuse(
-                        rows[at], f"{name} decreases, but cumulative counters never do: remove values=cumulative"
+                        rows[change.decreases],
+                        f"{name} decreases, but cumulative counters never do: remove values=cumulative",
                     )
-            return (ends[:-1] - ends[0], ends[1:] - ends[0]), values
+                if change.rounded:
+                    self._refuse(
+                        rows[0],
+                        f"{name} has values above 2^53 that are not written as whole numbers, so their differences are "
+                        "rounded: write all digits, without a decimal point or an exponent",
+                    )
+                values[name] = change.values
+                notes += change.note(name)
+            return (ends[:-1] - ends[0], ends[1:] - ends[0]), values, notes
         if "begin" in times:
-            begin = np.rint(times["begin"][rows] * factor).astype(np.int64)
+            begin = times["begin"][rows]
             late = np.flatnonzero(begin > ends)
             if len(late):
                 self._refuse(rows[late[0]], "the interval ends before it begins")
-            return (begin - begin[0], ends - begin[0]), values
-        return from_ends(ends) if len(ends) else (ends, ends), values
+            return (begin - begin[0], ends - begin[0]), values, []
+        return from_ends(ends) if len(ends) else (ends, ends), values, []
 
 
 def _is_numeric(column: pl.Series) -> bool:
@@ -222,6 +260,18 @@ def _is_numeric(column: pl.Series) -> bool:
         return column.dtype.is_numeric()
     given = column.filter(~column.fill_null("").str.strip_chars().str.to_lowercase().is_in(list(MARKS)))
     return len(given) > 0 and read_numbers(given.head(1))[0][0] is not None
+
+
+def _whole(given: pl.Series, empty: pl.Series) -> pl.Series | None:
+    """Return texts as Int64 or UInt64, which keep all digits; None if one that is not empty does not fit."""
+    import polars as pl  # noqa: PLC0415
+
+    first = given.filter(~empty).head(1)
+    for whole in (pl.Int64, pl.UInt64) if len(first) and first.str.contains(r"^[+-]?\d+$")[0] else ():
+        numbers = given.cast(whole, strict=False)
+        if (numbers.is_not_null() | empty).all():
+            return numbers
+    return None
 
 
 _SEPARATORS = ",;\t"

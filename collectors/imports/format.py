@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -26,6 +27,12 @@ TIMES = (".enabled_ns", ".running_ns")
 MOST = 2**62
 """Largest time or count: times, counts and their differences are int64, and 146 years of nanoseconds are enough."""
 _MOST_INTERVALS = 10_000_000
+EXACT = 2.0**53
+"""Whole numbers up to this one are exact as float64."""
+_WIDTHS = (32, 40, 48, 64)
+"""Widths in bits of counters that begin again at 0: those of processors, and those of the kernel and of tools."""
+_PLAUSIBLE = 10
+"""An increase over a wrap-around is at most this many times the largest other one; else the counter was reset."""
 
 _WHOLE = 0.95
 """The last interval is incomplete if it is shorter than this share of the median interval."""
@@ -142,10 +149,94 @@ def check_intervals(count: int, path: Path) -> None:
         refuse(path, f"the trace would have {many}: use longer intervals (interval=MS)")
 
 
+def as_number(value: Any) -> float:
+    """Return a number, also one written as text; whole numbers stay whole."""
+    if isinstance(value, int):
+        return value
+    return int(value) if isinstance(value, str) and re.fullmatch(r"-?\d{1,20}", value) else float(value)
+
+
+def as_numbers(values: Sequence[float]) -> NDArray[Any]:
+    """Return numbers as an array: whole ones as int64 or uint64, which keep all digits, and others as float64."""
+    if all(isinstance(value, int) for value in values):
+        for whole in (np.int64, np.uint64):
+            with suppress(OverflowError):
+                return np.array(values, whole)
+    return np.array(values, np.float64)
+
+
+def sum_at(place: NDArray[Any], values: NDArray[Any], size: int) -> NDArray[Any]:
+    """Return for each of `size` places the sum of its values: exact for whole numbers whose sums fit 64 bits."""
+    sums = np.bincount(place, values.astype(np.float64), size).astype(np.float64)
+    if values.dtype.kind not in "iu" or not len(values):
+        return sums
+    largest = sums if values.min() >= 0 else np.bincount(place, np.abs(values.astype(np.float64)), size)
+    if EXACT <= largest.max() < float(np.iinfo(values.dtype).max):
+        exact = np.zeros(size, values.dtype)
+        np.add.at(exact, place, values)
+        return exact
+    return sums
+
+
 def sum_in_intervals(ends_ns: IntArray, times_ns: IntArray, counts: Sequence[float]) -> NDArray[Any]:
     """Return the sum of the counts in each interval; each interval includes its end."""
     place = np.minimum(np.searchsorted(ends_ns, times_ns, side="left"), len(ends_ns) - 1)
-    return np.bincount(place, np.array(counts, np.float64), len(ends_ns))
+    return sum_at(place, as_numbers(counts), len(ends_ns))
+
+
+def lacking(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which values are missing: the masked ones of whole numbers, and NaN."""
+    missing: NDArray[np.bool_] = np.isnan(np.ma.getdata(values)) | np.ma.getmaskarray(values)
+    return missing
+
+
+@dataclass(frozen=True, slots=True)
+class Increments:
+    """Increases of a cumulative counter from each value to the next."""
+
+    values: NDArray[Any]
+    wrapped: Sequence[int]  # Indices of increases over a wrap-around
+    bits: int  # Width of a counter that wrapped around
+    decreases: int  # Index of the first value that is less than the one before; 0 if there is none
+    rounded: bool  # The counter's values have more digits than float64 holds
+
+    def note(self, name: str) -> list[str]:
+        """Return a note if the counter wrapped around."""
+        if not self.wrapped:
+            return []
+        times = counted(len(self.wrapped), "time")
+        return [f"{name} wrapped around {times}: as a counter of {self.bits} bits, it began again at 0"]
+
+
+def increments(values: NDArray[Any]) -> Increments:
+    """Return a cumulative counter's increases; where a value is missing, those from and to it are missing."""
+    absent = lacking(values)
+    numbers = np.ma.getdata(values)
+    if numbers.dtype.kind == "f":
+        down = np.flatnonzero(numbers[1:] < numbers[:-1])
+        rounded = bool((np.abs(numbers[~absent]) >= EXACT).any())
+        return Increments(np.diff(numbers), (), 0, int(down[0]) + 1 if len(down) else 0, rounded)
+    # Differences modulo 2**64 are right for both signs as long as they fit int64.
+    steps = np.diff(numbers.view(np.uint64)).view(np.int64)
+    unknown = absent[1:] | absent[:-1]
+    down = np.flatnonzero((numbers[1:] < numbers[:-1]) & ~unknown)
+    bits = 0
+    if len(down):
+        others = steps[(numbers[1:] >= numbers[:-1]) & ~unknown]
+        usual = _PLAUSIBLE * int(others.max()) if len(others) else 0
+        known = numbers[~absent]
+        span = int(known.max()) - int(known.min())
+        before, after = ([int(number) for number in numbers[down + side]] for side in (0, 1))
+        for width in _WIDTHS:
+            over = [late - early + 2**width for early, late in zip(before, after, strict=True)]
+            if span < 2**width and all(0 <= step <= usual for step in over):
+                bits = width
+                steps[down] = over
+                break
+    result: NDArray[Any] = np.ma.MaskedArray(steps, unknown) if unknown.any() else steps
+    if bits or not len(down):
+        return Increments(result, down.tolist(), bits, 0, rounded=False)
+    return Increments(result, (), 0, int(down[0]) + 1, rounded=False)
 
 
 def without_part(trace: Trace) -> Trace:
@@ -194,7 +285,7 @@ def make_trace(
 
 def make_counted_trace(
     metrics: Sequence[Metric],
-    columns: Mapping[str, NDArray[np.float64]],
+    columns: Mapping[str, NDArray[Any]],
     bounds: tuple[IntArray, IntArray],
     path: Path,
     *,
@@ -209,7 +300,10 @@ def make_counted_trace(
 
 
 def _whole(values: NDArray[Any]) -> NDArray[Any]:
-    """Convert counts to integers if all of them are whole numbers."""
+    """Convert counts to integers if all of them are whole numbers that fit int64."""
+    values = np.ma.getdata(values)
+    if values.dtype == np.uint64:
+        return values.astype(np.float64 if (values >> np.uint64(63)).any() else np.int64)
     if values.dtype.kind != "f":
         return values
     with np.errstate(invalid="ignore"):
@@ -218,14 +312,15 @@ def _whole(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def leave_out_uncounted(
-    columns: Mapping[str, NDArray[np.float64]], what: str = "not counted"
-) -> tuple[dict[str, NDArray[np.float64]], NDArray[np.bool_], list[str]]:
-    """Leave out metrics that are NaN in more than half of the intervals, and then intervals that lack a count.
+    columns: Mapping[str, NDArray[Any]], what: str = "not counted"
+) -> tuple[dict[str, NDArray[Any]], NDArray[np.bool_], list[str]]:
+    """Leave out metrics that are missing in more than half of the intervals, and then intervals that lack a count.
 
     Result: The kept metrics for all intervals, a mask of the kept intervals, and one note for each omission.
     """
     notes: list[str] = []
-    ever = {name: np.isnan(values) for name, values in columns.items() if not np.isnan(values).all()}
+    absent = {name: lacking(values) for name, values in columns.items()}
+    ever = {name: missing for name, missing in absent.items() if not missing.all()}
     notes += [f"the import leaves out {name}, which was never counted" for name in columns if name not in ever]
     if not ever:
         return {}, np.zeros(0, np.bool_), notes
@@ -234,15 +329,15 @@ def leave_out_uncounted(
         notes.append(_left_out(idle, "no event was counted"))
     chosen, kept = {}, ~idle
     for name, missing in ever.items():
-        lacking = missing & ~idle
-        if 2 * lacking.sum() > (~idle).sum():
+        unseen = missing & ~idle
+        if 2 * unseen.sum() > (~idle).sum():
             of = counted(int((~idle).sum()), "interval")
-            notes.append(f"the import leaves out {name}, which was {what} in {int(lacking.sum()):,} of {of}")
+            notes.append(f"the import leaves out {name}, which was {what} in {int(unseen.sum()):,} of {of}")
             continue
         chosen[name] = columns[name]
         kept &= ~missing
-        if lacking.any():
-            notes.append(_left_out(lacking, f"{name} was {what}"))
+        if unseen.any():
+            notes.append(_left_out(unseen, f"{name} was {what}"))
     return chosen, kept, notes
 
 

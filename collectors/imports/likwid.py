@@ -29,9 +29,26 @@ from unperturbed.common.wording import counted, listing
 _HEADING = re.compile(r"#\s*GID\s*[|,]\s*(Metrics|Event)Count\s*[|,]\s*CpuCount\s*[|,]")
 _BLANK = re.compile(r"#\s*GID (Metrics|Event)Count CpuCount ")
 _ROW = re.compile(r"\s*\d+[\s,|]+\d+[\s,|]+\d+[\s,|]+\d")
-_UNIT = re.compile(r"\s*\[(?P<unit>[^\]]+)\]$")
-_MEANS = ("MHz", "%", "C", "")
-"""Units of metrics that are averaged over threads, not summed; metrics without a unit are ratios, such as CPI."""
+_UNIT = re.compile(r"\[(?P<unit>[^\]]+)\]|\b(?P<bare>M(FL|I|U)?OPS?/s)$")
+_AMOUNT = re.compile(
+    r"([kKMGT]|Mega|Giga)?(Bytes?|B|bits?|FLOPS?|I?OPS?|UOPS?|[Ee]vents|misses|J|W|Joules?|Watts?)(/s)?"
+)
+"""Units of amounts, and of amounts a second: LIKWID's formulas for them grow with the counts, so threads are summed."""
+_LIVELY = ("MHz", "GHz", "C", "GT/s", "V")
+"""Units of values that are 0 only where LIKWID does not read them: it reads those of a socket on one of its threads."""
+_RATIO = re.compile(
+    r"\b(ratio|rate|CPI|IPC|per|percentage|utili[sz]ation|intensity|contention|avg|average|mean|temperature|voltage|"
+    r"(front|back)end bound|bad speculation|runtime)\b|^retiring$",
+    re.IGNORECASE,
+)
+_COUNT = re.compile(
+    r"number of|\b(miss(es)?|hits|accesses|requests|refills|stalls?|stalled|ops|uops|fmas|slots|bubbles|cycles|"
+    r"executed|mispredicts|latency|bound|sent|received|bandwidth|wavefronts|instructions|loads|stores|events|power|energy)\b",
+    re.IGNORECASE,
+)
+"""Words in the names of metrics without a unit: of ratios, and of counts if none of those is there."""
+_STATE = re.compile(r"(TEMP|VOLTAGE|THERMAL)_")
+"""Beginning of the names of events whose values are states, not counts."""
 _LAST_S = 9.2e9  # the largest time that fits 64-bit nanoseconds
 _MOST_RAGGED = 0.5
 _TOO_SHORT_NS = 100_000_000
@@ -133,17 +150,32 @@ def _numbers(words: Sequence[str]) -> list[float] | None:
         return None
 
 
+def _meaning(name: str) -> tuple[str, bool, bool]:
+    """Return a metric's unit, whether it is an event, and whether its values are averaged over threads, not summed."""
+    match = _UNIT.search(name)
+    unit = (match["unit"] or match["bare"]) if match else ""
+    if match is None and name != "CPI" and re.fullmatch(r"[A-Z0-9_]+(:[A-Z0-9_=]+)*", name) and name != "IPC":
+        state = _STATE.match(name) is not None
+        return "", not state, state
+    if unit == "s":
+        return unit, False, "unhalted" not in name  # CPU time is summed; wall time is the same for all threads
+    if unit:
+        return unit, False, _AMOUNT.fullmatch(unit) is None
+    return "", False, _RATIO.search(name) is not None or _COUNT.search(name) is None
+
+
 def _trace(
     metrics: Sequence[str], times: NDArray[np.float64], values: NDArray[np.float64], path: Path, notes: list[str]
 ) -> Trace:
     values = np.where(np.isfinite(values), values, np.nan)
     described, columns = [], {}
     for at, name in enumerate(metrics):
-        match = _UNIT.search(name)
-        unit = match["unit"] if match else ""
-        event = match is None and re.fullmatch(r"[A-Z0-9_]+(:[A-Z0-9_]+)*", name) is not None and name != "CPI"
-        mean = not event and unit in _MEANS
-        columns[name] = values[:, at].mean(axis=1) if mean else values[:, at].sum(axis=1)
+        unit, event, mean = _meaning(name)
+        column = values[:, at]
+        silent = np.isnan(column) | (column == 0) if unit in _LIVELY else np.isnan(column)
+        heard = ~silent.all(axis=0) if not silent.all() else np.ones(column.shape[1], np.bool_)
+        column = column[:, heard]
+        columns[name] = column.mean(axis=1) if mean else column.sum(axis=1)
         meaning = f"{'mean' if mean else 'sum'} over the threads of LIKWID's values"
         unit, semantics = ("events", "counter") if event else (unit or "1", "gauge")
         described.append(Metric(name, "hardware", unit, semantics, "likwid", meaning))  # type: ignore[arg-type]

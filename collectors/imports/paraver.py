@@ -9,29 +9,33 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unperturbed.collectors.data.trace import Metric, Trace
 from unperturbed.collectors.imports.format import (
     MOST,
     ImportFormat,
+    IntArray,
     check_intervals,
     common_options,
     decode,
     from_ends,
     interval_ns,
     known_kind,
-    make_trace,
+    make_counted_trace,
     refuse,
     sum_in_intervals,
     with_attributes,
     without_part,
 )
+from unperturbed.common.packed import open_file, plain_name
 from unperturbed.common.wording import counted, first_of
 
 _OPTIONS = {
@@ -42,7 +46,16 @@ _HEADER = re.compile(r"#Paraver \(.*?\):(?P<length>\d+)(?P<unit>_ns|_us)?:")
 _UNITS = {"_ns": 1, "_us": 1000, None: 1000}
 _COUNTERS = (range(41_000_000, 46_000_000), range(71_000_001, 72_000_000))
 """Event types of counters: Extrae's, and those that this tool's export uses for metrics that are not presets."""
+_SETS = range(41_999_990, 42_000_000)
+"""Event types about counter sets: the value of 41999999 is the number of the set that counts from then on."""
+_CHANGE = 41_999_999
 _THOUSANDTHS = "thousandths"
+_FASTEST, _SHORT = 1000, 10**6
+"""A counter of a thread counts at most so many events a ns; times are not exact below some ns, here 1 ms."""
+
+
+_Task = tuple[str, ...]
+"""Application, task and, for a thread, its number; empty for the sum of all tasks."""
 
 
 @dataclass
@@ -51,6 +64,65 @@ class _Events:
 
     times: list[int] = field(default_factory=list)
     values: list[int] = field(default_factory=list)
+    left_out: list[int] = field(default_factory=list)  # times of values that no counter can have
+
+
+@dataclass
+class _Absurd:
+    """Values of an event type that no counter can have: how many there are, and the first."""
+
+    line: int
+    value: int
+    count: int = 0
+
+    def note(self, name: str) -> str:
+        """Return a note on the values of the counter with this name."""
+        which = f"{counted(self.count, 'value')} of {name} that no counter can have"
+        return f"the import leaves out {which} (first: {self.value:,} in line {self.line})"
+
+
+@cache
+def _is_counter(kind: int) -> bool:
+    return kind not in _SETS and any(kind in types for types in _COUNTERS)
+
+
+@dataclass
+class _Records:
+    """Values of the event records of a trace, by the run that they belong to."""
+
+    runs: defaultdict[_Task, defaultdict[int, _Events]] = field(
+        default_factory=lambda: defaultdict(lambda: defaultdict(_Events))
+    )
+    threads: defaultdict[_Task, set[_Task]] = field(default_factory=lambda: defaultdict(set))
+    others: set[int] = field(default_factory=set)
+    absurd: dict[int, _Absurd] = field(default_factory=dict)
+    sets: set[int] = field(default_factory=set)
+    scaled: Container[int] = ()  # event types whose values are thousandths
+    before: defaultdict[_Task, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
+    """Time of each thread's last value of an event type [ns]."""
+
+    def add(self, task: _Task, thread: _Task, time: int, payload: list[int], line: int) -> None:
+        """Add the types and values of a record."""
+        before, runs = self.before[thread], self.runs
+        for kind, value in zip(payload[::2], payload[1::2], strict=True):
+            if kind == _CHANGE:
+                self.sets.add(value)
+            if not (_COUNTERS[0].start <= kind < _COUNTERS[1].stop) or not _is_counter(kind):
+                self.others.add(kind)
+                continue
+            events = runs[task][kind]
+            self.threads[task].add(thread)
+            least, most = -MOST, MOST
+            if kind < _COUNTERS[0].stop:
+                least, most = 0, _FASTEST * max(_SHORT, time - before.get(kind, 0))
+                most = min(MOST, most * 1000 if kind in self.scaled else most)
+                before[kind] = time
+            if least <= value <= most:
+                events.times.append(time)
+                events.values.append(value)
+            else:
+                events.left_out.append(time)
+                self.absurd.setdefault(kind, _Absurd(line, value)).count += 1
 
 
 def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]:
@@ -60,11 +132,10 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
         refuse(path, "not a Paraver header (#Paraver (date):duration:…)", 1)
     factor = _UNITS[header["unit"]]
     apart = common_options(options, path, "tasks", ("sum", "runs"), "sum") == "runs"
-    runs: defaultdict[tuple[str, ...], defaultdict[int, _Events]] = defaultdict(lambda: defaultdict(_Events))
-    threads: defaultdict[tuple[str, ...], set[tuple[str, ...]]] = defaultdict(set)
-    others: dict[int, None] = {}
+    names = _names(path)
+    records = _Records(scaled={kind for kind, title in names.items() if _metric(kind, title)[1] > 1})
     last = 0
-    latest: dict[tuple[str, ...], str] = {}
+    latest: dict[_Task, str] = {}
     for number, line in enumerate(lines[1:], 2):
         if not line.startswith("2:"):
             if line.strip() and line[0] not in "13c#":
@@ -82,21 +153,18 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
         if latest.get(thread) == line:
             refuse(path, "duplicate record: its counts would be added twice", number)
         latest[thread] = line
-        for kind, value in zip(payload[::2], payload[1::2], strict=True):
-            if any(kind in types for types in _COUNTERS):
-                runs[task][kind].times.append(time)
-                runs[task][kind].values.append(value)
-                threads[task].add(thread)
-            else:
-                others[kind] = None
-    if not runs:
+        records.add(task, thread, time, payload, number)
+    if not records.runs:
         refuse(path, "no record contains a counter (event types from 42000000 on): enable counters when recording")
-    names = _names(path)
-    notes = [f"the import leaves out {counted(len(others), 'event type')} without counts"] if others else []
+    others = counted(len(records.others), "event type")
+    notes = [f"the import leaves out {others} without counts"] if records.others else []
+    notes += [held.note(_metric(kind, names.get(kind, ""))[0].name) for kind, held in records.absurd.items()]
+    rotating = len(records.sets) > 1
     traces = []
-    for task, events in sorted(runs.items(), key=lambda item: [int(part) for part in item[0]]):
-        trace = _trace(events, names, path, options, several=len(threads[task]) > 1, notes=notes)
-        traces.append(with_attributes(trace, run=f"{path.stem} task {'.'.join(task)}") if task else trace)
+    for task, events in sorted(records.runs.items(), key=lambda item: [int(part) for part in item[0]]):
+        several = len(records.threads[task]) > 1
+        trace = _trace(events, names, path, options, several=several, rotating=rotating, notes=notes)
+        traces.append(with_attributes(trace, run=f"{plain_name(path).stem} task {'.'.join(task)}") if task else trace)
     return traces
 
 
@@ -107,16 +175,18 @@ def _events(line: str, factor: int) -> tuple[list[str], int, list[int]]:
         time, payload = int(fields[5]) * factor, [int(word) for word in fields[6:]]
     except (IndexError, ValueError):
         return fields, -1, []
-    whole = payload and time >= 0 and not len(payload) % 2 and max(time, *map(abs, payload)) <= MOST
+    whole = payload and time >= 0 and not len(payload) % 2 and time <= MOST
     return fields, time, payload if whole else []
 
 
 def _names(path: Path) -> dict[int, str]:
     """Return the names of event types from the .pcf file beside the trace; empty if there is no such file."""
     names: dict[int, str] = {}
-    with suppress(OSError):
+    beside = plain_name(path).with_suffix(".pcf")
+    packed = beside.with_name(f"{beside.name}{path.suffix}")
+    with suppress(OSError), open_file(beside if beside.exists() else packed) as file:
         inside = False
-        for line in path.with_suffix(".pcf").read_text(encoding="utf-8", errors="replace").splitlines():
+        for line in file.read().decode("utf-8", "replace").splitlines():
             words = line.split(None, 2)
             if line.strip() == "EVENT_TYPE":
                 inside = True
@@ -134,10 +204,13 @@ def _trace(
     options: Mapping[str, str],
     *,
     several: bool,
+    rotating: bool,
     notes: list[str],
 ) -> Trace:
     times = {kind: np.array(held.times, np.int64) for kind, held in events.items()}
-    last = max(int(moments[-1]) for moments in times.values())
+    without = [np.array(held.left_out, np.int64) for held in events.values()]
+    records = np.unique(np.concatenate([*times.values(), *without]))
+    last = int(records[-1])
     if "interval" in options:
         length = interval_ns(options["interval"], path)
         check_intervals(last // length, path)
@@ -145,18 +218,31 @@ def _trace(
     elif several:
         refuse(path, "several threads record at different times: set interval=MS, or tasks=runs for one run per task")
     else:
-        ends = np.unique(np.concatenate(list(times.values())))
+        ends = records
     metrics, columns = [], {}
     missing = [kind for kind in events if kind not in names]
     for kind, held in events.items():
         metric, divisor = _metric(kind, names.get(kind, ""))
         metrics.append(metric)
-        columns[metric.name] = sum_in_intervals(ends, times[kind], held.values) / divisor
+        sums = sum_in_intervals(ends, times[kind], held.values)
+        sums = sums / divisor if divisor > 1 else sums
+        absent = _at(ends, held.left_out)
+        if rotating:  # an interval without a record of the counter is one in which another set counted
+            absent |= ~_at(ends, held.times)
+        columns[metric.name] = np.ma.MaskedArray(sums, absent) if absent.any() else sums
     if missing:
         said = first_of([str(kind) for kind in missing])
         notes = [*notes, f"no names for event types {said}: copy the trace's .pcf file to the same folder"]
-    trace = make_trace(metrics, columns, from_ends(ends, 0), path, notes=notes)
+    bounds = from_ends(ends, 0)
+    why = "in no active counter set" if rotating else "not credible"
+    trace = make_counted_trace(metrics, columns, bounds, path, missing=why, notes=notes)
     return without_part(trace) if "interval" in options else trace  # intervals between records are complete
+
+
+def _at(ends: IntArray, times: list[int]) -> NDArray[np.bool_]:
+    """Return in which intervals the times lie."""
+    there: NDArray[np.bool_] = sum_in_intervals(ends, np.array(times, np.int64), [1] * len(times)) > 0
+    return there
 
 
 def _metric(kind: int, title: str) -> tuple[Metric, int]:

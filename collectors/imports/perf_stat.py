@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from io import BytesIO
 from pathlib import Path
@@ -21,12 +21,14 @@ from numpy.typing import NDArray
 
 from unperturbed.collectors.data.trace import Kind, Metric, Trace
 from unperturbed.collectors.imports.format import (
+    EXACT,
     ImportFormat,
     from_ends,
     known_kind,
     leave_out_uncounted,
     make_trace,
     refuse,
+    sum_at,
     without_part,
 )
 from unperturbed.collectors.sources.perf.names import ALIASES, GENERIC
@@ -37,6 +39,11 @@ if TYPE_CHECKING:
 _STARTED = b"# started on "
 _FIRST = re.compile(rb"\s*\d+(?P<decimal>[.,])\d{9}(?P<separator>[^\w\s]|\t| )")
 _WITHOUT_INTERVALS = re.compile(rb"\s*(\d+([.,]\d+)?|<not (counted|supported)>)[^\w\s<.]")
+_FOR_PEOPLE = re.compile(rb"\s*\d+[.,]\d{9} {3,}(\d|<not )|#\s+time\s+counts unit events")
+_WITHOUT_TIME = re.compile(rb"\s*Performance counter stats for ")
+_METRIC_ONLY = re.compile(rb"#?\s*time[,;:|\t ]")
+_SPOILT_JSON = re.compile(rb",\s*(?=\})|(?<=\}),$")
+"""Commas that JSON does not allow: some versions of perf write them behind the last key, or the row."""
 _VALUE = re.compile(r"\d+([.,]\d+)?|<not (counted|supported)>")
 _TIME, _SUMMARY = "time", "summary"
 _NOT_COUNTED, _NOT_SUPPORTED = "<not counted>", "<not supported>"
@@ -79,12 +86,17 @@ class _Lines:
 
 
 def _recognise(head: bytes) -> bool:
-    lines = [line for line in head.splitlines() if line.strip() and not line.startswith(b"#")]
+    all_lines = [line for line in head.splitlines() if line.strip()]
+    lines = [line for line in all_lines if not line.startswith(b"#")]
+    if any(_FOR_PEOPLE.match(line) for line in all_lines[:2]) or any(map(_WITHOUT_TIME.match, all_lines[:3])):
+        return True
     if not lines:
         return head.lstrip().startswith(_STARTED)
     line = lines[0]
     if line.startswith(b"{"):
-        return b'"interval"' in line and b'"counter-value"' in line
+        return any(b'"interval"' in row and (b'"counter-value"' in row or b'"metric-value"' in row) for row in lines)
+    if head.lstrip().startswith(_STARTED) and _METRIC_ONLY.match(line):
+        return True
     match = _FIRST.match(line)
     return match is not None and (
         head.lstrip().startswith(_STARTED) or (line.count(match["separator"]) >= 5 and len(line.split()) <= 6)
@@ -128,6 +140,7 @@ def _read_csv(recording: bytes, path: Path, first_line: int) -> _Rows:
     lines = _Lines(recording, first_line)
     number, line = next(iter(lines))
     match = _FIRST.match(line)
+    _refuse_other_output(line, path, number)
     if match is None:
         if _WITHOUT_INTERVALS.match(line):
             refuse(path, "the row does not begin with a time: record with intervals (perf stat -I 20 -x, …)", number)
@@ -138,7 +151,9 @@ def _read_csv(recording: bytes, path: Path, first_line: int) -> _Rows:
         refuse(path, f"{alike}; record with LC_ALL=C, or with -x ';'", number)
     fields = [field.strip() for field in line.decode("utf-8", "replace").split(separator)]
     names = _columns(fields, path, number)
-    wanted = [name for name in names if name in (_TIME, "place", "value", "unit", "event", "running", "share")]
+    wanted = [
+        name for name in names if name in (_TIME, "place", "value", "unit", "event", "cgroup", "running", "share")
+    ]
     # Add a header: otherwise polars would take the number of columns from an empty or short first line.
     heading = separator.join((*names, *(f"rest {at}" for at in range(len(fields) - len(names)))))
     file = BytesIO(heading.encode() + b"\n" + recording[recording.index(line) :])
@@ -164,6 +179,20 @@ def _read_csv(recording: bytes, path: Path, first_line: int) -> _Rows:
     return _Rows(lines, path, frame)
 
 
+_METRICS = "the rows have no counts, only metrics that perf computed: record without --metric-only"
+
+
+def _refuse_other_output(line: bytes, path: Path, number: int) -> None:
+    """Refuse what perf stat writes without -x and -j, without -I, and with --metric-only."""
+    if _FOR_PEOPLE.match(line):
+        refuse(path, "this is perf's table for people: record with -x, or -j (perf stat -I 20 -x, …)", number)
+    if _WITHOUT_TIME.match(line):
+        refuse(path, "these are totals of a whole run: record with intervals (perf stat -I 20 -x, …)", number)
+    bare = line.startswith(b"{") and b'"counter-value"' not in line and (b'"metric-value"' in line or line == b"{}")
+    if bare or _METRIC_ONLY.match(line):
+        refuse(path, _METRICS, number)
+
+
 def _columns(fields: Sequence[str], path: Path, line: int) -> list[str]:
     """Return the columns' names, inferred from the fields of the first row."""
     at = next((at for at, field in enumerate(fields[1:6], 1) if _VALUE.fullmatch(field)), 0)
@@ -174,7 +203,11 @@ def _columns(fields: Sequence[str], path: Path, line: int) -> list[str]:
             names.append("processors")
     if at not in (1, 2):
         refuse(path, "this row has no count: its columns are not those of perf stat -x", line)
+    if not re.search(r"[^\d.,\s]", "".join(fields)):
+        refuse(path, _METRICS, line)
     names += ["value", "unit", "event"]
+    if len(fields) > len(names) and re.search(r"[^\d.,%]", fields[len(names)]):
+        names.append("cgroup")
     if len(fields) > len(names) and fields[len(names)].endswith("%"):
         names.append("variance")
     return [*names, "running", "share"]
@@ -184,16 +217,22 @@ def _read_json(recording: bytes, path: Path, first_line: int) -> _Rows:
     import polars as pl  # noqa: PLC0415
 
     lines = _Lines(recording, first_line)
-    file = BytesIO(b"\n".join(line for _, line in lines))
+    _refuse_other_output(next(line for _, line in lines), path, first_line)
+    content = b"\n".join(line for _, line in lines)
     schema = {
         "interval": pl.Float64,
-        **dict.fromkeys(("counter-value", "unit", "event", *_PLACES), pl.String),
+        **dict.fromkeys(("counter-value", "unit", "event", "cgroup", *_PLACES), pl.String),
         **dict.fromkeys(("event-runtime", "pcnt-running"), pl.Float64),
     }
     try:
+        file = BytesIO(content)
         frame = pl.read_ndjson(file, schema=schema)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
-        _refuse_json(lines, path)
+        file = BytesIO(b"\n".join(_SPOILT_JSON.sub(b"", line) for line in content.splitlines()))
+        try:
+            frame = pl.read_ndjson(file, schema=schema)
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
+            _refuse_json(lines, path)
     places = [name for name in _PLACES if frame[name].null_count() < len(frame)]
     frame = frame.select(
         pl.col("interval").alias(_TIME),
@@ -203,6 +242,7 @@ def _read_json(recording: bytes, path: Path, first_line: int) -> _Rows:
         pl.col("counter-value").str.replace(",", ".", literal=True).alias("value"),
         "unit",
         "event",
+        "cgroup",
         pl.col("event-runtime").alias("running"),
         pl.col("pcnt-running").alias("share"),
         pl.lit(value=True).alias("goes on"),
@@ -243,6 +283,12 @@ def _to_trace(rows: _Rows, started: str | None) -> Trace:
         pl.col("event").fill_null(""),
     )
     _refuse_damaged(frame, rows)
+    event_of: dict[str, tuple[str, str]] = {}
+    if "cgroup" in frame.columns and frame["cgroup"].n_unique() > 1:
+        apart = pl.concat_str([pl.col("event"), pl.col("cgroup").fill_null("")], separator=" ").str.strip_chars_end()
+        frame = frame.with_columns(pl.col("event").alias("plain"), apart.alias("event"))
+        for name, plain, cgroup in frame.select("event", "plain", "cgroup").unique().rows():
+            event_of[name] = plain, cgroup or ""
     time = frame[_TIME].to_numpy()
     beyond = np.flatnonzero(~(np.abs(time) < _LATEST_S))
     if len(beyond):
@@ -252,8 +298,8 @@ def _to_trace(rows: _Rows, started: str | None) -> Trace:
         what = "this row is earlier than the previous row: rows are out of order, or from a second recording"
         rows.refuse(frame, np.argmax(steps < 0) + 1, what)
     interval = np.concatenate((np.zeros(1, np.int64), np.cumsum(steps > 0, dtype=np.int64)))
-    events, event = _codes(frame["event"])
-    columns, running, enabled = _pivot(frame, rows, interval, event, events)
+    events, codes = _codes(frame["event"])
+    columns, running, enabled = _pivot(frame, rows, interval, codes, events)
     ends = np.rint(time[np.concatenate((np.flatnonzero(steps > 0), [len(time) - 1]))] * 1e9).astype(np.int64)
     units = dict(frame.select("event", "unit").unique("event").rows())
     begin, end = from_ends(ends, 0)
@@ -262,7 +308,14 @@ def _to_trace(rows: _Rows, started: str | None) -> Trace:
     values: dict[str, NDArray[Any]] = {}
     for name, column in chosen.items():
         scaled = bool((running[name][kept] < 0.9995 * enabled[name][kept]).any())
-        metrics.append(describe_event(name, units.get(name) or "", scaled=scaled))
+        event, cgroup = event_of.get(name, (name, ""))
+        metric = describe_event(event, units.get(name) or "", scaled=scaled)
+        if cgroup:
+            components = tuple(f"{component} {cgroup}" for component in metric.components)
+            metric = replace(
+                metric, name=name, meaning=f"{metric.meaning or event}, of {cgroup}", components=components
+            )
+        metrics.append(metric)
         values[name] = column[kept]
         if scaled:
             for what, times in (("enabled", enabled[name]), ("running", running[name])):
@@ -319,7 +372,7 @@ def _pivot(
     interval: NDArray[np.int64],
     event: NDArray[np.int64],
     events: Sequence[str],
-) -> tuple[dict[str, NDArray[np.float64]], ...]:
+) -> tuple[dict[str, NDArray[Any]], ...]:
     """Return counts, running times and enabled times by event, summed over processors or threads."""
     places, place = _codes(frame["place"])
     cell = interval * len(events) + event
@@ -338,13 +391,24 @@ def _pivot(
     there = ~np.isnan(counts)
     runs, share = frame["running"].to_numpy(), frame["share"].to_numpy()
 
-    def summed(values: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.bincount(cell[there], values[there], size).astype(np.float64).reshape(-1, len(events))
+    def summed(values: NDArray[Any]) -> NDArray[Any]:
+        return sum_at(cell[there], values[there], size).reshape(-1, len(events))
 
-    table, running = summed(counts), summed(runs)
+    table, running = summed(_exact(frame, counts)), summed(runs)
     wanted = summed(np.divide(100 * runs, share, out=runs.copy(), where=share > 0))
-    table[summed(np.ones(len(cell))) == 0] = np.nan
+    never = summed(np.ones(len(cell))) == 0
+    table = np.ma.MaskedArray(table, never) if table.dtype.kind != "f" else np.where(never, np.nan, table)
     return tuple({name: values[:, at].copy() for at, name in enumerate(events)} for values in (table, running, wanted))
+
+
+def _exact(frame: pl.DataFrame, counts: NDArray[np.float64]) -> NDArray[Any]:
+    """Return the counts; if float64 cannot hold one of them and all are whole, as uint64, 0 where there is none."""
+    import polars as pl  # noqa: PLC0415
+
+    if np.nanmax(counts, initial=0) < EXACT:
+        return counts
+    whole = frame["value"].str.strip_chars().str.replace(r"\.0*$", "").cast(pl.UInt64, strict=False)
+    return counts if (whole.is_null().to_numpy() & ~np.isnan(counts)).any() else whole.fill_null(0).to_numpy()
 
 
 def describe_event(name: str, unit: str = "", *, source: str = "perf stat", scaled: bool = False) -> Metric:

@@ -6,11 +6,14 @@ Each process is a run. Field numbers are those of perfetto_trace.proto; no Perfe
 from __future__ import annotations
 
 import json
+import re
 import struct
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -20,21 +23,31 @@ from numpy.typing import NDArray
 from unperturbed.collectors.data.trace import Metric, Trace
 from unperturbed.collectors.imports.format import (
     ImportFormat,
+    as_number,
+    as_numbers,
     common_options,
+    increments,
     interval_ns,
     known_kind,
     make_counted_trace,
     refuse,
+    sum_at,
     with_attributes,
 )
+from unperturbed.common.wording import counted
 
 _OPTIONS = {
     "values": "meaning of counters' values: gauge (value at that time), cumulative (count since the start) or counts "
     "(count until the next value) (default: as described in the trace, or else gauge)",
+    "threads": "apart: counters of one name that several threads write are separate; together: they are one counter "
+    "(default: apart)",
     "interval": "interval length in ms (default: intervals between the values of the counter with most values)",
 }
 _PACKET, _TIMESTAMP, _TRACK_EVENT, _COMPRESSED, _CLOCK, _DEFAULTS, _TRACK = 1, 8, 11, 50, 58, 59, 60
 _SEQUENCE = 10
+_TRACK_NAMES = (2, 10, 13)  # name, static_name, atrace_name
+_DIGITS = 17  # a number of fewer characters has at most 15 digits and a point, which a float holds
+_END = 4096
 _LAST_NS = 2**63 - 1
 _COUNTER_TYPE = 4
 _INCREMENTAL_CLOCKS = 64  # clocks from this number on belong to one packet sequence
@@ -52,6 +65,9 @@ class _Counter:
 
     name: str
     process: int
+    series: str = ""  # Key of its values among the arguments of an event of JSON
+    id: str = ""
+    thread: str = ""
     unit: str = ""
     values: str = "gauge"
     multiplier: int = 1
@@ -74,8 +90,9 @@ def _recognise(head: bytes) -> bool:
 
 
 def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]:
+    together = common_options(options, path, "threads", ("apart", "together"), "apart") == "together"
     if content.lstrip()[:1] in (b"{", b"["):
-        counters, names = _from_json(content, path)
+        counters, names = _from_json(content, path, together=together)
     else:
         try:
             counters, names = _from_packets(content, path)
@@ -90,23 +107,60 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
     named = [names.get(process) or None for process in runs]
     traces = []
     for process, held in runs.items():
-        trace = _trace(held, path, options)
+        trace = _trace(held, path, options, _named_apart(held))
         # Names that several processes share cannot distinguish runs.
         apart = names.get(process) and len(set(named)) == len(named)
         traces.append(with_attributes(trace, run=names[process]) if apart else trace)
     return traces
 
 
-def _from_json(content: bytes, path: Path) -> tuple[list[_Counter], dict[int, str]]:
+def _named_apart(counters: list[_Counter]) -> list[str]:
+    """Give the counters of a process different names; return a note on counters of several threads."""
+    series, threads = defaultdict(set), defaultdict(set)
+    for counter in counters:
+        series[counter.name].add(counter.series)
+        threads[counter.name, counter.id].add(counter.thread)
+    notes = {}
+    taken: Counter[str] = Counter()
+    for counter in counters:
+        name, several = counter.name, threads[counter.name, counter.id]
+        if len(series[name]) > 1:
+            counter.name += f".{counter.series}"
+        counter.name += f" id {counter.id}" if counter.id else ""
+        if len(several) > 1:
+            counter.name += f" thread {counter.thread}"
+            many = counted(len(several), "thread")
+            notes[name] = f"{name} has values of {many}, kept apart; if it belongs to the process, use threads=together"
+        taken[counter.name] += 1
+        if taken[counter.name] > 1:
+            counter.name += f" #{taken[counter.name]}"
+    return list(notes.values())
+
+
+def _exact(text: str) -> float | Decimal:
+    """Return a number of JSON: one with more digits than a float holds, such as µs since 1970, as a decimal."""
+    return float(text) if len(text) < _DIGITS else Decimal(text)
+
+
+def _load(content: bytes, path: Path) -> Any:
+    """Return the JSON of a trace; the `]` at its end may be missing, as a killed program leaves it."""
     try:
-        document = json.loads(content)
+        return json.loads(content, parse_float=_exact)
     except (ValueError, RecursionError) as error:
+        if content.lstrip().startswith(b"["):
+            events = re.sub(rb"[\s,]*(\]\s*)?\Z", b"", content[-_END:])
+            with suppress(ValueError, RecursionError):
+                return json.loads(content[:-_END] + events + b"]", parse_float=_exact)
         line = getattr(error, "lineno", 1)
         refuse(path, f"truncated or damaged JSON ({error})", line)
+
+
+def _from_json(content: bytes, path: Path, *, together: bool) -> tuple[list[_Counter], dict[int, str]]:
+    document = _load(content, path)
     events = document.get("traceEvents") if isinstance(document, dict) else document
     if not isinstance(events, list):
         refuse(path, "the JSON has no list of trace events", 1)
-    counters: dict[tuple[Any, str], _Counter] = {}
+    counters: dict[tuple[Any, ...], _Counter] = {}
     numbers: dict[Any, int] = {}
     names: dict[int, str] = {}
     for place, event in enumerate(events):
@@ -119,18 +173,24 @@ def _from_json(content: bytes, path: Path) -> tuple[list[_Counter], dict[int, st
         if event.get("ph") != "C":
             continue
         try:
-            time = round(float(event["ts"]) * 1000)
-            series = {str(key): float(value) for key, value in event["args"].items()}
+            stamp = event["ts"]
+            time = round((stamp if isinstance(stamp, int | Decimal) else float(stamp)) * 1000)
+            series = {str(key): as_number(value) for key, value in event["args"].items()}
             name = str(event["name"])
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
             refuse(path, f"event {place}: a counter event must have name, ts, and args with numbers ({error!r})")
         if not -_LAST_NS <= time <= _LAST_NS:
             refuse(path, f"event {place}: the time is more than 292 years")
+        # The format: the combination of name and id is the counter's name. `id2` says whose the id is.
+        said = event.get("id", event.get("id2", ""))
+        own = " ".join(map(str, said.values())) if isinstance(said, dict) else str(said)
+        thread = "" if together else str(event.get("tid", ""))
         for key, value in series.items():
-            called = name if len(series) == 1 else f"{name}.{key}"
-            counter = counters.setdefault((process, called), _Counter(called, process))
-            counter.times.append(time)
-            counter.counts.append(value)
+            which = (process, name, key, own, thread)
+            if which not in counters:
+                counters[which] = _Counter(name, process, key, own, thread)
+            counters[which].times.append(time)
+            counters[which].counts.append(value)
     return list(counters.values()), names
 
 
@@ -197,6 +257,7 @@ def _from_packets(content: bytes, path: Path) -> tuple[list[_Counter], dict[int,
     counters: dict[int, _Counter] = {}
     names: dict[int, str] = {}
     parents: dict[int, int] = {}
+    owners: dict[int, tuple[str, str]] = {}
     clocks: dict[int, int] = {}
     tracks: dict[int, int] = {}
     for parts, offset in _packets(content, path):
@@ -208,7 +269,7 @@ def _from_packets(content: bytes, path: Path) -> tuple[list[_Counter], dict[int,
                 event = _message(defaults[_TRACK_EVENT], offset)
                 tracks[sequence] = _number(event, 11, offset)
         if _TRACK in parts:
-            _describe(parts[_TRACK], offset, counters, names, parents)
+            _describe(parts[_TRACK], offset, counters, names, parents, owners)
         if _TRACK_EVENT not in parts:
             continue
         event = _message(parts[_TRACK_EVENT], offset)
@@ -226,15 +287,26 @@ def _from_packets(content: bytes, path: Path) -> tuple[list[_Counter], dict[int,
             refuse(path, f"byte {offset:,}: time {time:,} ns is more than 292 years; the packet is damaged")
         counter.times.append(time)
         counter.counts.append(value)
+    _place(counters, parents, owners)
+    return list(counters.values()), names
+
+
+def _place(counters: Mapping[int, _Counter], parents: Mapping[int, int], owners: Mapping[int, tuple[str, str]]) -> None:
+    """Find each counter's process and thread, and apply its multiplier."""
+    of_processes = {pid: uuid for uuid, (pid, thread) in owners.items() if not thread}
     for track, counter in counters.items():
         process = track
         seen = {process}
         while process in parents and parents[process] not in seen:
             process = parents[process]
             seen.add(process)
+        of_threads = [owners[uuid] for uuid in seen if uuid in owners and owners[uuid][1]]
+        for pid, thread in of_threads[:1]:
+            counter.thread = thread
+            if owners.get(process, ("", ""))[1]:  # a thread's track need not name its process's track
+                process = of_processes.setdefault(pid, process)
         counter.process = process
         counter.counts = [value * counter.multiplier for value in counter.counts]
-    return list(counters.values()), names
 
 
 def _number(parts: Mapping[int, Any], key: int, offset: int, default: int = 0) -> int:
@@ -258,8 +330,14 @@ def _signed(value: int) -> int:
 
 
 def _describe(
-    descriptor: bytes, offset: int, counters: dict[int, _Counter], names: dict[int, str], parents: dict[int, int]
+    descriptor: bytes,
+    offset: int,
+    counters: dict[int, _Counter],
+    names: dict[int, str],
+    parents: dict[int, int],
+    owners: dict[int, tuple[str, str]],
 ) -> None:
+    """Add the counter, name, parent, process and thread of a track descriptor."""
     parts = _message(descriptor, offset)
     uuid = _number(parts, 1, offset)
     if 5 in parts:
@@ -267,22 +345,28 @@ def _describe(
     if 3 in parts:
         process = _message(parts[3], offset)
         names[uuid] = _text(process, 6, offset)
+        owners[uuid] = (str(_number(process, 1, offset)), "")
+    if 4 in parts:
+        thread = _message(parts[4], offset)
+        owners[uuid] = (str(_number(thread, 1, offset)), str(_number(thread, 2, offset)))
     if 8 in parts:
         unit = _message(parts[8], offset)
         known = {1: "ns", 2: "events", 3: "bytes"}.get(_number(unit, 3, offset), "")
-        name = _text(parts, 2, offset) or f"counter {uuid}"
+        name = next(filter(None, (_text(parts, key, offset) for key in _TRACK_NAMES)), f"counter {uuid}")
         own = _OWN_COUNTS in _text(parts, 14, offset)
         values = "deltas" if unit.get(5) else "counts" if own else "gauge"
         multiplier = _signed(_number(unit, 4, offset)) or 1
-        counters[uuid] = _Counter(name, uuid, _text(unit, 6, offset) or known, values, multiplier)
+        made = _Counter(name, uuid, unit=_text(unit, 6, offset) or known, values=values, multiplier=multiplier)
+        if uuid in counters:  # described again, or after its first values
+            made.times, made.counts = counters[uuid].times, counters[uuid].counts
+        counters[uuid] = made
 
 
-def _trace(counters: list[_Counter], path: Path, options: Mapping[str, str]) -> Trace:
+def _trace(counters: list[_Counter], path: Path, options: Mapping[str, str], notes: list[str]) -> Trace:
     said = common_options(options, path, "values", ("gauge", "cumulative", "counts", ""), "")
     times = [np.array(counter.times, np.int64) for counter in counters]
     densest = max(range(len(counters)), key=lambda at: len(times[at]))
     axis = np.unique(times[densest])
-    notes = []
     if "interval" in options:
         length = interval_ns(options["interval"], path)
         first, last = min(int(moments.min()) for moments in times), max(int(moments.max()) for moments in times)
@@ -296,7 +380,9 @@ def _trace(counters: list[_Counter], path: Path, options: Mapping[str, str]) -> 
         meaning = said or counter.values
         if meaning == "counts":
             _require_once(counter, path)
-        columns[counter.name] = _in_intervals(moments, np.array(counter.counts, np.float64), axis, meaning)
+        values, more = _in_intervals(moments, as_numbers(counter.counts), axis, meaning, counter.name)
+        columns[counter.name] = values
+        notes += more
         name = counter.name.removesuffix(" (simulated)")
         kind = "simulated" if name != counter.name else known_kind(name) or "os"
         semantics = "gauge" if meaning == "gauge" else "counter"
@@ -314,20 +400,39 @@ def _require_once(counter: _Counter, path: Path) -> None:
 
 
 def _in_intervals(
-    times: NDArray[np.int64], values: NDArray[np.float64], axis: NDArray[np.int64], meaning: str
-) -> NDArray[np.float64]:
-    """Return a counter's value in each interval between the times of an axis."""
+    times: NDArray[np.int64], values: NDArray[Any], axis: NDArray[np.int64], meaning: str, name: str
+) -> tuple[NDArray[Any], list[str]]:
+    """Return a counter's value in each interval between the times of an axis, and notes."""
     order = np.argsort(times, kind="stable")
     times, values = times[order], values[order]
     if meaning == "cumulative":
-        return np.diff(np.interp(axis, times, values))
+        return _differences(times, values, axis, name)
     if meaning == "gauge":
         last = np.searchsorted(times, axis[1:], side="right") - 1
-        return np.where(last >= 0, values[np.maximum(last, 0)], np.nan)
+        known = values[np.maximum(last, 0)]
+        return (np.ma.MaskedArray(known, last < 0) if (last < 0).any() else known), []
     side = "left" if meaning == "deltas" else "right"
     place = np.searchsorted(axis, times, side=side) - 1  # type: ignore[call-overload]
     inside = (place >= 0) & (place < len(axis) - 1)
-    return np.bincount(place[inside], values[inside], len(axis) - 1).astype(np.float64)
+    return sum_at(place[inside], values[inside], len(axis) - 1), []
+
+
+def _differences(
+    times: NDArray[np.int64], values: NDArray[Any], axis: NDArray[np.int64], name: str
+) -> tuple[NDArray[Any], list[str]]:
+    """Return a cumulative counter's increase in each interval between the times of an axis, and notes."""
+    change = increments(values)
+    notes = change.note(name)
+    if change.decreases:
+        notes.append(f"{name} decreases, so it is no cumulative counter: leave out values=cumulative")
+    if values.dtype.kind == "f":
+        if change.rounded:
+            notes.append(f"{name} has values above 2^53 that are not whole numbers: their differences are rounded")
+        return np.diff(np.interp(axis, times, values)), notes
+    since_first = np.concatenate((np.zeros(1, np.int64), np.cumsum(change.values)))
+    if np.isin(axis, times).all():
+        return np.diff(since_first[np.searchsorted(times, axis, side="right") - 1]), notes
+    return np.diff(np.interp(axis, times, since_first)), notes
 
 
 FORMAT = ImportFormat(

@@ -16,8 +16,9 @@ from unperturbed.collectors.data.files import try_parquet_files
 from unperturbed.collectors.data.trace import Trace
 from unperturbed.collectors.imports.format import ImportFormat
 from unperturbed.common.extensions import records_in
+from unperturbed.common.packed import open_file, plain_name, unpack
 from unperturbed.common.wording import did_you_mean, listing, visible
-from unperturbed.errors import DataError
+from unperturbed.errors import DataError, UnperturbedError
 
 _HEAD = 4096
 
@@ -54,9 +55,9 @@ def find_format(name: str) -> ImportFormat:
 def recognise(path: Path) -> ImportFormat | None:
     """Return the format that a file's beginning matches; None if no format matches or the file cannot be read."""
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             head = file.read(_HEAD)
-    except OSError:
+    except (OSError, UnperturbedError):
         return None
     return _format_of(head)
 
@@ -119,6 +120,7 @@ def read_traces(paths: Paths, format: str | None = None, **mapping: str) -> list
     ----------
     paths : path-like or iterable of path-like
         Files, folders, and patterns such as `base/*.csv`; the files of a pattern or folder are read in natural order.
+        Files may be compressed by gzip, zstd or xz.
     format : str, optional
         The name of the format, such as `perf-stat`. By default, each file's beginning determines its format.
     **mapping : str
@@ -137,9 +139,9 @@ def read_traces(paths: Paths, format: str | None = None, **mapping: str) -> list
     """
     chosen = None if format is None else find_format(format)
     files = find_files(paths)
-    names = [file.stem for file in files]
+    names = [plain_name(file).stem for file in files]
     if len(set(names)) < len(names):
-        names = [str(file.with_suffix("")) for file in files]
+        names = [str(plain_name(file).with_suffix("")) for file in files]
     try_parquet_files(files)
     traces: list[Trace] = []
     for file, name in zip(files, names, strict=True):
@@ -180,9 +182,10 @@ def _check_names(traces: Iterable[Trace], path: Path) -> None:
 def read_file(path: Path, chosen: ImportFormat | None, options: Mapping[str, str], name: str) -> list[Trace]:
     """Read the runs of one file; if no format is chosen, the file's beginning determines it."""
     try:
-        content = path.read_bytes()
+        packed = path.read_bytes()
     except OSError as error:
         raise DataError(f"{path}: cannot read the file: {error.strerror}") from None
+    content = unpack(packed, str(path))
     head = content[:_HEAD]
     if not content.strip():
         raise DataError(f"{path}: the file {'contains only white space' if content else 'is empty'}")
@@ -206,7 +209,7 @@ def read_file(path: Path, chosen: ImportFormat | None, options: Mapping[str, str
             raise
         raise DataError(f"{error}; the file is probably {other.title}: use the import format {other.name}") from None
     _check_names(traces, path)
-    digest = hashlib.sha256(content).hexdigest()
+    digest = hashlib.sha256(packed).hexdigest()
     facts = {"file": str(path), "sha256": digest, "imported": chosen.title}
     names = [name] if len(traces) == 1 else [f"{name} #{number}" for number in range(1, 1 + len(traces))]
     return [
@@ -218,9 +221,7 @@ def read_file(path: Path, chosen: ImportFormat | None, options: Mapping[str, str
 _OTHER_FILES: Sequence[tuple[bytes, str]] = (
     (b"SQLite format 3\0", "an SQLite database; to check a campaign, use `unperturbed check FOLDER`"),
     (b"PERFILE2", "a perf recording; convert it with `perf script`, then use `unperturbed import perf-script`"),
-    (b"\x1f\x8b", "a gzip file; decompress it first"),
-    (b"\x28\xb5\x2f\xfd", "a zstd file; decompress it first"),
-    (b"\xfd7zXZ\0", "an xz file; decompress it first"),
+    (b"BZh", "a bzip2 file; decompress it first"),
     (b"PK\x03\x04", "a ZIP archive; extract it first"),
     (b"\x7fELF", "a program (ELF); to measure it, use `unperturbed run -- PROGRAM`"),
 )

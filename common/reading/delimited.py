@@ -14,6 +14,7 @@ from pathlib import Path
 
 import polars as pl
 
+from unperturbed.common.packed import plain_name
 from unperturbed.common.reading.cells import is_mark, is_value, kind_of_value
 from unperturbed.common.wording import counted, first_of
 from unperturbed.errors import DataError
@@ -183,7 +184,7 @@ def _separator(lines: Sequence[str], path: Path) -> str:
     joined = best and any(re.search(r"\d +-?[\d.]", field) and "  " in field for field in _fields(lines[-1], best))
     if spaced[0] >= _SHARE and (not best or most < _SHARE or (joined and spaced[1] > shares[best][1])):
         return " "
-    if path.suffix.lower() == ".tsv" and "\t" in shares:
+    if plain_name(path).suffix.lower() == ".tsv" and "\t" in shares:
         return "\t"
     return best
 

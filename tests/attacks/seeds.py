@@ -280,18 +280,21 @@ def dated_logs(lines: int = 30) -> Mapping[str, str]:
 @functools.cache
 def imported_files() -> Mapping[str, Sequence[bytes]]:
     """Return files of other tools, by import format."""
+    import gzip
+    import lzma
+
     from tests.collectors.imports.test_fuzz import FILES
     from tests.collectors.imports.test_likwid import HEAD, row
 
     return {
-        "caliper": [FILES["x.cali"], FILES["caliper.json"]],
-        "csv": [FILES["plain.csv"]],
+        "caliper": [FILES["x.cali"], FILES["caliper.json"], FILES["slices.cali"], FILES["iterations.json"]],
+        "csv": [FILES["plain.csv"], gzip.compress(FILES["plain.csv"]), lzma.compress(FILES["plain.csv"])],
         "likwid": [(HEAD + "".join(row(at) for at in range(6))).encode()],
-        "paraver": [FILES["x.prv"]],
+        "paraver": [FILES["x.prv"], FILES["sets.prv"]],
         "parquet": [parquet_file()],
-        "perf-script": [FILES["x.script"]],
-        "perf-stat": [FILES["perf.csv"], FILES["perf.json"]],
-        "perfetto": [FILES["x.pftrace"], FILES["chrome.json"]],
+        "perf-script": [FILES["x.script"], FILES["records.script"]],
+        "perf-stat": [FILES["perf.csv"], FILES["perf.json"], FILES["cgroups.csv"]],
+        "perfetto": [FILES["x.pftrace"], FILES["chrome.json"], FILES["unclosed.json"]],
     }
 
 

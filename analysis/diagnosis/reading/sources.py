@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import os
 import sys
-import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unperturbed.errors import DataError, HostError
+from unperturbed.common.packed import unpacked
+from unperturbed.errors import DataError
 
-_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _SAMPLE_BYTES = 1 << 18
 _PIECE_BYTES = 1 << 16
 
@@ -47,46 +45,9 @@ def open_source(path: str | Path | BinaryIO) -> Iterator[BinaryIO]:
             stream = raw if isinstance(raw, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, raw))
             if stream is not raw:
                 closing.callback(stream.detach)  # the caller's stream stays open
-            yield closing.enter_context(_decompressed(stream))
-        except _damage_errors() as error:
-            raise DataError(
-                f"{source}: the compressed data is damaged or ends too early ({error}): record or copy the log again"
-            ) from error
+            yield closing.enter_context(unpacked(stream, source))
         except OSError as error:
             raise DataError(f"{source}: {error.strerror or error}") from error
-
-
-@contextmanager
-def _decompressed(stream: io.BufferedReader) -> Iterator[BinaryIO]:
-    first = stream.peek(4)[:4]
-    if first.startswith(_GZIP):
-        with gzip.GzipFile(fileobj=stream) as unpacked:
-            yield cast(BinaryIO, unpacked)
-    elif first == _ZSTD:
-        with _zstd().ZstdFile(stream) as unpacked:
-            yield cast(BinaryIO, unpacked)
-    else:
-        yield stream
-
-
-def _zstd() -> Any:
-    """Return the zstd module: the standard library's from Python 3.14 on, else backports.zstd."""
-    try:
-        if sys.version_info >= (3, 14):
-            from compression import zstd  # noqa: PLC0415 - only if a log needs it
-        else:
-            from backports import zstd  # noqa: PLC0415 - the same
-    except ImportError as error:
-        raise HostError(
-            "reading zstd requires the package backports.zstd: run `pip install backports.zstd`, or unpack the log"
-        ) from error
-    return zstd
-
-
-def _damage_errors() -> tuple[type[Exception], ...]:
-    """Return the exceptions that damaged data raises."""
-    module = sys.modules.get("compression.zstd") or sys.modules.get("backports.zstd")
-    return (EOFError, gzip.BadGzipFile, zlib.error, *((module.ZstdError,) if module else ()))
 
 
 def _pieces_behind(stream: BinaryIO) -> list[bytes]:

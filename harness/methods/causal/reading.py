@@ -13,6 +13,7 @@ import polars as pl
 from unperturbed.collectors.data import TABLE, SweepColumn, read_sweep, read_sweep_facts
 from unperturbed.collectors.data.files import read_parquet_file
 from unperturbed.collectors.imports import recognise
+from unperturbed.common.packed import plain_name, unpack
 from unperturbed.common.reading.cells import ColumnReading, describe, read_columns
 from unperturbed.common.reading.delimited import read_delimited
 from unperturbed.common.reading.records import read_records
@@ -132,14 +133,14 @@ def _is_sweep(path: Path) -> bool:
 
 
 def _read(path: Path, texts: Collection[str]) -> tuple[pl.DataFrame, TableReading]:
-    suffix = path.suffix.lower()
+    suffix = plain_name(path).suffix.lower()
     if suffix in (".parquet", ".pq"):
         frame, columns = read_columns(read_parquet_file(path)[0], texts=texts)
         return frame, TableReading(describe(_size(path, frame), columns), columns, None)
     if suffix in (".json", ".jsonl", ".ndjson"):
-        frame, columns = read_columns(read_records(path.read_bytes(), path), texts=texts)
+        frame, columns = read_columns(read_records(unpack(path.read_bytes(), str(path)), path), texts=texts)
         return frame, TableReading(describe(_size(path, frame), columns), columns, None)
-    table = read_delimited(path.read_bytes(), path)
+    table = read_delimited(unpack(path.read_bytes(), str(path)), path)
     _require_few(path, len(table.frame.columns))
     frame, columns = read_columns(table.frame, texts=texts, separator=table.separator)
     columns = tuple(replace(column, detail=column.detail or table.units.get(column.name, "")) for column in columns)

@@ -82,7 +82,7 @@ def test_its_own_reader_finds_the_same(tmp_path: Path) -> None:
 
     path = write(tmp_path, as_cali(snapshots(50, 2)) + "__rec=globals,ref=32\n")
     theirs, _ = read_caliper_contents(str(path))
-    ours, _ = read_cali(path.read_bytes(), path)
+    ours, _, _ = read_cali(path.read_bytes(), path)
     assert len(ours) == len(theirs) == 50
     for our, their in zip(ours, theirs, strict=True):
         assert {name: str(value) for name, value in our.values.items() if name != "region"} == {
@@ -135,7 +135,7 @@ def test_what_is_known_to_be_a_count_and_whose(tmp_path: Path) -> None:
 
 
 def test_durations_are_added_up(tmp_path: Path) -> None:
-    rows = [{"loop": "main", "sum#time.duration.ns": 10_000_000 + at % 3, "count": at} for at in range(40)]
+    rows = [{"iteration#main": at, "sum#time.duration.ns": 10_000_000 + at % 3, "count": at} for at in range(40)]
     (trace,) = read_traces(write(tmp_path, json.dumps(rows), "loop.json"), interval="snapshots")
     assert trace["count"].tolist() == list(range(40))
     assert trace.end_ns.tolist() == np.cumsum([row["sum#time.duration.ns"] for row in rows]).tolist()
@@ -181,3 +181,113 @@ def test_bad_options(tmp_path: Path) -> None:
     ):
         with pytest.raises(DataError, match=message):
             read_traces(path, **options)
+
+
+def test_the_nodes_that_every_tree_begins_with_may_be_missing(tmp_path: Path) -> None:
+    """Caliper 2 does not write them; version 1 does, and gives the id 11 to another node."""
+    text = as_cali(snapshots(50))
+    (whole,) = read_traces(write(tmp_path, text))
+    begins = BASE.index("__rec=node,id=20,")
+    (without,) = read_traces(write(tmp_path, text[begins:], "two.cali"))
+    assert without["PAPI_TOT_INS"].tolist() == whole["PAPI_TOT_INS"].tolist()
+    other = "__rec=node,id=11,attr=10,data=148,parent=1\n__rec=node,id=12,attr=8,data=cali.key.attribute,parent=11\n"
+    (old,) = read_traces(write(tmp_path, BASE + other + text[len(BASE) :], "one.cali"))
+    assert old["PAPI_TOT_INS"].tolist() == whole["PAPI_TOT_INS"].tolist()
+
+
+@pytest.mark.parametrize("regions", ["path", "region"])
+def test_a_profile_of_a_whole_run_is_refused(tmp_path: Path, regions: str) -> None:
+    rows = [{regions: name, "sum#time.duration.ns": 10**8 + at, "count": at + 1} for at, name in enumerate("abcdef")]
+    message = r"sum#time.duration.ns is a sum over the run, .* not a trace. Record with CALI_CONFIG=event-trace"
+    with pytest.raises(DataError, match=message):
+        read_traces(write(tmp_path, json.dumps(rows), "t.json"), "caliper")
+    with pytest.raises(DataError, match=r"time.duration.ns is a sum over the run"):
+        read_traces(write(tmp_path, json.dumps(rows).replace("sum#", ""), "t.json"), "caliper")
+
+
+def test_iterations_come_in_any_order_and_in_several_regions(tmp_path: Path) -> None:
+    rows = [
+        {
+            "path": path,
+            "iteration#main": at,
+            "sum#time.duration.ns": 1000 * (at + 1),
+            "sum#papi.PAPI_TOT_INS": 2**60 + at,
+        }
+        for at in (3, 0, 2, 1)
+        for path in ("a", "b")
+    ]
+    rows.append({"path": "a", "sum#time.duration.ns": 5})
+    (trace,) = read_traces(write(tmp_path, json.dumps(rows), "t.json"))
+    assert trace.end_ns.tolist() == [2000, 6000, 12000, 20000]
+    assert trace["PAPI_TOT_INS"].tolist() == [2 * (2**60 + at) for at in range(4)]
+    assert trace.attributes["notes"] == ["the import leaves out 1 snapshot without iteration#main"]
+
+
+SLICES = """\
+__rec=node,id=30,attr=10,data=77,parent=5
+__rec=node,id=31,attr=8,data=timeseries.starttime,parent=30
+__rec=node,id=32,attr=10,data=77,parent=2
+__rec=node,id=33,attr=8,data=timeseries.snapshot,parent=32
+__rec=node,id=34,attr=10,data=2125,parent=5
+__rec=node,id=35,attr=8,data=timeseries.duration,parent=34
+__rec=node,id=39,attr=10,data=85,parent=2
+__rec=node,id=40,attr=8,data=sum#time.duration.ns,parent=39
+__rec=node,id=41,attr=8,data=sum#papi.PAPI_TOT_INS,parent=39
+__rec=node,id=26,attr=10,data=2125,parent=1
+__rec=node,id=27,attr=8,data=loop.iterations,parent=26
+__rec=node,id=28,attr=8,data=alloc.region.highwatermark,parent=26
+__rec=node,id=18,attr=10,data=268,parent=3
+__rec=node,id=20,attr=8,data=region,parent=18
+__rec=node,id=50,attr=20,data=main
+__rec=node,id=51,attr=20,data=solve,parent=50
+"""
+
+
+def test_time_slices(tmp_path: Path) -> None:
+    """A slice has a snapshot for each region, and one of its own with its length, written when it ends."""
+    text = SLICES
+    for at in range(8):
+        start, end = 1_700_000_000 + at / 2, 1_700_000_000.5 + at / 2
+        for region in (50, 51):
+            text += f"__rec=ctx,ref={region},attr=40=41=27=31=33,data=250000000={region + at}=2={start:.6f}={at}\n"
+        text += f"__rec=ctx,ref=50,attr=27=31=33=35=28=31,data=2={start:.6f}={at}=0.500000={900 + at}={end:.6f}\n"
+    path = write(tmp_path, text)
+    (trace,) = read_traces(path)
+    assert trace["PAPI_TOT_INS"].tolist() == [101 + 2 * at for at in range(8)]
+    assert trace["loop.iterations"].tolist() == [2] * 8  # once, although each snapshot of the slice has it
+    assert trace["alloc.region.highwatermark"].tolist() == list(range(900, 908))
+    assert trace.metrics["alloc.region.highwatermark"].semantics == "gauge"
+    assert trace.end_ns.tolist() == [500_000_000 * at for at in range(1, 9)]
+    assert trace.attributes["notes"] == []
+    with pytest.raises(DataError, match=r"run.cali:17: time slice 0 has no timeseries.duration"):
+        read_traces(write(tmp_path, text.replace("33=35=28", "33=28").replace("=0.500000", "")))
+
+
+def test_the_unit_of_a_time_is_read_or_asked_for(tmp_path: Path) -> None:
+    rows = [{"time.offset": at / 50, "papi.PAPI_TOT_INS": at} for at in range(1, 9)]
+    path = write(tmp_path, json.dumps(rows), "t.json")
+    with pytest.raises(
+        DataError, match=r"t.json: the file does not contain the unit of time.offset: give it, as unit=us or"
+    ):
+        read_traces(path)
+    (trace,) = read_traces(path, unit="s", interval="snapshots")
+    assert np.diff(trace.end_ns).tolist() == [20_000_000] * 7
+    described = {"records": rows, "attributes": {"time.offset": {"attribute.unit": "sec"}}}
+    (again,) = read_traces(write(tmp_path, json.dumps(described), "u.json"), interval="snapshots")
+    assert again.end_ns.tolist() == trace.end_ns.tolist()
+    split = {
+        "data": [list(row.values()) for row in rows],
+        "columns": list(rows[0]),
+        "column_metadata": [{"is_value": True, "attribute.unit": "sec"}, {"is_value": True}],
+    }
+    (again,) = read_traces(write(tmp_path, json.dumps(split), "v.json"), interval="snapshots")
+    assert again.end_ns.tolist() == trace.end_ns.tolist()
+    unit = "__rec=node,id=13,attr=10,data=64,parent=3\n__rec=node,id=14,attr=8,data=attribute.unit,parent=13\n"
+    unit += "__rec=node,id=15,attr=14,data=sec,parent=5\n__rec=node,id=16,attr=10,data=65,parent=15\n"
+    text = as_cali([{**row, "time.offset.ns": row["time.offset"], "mpi.rank": 0, "bytes.sent": 0} for row in rows])
+    text = text.replace("__rec=node,id=21,attr=8,data=time.offset.ns,parent=20\n", unit + ATTRIBUTE)
+    (again,) = read_traces(write(tmp_path, text), interval="snapshots")
+    assert again.end_ns.tolist() == trace.end_ns.tolist()
+
+
+ATTRIBUTE = "__rec=node,id=21,attr=8,data=time.offset,parent=16\n"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.collectors.imports.test_caliper import as_cali, snapshots
+from tests.collectors.imports.test_caliper import SLICES, as_cali, snapshots
 from unperturbed.collectors.imports import read_traces
 from unperturbed.errors import UnperturbedError
 
@@ -62,6 +62,48 @@ FILES = {
         ",".join(f'{{"ph":"C","name":"h","pid":4,"ts":{at * 1000},"args":{{"u":{at}}}}}' for at in range(40)),
         "]}",
     ),
+    "slices.cali": _lines(
+        SLICES,
+        *(
+            f"__rec=ctx,ref=51,attr=40=41=27=31=33,data=250000000={at}=2={1000 + at / 2}={at}\n"
+            f"__rec=ctx,ref=50,attr=27=31=33=35=28=31,data=2={1000 + at / 2}={at}=0.5={900 + at}={1000.5 + at / 2}\n"
+            for at in range(20)
+        ),
+    ),
+    "iterations.json": json.dumps(
+        [{"iteration#main": at, "sum#time.duration.ns": 10**7, "count": at} for at in range(30)]
+    ).encode(),
+    "sets.prv": _lines(
+        "#Paraver (24/11/2026 at 01:00):50000_ns:1(1):1:1(1:1)\n",
+        *(
+            f"2:1:1:1:1:{at * 1000}:42000050:{at if at % 9 else -(2**62)}"
+            + (f":41999999:{at % 4}\n" if at % 5 == 0 else "\n")
+            for at in range(50)
+        ),
+    ),
+    "records.script": _lines(
+        "sort  4242 99.000000: PERF_RECORD_COMM exec: sort:4242/4242\n",
+        *(
+            f"sort  4242 {100 + at * 0.01:.6f}:  250000 cycles:u: \n\t55d0c0ffee work+0x1 (/sort)\n  sort.c:{at}\n\n"
+            f"sort  4242 [001] {100.001 + at * 0.01:.6f}: sched:sched_switch: prev_comm=sort\n"
+            for at in range(30)
+        ),
+    ),
+    "cgroups.csv": _lines(
+        *(
+            f"     {at * 0.01:.9f};{2**60 + at};;page-faults;{group};10011222;100.00;;\n"
+            for at in range(1, 30)
+            for group in ("/", "/user")
+        )
+    ),
+    "unclosed.json": _lines(
+        "[\n",
+        *(
+            f'{{"ph":"C","name":"h","id":"{at % 2}","pid":4,"tid":{at % 3},"ts":{at}.5,"args":{{"u":{2**60 + at}}}}},\n'
+            for at in range(60)
+        ),
+    ),
+    "big.csv": _lines("time_ns,a\n", *(f"{2**60 + at},{(2**64 - 30 + at) % 2**64}\n" for at in range(60))),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -69,3 +70,38 @@ def test_torn_rows_and_lines_of_the_program_are_told(tmp_path: Path) -> None:
 def test_bad_files(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
         read_traces(write(tmp_path, text), "likwid")
+
+
+# Metrics of LIKWID's groups; those whose formula grows with the counts are summed over threads.
+SUMMED = """\
+Runtime unhalted [s] / L3 bandwidth [MBytes/s] / Memory data volume [GBytes] / DP [MFLOP/s] / SP [MFLOP/s] (SSE assumed)
+Packed [MUOPS/s] / Energy [J] / Power DRAM [W] / L2 misses [misses/s] / DRAM read/write local to 0 [MegaEvents/s]
+Number of divide ops / L1 DTLB load misses / Total execution stalls / Retired UOPs / MFLOP/s / Vector MIOPS/s
+Local LLC false sharing [MByte] / Memory bandwidth [MByte/s] / Fetch Bubbles / INSTR_RETIRED_ANY
+"""
+AVERAGED = """\
+Runtime (RDTSC) [s] / Clock [MHz] / UBOX Frequency [GHz] / CPI / IPC / Branch misprediction ratio / L2 request rate
+Instructions per branch / Load to store ratio / Avg stall duration [cycles] / L1 ITLB miss duration [Cyc]
+Operational intensity [FLOP/Byte] / Vectorization ratio [%] / Temperature [C] / QPI Rate Link 0 [GT/s] / TEMP_CORE
+Avg. divide unit usage duration / Backend Bound / Retiring / Bad Speculation / SMT contention
+"""
+
+
+@pytest.mark.parametrize("expected", ["sum", "mean"])
+def test_the_unit_or_the_name_decides_what_is_summed_over_threads(tmp_path: Path, expected: str) -> None:
+    names = re.split(r" / |\n", (SUMMED if expected == "sum" else AVERAGED).strip())
+    heading = "# GID|MetricsCount|CpuCount|Total runtime [s]|" + "|".join(names) + "\n"
+    rows = "".join(f"1 {len(names)} 2 {at / 5:.6f}{' 2.0 3.5' * len(names)}\n" for at in range(1, 5))
+    (trace,) = read_traces(write(tmp_path, heading + rows))
+    assert list(trace.metrics) == names
+    assert {name for name in names if trace[name].tolist() != [5.5 if expected == "sum" else 2.75] * 4} == set()
+    assert {trace.metrics[name].meaning.split()[0] for name in names} == {expected}
+
+
+def test_threads_that_do_not_read_a_metric_do_not_count(tmp_path: Path) -> None:
+    """LIKWID reads the counters of a socket on one of its threads: others have 0, `-` or nan."""
+    names = "Uncore Clock [MHz]|Operational intensity [FLOP/Byte]|Memory data volume [GBytes]"
+    heading = f"# GID|MetricsCount|CpuCount|Total runtime [s]|{names}\n"
+    rows = "".join(f"1 3 3 {at / 5:.6f} 2400 0 0 0.5 nan inf 7 - -\n" for at in range(1, 5))
+    (trace,) = read_traces(write(tmp_path, heading + rows))
+    assert [trace[name].tolist()[0] for name in trace] == [2400, 0.5, 7]

@@ -86,3 +86,51 @@ def test_without_names(tmp_path: Path) -> None:
     first, _ = read_traces(write(tmp_path, HEAD + RECORDS, names=""), tasks="runs")
     assert list(first.metrics) == ["event 42000050", "event 42000059"]
     assert "copy the trace's .pcf file to the same folder" in first.attributes["notes"][-1]
+
+
+def test_the_number_of_a_counter_set_is_no_metric(tmp_path: Path) -> None:
+    """Extrae writes the number of the set that begins to count; while another set counts, a counter has no value."""
+    alone = "#Paraver (03/11/31 at 10:00):100000_ns:1(1):1:1(1:1)\n"
+    one_set = "".join(f"2:1:1:1:1:{at}0000:42000050:{at}:42000059:{2 * at}\n" for at in range(1, 6))
+    (trace,) = read_traces(write(tmp_path, alone + "2:1:1:1:1:0:41999999:1:42000050:0:42000059:0\n" + one_set))
+    assert list(trace.metrics) == ["PAPI_TOT_INS", "PAPI_TOT_CYC"]
+    records = "2:1:1:1:1:5000:41999999:1\n"
+    for at in range(1, 10):
+        change = f"2:1:1:1:1:{at}0000:41999999:2\n2:1:1:1:1:{at + 1}0000:42000050:9\n" if at == 8 else ""
+        records += f"2:1:1:1:1:{at}0000:42000050:{at}" + (f":42000059:{2 * at}\n" if at < 8 else "\n") + change
+    (trace,) = read_traces(write(tmp_path, alone + records.replace("2:1:1:1:1:90000:42000050:9\n", "", 1)))
+    assert trace["PAPI_TOT_CYC"].tolist() == [2 * at for at in range(1, 8)]
+    assert trace["PAPI_TOT_INS"].tolist() == list(range(1, 8))
+    said = "the import leaves out 2 intervals in which PAPI_TOT_CYC was in no active counter set"
+    assert said in trace.attributes["notes"]
+
+
+def test_values_that_no_counter_can_have_are_left_out(tmp_path: Path) -> None:
+    alone = "#Paraver (03/11/31 at 10:00):100000_ns:1(1):1:1(1:1)\n"
+    records = "".join(f"2:1:1:1:1:{at}0000:42000050:{at}:42000059:{2 * at}\n" for at in range(1, 10))
+    for before, after in (
+        (":42000050:4:", ":42000050:9223231512595099695:"),
+        (":42000059:12\n", ":42000059:-3\n"),
+        (":42000059:18\n", ":42000059:123456789012\n"),  # in 10 µs
+    ):
+        records = records.replace(before, after)
+    (trace,) = read_traces(write(tmp_path, alone + records))
+    assert trace["PAPI_TOT_INS"].tolist() == [1, 2, 3, 5, 7, 8]
+    assert trace["PAPI_TOT_CYC"].tolist() == [2, 4, 6, 10, 14, 16]
+    assert trace.attributes["notes"] == [
+        "the import leaves out 1 value of PAPI_TOT_INS that no counter can have (first: 9,223,231,512,595,099,695 in "
+        "line 5)",
+        "the import leaves out 2 values of PAPI_TOT_CYC that no counter can have (first: -3 in line 7)",
+        "the import leaves out 1 interval in which PAPI_TOT_INS was not credible",
+        "the import leaves out 2 intervals in which PAPI_TOT_CYC was not credible",
+    ]
+
+
+def test_sums_keep_all_digits(tmp_path: Path) -> None:
+    alone = "#Paraver (03/11/31 at 10:00):100000_ns:1(1):1:1(1:1)\n"
+    many = [2**60 + at for at in range(1, 4)]
+    records = "".join(f"2:1:1:1:1:{at}0000:71000001:{count}\n" for at, count in enumerate(many, 1))
+    (trace,) = read_traces(write(tmp_path, alone + records))
+    assert trace["event 71000001"].tolist() == many
+    (trace,) = read_traces(write(tmp_path, alone + records), interval="0.03")
+    assert trace["event 71000001"].tolist() == [sum(many)]

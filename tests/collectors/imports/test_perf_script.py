@@ -78,7 +78,7 @@ def test_a_file_that_ends_within_a_line_says_so(tmp_path: Path) -> None:
             "run.txt:9: not a sample from perf script: the last line is truncated",
         ),
         (LINES.replace("13502.012", "13501.012"), "run.txt:6: this sample is earlier than the previous one"),
-        (LINES.replace(" 3000 cycles", " cycles"), "samples with and without a period cannot be summed"),
+        (LINES.replace(" 3000 cycles", " cycles"), "run.txt:7: .* with and without a period cannot be summed"),
         (LINES + LINES.splitlines()[-1] + "\n", "run.txt:9: duplicate sample"),
         ("# nothing\n", "run.txt:1: the file has no samples"),
     ],
@@ -86,3 +86,44 @@ def test_a_file_that_ends_within_a_line_says_so(tmp_path: Path) -> None:
 def test_bad_files(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
         read_traces(write(tmp_path, text), "perf-script")
+
+
+def test_events_with_and_without_periods(tmp_path: Path) -> None:
+    """perf prints no period of a tracepoint: each of its samples is one event."""
+    text = "".join(
+        f"worker  4242 [001]     1.{at:03d}000: sched:sched_switch: prev_comm=worker prev_pid=4242 ==> next_pid=0\n"
+        if at % 2
+        else f"worker  4242     1.{at:03d}000:     250000          cpu-clock:      401000 f+0x10 (/tmp/a)\n"
+        for at in range(0, 100)
+    )
+    (trace,) = read_traces(write(tmp_path, text))
+    assert trace["cpu-clock"].tolist() == [2_500_000] * 5
+    assert trace["sched:sched_switch"].tolist() == [10] * 5
+    assert trace.metrics["sched:sched_switch"].unit == "samples"
+    assert trace.metrics["cpu-clock"].scaled
+    assert "sched:sched_switch has no periods, so its samples are counted" in trace.attributes["notes"][0]
+
+
+def test_samples_without_a_time_are_refused_with_the_fields_to_print(tmp_path: Path) -> None:
+    path = write(tmp_path, "worker  4242 cpu-clock: \n\t          400570 f (/tmp/a)\n\n" * 2)
+    message = r"run.txt:1: this sample has no time: .* by perf script -F comm,tid,time,period,event"
+    for chosen in (None, "perf-script"):
+        with pytest.raises(DataError, match=message):
+            read_traces(path, chosen)
+
+
+def test_chains_source_lines_and_records_are_skipped(tmp_path: Path) -> None:
+    records = "perf-exec     0     0.000000: PERF_RECORD_COMM: perf-exec:10579/10579\n"
+    records += "w 2365 13502.000000: PERF_RECORD_COMM exec: w:10579/10579\n"
+    chain = "\tffffffff8177539a elf_load+0x28a ([kernel.kallsyms])\n  [kernel.kallsyms][ffffffff8177539a]\n"
+    chain += "\t          401136 main+0x6 (/tmp/a)\n  a.c:12\n                  f (inlined)\n".replace(
+        "       ", "\t", 1
+    )
+    text = records + LINES.replace("(/usr/lib/ld.so)\n", "(/usr/lib/ld.so)\n" + chain)
+    text += "w 2365 13502.040000: PERF_RECORD_EXIT(10579:10579):(10578:10578)\n"
+    (trace,) = read_traces(write(tmp_path, text), interval="10")
+    (plain,) = read_traces(write(tmp_path, LINES), interval="10")
+    assert {name: trace[name].tolist() for name in trace} == {name: plain[name].tolist() for name in plain}
+    text += "w 2365 13502.050000: PERF_RECORD_LOST lost 12\n"
+    (trace,) = read_traces(write(tmp_path, text), interval="10")
+    assert "perf lost samples in 1 place, so all sums are too small" in trace.attributes["notes"]

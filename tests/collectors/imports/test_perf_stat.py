@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.collectors.imports.recorder import record
-from unperturbed.collectors.imports import find_format, read_perf_stat
+from unperturbed.collectors.imports import find_format, read_perf_stat, read_traces
 from unperturbed.errors import DataError
 
 
@@ -201,3 +201,94 @@ def test_decimal_commas_between_semicolons(tmp_path: Path) -> None:
 def test_it_is_recognised() -> None:
     assert find_format("perf-stat").recognise(GOOD.encode())
     assert not find_format("csv").recognise(GOOD.encode())
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "run.csv"
+    path.write_text(text)
+    return path
+
+
+CGROUPS = "".join(
+    f"     {at * 0.02:.9f};{at + 10 * len(group)};;page-faults;{group};20000000;100.00;;\n"
+    for at in range(1, 9)
+    for group in ("/", "/user")
+)
+
+
+def test_counts_of_cgroups_are_apart(tmp_path: Path) -> None:
+    """`perf stat -G` names the cgroup in a column of its own, or a key."""
+    (trace,) = read_traces(write(tmp_path, CGROUPS))
+    assert {name: trace[name].tolist() for name in trace} == {
+        "page-faults /": list(range(11, 19)),
+        "page-faults /user": list(range(51, 59)),
+    }
+    first, second = trace.metrics.values()
+    assert first.kind == second.kind == "os"
+    assert not set(first.components) & set(second.components)
+    (alone,) = read_traces(write(tmp_path, "".join(CGROUPS.splitlines(keepends=True)[::2])))
+    assert alone["page-faults"].tolist() == list(range(11, 19))
+    rows = [line.strip().split(";") for line in CGROUPS.splitlines()]
+    text = "".join(
+        f'{{"interval" : {row[0]}, "counter-value" : "{row[1]}.000000", "unit" : "", "event" : "page-faults", '
+        f'"cgroup" : "{row[4]}", "event-runtime" : 20000000, "pcnt-running" : 100.00}}\n'
+        for row in rows
+    )
+    (again,) = read_traces(write(tmp_path, text))
+    assert {name: again[name].tolist() for name in again} == {name: trace[name].tolist() for name in trace}
+
+
+@pytest.mark.parametrize("end", [", }", "},", ",},"])
+def test_commas_that_json_does_not_allow(tmp_path: Path, end: str) -> None:
+    """Some versions of perf write one behind the last key, or behind the row."""
+    row = '{{"interval" : {:.9f}, "counter-value" : "{}.000000", "unit" : "", "event" : "cycles", '
+    row += '"event-runtime" : 20000000, "pcnt-running" : 100.00'
+    text = "".join(row.format(at * 0.02, at) + end + "\n" for at in range(1, 9))
+    (trace,) = read_traces(write(tmp_path, text))
+    assert trace["cycles"].tolist() == list(range(1, 9))
+
+
+OTHER_OUTPUT = {
+    "for people": (
+        "#           time             counts unit events\n"
+        "     0.020000000              23.56 msec task-clock                #    1.178 CPUs utilized\n",
+        r"run.csv:[12]: this is perf's table for people: record with -x, or -j \(perf stat -I 20 -x, …\)",
+    ),
+    "for people, not counted": (
+        "     0.037340846    <not supported>      instructions\n",
+        "run.csv:1: this is perf's table for people: record with -x, or -j",
+    ),
+    "totals": (
+        "\n Performance counter stats for './a':\n\n      23.56 msec task-clock\n",
+        r"run.csv:2: these are totals of a whole run: record with intervals \(perf stat -I 20 -x, …\)",
+    ),
+    "metrics only": (
+        "#           time,insn per cycle,GHz\n     0.020000000,0.93,2.1\n     0.040000000,0.94,2.1\n",
+        "run.csv:2: the rows have no counts, only metrics that perf computed: record without --metric-only",
+    ),
+    "metrics only, without names": (
+        "# started on Tue Nov 24 01:00:00 2026\n\n time,\n     0.020089146,\n     0.040252923,,,,\n",
+        "run.csv:3: the rows have no counts, only metrics",
+    ),
+    "metrics only, JSON": (
+        '{}\n{"interval" : 0.02}{"metric-value" : "0.93"}\n',
+        "run.csv:1: the rows have no counts, only metrics",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", OTHER_OUTPUT)
+def test_other_output_of_perf_stat_is_refused_with_what_to_record(tmp_path: Path, case: str) -> None:
+    text, message = OTHER_OUTPUT[case]
+    with pytest.raises(DataError, match=message):
+        read_traces(write(tmp_path, text), "perf-stat")
+    if "metrics" not in case:
+        with pytest.raises(DataError, match=message):
+            read_traces(write(tmp_path, text))
+
+
+def test_counts_keep_all_digits(tmp_path: Path) -> None:
+    big = [2**60 + 129 + at for at in range(8)]
+    text = "".join(f"     {0.02 * at + 0.02:.9f},{big[at]},,cycles,20000000,100.00,,\n" for at in range(8))
+    (trace,) = read_traces(write(tmp_path, text))
+    assert trace["cycles"].tolist() == big

@@ -135,3 +135,102 @@ def test_a_count_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     assert totals["once", "cumulative"] == totals["twice", "cumulative"]
     with pytest.raises(DataError, match=r"twice\.json: .*misses has the same count twice at 60,000,000 ns"):
         read_traces(tmp_path / "twice.json", format="perfetto", values="counts")
+
+
+def of_json(folder: Path, events: list[dict[str, object]], **options: str) -> list[Trace]:
+    path = folder / "t.json"
+    path.write_text(json.dumps(events))
+    return read_traces(path, **options)
+
+
+def test_counters_of_different_ids_and_threads_are_apart(tmp_path: Path) -> None:
+    events = [
+        {"ph": "C", "name": "mem", "pid": 7, "ts": 1000 * at, "id": own, "args": {"alloc": start + at, "free": 50}}
+        for at in range(5)
+        for own, start in (("0x1", 100), ("0x2", 900))
+    ]
+    (trace,) = of_json(tmp_path, events)
+    found = {name: trace[name].tolist() for name in trace}
+    assert found == {
+        "mem.alloc id 0x1": [101, 102, 103, 104],
+        "mem.free id 0x1": [50] * 4,
+        "mem.alloc id 0x2": [901, 902, 903, 904],
+        "mem.free id 0x2": [50] * 4,
+    }
+    events = [
+        {"ph": "C", "name": "ins", "pid": 7, "tid": thread, "ts": 1000 * at, "args": {"value": thread * at}}
+        for at in range(5)
+        for thread in (1, 2)
+    ]
+    (trace,) = of_json(tmp_path, events, values="cumulative", interval="1")
+    assert {name: trace[name].tolist() for name in trace} == {"ins thread 1": [1] * 4, "ins thread 2": [2] * 4}
+    assert trace.attributes["notes"] == [
+        "ins has values of 2 threads, kept apart; if it belongs to the process, use threads=together"
+    ]
+    (trace,) = of_json(tmp_path, events, threads="together")
+    assert list(trace.metrics) == ["ins"]
+    local = [{**event, "id2": {"local": str(event["tid"])}, "tid": 1} for event in events]
+    assert list(of_json(tmp_path, local)[0].metrics) == ["ins id 1", "ins id 2"]
+
+
+def test_counters_of_threads_of_a_process_in_protobuf(tmp_path: Path) -> None:
+    """A thread's track need not name the track of its process; counters may have one name."""
+    trace = schema.Trace()
+    process = trace.packet.add().track_descriptor
+    process.uuid, process.process.pid, process.process.process_name = 1, 7, "sorter"
+    for thread in (8, 9):
+        track = trace.packet.add().track_descriptor
+        track.uuid, track.thread.pid, track.thread.tid = thread, 7, thread
+        track = trace.packet.add().track_descriptor
+        track.uuid, track.parent_uuid, track.static_name = 10 * thread, thread, "misses"
+        track.counter.unit_multiplier = 1
+        for at in range(4):
+            packet = trace.packet.add()
+            packet.timestamp = 1_000_000 * at
+            packet.track_event.type, packet.track_event.track_uuid = schema.TrackEvent.TYPE_COUNTER, 10 * thread
+            packet.track_event.counter_value = 2**60 + thread * at
+    path = tmp_path / "t.pftrace"
+    path.write_bytes(trace.SerializeToString())
+    (found,) = read_traces(path, values="cumulative")
+    assert found.attributes["run"] == "sorter"
+    assert {name: found[name].tolist() for name in found} == {"misses thread 8": [8] * 3, "misses thread 9": [9] * 3}
+    (found,) = read_traces(path)
+    assert found["misses thread 9"].tolist() == [2**60 + 9, 2**60 + 18, 2**60 + 27]
+
+
+@pytest.mark.parametrize("end", ["", ",", ",\n", "\n", ",\n]\n", "]"])
+def test_the_end_of_an_array_may_be_missing(tmp_path: Path, end: str) -> None:
+    events = [{"ph": "C", "name": "mem", "pid": 7, "ts": 1000 * at, "args": {"x": at}} for at in range(400)]
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps(events)[:-1] + end)
+    assert read_traces(path)[0]["mem"].tolist() == list(range(1, 400))
+    path.write_text(json.dumps(events)[:-10])
+    with pytest.raises(DataError, match=r"t.json:1: truncated or damaged JSON"):
+        read_traces(path)
+
+
+def test_all_digits_of_json_are_kept(tmp_path: Path) -> None:
+    steps = [50, 149, 83, 97]
+    values = [2**60 + 129 + sum(steps[:at]) for at in range(5)]
+    text = ",".join(
+        f'{{"ph":"C","name":"ins","pid":1,"ts":{1_700_000_000_123_456 + at}.{at:03d},"args":{{"v":{value}}}}}'
+        for at, value in enumerate(values)
+    )
+    path = tmp_path / "t.json"
+    path.write_text(f"[{text}]")
+    (trace,) = read_traces(path, values="cumulative")
+    assert trace["ins"].tolist() == steps
+    assert trace.end_ns.tolist() == [1001, 2002, 3003, 4004]
+    (trace,) = read_traces(path)
+    assert trace["ins"].tolist() == values[1:]
+    path.write_text(f"[{text}]".replace(str(values[2]), str(values[2] % 2**60)).replace(str(values[3]), "5"))
+    (trace,) = read_traces(path, values="cumulative")
+    assert "ins decreases, so it is no cumulative counter: leave out values=cumulative" in trace.attributes["notes"]
+
+
+def test_a_counter_that_wraps_around(tmp_path: Path) -> None:
+    values = [(2**32 - 100 + 60 * at) % 2**32 for at in range(6)]
+    events = [{"ph": "C", "name": "c", "pid": 1, "ts": 10 * at, "args": {"v": x}} for at, x in enumerate(values)]
+    (trace,) = of_json(tmp_path, list(events), values="cumulative")
+    assert trace["c"].tolist() == [60] * 5
+    assert trace.attributes["notes"] == ["c wrapped around 1 time: as a counter of 32 bits, it began again at 0"]

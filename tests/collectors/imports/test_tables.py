@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -201,3 +202,75 @@ def test_a_format_of_another_distribution_is_asked_before_tables_and_named_if_th
         reading.import_formats.cache_clear()
     assert trace.attributes["imported"] == "a long-form table"
     assert {name: trace[name].tolist() for name in trace} == {"misses": [10, 20], "faults": [2, 4]}
+
+
+STEPS = [50, 149, 83, 97, 131, 60, 150, 75]
+BIG = [2**60 + 129 + sum(STEPS[:at]) for at in range(len(STEPS) + 1)]
+
+
+@pytest.mark.parametrize("first", [0, 2**53 - 200, 2**60 + 129, 2**63 - 300, 2**64 - 1000, -400])
+@pytest.mark.parametrize("parquet", [False, True])
+def test_cumulative_counters_keep_all_digits(tmp_path: Path, first: int, *, parquet: bool) -> None:
+    values = [first + sum(STEPS[:at]) for at in range(len(STEPS) + 1)]
+    times = list(range(1_700_000_000_000_000_001, 1_700_000_000_000_000_001 + len(values)))
+    path = tmp_path / "t.csv"
+    if parquet:
+        path = tmp_path / "t.parquet"
+        whole = pl.UInt64 if max(values) >= 2**63 else pl.Int64
+        pl.DataFrame({"time_ns": times, "x": pl.Series(values, dtype=whole)}).write_parquet(path)
+    else:
+        path.write_text("time_ns,x\n" + "".join(f"{at},{x}\n" for at, x in zip(times, values, strict=True)))
+    (trace,) = read_traces(path, values="cumulative")
+    assert trace["x"].tolist() == STEPS
+    assert trace.end_ns.tolist() == list(range(1, len(values)))  # ns since 1970 as well
+    assert trace.attributes["notes"] == []
+
+
+@pytest.mark.parametrize("bits", [32, 40, 48, 64])
+def test_wrapped_counters_are_recognised_and_told(tmp_path: Path, bits: int) -> None:
+    values = [(2**bits - 300 + sum(STEPS[:at])) % 2**bits for at in range(len(STEPS) + 1)]
+    rows = "".join(f"{at},{x},{at}\n" for at, x in enumerate(values))
+    (trace,) = read_traces(write(tmp_path, "time,x,y\n" + rows), values="cumulative")
+    assert trace["x"].tolist() == STEPS
+    said = f"x wrapped around 1 time: as a counter of {bits} bits, it began again at 0"
+    assert trace.attributes["notes"] == [said]
+
+
+def test_signed_counters_wrap_around(tmp_path: Path) -> None:
+    values = [(2**63 - 300 + sum(STEPS[:at]) + 2**63) % 2**64 - 2**63 for at in range(len(STEPS) + 1)]
+    assert min(values) < 0 < max(values)
+    rows = "".join(f"{at},{x}\n" for at, x in enumerate(values))
+    (trace,) = read_traces(write(tmp_path, "time,x\n" + rows), values="cumulative")
+    assert trace["x"].tolist() == STEPS
+
+
+def test_a_counter_that_was_reset_or_rounded_is_refused(tmp_path: Path) -> None:
+    rows = "".join(f"{at},{x}\n" for at, x in enumerate([100, 250, 300, 20, 80]))
+    with pytest.raises(DataError, match=r"runs.csv:5: x decreases, but cumulative counters never do"):
+        read_traces(write(tmp_path, "time,x\n" + rows), values="cumulative")
+    rows = "".join(f"{at},{float(x)!r}\n" for at, x in enumerate(BIG))
+    with pytest.raises(DataError, match=r"x has values above 2\^53 that are not written as whole numbers"):
+        read_traces(write(tmp_path, "time,x\n" + rows), values="cumulative")
+
+
+def test_missing_values_leave_the_digits_of_others(tmp_path: Path) -> None:
+    rows = "".join(f"{at},{'' if at == 3 else x}\n" for at, x in enumerate(BIG))
+    (trace,) = read_traces(write(tmp_path, "time,x\n" + rows), values="cumulative")
+    assert trace["x"].tolist() == STEPS[:2] + STEPS[4:]
+    (trace,) = read_traces(write(tmp_path, "time,x\n" + rows))
+    assert trace["x"].tolist() == BIG[:3] + BIG[4:]
+
+
+def test_decimal_seconds_since_1970_keep_nanoseconds(tmp_path: Path) -> None:
+    ends = [1_700_000_000_123_456_789 + 1001 * at for at in range(4)]
+    rows = "".join(f"{end // 10**9}.{end % 10**9:09d}4,{at}\n" for at, end in enumerate(ends))
+    (trace,) = read_traces(write(tmp_path, "time,x\n" + rows))
+    assert (trace.end_ns - trace.begin_ns).tolist() == [1001] * 4
+    rows = "".join(f"{end // 10**3}.{end % 10**3:03d}6,{at}\n" for at, end in enumerate(ends))
+    (trace,) = read_traces(write(tmp_path, "time_us,x\n" + rows))
+    assert (trace.end_ns - trace.begin_ns).tolist() == [1001] * 4
+
+
+def test_numbers_beyond_int64_in_a_trace_are_refused() -> None:
+    with pytest.raises(DataError, match="does not fit int64"):
+        Trace.from_columns([Metric("x", "os")], {"x": np.array([2**63], np.uint64)}, begin_ns=[0], end_ns=[1])

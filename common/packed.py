@@ -1,0 +1,82 @@
+"""Compressed files and streams: gzip, zstd and xz, recognised by their first bytes."""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import io
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from unperturbed.errors import DataError, HostError
+
+_GZIP, _ZSTD, _XZ = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\0"
+_SUFFIXES = (".gz", ".zst", ".zstd", ".xz")
+
+
+def plain_name(path: Path) -> Path:
+    """Return a file's path without the suffix of its compression: `runs.csv` for `runs.csv.gz`."""
+    return path.with_suffix("") if path.suffix.lower() in _SUFFIXES else path
+
+
+@contextmanager
+def unpacked(stream: io.BufferedReader, source: str) -> Iterator[BinaryIO]:
+    """Yield the decompressed content of a stream, or the stream if it is not compressed.
+
+    Damaged data raises DataError, which names `source`.
+    """
+    first = stream.peek(len(_XZ))[: len(_XZ)]
+    try:
+        if first.startswith(_GZIP):
+            with gzip.GzipFile(fileobj=stream) as opened:
+                yield cast(BinaryIO, opened)
+        elif first.startswith(_ZSTD):
+            with _library("zstd").ZstdFile(stream) as opened:
+                yield cast(BinaryIO, opened)
+        elif first.startswith(_XZ):
+            with _library("xz").LZMAFile(stream) as opened:
+                yield cast(BinaryIO, opened)
+        else:
+            yield stream
+    except _damage_errors() as error:
+        raise DataError(
+            f"{source}: the compressed data is damaged or ends too early ({error}): record or copy the file again"
+        ) from error
+
+
+@contextmanager
+def open_file(path: Path) -> Iterator[BinaryIO]:
+    """Open a plain or compressed file for reading; OSError is the caller's."""
+    with path.open("rb") as file, unpacked(file, str(path)) as stream:
+        yield stream
+
+
+def unpack(content: bytes, source: str) -> bytes:
+    """Return content decompressed, or as it is if it is not compressed; `source` names it in messages."""
+    if not content.startswith((_GZIP, _ZSTD, _XZ)):
+        return content
+    with unpacked(io.BufferedReader(io.BytesIO(content)), source) as stream:
+        return stream.read()
+
+
+def _library(form: str) -> Any:
+    """Return the module that reads zstd (the standard library's from Python 3.14 on, else backports.zstd) or xz."""
+    # Some builds of Python lack lzma.
+    name = "lzma" if form == "xz" else "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        package = "Python's module lzma" if form == "xz" else "the package backports.zstd"
+        how = "use a Python that has it" if form == "xz" else "run `pip install backports.zstd`"
+        raise HostError(f"reading {form} requires {package}: {how}, or unpack the file") from error
+
+
+def _damage_errors() -> tuple[type[Exception], ...]:
+    """Return the exceptions that damaged data raises."""
+    loaded = [sys.modules.get(name) for name in ("compression.zstd", "backports.zstd", "lzma")]
+    of_libraries = (getattr(module, name, None) for module in loaded for name in ("ZstdError", "LZMAError"))
+    return (EOFError, gzip.BadGzipFile, zlib.error, *(error for error in of_libraries if error is not None))
