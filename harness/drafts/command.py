@@ -100,7 +100,6 @@ class CommandSpec:
     calls: Mapping[str, str]  # Software metrics: name and library function
     choices: Choices  # The user's options
     static: bool = False  # Whether the program is linked statically: nothing can be preloaded
-    threaded: bool = False  # Whether the program may start threads
     trial: Trial | None = field(default=None)  # Observations from unmeasured runs
 
     def program_lines(self) -> Sequence[str]:
@@ -180,8 +179,8 @@ class CommandSpec:
         sampler = choices.sampler or ("outside" if self.static and not self.hardware.simulated else "")
         if sampler:
             lines.append(f"  sampler: {sampler}")
-        if self.threaded and sampler != "outside" and not self.hardware.simulated:
-            lines.append("  threads: all")
+        if sampler != "outside" and not self.hardware.simulated:
+            lines.append("  threads: all                # also threads that libraries start")
         lines += [f"  {line}" for line in measure]
         lines.append(f"  # {self.hardware.why}; `unperturbed metrics` lists all metrics")
         lines.append(f"  hardware: {quoted_list(self.hardware.names)}")
@@ -245,7 +244,6 @@ class Counted(NamedTuple):
 
     calls: Mapping[str, str]
     static: bool
-    threaded: bool
 
 
 def how_counted(command: Sequence[str], folder: Path, environment: Mapping[str, str], choices: Choices) -> Counted:
@@ -258,10 +256,9 @@ def how_counted(command: Sequence[str], folder: Path, environment: Mapping[str, 
     }
     calls = calls or choose_calls(program, libraries)
     try:
-        binary = read_binary(program)
-        return Counted(calls, not binary.interpreter, "pthread_create" in binary.imported)
+        return Counted(calls, not read_binary(program).interpreter)
     except SpecError:  # no ELF binary; the run itself will report the error
-        return Counted(calls, static=False, threaded=False)
+        return Counted(calls, static=False)
 
 
 def _resolved(words: Sequence[str], search: str) -> list[str]:

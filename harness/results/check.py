@@ -24,6 +24,7 @@ from unperturbed.analysis.perturbation import (
 from unperturbed.analysis.perturbation.decide import with_origins
 from unperturbed.analysis.perturbation.rounds import find_partners, shared_variance
 from unperturbed.collectors.data import Trace
+from unperturbed.collectors.sources import find_sources
 from unperturbed.common.wording import counted, percent
 from unperturbed.errors import DataError
 from unperturbed.harness.campaign.plan import ALL, Configuration, find_sham, judged_configurations
@@ -107,6 +108,7 @@ def check_runs(
             if any(trace.names("hardware", "simulated") for trace in every)
             else "No hardware metric was measured, so perturbation cannot be detected."
         )
+    findings.note(*_uncounted_threads(traces))
     doses, notes = decide_all_responses(findings.responses, alpha=spec.analysis.alpha)
     findings.note(*notes)
     return CampaignVerdicts(
@@ -119,6 +121,24 @@ def check_runs(
         counting={name: combine_checks(name, *checks) for name, checks in findings.counting.items()},
         doses=doses,
     )
+
+
+def _uncounted_threads(traces: Mapping[str, Mapping[str, tuple[Trace, ...]]]) -> Iterator[str]:
+    """Yield a note if threads ran whose hardware events nobody counted: totals are then too small."""
+    alone = [
+        trace
+        for by_configuration in traces.values()
+        for runs in by_configuration.values()
+        for trace in runs
+        if trace.attributes.get("made_threads") and trace.attributes["sampled_threads"] == 1
+    ]
+    read = {name for name, source in find_sources().items() if source.sampled}
+    if any(metric.source in read for trace in alone for metric in trace.metrics.values()):
+        yield (
+            "The program started threads, but hardware events were counted only in its main thread: the other threads' "
+            "events are missing. To count all threads, set `threads: all` under `measure` in the spec, or use "
+            "`sampler: outside`."
+        )
 
 
 @dataclass
