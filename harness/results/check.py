@@ -87,6 +87,7 @@ def check_runs(
             "Each configuration is compared with ready within layouts, which leaves out "
             f"{percent(float(np.median(findings.shared))).removeprefix('+')} of the variance between runs."
         )
+    every = [trace for by_configuration in traces.values() for runs in by_configuration.values() for trace in runs]
     verdicts = []
     for item in planned:
         if findings.parts[item.name]:
@@ -102,13 +103,12 @@ def check_runs(
             "differences are due to the set-up, not to counting."
         )
     if not verdicts:
-        every = [trace for pass_traces in traces.values() for runs in pass_traces.values() for trace in runs]
         findings.note(
             "Only the baseline was measured: there is no configuration to compare with it."
             if any(trace.names("hardware", "simulated") for trace in every)
             else "No hardware metric was measured, so perturbation cannot be detected."
         )
-    findings.note(*_uncounted_threads(traces))
+    findings.note(*_uncounted_threads(every), *_events_before(every))
     doses, notes = decide_all_responses(findings.responses, alpha=spec.analysis.alpha)
     findings.note(*notes)
     return CampaignVerdicts(
@@ -123,14 +123,10 @@ def check_runs(
     )
 
 
-def _uncounted_threads(traces: Mapping[str, Mapping[str, tuple[Trace, ...]]]) -> Iterator[str]:
+def _uncounted_threads(traces: Sequence[Trace]) -> Iterator[str]:
     """Yield a note if threads ran whose hardware events nobody counted: totals are then too small."""
     alone = [
-        trace
-        for by_configuration in traces.values()
-        for runs in by_configuration.values()
-        for trace in runs
-        if trace.attributes.get("made_threads") and trace.attributes["sampled_threads"] == 1
+        trace for trace in traces if trace.attributes.get("made_threads") and trace.attributes["sampled_threads"] == 1
     ]
     read = {name for name, source in find_sources().items() if source.sampled}
     if any(metric.source in read for trace in alone for metric in trace.metrics.values()):
@@ -139,6 +135,25 @@ def _uncounted_threads(traces: Mapping[str, Mapping[str, tuple[Trace, ...]]]) ->
             "events are missing. To count all threads, set `threads: all` under `measure` in the spec, or use "
             "`sampler: outside`."
         )
+
+
+def _events_before(traces: Sequence[Trace]) -> Iterator[str]:
+    """Yield a note for each software metric with events in constructors: intervals begin after these."""
+    most: dict[str, int] = {}
+    for trace in traces:
+        for name, count in trace.attributes.get("counted_before", {}).items():
+            if count > _FEW_BEFORE * trace[name].sum():
+                most[name] = max(count, most.get(name, 0))
+    for name, count in most.items():
+        yield (
+            f"{name}: {counted(count, 'event')} happened before the first interval, in constructors and static "
+            "initialisers, and the counts do not include them; `sampler: outside` counts them (not with simulated "
+            "counts)."
+        )
+
+
+_FEW_BEFORE = 0.001
+"""Share of a run's events that may happen before the first interval without a note: libraries set themselves up."""
 
 
 @dataclass
