@@ -207,7 +207,7 @@ class CommandSpec:
         return "\n".join(lines) + "\n"
 
     def _sampler_lines(self) -> Iterator[str]:
-        """Yield the lines that say who samples, and whom: everything that the process runs."""
+        """Yield the lines on the sampler and what it counts: everything that the process runs."""
         sampler = self.choices.sampler or ("outside" if self.static and not self.hardware.simulated else "")
         if sampler:
             yield f"  sampler: {sampler}"
