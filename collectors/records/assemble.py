@@ -73,11 +73,14 @@ def assemble(
         group = next(group for group in OS_GROUPS if name in group.metrics)
         metrics.append(Metric(name, "os", source=group.source, meaning=meaning))
         columns[name] = deltas(rows["os"][:, records.os_columns.index(name)])
+    before: dict[str, int] = {}
     for index, milestone_metric in enumerate(software):
         if milestone_metric is None:
             continue
         metrics.append(milestone_metric)
         values = rows["software"][:, index]
+        if milestone_metric.semantics != "gauge" and values[0] > 0:  # by constructors, before the first record
+            before[milestone_metric.name] = int(values[0])
         columns[milestone_metric.name] = values[1:] if milestone_metric.semantics == "gauge" else deltas(values)
     for name, expression in derived.items():
         if all(part in columns for part in expression.names):
@@ -97,7 +100,13 @@ def assemble(
         begin_ns=stamps[:-1] - stamps[0],
         end_ns=stamps[1:] - stamps[0],
         overruns=missed,
-        attributes={**attributes, **_facts(records, rows, missed), **work, "implausible": implausible(columns)},
+        attributes={
+            **attributes,
+            **_facts(records, rows, missed),
+            **work,
+            **({"counted_before": before} if before else {}),
+            "implausible": implausible(columns),
+        },
     )
 
 
@@ -215,12 +224,21 @@ def _check(records: Records, software: Sequence[Metric | None], *, whole: bool, 
     for mark, sentence in _FATAL.items():
         if mark in records.marks and (within or mark not in _SPOILS_SOFTWARE):
             raise RunError(f"{counted}{sentence}")
+    if Mark.EXEC in records.marks and not records.wall_ns:
+        raise RunError(
+            "the program replaced itself with another program, or started itself again (exec), which ended its "
+            "sampler: measure the command that it executes (`ps` shows it), or use `sampler: outside` without software "
+            "metrics"
+        )
     if records.lost:
         lost = "1 interval was lost" if records.lost == 1 else f"{records.lost:,} intervals were lost"
         raise RunError(f"the record file was full: {lost}. Use a longer interval")
     if records.unread > _UNREAD_SHARE * len(records.rows):
         failed = f"{records.unread:,} of {records.unread + len(records.rows):,} readings of the counters failed"
-        closed = "if the program closes file descriptors that it did not open, use `sampler: outside`"
+        closed = (
+            "the program probably closed the sampler's file descriptors (a loop of close, or close_range). Use "
+            "`sampler: outside` (unperturbed run --sampler outside -- …)"
+        )
         raise RunError(f"{failed}: {'repeat the run' if records.wall_ns else closed}")
     if whole and records.state != "finished":
         raise RunError(

@@ -356,6 +356,13 @@ def _check_outcome(spec: CampaignSpec, command: Command, outcome: ProcessOutcome
             "with another program (exec) while the sampler's timer was running. Choose another signal with `signal`, "
             "or use `sampler: outside`"
         )
+    if outcome.exit_code != expected.exit_code and _ASAN_REFUSES in _last_stderr(folder):
+        raise RunError(
+            "the program is built with AddressSanitizer, which refuses the sampler's libraries (LD_PRELOAD) because "
+            "they are loaded before it. Let it accept them: `environment: {ASAN_OPTIONS: verify_asan_link_order=0}` "
+            "in the spec, or unperturbed run --env ASAN_OPTIONS=verify_asan_link_order=0 -- …; or measure a build "
+            "without -fsanitize=address"
+        )
     if outcome.exit_code != expected.exit_code:
         raise RunError(
             f"the program {_how_it_ended(outcome)}; expected exit code {expected.exit_code}. {_last_stderr(folder)}"
@@ -368,6 +375,9 @@ def _check_outcome(spec: CampaignSpec, command: Command, outcome: ProcessOutcome
             f"Compare {folder / 'stdout'} with {folder.with_name(expected.run) / 'stdout'} of the untouched program; "
             "if the program prints times or addresses, set `result: any`"
         )
+
+
+_ASAN_REFUSES = "ASan runtime does not come first in initial library list"
 
 
 def _check_end(records: Records, ended_ns: int, setup: Setup, *, wrapped: bool) -> None:

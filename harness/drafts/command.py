@@ -100,7 +100,7 @@ class CommandSpec:
     calls: Mapping[str, str]  # Software metrics: name and library function
     choices: Choices  # The user's options
     static: bool = False  # Whether the program is linked statically: nothing can be preloaded
-    threaded: bool = False  # Whether the program may start threads
+    forks: bool = False  # Whether the program was seen to have child processes that are copies of itself
     trial: Trial | None = field(default=None)  # Observations from unmeasured runs
 
     def program_lines(self) -> Sequence[str]:
@@ -177,11 +177,7 @@ class CommandSpec:
         lines += [*programs, "", "measure:", self._interval_line()]
         if choices.source:
             lines.append(f"  source: {choices.source}")
-        sampler = choices.sampler or ("outside" if self.static and not self.hardware.simulated else "")
-        if sampler:
-            lines.append(f"  sampler: {sampler}")
-        if self.threaded and sampler != "outside" and not self.hardware.simulated:
-            lines.append("  threads: all")
+        lines += self._sampler_lines()
         lines += [f"  {line}" for line in measure]
         lines.append(f"  # {self.hardware.why}; `unperturbed metrics` lists all metrics")
         lines.append(f"  hardware: {quoted_list(self.hardware.names)}")
@@ -209,6 +205,16 @@ class CommandSpec:
             lines.append(f"  max_hours: {choices.max_hours:g}")
         lines.append("  seed: 1")
         return "\n".join(lines) + "\n"
+
+    def _sampler_lines(self) -> Iterator[str]:
+        """Yield the lines on the sampler and what it counts: everything that the process runs."""
+        sampler = self.choices.sampler or ("outside" if self.static and not self.hardware.simulated else "")
+        if sampler:
+            yield f"  sampler: {sampler}"
+        if sampler == "outside" and self.forks:
+            yield "  children: true              # copies of itself that the program makes (fork)"
+        if sampler != "outside" and not self.hardware.simulated:
+            yield "  threads: all                # also threads that libraries start"
 
     def _interval_line(self) -> str:
         interval = self.choices.interval
@@ -245,7 +251,6 @@ class Counted(NamedTuple):
 
     calls: Mapping[str, str]
     static: bool
-    threaded: bool
 
 
 def how_counted(command: Sequence[str], folder: Path, environment: Mapping[str, str], choices: Choices) -> Counted:
@@ -258,10 +263,9 @@ def how_counted(command: Sequence[str], folder: Path, environment: Mapping[str, 
     }
     calls = calls or choose_calls(program, libraries)
     try:
-        binary = read_binary(program)
-        return Counted(calls, not binary.interpreter, "pthread_create" in binary.imported)
+        return Counted(calls, not read_binary(program).interpreter)
     except SpecError:  # no ELF binary; the run itself will report the error
-        return Counted(calls, static=False, threaded=False)
+        return Counted(calls, static=False)
 
 
 def _resolved(words: Sequence[str], search: str) -> list[str]:

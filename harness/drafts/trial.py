@@ -245,6 +245,7 @@ def try_command(
         if spec.hardware.simulated and runs[-1].processor_s < _SHORT_S:
             runs = _without_starting(runs)
     last = runs[-1]
+    spec = replace(spec, forks=any(run.watched.child == spec.words for run in runs))
     seconds = max(run.seconds for run in runs)
     if follow:
         said += tuple(_elsewhere(spec, last))
@@ -351,13 +352,23 @@ def _elsewhere(spec: CommandSpec, run: _Once) -> Iterator[str]:
     Raise RunError if the program's own work is too little to be measured.
     """
     child, own = run.watched.child, run.watched.own_s
+    if child == spec.words and spec.choices.sampler == "outside":
+        return  # copies of the program, which the observer counts
     if not child or run.processor_s - own < spec.shortest_s or own > _OWN_SHARE * run.processor_s:
         return
+    name = Path(spec.words[0]).name
     said = (
-        f"{Path(spec.words[0]).name} itself uses {duration(own)} of {duration(run.processor_s)} of CPU time, and only "
-        f"{Path(spec.words[0]).name} is measured; the programs that it starts use the rest. To measure such a program: "
-        f"unperturbed run -- {shlex.join(child)}"
+        f"{name} itself uses {duration(own)} of {duration(run.processor_s)} of CPU time, and only {name} is measured; "
     )
+    if child == spec.words:
+        kernel = " --metrics perf::task-clock,perf::page-faults" if spec.hardware.simulated else ""
+        said += (
+            "its child processes, copies of itself (fork), use the rest. To measure them too: unperturbed run "
+            f"--sampler outside{kernel} -- {shlex.join(child)}"
+        )
+    else:
+        said += "the programs that it starts use the rest. To measure such a program: unperturbed run -- "
+        said += shlex.join(child)
     if own < spec.shortest_s:
         raise RunError(said)
     yield said

@@ -335,10 +335,10 @@ def _predicted(event: Event) -> tuple[float | None, str]:
 _COST_OF_ENDING = (3.0, "3 instructions per event, and 4 in a library, because its events end intervals")
 
 _COST_OF_CALLS = {
-    (False, "plain"): (2.0, "2 instructions per call"),
-    (False, "exact"): (2.0, "2 instructions per call (one of them locked)"),
-    (True, "plain"): (10.0, "10 instructions per call"),
-    (True, "exact"): (11.0, "11 instructions per call (including an exclusive pair; 9 with atomic additions)"),
+    (False, "plain"): (5.0, "5 instructions per call"),
+    (False, "exact"): (5.0, "5 instructions per call (one of them locked)"),
+    (True, "plain"): (15.0, "15 instructions per call"),
+    (True, "exact"): (16.0, "16 instructions per call (including an exclusive pair; 14 with atomic additions)"),
 }
 """Cost of counting a library call, by whether the machine is AArch64 and by `threads` (docs/evidence/machines.md)."""
 

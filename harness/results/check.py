@@ -24,6 +24,7 @@ from unperturbed.analysis.perturbation import (
 from unperturbed.analysis.perturbation.decide import with_origins
 from unperturbed.analysis.perturbation.rounds import find_partners, shared_variance
 from unperturbed.collectors.data import Trace
+from unperturbed.collectors.sources import find_sources
 from unperturbed.common.wording import counted, percent
 from unperturbed.errors import DataError
 from unperturbed.harness.campaign.plan import ALL, Configuration, find_sham, judged_configurations
@@ -86,6 +87,7 @@ def check_runs(
             "Each configuration is compared with ready within layouts, which leaves out "
             f"{percent(float(np.median(findings.shared))).removeprefix('+')} of the variance between runs."
         )
+    every = [trace for by_configuration in traces.values() for runs in by_configuration.values() for trace in runs]
     verdicts = []
     for item in planned:
         if findings.parts[item.name]:
@@ -101,12 +103,12 @@ def check_runs(
             "differences are due to the set-up, not to counting."
         )
     if not verdicts:
-        every = [trace for pass_traces in traces.values() for runs in pass_traces.values() for trace in runs]
         findings.note(
             "Only the baseline was measured: there is no configuration to compare with it."
             if any(trace.names("hardware", "simulated") for trace in every)
             else "No hardware metric was measured, so perturbation cannot be detected."
         )
+    findings.note(*_uncounted_threads(every), *_events_before(every))
     doses, notes = decide_all_responses(findings.responses, alpha=spec.analysis.alpha)
     findings.note(*notes)
     return CampaignVerdicts(
@@ -119,6 +121,39 @@ def check_runs(
         counting={name: combine_checks(name, *checks) for name, checks in findings.counting.items()},
         doses=doses,
     )
+
+
+def _uncounted_threads(traces: Sequence[Trace]) -> Iterator[str]:
+    """Yield a note if threads ran whose hardware events nobody counted: totals are then too small."""
+    alone = [
+        trace for trace in traces if trace.attributes.get("made_threads") and trace.attributes["sampled_threads"] == 1
+    ]
+    read = {name for name, source in find_sources().items() if source.sampled}
+    if any(metric.source in read for trace in alone for metric in trace.metrics.values()):
+        yield (
+            "The program started threads, but hardware events were counted only in its main thread: the other threads' "
+            "events are missing. To count all threads, set `threads: all` under `measure` in the spec, or use "
+            "`sampler: outside`."
+        )
+
+
+def _events_before(traces: Sequence[Trace]) -> Iterator[str]:
+    """Yield a note for each software metric with events in constructors: intervals begin after these."""
+    most: dict[str, int] = {}
+    for trace in traces:
+        for name, count in trace.attributes.get("counted_before", {}).items():
+            if count > _FEW_BEFORE * trace[name].sum():
+                most[name] = max(count, most.get(name, 0))
+    for name, count in most.items():
+        yield (
+            f"{name}: {counted(count, 'event')} happened before the first interval, in constructors and static "
+            "initialisers, and the counts do not include them; `sampler: outside` counts them (not with simulated "
+            "counts)."
+        )
+
+
+_FEW_BEFORE = 0.001
+"""Share of a run's events that may happen before the first interval without a note: libraries set themselves up."""
 
 
 @dataclass

@@ -26,7 +26,7 @@ from unperturbed.analysis.report import (
     write_report,
 )
 from unperturbed.collectors.data import Trace
-from unperturbed.collectors.sources import find_source, find_sources
+from unperturbed.collectors.sources import find_source
 from unperturbed.collectors.sources.callgrind import QUANTUM_BLOCKS
 from unperturbed.collectors.sources.source import NONE
 from unperturbed.common.scratch import write_whole
@@ -330,7 +330,6 @@ def sampling_notes(traces: Sequence[Trace]) -> Iterable[str]:
     if not traces:
         return
     yield from _implausible(traces)
-    yield from _unsampled_threads(traces)
     yield from _scaled(traces)
     if any(trace.attributes.get("uneven_work") for trace in traces):
         yield (
@@ -349,15 +348,6 @@ def _implausible(traces: Sequence[Trace]) -> Iterable[str]:
     for part, runs in Counter(sentence.split(" (")[0] for sentence in sentences).items():
         example = f"; in one of them, {examples[part]}" if runs > 1 else f": {examples[part]}"
         yield f"Counts are implausible in {runs} of {len(traces)} runs{example}."
-
-
-def _unsampled_threads(traces: Sequence[Trace]) -> Iterable[str]:
-    alone = [
-        trace for trace in traces if trace.attributes.get("made_threads") and trace.attributes["sampled_threads"] == 1
-    ]
-    read = {name for name, source in find_sources().items() if source.sampled}
-    if any(metric.source in read for trace in alone for metric in trace.metrics.values()):
-        yield "The program started threads, but counters were read only in its main thread (`threads: main`)."
 
 
 def _scaled(traces: Sequence[Trace]) -> Iterable[str]:

@@ -1,8 +1,8 @@
 /* LD_PRELOAD library: functions that count a call and jump to the next function of the same name.
  *
  * `unperturbed.instrument.binaries.interposition` adds macros before this text and the functions after it. A call costs
- * one instruction for each metric and one jump. It needs neither stack nor registers, so arguments, results and
- * functions that return twice are not affected. If a function is called before this library is set up, its first call
+ * one instruction for each metric, three that see whether the sampler called, and one jump. It needs no stack, and only
+ * registers that a call may change, so arguments, results and functions that return twice are not affected. If a function is called before this library is set up, its first call
  * finds the next function, and meanwhile saves every register that may contain an argument.
  */
 #define _GNU_SOURCE
@@ -34,6 +34,9 @@ void unperturbed_register(struct unperturbed_table *table) __attribute__((weak, 
 HIDDEN uint64_t unperturbed_interposed_counts[SITES] __attribute__((section("unperturbed_sites"), aligned(64)));
 /* Address to which each function jumps; initially, code that finds the next function. */
 extern void *unperturbed_interposed_next[] __attribute__((visibility("hidden")));
+
+/* Above 0 while the sampler runs in this thread, or a library that it uses (see runtime.h): nothing is counted. */
+__attribute__((weak, visibility("default"), used, tls_model("initial-exec"))) __thread int unperturbed_apart;
 
 static struct unperturbed_table table = {NULL, unperturbed_interposed_counts, metric, SITES, 1};
 
@@ -214,9 +217,10 @@ __asm__(NEXT_SECTION ".p2align 6\n.globl " TABLE "\n.hidden " TABLE "\n" TABLE "
 #endif
 #define PLAIN(site) "incq " COUNTS "+8*" #site "(%rip)\n"
 #define EXACT(site) "lock incq " COUNTS "+8*" #site "(%rip)\n"
+#define UNLESS_APART "movq unperturbed_apart@gottpoff(%rip),%r11\ncmpl $0,%fs:(%r11)\njne 9f\n"
 #define FUNCTION(index, name, counting) \
-    __asm__(FUNCTION_BEGIN(name) LANDING counting \
-            "jmp *" TABLE "+8*" #index "(%rip)\n.cfi_endproc\n" \
+    __asm__(FUNCTION_BEGIN(name) LANDING UNLESS_APART counting \
+            "9: jmp *" TABLE "+8*" #index "(%rip)\n.cfi_endproc\n" \
             "unperturbed_interposed_way_" #index ":\n.cfi_startproc\n" LANDING "pushq $" #index \
             "\n.cfi_adjust_cfa_offset 8\njmp unperturbed_interposed_find_and_go\n" FUNCTION_END(index, name))
 
@@ -256,13 +260,15 @@ __asm__(".text\n.type unperturbed_interposed_find_and_go,%function\nunperturbed_
 #else /* w9 need not be preserved across a call */
 #define EXACT(site) PLACE(COUNTS, #site) "1: ldxr x17,[x16]\nadd x17,x17,#1\nstxr w9,x17,[x16]\ncbnz w9,1b\n"
 #endif
+#define UNLESS_APART \
+    "adrp x16,:gottprel:unperturbed_apart\nldr x16,[x16,:gottprel_lo12:unperturbed_apart]\n" \
+    "mrs x17,tpidr_el0\nldr w16,[x17,x16]\ncbnz w16,9f\n"
 #define FUNCTION(index, name, counting) \
-    __asm__(FUNCTION_BEGIN(name) \
-                LANDING counting PLACE(TABLE, #index) "ldr x16,[x16]\nbr x16\n.cfi_endproc\n" \
-                                                      "unperturbed_interposed_way_" #index \
-                                                      ":\n.cfi_startproc\n" LANDING "mov x17,#" #index \
-                                                      "\nb unperturbed_interposed_find_and_go\n" FUNCTION_END(index, \
-                                                                                                              name))
+    __asm__(FUNCTION_BEGIN(name) LANDING UNLESS_APART counting \
+            "9:\n" PLACE(TABLE, #index) "ldr x16,[x16]\nbr x16\n.cfi_endproc\n" \
+                                        "unperturbed_interposed_way_" #index ":\n.cfi_startproc\n" LANDING \
+                                        "mov x17,#" #index \
+                                        "\nb unperturbed_interposed_find_and_go\n" FUNCTION_END(index, name))
 
 /* Arguments are in x0 to x7, x8 (address of a structure to return), q0 to q7 and on the stack. Functions that take
  * scalable vectors are not supported. */

@@ -115,13 +115,6 @@ _RUNTIME = "unperturbed_register"
 _THREAD_STARTERS = ("pthread_create", "thrd_create")
 """Functions that the runtime defines and forwards, so their calls can still be counted."""
 
-_RUNTIME_CALLS = (
-    "clock_gettime read pread pread64 ioctl getrusage getpid syscall timer_settime timer_create memset memcpy strlen "
-    "sigaction mmap mmap64 munmap open open64 close snprintf pthread_setcancelstate pthread_sigmask malloc calloc free "
-    "dladdr dlopen dlsym dlerror"
-)
-"""Functions that the sampler itself calls: most of them once; clock_gettime, read and timer_settime at each record."""
-
 _BUILTINS = (
     "abs calloc ceil exit floor fprintf fputs free isalpha isdigit labs malloc memchr memcmp memcpy memmove mempcpy "
     "memset printf putchar puts realloc sin cos sprintf sqrt stpcpy strcat strchr strcmp strcpy strlen strncat strncmp "
@@ -201,7 +194,7 @@ def find_function(event: Event, *, program: Path, library_path: Sequence[Path] =
         name,
         event.threads == "exact",
         owner.path,
-        tuple(_notes(name, binary, owner, callers, inner_calls=inner_calls)),
+        tuple(_notes(name, owner, callers, inner_calls=inner_calls)),
         tuple(_uncounted_calls(name, binary, owner, callers, [binary, *libraries.values()], inner_calls=inner_calls)),
     )
 
@@ -245,15 +238,12 @@ def _missing(name: str, binary: Binary, libraries: Sequence[Binary]) -> str:
     return f"{message}; libraries: {', '.join(library.path.name for library in libraries)}"
 
 
-def _notes(name: str, binary: Binary, owner: Binary, callers: Sequence[Binary], *, inner_calls: bool) -> list[str]:
+def _notes(name: str, owner: Binary, callers: Sequence[Binary], *, inner_calls: bool) -> list[str]:
     called_by = [caller.path.name for caller in callers] + [f"{owner.path.name} itself"] * inner_calls
     notes = [f"called by {', '.join(called_by)}"] if called_by else []
     if any(function.indirect for function in owner.functions if function.name == name):
         several = f"{owner.path.name} has several implementations of {name} and chooses one for this processor"
         notes.append(f"{several}; calls to any of them are counted")
-    if binary.exports(_RUNTIME) and name in _RUNTIME_CALLS.split():
-        sampler = f"the sampler that is built into the program also calls {name}, and these calls are counted"
-        notes.append(f"{sampler}: at startup and, with `sampler: inside`, at each record")
     return notes
 
 

@@ -52,7 +52,7 @@ _EXPORTS = tuple(
     f"-Wl,--export-dynamic-symbol={name}"
     for name in (
         *("unperturbed_register", "unperturbed_register_module"),
-        *("unperturbed_register_countdown", "unperturbed_interval_ends", "unperturbed_remaining"),
+        *("unperturbed_register_countdown", "unperturbed_interval_ends", "unperturbed_remaining", "unperturbed_apart"),
     )
 )
 

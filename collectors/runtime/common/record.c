@@ -83,10 +83,14 @@ int unperturbed_claim(char **environment)
     const char *slash = name ? strrchr(name, '/') : NULL;
     name = slash ? slash + 1 : name ? name : "";
     uint64_t owner = 0, me = (uint64_t)getpid();
+    /* This process claimed the file as another image, and then called exec: maybe by another name. */
+    if (header->owner == me) {
+        unperturbed_mark(MARK_EXEC);
+        leave();
+        return -1;
+    }
     if ((header->program[0] && strncmp(header->program, name, sizeof header->program - 1) != 0) ||
         !__atomic_compare_exchange_n(&header->owner, &owner, me, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
-        if (owner == me)
-            unperturbed_mark(MARK_EXEC);
         leave();
         return -1;
     }

@@ -76,6 +76,10 @@ struct unperturbed_os_files {
 int unperturbed_os_open(struct unperturbed_os_files *files, uint32_t groups, int pid);
 int unperturbed_os_read(const struct unperturbed_os_files *files, uint32_t groups, int pid, int64_t *value);
 
+/* sampler.c: above 0 while this thread executes the runtime, or a library for it (PAPI allocates memory and opens files):
+ * library calls are then not the program's, and an interposer does not count them. Both define this weak symbol. */
+extern __thread int unperturbed_apart __attribute__((tls_model("initial-exec")));
+
 /* sampler.c: the sampler of one thread, created and ended by that thread. */
 struct unperturbed_sampler;
 void unperturbed_end_interval(void);                         /* called by the sites, through intervals.c */

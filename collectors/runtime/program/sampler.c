@@ -48,6 +48,8 @@ static uint32_t reading; /* the source that reads the events: the header's, or p
  * Its address is fixed at load time: access allocates nothing. */
 static __thread struct unperturbed_sampler *own __attribute__((tls_model("initial-exec")));
 
+__attribute__((weak, visibility("default"), tls_model("initial-exec"))) __thread int unperturbed_apart;
+
 /* Whether the C library has ever had a second thread; if the library does not report this, assume that it has. */
 extern char __libc_single_threaded __attribute__((weak));
 static int is_threaded(void) { return !&__libc_single_threaded || !__libc_single_threaded; }
@@ -165,6 +167,7 @@ static void on_tick(int signal, siginfo_t *info, void *context)
         return;
     }
     sampler->busy = 1;
+    unperturbed_apart++;
     int saved = errno, before, forbidden = forbid_cancelling(sampler, &before);
     if (unperturbed_header->clock == CLOCK_IS_EVENT)
         tick_of_an_event(sampler);
@@ -175,6 +178,7 @@ static void on_tick(int signal, siginfo_t *info, void *context)
     if (forbidden)
         pthread_setcancelstate(before, NULL);
     errno = saved;
+    unperturbed_apart--;
     sampler->busy = 0;
 }
 
@@ -192,6 +196,7 @@ void unperturbed_end_interval(void)
         return;
     }
     int saved = errno, before;
+    unperturbed_apart++;
     syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &blocked, sizeof all);
     /* Before the signals were blocked, a handler may have ended this interval. A forked child does not record. */
     if (sampler && unperturbed_remaining <= 0 && unperturbed_header->owner == (uint64_t)getpid()) {
@@ -206,6 +211,7 @@ void unperturbed_end_interval(void)
         unperturbed_remaining += sampler ? (long long)unperturbed_header->interval_ns : UNPERTURBED_NEVER;
     if (sampler && is_simulated())
         forget_branches();
+    unperturbed_apart--; /* still blocked: a handler of the program is not apart */
     syscall(SYS_rt_sigprocmask, SIG_SETMASK, &blocked, NULL, sizeof all);
     errno = saved;
 }
@@ -341,11 +347,14 @@ struct unperturbed_sampler *unperturbed_sampler_start(void)
 {
     struct unperturbed_header *header = unperturbed_header;
     pid_t thread = this_thread();
+    unperturbed_apart++;
     struct unperturbed_sampler *sampler = thread == (pid_t)header->owner ? &main_sampler : calloc(1, sizeof *sampler);
     sigset_t ours;
     int cancelling, saved = errno;
-    if (!sampler)
+    if (!sampler) {
+        unperturbed_apart--;
         return NULL;
+    }
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
     sigemptyset(&ours);
     sigaddset(&ours, (int)header->signal);
@@ -368,6 +377,7 @@ struct unperturbed_sampler *unperturbed_sampler_start(void)
     }
     errno = saved;
     pthread_setcancelstate(cancelling, NULL);
+    unperturbed_apart--;
     return sampler;
 }
 
@@ -375,8 +385,11 @@ void unperturbed_sampler_stop(struct unperturbed_sampler *sampler)
 {
     sigset_t blocked;
     int cancelling;
-    if (unperturbed_header->owner != (uint64_t)getpid())
+    unperturbed_apart++;
+    if (unperturbed_header->owner != (uint64_t)getpid()) {
+        unperturbed_apart--;
         return; /* the thread forked, and this is the child */
+    }
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
     unperturbed_remaining = UNPERTURBED_NEVER;
     if (!is_by_program() && pthread_sigmask(SIG_SETMASK, NULL, &blocked) == 0 &&
@@ -392,6 +405,7 @@ void unperturbed_sampler_stop(struct unperturbed_sampler *sampler)
     if (sampler != &main_sampler)
         free(sampler);
     pthread_setcancelstate(cancelling, NULL);
+    unperturbed_apart--;
 }
 
 static int is_sampled(void)
@@ -424,7 +438,7 @@ static void begin(void)
     __atomic_store_n(&unperturbed_header->state, state, __ATOMIC_RELEASE);
 }
 
-int unperturbed_samples_threads(void)
+static int samples_threads(void)
 {
     if (!begun && !unperturbed_header)
         unperturbed_claim(environ);
@@ -437,11 +451,16 @@ int unperturbed_samples_threads(void)
     return threads && unperturbed_header->state == STATE_ATTACHED;
 }
 
-/* Runs after all other constructors of the executable, to exclude their work from the program's first interval. */
-__attribute__((constructor)) static void start(int argc, char **argv, char **environment)
+int unperturbed_samples_threads(void)
 {
-    (void)argc;
-    (void)argv;
+    unperturbed_apart++;
+    int samples = samples_threads();
+    unperturbed_apart--;
+    return samples;
+}
+
+static void start_once(char **environment)
+{
     int first = !begun;
     begun = 1;
     if (!first || unperturbed_claim(environment) != 0)
@@ -454,6 +473,16 @@ __attribute__((constructor)) static void start(int argc, char **argv, char **env
         __atomic_store_n(&header->state, STATE_ATTACHED, __ATOMIC_RELEASE);
     else
         begin();
+}
+
+/* Runs after all other constructors of the executable, to exclude their work from the program's first interval. */
+__attribute__((constructor)) static void start(int argc, char **argv, char **environment)
+{
+    (void)argc;
+    (void)argv;
+    unperturbed_apart++;
+    start_once(environment);
+    unperturbed_apart--;
 }
 
 /* Whether the main thread called pthread_exit(3): the program continued without the sampler of the trace's
@@ -484,9 +513,7 @@ static const char *missing_work(void)
     return NULL;
 }
 
-/* Writes the last record, which ends the interval in which the program ends. A forked child shares the mapping and must
- * not write. */
-__attribute__((destructor)) static void finish(void)
+static void finish_once(void)
 {
     struct unperturbed_header *header = unperturbed_header;
     struct sigaction now;
@@ -511,4 +538,13 @@ __attribute__((destructor)) static void finish(void)
         unperturbed_sampler_stop(&main_sampler);
     if (missing || is_main)
         __atomic_store_n(&header->state, missing ? STATE_FAILED : STATE_FINISHED, __ATOMIC_RELEASE);
+}
+
+/* Writes the last record, which ends the interval in which the program ends. A forked child shares the mapping and must
+ * not write. */
+__attribute__((destructor)) static void finish(void)
+{
+    unperturbed_apart++;
+    finish_once();
+    unperturbed_apart--;
 }

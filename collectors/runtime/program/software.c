@@ -114,6 +114,7 @@ static void publish(const struct unperturbed_table *table)
 
 void unperturbed_register(struct unperturbed_table *table)
 {
+    unperturbed_apart++;
     keep_loaded(table);
     for (uint32_t site = 0; site < table->sites; site++)
         if (table->metric[site] >= metrics)
@@ -128,6 +129,7 @@ void unperturbed_register(struct unperturbed_table *table)
         __atomic_fetch_add(&unperturbed_header->tables, 1, __ATOMIC_RELAXED);
     if (is_shared_run())
         publish(table);
+    unperturbed_apart--;
 }
 
 /* Returns whether an earlier entry has the same variable and metric: an inline variable in a header or a common
@@ -183,7 +185,7 @@ static int publish_gauges(const struct unperturbed_module *module)
 
 /* Saves values that the observer cannot read once the program has ended. If the program does not end through exit(3),
  * the values read last remain. */
-__attribute__((destructor(101))) static void leave_last_values(void)
+static void leave_values(void)
 {
     if (!is_shared_run() || !area || area->token != (uint64_t)(uintptr_t)&token)
         return;
@@ -197,9 +199,17 @@ __attribute__((destructor(101))) static void leave_last_values(void)
     __atomic_store_n(&area->ended, 1, __ATOMIC_RELEASE);
 }
 
+__attribute__((destructor(101))) static void leave_last_values(void)
+{
+    unperturbed_apart++;
+    leave_values();
+    unperturbed_apart--;
+}
+
 /* Called for the executable before any library is initialised, and for a library before its other constructors. */
 void unperturbed_register_module(struct unperturbed_module *module, char **environment)
 {
+    unperturbed_apart++;
     keep_loaded(module);
     uint64_t taken = take_gauges(module);
     struct unperturbed_module *head = __atomic_load_n(&modules, __ATOMIC_RELAXED);
@@ -211,6 +221,7 @@ void unperturbed_register_module(struct unperturbed_module *module, char **envir
     unperturbed_claim(environment);
     if (is_shared_run() && (share(module) != 0 || publish_gauges(module) != 0))
         __atomic_store_n(&unperturbed_header->state, STATE_FAILED, __ATOMIC_RELEASE);
+    unperturbed_apart--;
 }
 
 /* Gives a child its own counters and pages again. A child created by a direct system call does not call this; it is
@@ -218,6 +229,7 @@ void unperturbed_register_module(struct unperturbed_module *module, char **envir
 static void keep_to_itself(void)
 {
     kept = 1;
+    unperturbed_apart++;
     for (const struct unperturbed_module *module = modules; module; module = module->next) {
         size_t bytes = (size_t)(module->last - module->first);
         if (!module->shared)
@@ -228,6 +240,7 @@ static void keep_to_itself(void)
         if (own == MAP_FAILED || mremap(own, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, module->first) == MAP_FAILED)
             unperturbed_mark(MARK_SHARED_FORK);
     }
+    unperturbed_apart--;
 }
 
 void unperturbed_watch_forks(void)

@@ -35,7 +35,9 @@ static void *call(const struct errand *errand)
 static void *run_sampled(void *given)
 {
     struct errand errand = *(struct errand *)given;
+    unperturbed_apart++;
     free(given);
+    unperturbed_apart--;
     struct unperturbed_sampler *sampler = unperturbed_sampler_start();
     if (!sampler)
         return call(&errand);
@@ -50,10 +52,23 @@ static int run_sampled_c11(void *given) { return (int)(intptr_t)run_sampled(give
 
 static struct errand *errand_for(void *(*posix)(void *), int (*c11)(void *), void *argument)
 {
+    unperturbed_apart++;
     struct errand *errand = unperturbed_samples_threads() ? malloc(sizeof *errand) : NULL;
+    unperturbed_apart--;
     if (errand)
         *errand = (struct errand){posix, c11, argument};
     return errand;
+}
+
+/* A thread that could not be created runs no errand. */
+static int forget(struct errand *errand, int code)
+{
+    if (code == 0 || !errand)
+        return code;
+    unperturbed_apart++;
+    free(errand);
+    unperturbed_apart--;
+    return code;
 }
 
 __attribute__((weak, visibility("default"))) int pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
@@ -64,9 +79,7 @@ __attribute__((weak, visibility("default"))) int pthread_create(pthread_t *threa
         *(void **)&next = NEXT(pthread_create);
     struct errand *errand = errand_for(start, NULL, argument);
     int code = errand ? next(thread, attributes, run_sampled, errand) : next(thread, attributes, start, argument);
-    if (code != 0)
-        free(errand);
-    return code;
+    return forget(errand, code);
 }
 
 __attribute__((weak, visibility("default"))) int thrd_create(pthread_t *thread, int (*start)(void *), void *argument)
@@ -76,8 +89,6 @@ __attribute__((weak, visibility("default"))) int thrd_create(pthread_t *thread, 
         *(void **)&next = NEXT(thrd_create);
     struct errand *errand = errand_for(NULL, start, argument);
     int code = errand ? next(thread, run_sampled_c11, errand) : next(thread, start, argument);
-    if (code != 0)
-        free(errand);
-    return code;
+    return forget(errand, code);
 }
 #endif

@@ -222,7 +222,7 @@ int main(void) {
     records, done = run(build(text), counting(300_000))
     assert done.returncode == 0
     assert records.unread > 10
-    with pytest.raises(RunError, match=r"readings of the counters failed: if the program closes file descriptors"):
+    with pytest.raises(RunError, match=r"readings of the counters failed: the program probably closed the sampler"):
         assemble_plain(records)
 
 
