@@ -193,10 +193,10 @@ def execute(
         whole=sampling.whole,
     )
     trace.write(folder / "trace.parquet")
-    if setup.threads:
+    if setup.threads and len(own := thread_traces(records, sampling.collected, trace.attributes)) > 1:
         (folder / "threads").mkdir()
-        for thread, own in thread_traces(records, sampling.collected, trace.attributes).items():
-            own.write(folder / "threads" / f"{thread:03d}.parquet")
+        for thread, alone in own.items():
+            alone.write(folder / "threads" / f"{thread:03d}.parquet")
     (folder / "meta.json").write_text(
         json.dumps({"command": list(command.argv), "outcome": asdict(outcome), **trace.attributes}, indent=1)
     )
@@ -286,7 +286,7 @@ def _setup(spec: CampaignSpec, sampling: Sampling, program: str) -> Setup:
         sampling.capacity,
         program,
         sampler=measure.sampler,
-        threads=inside and measure.threads == "all" and hardware,
+        threads=measure.samples_all_threads and hardware,
         children=measure.children,
         reset=hardware and measure.reading == "reset",
         multiplex=sampling.collected.multiplexed,

@@ -206,17 +206,18 @@ def families_of(manifest: Manifest) -> dict[str, tuple[str, ...]]:
 
 
 def in_effect(spec: CampaignSpec, manifest: Manifest) -> CampaignSpec:
-    """Return a campaign's spec with the builds and the families that its first session chose."""
-    if spec.builds == "one" and manifest.has_done() and not _began_with_one_build(manifest):
-        spec = spec.model_copy(update={"campaign": spec.campaign.model_copy(update={"builds": "separate"})})
+    """Return a campaign's spec as its first session read it, with the families that it chose.
+
+    Versions that recorded no `builds_wanted` had other defaults: separate builds, and counters of the main thread.
+    """
+    if manifest.has_done() and manifest.fact("builds_wanted") is None:
+        builds = "separate" if manifest.fact("one_build") is None else spec.campaign.builds
+        threads = "main" if spec.measure.threads == "auto" else spec.measure.threads
+        campaign = spec.campaign.model_copy(update={"builds": builds})
+        measure = spec.measure.model_copy(update={"threads": threads})
+        spec = spec.model_copy(update={"campaign": campaign, "measure": measure})
     chosen = manifest.fact("chosen_families")
     return with_families(spec, chosen["families"]) if chosen and chosen["families"] else spec
-
-
-def _began_with_one_build(manifest: Manifest) -> bool:
-    """Return whether `builds` was `one` in a campaign's first session, which early versions did not record."""
-    began = manifest.fact("builds_wanted")
-    return began == "one" if began else manifest.fact("one_build") is not None
 
 
 def choose_families(spec: CampaignSpec, manifest: Manifest, progress: Progress) -> CampaignSpec:

@@ -207,14 +207,12 @@ class CommandSpec:
         return "\n".join(lines) + "\n"
 
     def _sampler_lines(self) -> Iterator[str]:
-        """Yield the lines on the sampler and what it counts: everything that the process runs."""
+        """Yield the lines on the sampler."""
         sampler = self.choices.sampler or ("outside" if self.static and not self.hardware.simulated else "")
         if sampler:
             yield f"  sampler: {sampler}"
         if sampler == "outside" and self.forks:
             yield "  children: true              # copies of itself that the program makes (fork)"
-        if sampler != "outside" and not self.hardware.simulated:
-            yield "  threads: all                # also threads that libraries start"
 
     def _interval_line(self) -> str:
         interval = self.choices.interval

@@ -230,7 +230,7 @@ class _SweepQueue(RunQueue):
         """Make one measured run; count from the program's first record to its end."""
         step = self._steps[run.pass_name]
         software_metrics = session.built[run.configuration].software_metrics
-        capacity = _RECORDS_OF_THREADS if session.spec.measure.threads == "all" else _RECORDS
+        capacity = _RECORDS_OF_THREADS if session.spec.measure.samples_all_threads else _RECORDS
         trace = execute_in(
             session,
             Sampling(step.collected, software_metrics, _LONGER_THAN_ANY_RUN_NS, "monotonic", capacity, whole=True),

@@ -140,9 +140,10 @@ class Measure(Section):
     sampler: Literal["inside", "outside"] = Field(default="inside")
     """Where samples are taken. `inside`: in the program, by a timer signal. `outside`: by an observer process; the
     program itself executes no instruction for a sample."""
-    threads: Annotated[Literal["main", "all"], ADDED_LATER] = Field(default="main")
-    """For `sampler: inside`: threads whose hardware counters are read. `main`: only the main thread. `all`: all
-    threads, with a sampler in each. `sampler: outside` always counts all threads."""
+    threads: Annotated[Literal["auto", "main", "all"], ADDED_LATER] = Field(default="auto")
+    """For `sampler: inside`: threads whose hardware counters are read. `all`: all threads, also those that libraries
+    start, with a sampler in each. `main`: only the main thread. `auto`: `all`, but `main` with `multiplex`. `sampler:
+    outside` and simulated counters always count all threads."""
     children: Annotated[bool, ADDED_LATER] = Field(default=False)
     """For `sampler: outside`: also count hardware events of the program's child processes. `os` counters cover only the
     program itself."""
@@ -187,6 +188,12 @@ class Measure(Section):
     not an identifier. `perf-metric:NAME` is a metric from perf's own tables."""
     simulator: Simulator = Field(default_factory=Machine)
     """Caches of the simulated machine."""
+
+    @property
+    def samples_all_threads(self) -> bool:
+        """Return whether each thread has a sampler of its own."""
+        chosen = self.threads == "all" or (self.threads == "auto" and not self.multiplex)
+        return chosen and self.sampler == "inside"
 
     @property
     def interval_event(self) -> str:

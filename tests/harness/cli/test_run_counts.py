@@ -77,9 +77,8 @@ def test_threads_that_a_library_starts_are_counted(tmp_path: Path) -> None:
     # Without the setting, the same counts are too small, and the terminal says so.
     spec = tmp_path / "campaigns" / "parallel.yaml"
     text = spec.read_text()
-    assert "  threads: all" in text
     (tmp_path / "campaigns" / "main.yaml").write_text(
-        text.replace("  threads: all", "  threads: main").replace("name: parallel", "name: main")
+        text.replace("measure:\n", "measure:\n  threads: main\n").replace("name: parallel", "name: main")
     )
     less = unperturbed(tmp_path, "run", "campaigns/main.yaml")
     said = " ".join((less.stdout + less.stderr).split())
@@ -183,8 +182,8 @@ def test_a_program_that_executes_itself_again_is_refused_by_name(tmp_path: Path)
     assert "`sampler: outside` without software metrics" in said
     spec = (tmp_path / "campaigns" / "worker.yaml").read_text()
     begin, end = spec.index("  # calls, counted without"), spec.index("campaign:\n")
-    spec = spec[:begin] + spec[end:].replace("  threads: all", "")
-    kept = [line for line in spec.splitlines() if not line.startswith(("  threads:", "  runs:", "  subsets:"))]
+    spec = spec[:begin] + spec[end:]
+    kept = [line for line in spec.splitlines() if not line.startswith(("  runs:", "  subsets:"))]
     text = "\n".join(kept).replace("name: worker", "name: outside").replace("measure:", "measure:\n  sampler: outside")
     (tmp_path / "campaigns" / "outside.yaml").write_text(text + "\n")
     done = unperturbed(tmp_path, "run", "campaigns/outside.yaml")
