@@ -8,36 +8,29 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast, get_args
+from typing import Literal, cast, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unperturbed.collectors.data.files import decode_parquet
-from unperturbed.collectors.data.trace import INTERVAL_COLUMNS, Kind, Metric, Trace
+from unperturbed.collectors.data.trace import INTERVAL_COLUMNS, Kind, Metric, Semantics, Trace
 from unperturbed.collectors.imports.format import (
-    EXACT,
-    MOST,
     ImportFormat,
     IntArray,
     common_options,
     decode,
-    from_ends,
-    increments,
     known_kind,
     make_counted_trace,
     refuse,
     with_attributes,
 )
+from unperturbed.collectors.imports.table import UNITS, Table, is_numeric
 from unperturbed.common.packed import plain_name
 from unperturbed.common.wording import listing, no_such_column
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _OPTIONS: Mapping[str, str] = {
     "time": "column with the end of each interval (default: time, timestamp, end_ns or similar)",
@@ -46,11 +39,12 @@ _OPTIONS: Mapping[str, str] = {
     "run": "column that identifies runs (default: run if it exists; otherwise each file is one run)",
     "configuration": "column with the configuration of each run (default: configuration if it exists)",
     "metrics": "columns with metrics, separated by commas (default: all other numeric columns)",
-    "values": "counts: each row has the counts of its interval; cumulative: counts since the start (default: counts)",
+    "values": "counts: each row has the counts of its interval; cumulative: counts since the start; gauge: values that "
+    "are no counts, such as rates and sizes (default: counts)",
     "kind": "kind of metrics with unknown names: hardware, simulated, os, software or derived (default: os)",
 }
 
-_UNITS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+_SEMANTICS: tuple[tuple[str, Semantics], ...] = (("events", "counter"), ("1", "gauge"))
 _ROLES = ("time", "begin", "run", "configuration")
 _TIMES = ("end_ns", "time", "timestamp", "seconds", "time_s", "time_ms", "time_us", "time_ns", "t")
 _OF_EXPORTS = ("pass", "repetition", "interval", "start", "duration", *INTERVAL_COLUMNS)
@@ -58,18 +52,11 @@ _OF_EXPORTS = ("pass", "repetition", "interval", "start", "duration", *INTERVAL_
 
 
 @dataclass(frozen=True)
-class _Table:
-    """Table with the intervals of one or more runs."""
+class _Columns(Table):
+    """Table with the intervals of one or more runs, whose columns have the roles that options or names give."""
 
-    frame: pl.DataFrame
-    path: Path
-    options: Mapping[str, str]
-    line_of: Callable[[int], int]  # Line number of a row (rows count from 0); 0 if the format has no lines
-    described: Mapping[str, Metric]  # Metrics that the file describes
-    comma: Literal["decimal", "thousands"] = "thousands"  # Of a comma, in a column that does not show it
-
-    def _refuse(self, row: int, what: str) -> NoReturn:
-        refuse(self.path, what, self.line_of(int(row)))
+    options: Mapping[str, str] = field(default_factory=dict)
+    described: Mapping[str, Metric] = field(default_factory=dict)  # Metrics that the file describes
 
     def traces(self) -> list[Trace]:
         """Return the traces of the table's runs."""
@@ -82,9 +69,9 @@ class _Table:
         names, left_out = self._metric_columns(roles)
         timed: list[str] = [role for role in ("time", "begin") if role in roles]
         ending = re.search(r"[_\[( ](s|ms|us|ns)[\])]?$", roles["time"])
-        factor = _UNITS[common_options(options, path, "unit", tuple(_UNITS), ending[1] if ending else "s")]
-        times = {role: self._times(roles[role], role, factor) for role in timed}
-        columns = {name: self._numbers(name) for name in names}
+        factor = UNITS[common_options(options, path, "unit", tuple(UNITS), ending[1] if ending else "s")]
+        times = {role: self.times(roles[role], role, factor) for role in timed}
+        columns = {name: self.numbers(name) for name in names}
         marking = [role for role in ("configuration", "run") if role in roles]
         groups: dict[tuple[str, ...], IntArray] = {(): np.arange(len(frame))}
         if marking:
@@ -92,13 +79,17 @@ class _Table:
             rows = frame.select(pl.col(keys).cast(pl.String).fill_null("")).with_row_index("row")
             parts = rows.group_by(keys, maintain_order=True).agg("row").rows()
             groups = {tuple(part[:-1]): np.asarray(part[-1], np.int64) for part in parts}
-        cumulative = common_options(options, path, "values", ("counts", "cumulative"), "counts") == "cumulative"
+        meant = common_options(options, path, "values", ("counts", "cumulative", "gauge"), "counts")
         kind = cast(Kind, common_options(options, path, "kind", get_args(Kind), "os"))
         source = plain_name(path).suffix[1:]
-        metrics = [self.described.get(name) or Metric(name, known_kind(name) or kind, source=source) for name in names]
+        unit, semantics = _SEMANTICS[meant == "gauge"]
+        metrics = [
+            self.described.get(name) or Metric(name, known_kind(name) or kind, unit, semantics, source)
+            for name in names
+        ]
         traces = []
         for key, here in groups.items():
-            bounds, values, notes = self._intervals(here, times, columns, cumulative=cumulative)
+            bounds, values, notes = self.intervals(here, times, columns, cumulative=meant == "cumulative")
             trace = make_counted_trace(metrics, values, bounds, path, missing="missing", notes=[*left_out, *notes])
             traces.append(with_attributes(trace, **dict(zip(marking, key, strict=False))))
         return traces
@@ -136,142 +127,12 @@ class _Table:
                     refuse(self.path, f"metrics: {no_such_column(name, columns)}", 1)
             return names, []
         others = [name for name in columns if name not in roles.values() and name not in _OF_EXPORTS]
-        names = [name for name in others if _is_numeric(self.frame[name])]
+        names = [name for name in others if is_numeric(self.frame[name])]
         texts = [name for name in others if name not in names]
         if not names:
-            self._refuse(0, f"no metrics to import: no column except {listing(roles.values())} contains numbers")
+            self.refuse(0, f"no metrics to import: no column except {listing(roles.values())} contains numbers")
         what = "column" if len(texts) == 1 else "columns"
         return names, [f"the import leaves out the non-numeric {what} {listing(texts)}"] if texts else []
-
-    def _times(self, name: str, role: str, factor: int) -> IntArray:
-        """Return a column of times in ns, without rounding: `factor` is the column's unit in ns."""
-        import polars as pl  # noqa: PLC0415
-
-        column, values = self.frame[name], self._numbers(name, whole=True)
-        late = np.flatnonzero(np.abs(values.astype(np.float64)) * factor > MOST)
-        if len(late):
-            self._refuse(late[0], f"the value in the {role} column is too large for 64-bit nanoseconds; check unit=")
-        if values.dtype.kind in "iu":
-            return np.asarray(values, np.int64) * factor
-        digits = len(str(factor)) - 1
-        if column.dtype == pl.String and len(values) and np.abs(values).max() * factor > EXACT / 2:
-            # As float64, seconds since 1970 are exact to a quarter of a microsecond only.
-            parts = column.str.strip_chars().str.extract_groups(r"^([+-]?)(\d+)\.?(\d*)$").struct.unnest()
-            sign, whole, fraction = parts.get_columns()
-            if not whole.null_count():
-                shown = fraction.str.slice(0, digits).str.pad_end(digits, "0")
-                up = fraction.str.slice(digits, 1).is_in(list("56789"))
-                total = whole.cast(pl.Int64) * factor + up.cast(pl.Int64)
-                if digits:
-                    total += shown.cast(pl.Int64)
-                negative = sign.to_numpy() == "-"
-                return np.asarray(np.where(negative, -total.to_numpy(), total.to_numpy()), np.int64)
-        return np.asarray(np.rint(values * factor), np.int64)
-
-    def _numbers(self, name: str, *, whole: bool = False) -> NDArray[Any]:
-        """Return a column as int64 or uint64 if it has only whole numbers, else as float64.
-
-        Missing values are masked or become NaN; if `whole` is set, they are refused.
-        """
-        import polars as pl  # noqa: PLC0415
-
-        column = self.frame[name]
-        if column.dtype == pl.String:
-            from unperturbed.common.reading.cells import MARKS, read_numbers  # noqa: PLC0415  loads polars
-
-            given = column.fill_null("").str.strip_chars()
-            empty = given.str.to_lowercase().is_in(list(MARKS))
-            exact = _whole(given, empty)
-            numbers, empty = read_numbers(column, comma=self.comma) if exact is None else (exact, empty)
-        elif column.dtype.is_integer() and column.dtype.is_numeric():
-            wide = pl.UInt64 if column.dtype == pl.UInt64 else pl.Int64
-            numbers = column.cast(wide if column.dtype != pl.Int128 else pl.Float64)
-            empty = numbers.is_null()
-        elif column.dtype.is_numeric():
-            numbers = column.cast(pl.Float64)
-            empty = numbers.is_null() | numbers.is_nan().fill_null(value=True)
-        else:
-            refuse(self.path, f"column {name!r} has type {column.dtype}, expected numbers")
-        wrong = numbers.is_null() & ~empty if not whole else numbers.is_null() | empty
-        if wrong.any():
-            row = int(np.flatnonzero(wrong.to_numpy())[0])
-            value = column[row]
-            what = "nothing" if value is None or str(value).strip() == "" else repr(str(value))
-            place = f"row {row + 1}: " if not self.line_of(row) else ""
-            self._refuse(row, f"{place}column {name!r} contains {what}, expected a number")
-        if numbers.dtype.is_integer():
-            values: NDArray[Any] = numbers.fill_null(0).to_numpy()
-            return np.ma.MaskedArray(values, empty.to_numpy()) if empty.any() else values
-        values = numbers.fill_null(float("nan")).to_numpy()
-        infinite = np.flatnonzero(np.isinf(values))
-        if len(infinite):
-            self._refuse(infinite[0], f"column {name!r} contains an infinite number")
-        return values
-
-    def _intervals(
-        self, rows: IntArray, times: Mapping[str, IntArray], columns: Mapping[str, NDArray[Any]], *, cumulative: bool
-    ) -> tuple[tuple[IntArray, IntArray], dict[str, NDArray[Any]], list[str]]:
-        """Return the bounds of a run's intervals [ns], each metric's values, and notes."""
-        ends = times["time"][rows]
-        wrong = np.flatnonzero(np.diff(ends) <= 0)
-        if len(wrong):
-            at = int(wrong[0]) + 1
-            what = "the same time as" if ends[at] == ends[at - 1] else "an earlier time than"
-            self._refuse(
-                rows[at],
-                f"this row has {what} the previous row of its run; if a file has several runs, "
-                "name the column that identifies them with run=COLUMN",
-            )
-        values = {name: column[rows] for name, column in columns.items()}
-        if cumulative:
-            notes = []
-            for name, column in values.items():
-                change = increments(column)
-                if change.decreases:
-                    self._refuse(
-                        rows[change.decreases],
-                        f"{name} decreases, but cumulative counters never do: remove values=cumulative",
-                    )
-                if change.rounded:
-                    self._refuse(
-                        rows[0],
-                        f"{name} has values above 2^53 that are not written as whole numbers, so their differences are "
-                        "rounded: write all digits, without a decimal point or an exponent",
-                    )
-                values[name] = change.values
-                notes += change.note(name)
-            return (ends[:-1] - ends[0], ends[1:] - ends[0]), values, notes
-        if "begin" in times:
-            begin = times["begin"][rows]
-            late = np.flatnonzero(begin > ends)
-            if len(late):
-                self._refuse(rows[late[0]], "the interval ends before it begins")
-            return (begin - begin[0], ends - begin[0]), values, []
-        return from_ends(ends) if len(ends) else (ends, ends), values, []
-
-
-def _is_numeric(column: pl.Series) -> bool:
-    """Return whether a column is numeric, judged by its first value that is not missing."""
-    import polars as pl  # noqa: PLC0415
-
-    from unperturbed.common.reading.cells import MARKS, read_numbers  # noqa: PLC0415
-
-    if column.dtype != pl.String:
-        return column.dtype.is_numeric()
-    given = column.filter(~column.fill_null("").str.strip_chars().str.to_lowercase().is_in(list(MARKS)))
-    return len(given) > 0 and read_numbers(given.head(1))[0][0] is not None
-
-
-def _whole(given: pl.Series, empty: pl.Series) -> pl.Series | None:
-    """Return texts as Int64 or UInt64, which keep all digits; None if one that is not empty does not fit."""
-    import polars as pl  # noqa: PLC0415
-
-    first = given.filter(~empty).head(1)
-    for whole in (pl.Int64, pl.UInt64) if len(first) and first.str.contains(r"^[+-]?\d+$")[0] else ():
-        numbers = given.cast(whole, strict=False)
-        if (numbers.is_not_null() | empty).all():
-            return numbers
-    return None
 
 
 _SEPARATORS = ",;\t"
@@ -322,7 +183,7 @@ def _read_csv(content: bytes, path: Path, options: Mapping[str, str]) -> list[Tr
         refuse(path, f"cannot read a table from this file ({str(error).strip().partition(chr(10))[0]})")
     frame = frame.rename(dict(zip(frame.columns, names, strict=True)))
     comma: Literal["decimal", "thousands"] = "thousands" if separator == "," else "decimal"
-    return _Table(frame, path, options, lambda row: data[row] + 1, {}, comma).traces()
+    return _Columns(frame, path, lambda row: data[row] + 1, comma, options).traces()
 
 
 def _check_names(names: list[str], path: Path, line: int) -> None:
@@ -364,7 +225,7 @@ def _read_parquet(content: bytes, path: Path, options: Mapping[str, str]) -> lis
                 described[entry["name"]] = Metric(**{**entry, "components": tuple(entry["components"])})
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         refuse(path, f"the file's description of its metrics is damaged ({str(error) or type(error).__name__})")
-    return _Table(frame, path, options, lambda _row: 0, described).traces()
+    return _Columns(frame, path, lambda _row: 0, options=options, described=described).traces()
 
 
 PARQUET = ImportFormat(

@@ -66,6 +66,8 @@ def test_the_options(tmp_path: Path) -> None:
     (counter,) = read_traces(path, "csv", time="t_ms", values="cumulative", metrics="PAPI_TOT_INS", unit="us")
     assert counter["PAPI_TOT_INS"].tolist() == [50, 100]
     assert counter.end_ns.tolist() == [10_000, 30_000]
+    (gauge,) = read_traces(path, "csv", time="t_ms", values="gauge")
+    assert [(gauge.metrics[name].semantics, gauge.metrics[name].unit) for name in gauge] == [("gauge", "1")] * 2
 
 
 @settings(max_examples=25, deadline=None)
