@@ -52,7 +52,7 @@ class ImportFormat:
         Usual suffixes of file names, such as `.csv`.
     recognise : callable
         Takes the first 4,096 bytes of a file; returns whether the file has this format. The first format that
-        recognises a file reads it: modules are asked by name, then entry points, then general formats.
+        recognises a file reads it: modules are asked by name, then entry points, recipes, and general formats.
     read : callable
         Takes the file's content, its path for messages, and the options; returns one `Trace` per run. The trace's
         `attributes["notes"]` lists, in sentences, what the reader left out or scaled.

@@ -8,13 +8,15 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
 
 from unperturbed.collectors.data.files import try_parquet_files
 from unperturbed.collectors.data.trace import Trace
 from unperturbed.collectors.imports.format import ImportFormat
+from unperturbed.collectors.imports.monitors import OPTIONS, read_recordings
+from unperturbed.collectors.imports.recipe import SUFFIXES, Recipe, own_recipes, read_recipe, users_recipes
 from unperturbed.common.extensions import records_in
 from unperturbed.common.packed import open_file, plain_name, unpack
 from unperturbed.common.wording import did_you_mean, listing, visible
@@ -27,18 +29,52 @@ Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 @cache
 def import_formats() -> Mapping[str, ImportFormat]:
-    """Return every import format by name; formats of other packages come last."""
-    return MappingProxyType(records_in(__name__.rpartition(".")[0], ImportFormat, group="unperturbed.imports"))
+    """Return every import format by name; formats of other packages come after this tool's, and recipes last."""
+    coded = records_in(__name__.rpartition(".")[0], ImportFormat, group="unperturbed.imports")
+    recipes = _recipe_formats()
+    if taken := next((name for name in recipes if name in coded), None):
+        raise DataError(f"the recipe {taken}.yaml has the name of another import format: rename the file")
+    return MappingProxyType({**coded, **recipes})
+
+
+def _recipe_formats() -> dict[str, ImportFormat]:
+    """Return a format for each recipe by name; those of users come first, and replace this tool's of the same name."""
+    formats: dict[str, ImportFormat] = {}
+    for path in (*users_recipes(), *own_recipes()):
+        if path.stem not in formats:
+            formats[path.stem] = recipe_format(path)
+    return formats
+
+
+def recipe_format(path: Path) -> ImportFormat:
+    """Return the format that a recipe describes."""
+    recipe = read_recipe(path)
+    has_devices = any(rule.meaning == "device" for rule in recipe.rules)
+    return ImportFormat(
+        recipe.name,
+        recipe.title,
+        tuple(recipe.suffixes),
+        partial(_recognise, recipe),
+        partial(read_recordings, recipe),
+        OPTIONS if has_devices else {name: OPTIONS[name] for name in OPTIONS if name != "devices"},
+    )
+
+
+def _recognise(recipe: Recipe, head: bytes) -> bool:
+    return recipe.recognise.search(head.decode("utf-8-sig", "replace").replace("\r\n", "\n")) is not None
 
 
 def find_format(name: str) -> ImportFormat:
-    """Return the import format with the given name.
+    """Return the import format with the given name, or the one that a recipe's file describes.
 
     Raises
     ------
     DataError
-        No format has this name; the message suggests the format that was probably meant, or lists all.
+        No format has this name; the message suggests the format that was probably meant, or lists all. Or the recipe
+        is wrong: the message has its file, line and column.
     """
+    if name.endswith(SUFFIXES):
+        return recipe_format(Path(name))
     known = import_formats()
     if name in known:
         return known[name]
@@ -122,7 +158,8 @@ def read_traces(paths: Paths, format: str | None = None, **mapping: str) -> list
         Files, folders, and patterns such as `base/*.csv`; the files of a pattern or folder are read in natural order.
         Files may be compressed by gzip, zstd or xz.
     format : str, optional
-        The name of the format, such as `perf-stat`. By default, each file's beginning determines its format.
+        The name of the format, such as `perf-stat`, or the file of a recipe (`.yaml`). By default, each file's
+        beginning determines its format.
     **mapping : str
         Options of the format, such as the roles of a table's columns: `time="seconds", run="id"`.
 
@@ -205,7 +242,7 @@ def read_file(path: Path, chosen: ImportFormat | None, options: Mapping[str, str
         traces = chosen.read(content, path, options)
     except DataError as error:
         other = _format_of(head)
-        if other is None or other is chosen:
+        if other is None or other is chosen or other.general:
             raise
         raise DataError(f"{error}; the file is probably {other.title}: use the import format {other.name}") from None
     _check_names(traces, path)

@@ -256,14 +256,14 @@ def _heading(records: Sequence[tuple[int, list[str]]], comment: tuple[int, list[
             units = [cell.strip("()[]") for cell in second]
             count += 1
             break
-        names = _joined(names, second)
+        names = join_names(names, second)
         count += 1
     at = [line for line, _ in records]
     end = at[count] if len(at) > count else at[count - 1] + 1
     return _Heading(names, at[: count - bool(units)], units, end, is_guessed=False)
 
 
-def _joined(names: Sequence[str], second: Sequence[str]) -> list[str]:
+def join_names(names: Sequence[str], second: Sequence[str]) -> list[str]:
     """Return names of two lines; a blank name of the first line continues the one left of it."""
     above, joined = "", []
     for name, part in zip(names, [*second, *[""] * len(names)], strict=False):
@@ -410,7 +410,7 @@ def _named(
         names, units = ([one for one, drop in zip(of, blank, strict=False) if not drop] for of in (names, units))
     unnamed = [f"column_{at}" for at, name in enumerate(names, 1) if not name]
     twice = [name for name, often in Counter(names).items() if name and often > 1]
-    unique = _unique(names)
+    unique = unique_names(names)
     frame = frame.rename(dict(zip(frame.columns, unique, strict=True)))
     unit_of = {name: unit for name, unit in zip(unique, units, strict=False) if unit and not is_mark(unit)}
     if not heading.is_guessed and unnamed:
@@ -425,7 +425,7 @@ def _named(
     return frame, unit_of, notes
 
 
-def _unique(names: Sequence[str]) -> list[str]:
+def unique_names(names: Sequence[str]) -> list[str]:
     """Return names without repetition: a blank name becomes `column_3`, the second `time` becomes `time_2`."""
     taken, unique = set(names), []
     seen: Counter[str] = Counter()

@@ -6,6 +6,7 @@ the tool reads files.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import io
 import json
@@ -34,6 +35,7 @@ from tests.attacks.seeds import (
     manifest_file,
     manifest_tree,
     parquet_file,
+    recipe_texts,
     record_files,
     record_pass,
     record_setup,
@@ -255,6 +257,23 @@ def _import(name: str, suffix: str, content: bytes, folder: Path) -> object:
     return [_look_at(trace) for trace in read_traces(file, name)]
 
 
+def _recipe(content: bytes, folder: Path) -> object:
+    """Read a recipe, and by it a file that another recipe reads: what a recipe can say must not break the reader."""
+    from unperturbed.collectors.imports.reading import recipe_format
+    from unperturbed.errors import DataError
+
+    recipe, file = folder / "recipe.yaml", folder / "run.txt"
+    recipe.write_bytes(content)
+    format_of_recipe = recipe_format(recipe)
+    found = []
+    for name in ("sadf", "dstat", "nvidia-dmon"):
+        table = imported_files()[name][0]
+        format_of_recipe.recognise(table)
+        with contextlib.suppress(DataError):  # it describes another table
+            found += [_look_at(trace) for trace in format_of_recipe.read(table, file, {})]
+    return found
+
+
 def _dumps(content: bytes, folder: Path) -> object:
     from unperturbed.collectors.sources.callgrind import columns
 
@@ -292,13 +311,20 @@ def _imports() -> list[Reader]:
         )
         for name, suffix in (
             ("caliper", ".cali"),
+            ("collectl", ".txt"),
             ("csv", ".csv"),
+            ("dstat", ".csv"),
             ("likwid", ".csv"),
+            ("nvidia-dmon", ".txt"),
+            ("nvidia-smi", ".csv"),
             ("paraver", ".prv"),
             ("parquet", ".parquet"),
+            ("pcm", ".csv"),
             ("perf-script", ".txt"),
             ("perf-stat", ".txt"),
             ("perfetto", ".pftrace"),
+            ("sadf", ".csv"),
+            ("vmstat", ".txt"),
         )
     ]
 
@@ -345,6 +371,7 @@ READERS: Mapping[str, Reader] = {
         Reader("spec-text", spec_texts, _spec, words=SPEC_WORDS),
         Reader("spec-structure", spec_trees, _spec, mutate_tree, SPEC_WORDS),
         Reader("knowledge", knowledge_texts, _knowledge, words=EXPRESSION_WORDS),
+        Reader("recipe", recipe_texts, _recipe),
         Reader("record", record_files, _record),
         Reader("trace", lambda: [parquet_file()], _trace, quick=False),
         Reader("trace-description", lambda: [trace_tree()], _trace_description, mutate_tree),

@@ -283,10 +283,12 @@ def imported_files() -> Mapping[str, Sequence[bytes]]:
     import gzip
     import lzma
 
+    from tests.collectors.imports.monitor_tables import MONITORS
     from tests.collectors.imports.test_fuzz import FILES
     from tests.collectors.imports.test_likwid import HEAD, row
 
     return {
+        **{name: [text.encode()] for name, text in MONITORS.items()},
         "caliper": [FILES["x.cali"], FILES["caliper.json"], FILES["slices.cali"], FILES["iterations.json"]],
         "csv": [FILES["plain.csv"], gzip.compress(FILES["plain.csv"]), lzma.compress(FILES["plain.csv"])],
         "likwid": [(HEAD + "".join(row(at) for at in range(6))).encode()],
@@ -296,6 +298,20 @@ def imported_files() -> Mapping[str, Sequence[bytes]]:
         "perf-stat": [FILES["perf.csv"], FILES["perf.json"], FILES["cgroups.csv"]],
         "perfetto": [FILES["x.pftrace"], FILES["chrome.json"], FILES["unclosed.json"]],
     }
+
+
+def recipe_texts() -> Sequence[bytes]:
+    """Return the recipes of this tool, and one with every key."""
+    from unperturbed.collectors.imports.recipe import own_recipes
+
+    whole = (
+        b"title: t\nrecognise: '^a'\nsuffixes: [.x]\nseparator: [blanks, ';']\nheading: '^a'\nlines: [groups, names]\n"
+        b"skip: x\nwithout: y\nmissing: z\ntime: {columns: [a, b], format: [seconds, '%H:%M']}\n"
+        b"first row since boot: no\nrecording: '^#'\nkind: hardware\nadvice: do\n"
+        b"columns:\n  - {match: '(d)', is: device, name: 'D \\1', devices: {'-1': all}}\n"
+        b"  - {match: '(.*)', is: counts, unit: '\\1'}\n"
+    )
+    return [whole, *(path.read_bytes() for path in own_recipes())]
 
 
 @functools.cache

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.collectors.imports.monitor_tables import MONITORS
 from tests.collectors.imports.test_caliper import SLICES, as_cali, snapshots
 from unperturbed.collectors.imports import read_traces
 from unperturbed.errors import UnperturbedError
@@ -103,6 +104,7 @@ FILES = {
             for at in range(60)
         ),
     ),
+    **{f"{name}.txt": text.encode() for name, text in MONITORS.items()},
     "big.csv": _lines("time_ns,a\n", *(f"{2**60 + at},{(2**64 - 30 + at) % 2**64}\n" for at in range(60))),
 }
 
