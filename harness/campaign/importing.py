@@ -13,7 +13,7 @@ import numpy as np
 import yaml
 
 from unperturbed.collectors.data import Kind, Trace
-from unperturbed.collectors.imports import ImportFormat, find_files, find_format, read_traces, recognise
+from unperturbed.collectors.imports import find_files, find_format, read_traces, recognise
 from unperturbed.common.scratch import scratch_folder
 from unperturbed.common.wording import counted, did_you_mean, first_of, listing
 from unperturbed.errors import DataError, SpecError
@@ -54,7 +54,7 @@ def import_campaign(
         what = "is a file" if not folder.is_dir() else "is not empty"
         raise SpecError(f"{folder} {what}: choose a new folder for the campaign")
     chosen = find_format(format)
-    by_configuration = _read(chosen, groups, options or {})
+    by_configuration = _read(format, groups, options or {})
     ordered = _with_baseline_first(by_configuration, baseline)
     renamed = [f"{name} was imported as the baseline." for name in by_configuration if name not in ordered]
     metrics, notes = _common_metrics(ordered)
@@ -77,11 +77,11 @@ def import_campaign(
     return imported
 
 
-def _read(chosen: ImportFormat, groups: Sequence[Group], options: Mapping[str, str]) -> dict[str, list[Trace]]:
+def _read(format_name: str, groups: Sequence[Group], options: Mapping[str, str]) -> dict[str, list[Trace]]:
     runs_of: dict[str, list[Trace]] = {}
     seen: dict[str, tuple[int, str]] = {}  # Number of the group and file, by checksum
     for number, group in enumerate(groups):
-        for trace in read_traces(group.files, chosen.name, **options):
+        for trace in read_traces(group.files, format_name, **options):
             said = str(trace.attributes.get("configuration", ""))
             if not group.name and not said:
                 raise SpecError(

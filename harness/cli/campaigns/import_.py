@@ -7,11 +7,12 @@ import re
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unperturbed.common.wording import listing
-from unperturbed.errors import SpecError
+from unperturbed.errors import DataError, SpecError
 from unperturbed.harness.cli.options import format_options
 from unperturbed.harness.cli.parser import as_given
 
@@ -27,15 +28,18 @@ campaigns/upgrade/runs/0001. docs/how-to/imports.md describes the formats."""
 
 
 class Command:
-    """`unperturbed import FORMAT FILES… --as NAME [FILES… --as NAME] -o CAMPAIGN`."""
+    """`unperturbed import [FORMAT] FILES… --as NAME [FILES… --as NAME] -o CAMPAIGN`."""
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the arguments: the format, then files and options."""
-        parser.usage = "unperturbed import FORMAT FILES… --as NAME [FILES… --as NAME] -o CAMPAIGN [options]"
+        parser.usage = "unperturbed import [FORMAT] FILES… --as NAME [FILES… --as NAME] -o CAMPAIGN [options]"
         parser.formatter_class = argparse.RawDescriptionHelpFormatter
         parser.epilog = _EPILOG
         parser.add_argument(
-            "format", metavar="FORMAT", help="name of the format (`unperturbed import list` lists all formats)"
+            "format",
+            metavar="FORMAT",
+            help="name of the format (`unperturbed import list` lists all formats), or a recipe's file (.yaml); "
+            "without it, the first file shows the format",
         )
         parser.add_argument(
             "words",
@@ -54,8 +58,8 @@ class Command:
 
         if arguments.format == "list":
             return _show_formats()
-        _check_format(arguments.format, arguments.words)
-        groups, options = _split(arguments.words)
+        name, words = _find_format(arguments.format, arguments.words)
+        groups, options = _split(words)
         rest = argparse.ArgumentParser(prog="unperturbed import", add_help=False, argument_default=argparse.SUPPRESS)
         _add_options(rest)
         rest.add_argument("-v", "--verbose", action="store_true")
@@ -64,16 +68,16 @@ class Command:
         if arguments.out is None:
             raise SpecError("the folder of the new campaign is missing: give -o CAMPAIGN")
         made = import_campaign(
-            arguments.format,
+            name,
             groups,
             arguments.out,
             options=format_options(arguments.option),
             baseline=arguments.baseline,
             align_on=[name.strip() for name in (arguments.align_on or "").split(",") if name.strip()],
-            command=shlex.join(["unperturbed", "import", arguments.format, *arguments.words]),
+            command=shlex.join(["unperturbed", "import", name, *words]),
         )
         if not arguments.quiet:
-            for note in made.notes:
+            for note in (*([f"the format is {name}"] if name != arguments.format else []), *made.notes):
                 print(f"note: {note}", file=sys.stderr)
             each = ", ".join(f"{name} {count}" for name, count in made.configurations.items())
             runs = counted(sum(made.configurations.values()), "run")
@@ -100,19 +104,23 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     add("--align-on", metavar="METRICS", help="comma-separated metrics to align runs on")
 
 
-def _check_format(name: str, words: Sequence[str]) -> None:
-    """Refuse a file in place of the format, with the command to type, and an unknown format."""
-    from unperturbed.collectors.imports import find_format, import_formats, recognise
+def _find_format(name: str, words: Sequence[str]) -> tuple[str, list[str]]:
+    """Return the format and the words after it; if the first word names files, their content shows the format."""
+    from unperturbed.collectors.imports import find_files, find_format, import_formats, recognise
 
-    path = Path(name)
-    if name not in import_formats() and path.exists():
-        files = [path] if path.is_file() else sorted(path.iterdir()) if path.is_dir() else []
-        found = next((known for known in map(recognise, files) if known is not None), None)
-        command = shlex.join(["unperturbed", "import", found.name if found else "FORMAT", name, *words])
-        choices = "" if found else f" with a format: {listing(import_formats(), 'or')}"
-        what = "folder" if path.is_dir() else "file"
-        raise SpecError(f"{name} is a {what}, not a format: write `{command}`{choices}")
-    find_format(name)
+    files = []
+    if name not in import_formats() and not name.endswith((".yaml", ".yml")):
+        with suppress(DataError):
+            files = find_files(name)
+    if not files:
+        find_format(name)
+        return name, list(words)
+    found = next((known for known in map(recognise, files) if known is not None), None)
+    if found is None:
+        command = shlex.join(["unperturbed", "import", "FORMAT", name, *words])
+        known = listing(import_formats(), "or")
+        raise SpecError(f"{name} has no format that this tool recognises: write `{command}` with a format: {known}")
+    return found.name, [name, *words]
 
 
 def _split(words: Sequence[str]) -> tuple[list[Group], list[str]]:

@@ -171,20 +171,18 @@ def test_what_is_refused(recorded: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "c").exists()
 
 
-def test_a_forgotten_format_is_named(recorded: Path) -> None:
-    (recorded / "r1.csv").write_text("time,x\n1,2\n2,3\n")
+def test_a_format_that_is_not_named_is_recognised(recorded: Path) -> None:
     (recorded / "noise").write_text("nothing that a tool wrote")
 
-    def answer(*words: str) -> str:
+    def answer(*words: str, code: int = 2) -> str:
         done = unperturbed(recorded, "import", *words)
-        assert done.returncode == 2, done.stdout
+        assert done.returncode == code, done.stdout + done.stderr
         return " ".join(done.stderr.split())
 
-    said = "r1.csv is a file, not a format: write `unperturbed import csv r1.csv --as baseline`"
-    assert said in answer("r1.csv", "--as", "baseline")
-    said = "base is a folder, not a format: write `unperturbed import perf-stat base --as baseline -o made`"
-    assert said in answer("base", "--as", "baseline", "-o", "made")
-    said = "noise is a file, not a format: write `unperturbed import FORMAT noise --as old` with a format: caliper, "
+    for number, files in enumerate(("base", "base/*.csv")):
+        assert "note: the format is perf-stat" in answer(files, "--as", "baseline", "-o", f"made{number}", code=0)
+    assert "unperturbed import perf-stat base" in (recorded / "made0" / "imported.yaml").read_text()
+    said = "noise has no format that this tool recognises: write `unperturbed import FORMAT noise --as old` with a "
     assert said in answer("noise", "--as", "old")
     assert "unknown import format 'pref-stat'; did you mean perf-stat" in answer("pref-stat", "--as", "baseline")
 
@@ -271,3 +269,30 @@ def test_steps_that_take_long_are_shown(capsys: pytest.CaptureFixture[str], monk
             progress.watch("reading", done, 9)
         progress.end()
         assert capsys.readouterr().err == expected
+
+
+def test_gauges_of_a_monitor_are_imported_by_a_recipe_of_the_user(tmp_path: Path) -> None:
+    """The format is a path, and the campaign's report and model see no totals of gauges."""
+    (tmp_path / "power.yaml").write_text(
+        "title: a log of power\nrecognise: '^when;watts'\ntime: {columns: when, format: seconds}\n"
+        "columns: [{match: watts, is: gauge, unit: W}, {match: ops, is: counts}]\n"
+    )
+    for side, seed in (("base", 0), ("new", 1)):
+        (tmp_path / side).mkdir()
+        for run in range(5):
+            rows = (f"{at / 10:.1f};{40 + (at * 7 + run + 5 * seed) % 11};{at * at % 97}\n" for at in range(1, 41))
+            (tmp_path / side / f"{run}.csv").write_text("when;watts;ops\n" + "".join(rows))
+    words = ("import", "power.yaml", "base", "--as", "baseline", "new", "--as", "new", "-o", "c")
+    done = unperturbed(tmp_path, *words)
+    assert done.returncode == 0, done.stderr
+    trace = up.Trace.read(tmp_path / "c" / "runs" / "0001")
+    assert [(name, metric.semantics, metric.unit) for name, metric in trace.metrics.items()] == [
+        ("watts", "gauge", "W"),
+        ("ops", "counter", "events"),
+    ]
+    done = unperturbed(tmp_path, "check", "--from", "power.yaml", "--baseline", "base", "--checked", "new")
+    assert done.returncode in (0, 1, 4), done.stderr
+    (tmp_path / "power.yaml").write_text("title: a log of power\nrecognize: x\n")
+    done = unperturbed(tmp_path, *words)
+    assert done.returncode == 2
+    assert done.stderr.strip().endswith("power.yaml:2:1: unknown key `recognize`; did you mean recognise?")
