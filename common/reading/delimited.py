@@ -29,6 +29,8 @@ _SHARE = 0.9
 _MOST_HEADINGS = 3
 _MOST_LINES = 100
 """Lines of a quoted field; a quote that none of them closes is a letter."""
+_FEWEST_LINES = 3
+"""Lines from which separator and heading are inferred, however long they are."""
 _MOST_UNIT = 12
 """Characters of a unit in a line of units."""
 _MARKS_OF_ORDER = (
@@ -80,6 +82,8 @@ def read_delimited(content: bytes, path: Path) -> TextTable:
     lines = text[:_HEAD].decode("utf-8", "ignore").split("\n")
     if len(text) > _HEAD:
         lines.pop()
+        if len(lines) < _FEWEST_LINES:
+            lines = text.decode("utf-8", "ignore").split("\n", _FEWEST_LINES)[:_FEWEST_LINES]
     begin, commented = _first_line(lines)
     sample = [(at, line) for at, line in enumerate(lines) if at >= begin and line.strip()][: 2 * _SAMPLE]
     comments = sum(line.startswith("#") for _, line in sample)
@@ -178,7 +182,9 @@ def _separator(lines: Sequence[str], path: Path) -> str:
         if separator != " " and rows / len(lines) > most:
             best, most = separator, rows / len(lines)
     spaced = shares.get(" ", (0.0, 0))
-    if len(_fields(first, " ")) < max(2, spaced[1] - 1):  # words of a text, which the first line does not have
+    if " " in shares and len(_fields(first, " ")) < max(
+        2, spaced[1] - 1
+    ):  # words of a text, which the first line does not have
         spaced = (0.0, 0)
     # A tab before the last column of a table of spaces: its first field then has several numbers.
     joined = best and any(re.search(r"\d +-?[\d.]", field) and "  " in field for field in _fields(lines[-1], best))

@@ -54,7 +54,7 @@ def test_names_of_paraver_beside_a_compressed_trace(tmp_path: Path, form: str) -
 def test_tables_and_logs(tmp_path: Path, form: str) -> None:
     table = tmp_path / f"t.tsv.{form}"
     table.write_bytes(FORMS[form](b"n\tx\n" + b"".join(b"%d\t%d\n" % (at, 2 * at) for at in range(40))))
-    frame, _ = read_table(table)
+    frame, *_ = read_table(table)
     assert frame["x"].to_list() == list(range(0, 80, 2))
     log = tmp_path / f"a.log.{form}"
     lines = b"".join(b"%d a%d\n" % (at, at % 3) for at in range(1, 60))

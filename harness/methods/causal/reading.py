@@ -49,16 +49,14 @@ def read_table(
         return *read_sweep(path), None
     if not path.is_file():
         raise DataError(f"{path}: no such table: give a CSV, JSON or Parquet file, or the folder of a campaign")
+    file_format = recognise(path)
+    if file_format is not None and file_format.name not in ("csv", "parquet"):
+        raise DataError(f"{what_to_type(path)}, and model each run's totals with `unperturbed model CAMPAIGN`")
     try:
         frame, reading = _read(path, texts)
     except DataError:
         raise
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, csv.Error) as error:
-        file_format = recognise(path)
-        if file_format is not None and file_format.name not in ("csv", "parquet"):
-            raise DataError(
-                f"{what_to_type(path)}, and model each run's totals with `unperturbed model CAMPAIGN`"
-            ) from None
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DataError(
             f"{path}: cannot read the file as a table ({first}); expected CSV with a header row, JSON, or Parquet"
