@@ -209,7 +209,9 @@ def _refuse_ragged(lines: list[str], separator: str, columns: int, path: Path) -
         refuse(path, f"the line has {fields} fields, but the header names {columns} columns{cut_off}{advice}", number)
 
 
-CSV = ImportFormat("csv", "a table (CSV)", (".csv", ".tsv", ".txt"), _recognise_csv, _read_csv, _OPTIONS, general=True)
+CSV = ImportFormat(
+    "csv", "a table (CSV)", (".csv", ".tsv", ".txt"), _recognise_csv, _read_csv, _OPTIONS, general=True, is_table=True
+)
 
 
 _OWN = ("unperturbed", "unperturbed.campaign")
@@ -229,5 +231,11 @@ def _read_parquet(content: bytes, path: Path, options: Mapping[str, str]) -> lis
 
 
 PARQUET = ImportFormat(
-    "parquet", "a table (Parquet)", (".parquet",), lambda head: head.startswith(b"PAR1"), _read_parquet, _OPTIONS
+    "parquet",
+    "a table (Parquet)",
+    (".parquet",),
+    lambda head: head.startswith(b"PAR1"),
+    _read_parquet,
+    _OPTIONS,
+    is_table=True,
 )

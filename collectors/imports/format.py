@@ -60,6 +60,8 @@ class ImportFormat:
         Names of the options of `read`, each with its meaning in one line.
     general : bool, optional
         Whether many tools write files of this format, such as tables: general formats are asked last.
+    is_table : bool, optional
+        Whether the file is a table of numbers with names of columns, which commands such as `model` can read too.
     """
 
     name: str
@@ -69,6 +71,7 @@ class ImportFormat:
     read: Callable[[bytes, Path, Mapping[str, str]], list[Trace]]
     options: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     general: bool = False
+    is_table: bool = False
 
     def check_options(self, options: Mapping[str, str]) -> None:
         """Refuse options that the format does not have.

@@ -57,6 +57,7 @@ def recipe_format(path: Path) -> ImportFormat:
         partial(_recognise, recipe),
         partial(read_recordings, recipe),
         OPTIONS if has_devices else {name: OPTIONS[name] for name in OPTIONS if name != "devices"},
+        is_table=True,
     )
 
 

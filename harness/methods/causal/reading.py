@@ -50,7 +50,7 @@ def read_table(
     if not path.is_file():
         raise DataError(f"{path}: no such table: give a CSV, JSON or Parquet file, or the folder of a campaign")
     file_format = recognise(path)
-    if file_format is not None and file_format.name not in ("csv", "parquet"):
+    if file_format is not None and not file_format.is_table:
         raise DataError(f"{what_to_type(path)}, and model each run's totals with `unperturbed model CAMPAIGN`")
     try:
         frame, reading = _read(path, texts)
