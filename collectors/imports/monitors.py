@@ -335,7 +335,13 @@ class _Samples:
         year, day = "%Y" not in form and "%y" not in form, "%d" not in form
         full = ("%Y " if year else "") + ("%d %m " if day else "") + form
         given = pl.Series([("2000 " if year else "") + ("01 01 " if day else "") + cell for cell in text.to_list()])
-        moments = given.str.to_datetime(full, strict=False, time_unit="ns")
+        try:
+            moments = given.str.to_datetime(full, strict=False, time_unit="ns")
+        except (
+            pl.exceptions.PolarsError,
+            pl.exceptions.PanicException,
+        ) as error:  # an hour without minutes, for example
+            refuse(self.recipe.path, f"the time format {form} cannot be used: {str(error).splitlines()[0]}")
         if moments.null_count():
             return None, moments.is_null().to_numpy()
         times = moments.cast(pl.Int64).to_numpy()

@@ -260,3 +260,9 @@ def test_a_recipe_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "x.yaml").write_bytes(b"title: t\n\xff\n")
     with pytest.raises(DataError, match=r"x.yaml:2: this line is not valid UTF-8"):
         find_format(str(tmp_path / "x.yaml"))
+
+
+def test_a_time_format_that_gives_no_time(tmp_path: Path) -> None:
+    recipe = "title: t\nrecognise: '^t;n'\ntime: {columns: t, format: '%H'}\ncolumns: {match: n, is: gauge}\n"
+    with pytest.raises(DataError, match=r"mine.yaml: the time format %H cannot be used: Invalid format string"):
+        read_traces(write(tmp_path, "t;n\n1;2\n"), str(write(tmp_path, recipe, "mine.yaml")))
