@@ -60,6 +60,9 @@ class ImportFormat:
         Names of the options of `read`, each with its meaning in one line.
     general : bool, optional
         Whether many tools write files of this format, such as tables: general formats are asked last.
+    whole_runs : bool, optional
+        Whether the files have totals of whole runs: each trace then has one interval, and its `attributes` the name of
+        the `benchmark`, the totals `time_s` and `cpu_s` if there are any, and the `process` if several runs share one.
     """
 
     name: str
@@ -69,6 +72,7 @@ class ImportFormat:
     read: Callable[[bytes, Path, Mapping[str, str]], list[Trace]]
     options: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     general: bool = False
+    whole_runs: bool = False
 
     def check_options(self, options: Mapping[str, str]) -> None:
         """Refuse options that the format does not have.

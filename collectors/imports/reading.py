@@ -28,7 +28,8 @@ Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 @cache
 def import_formats() -> Mapping[str, ImportFormat]:
     """Return every import format by name; formats of other packages come last."""
-    return MappingProxyType(records_in(__name__.rpartition(".")[0], ImportFormat, group="unperturbed.imports"))
+    room = __name__.rpartition(".")[0]
+    return MappingProxyType(records_in(room, ImportFormat, group="unperturbed.imports", inside=("totals",)))
 
 
 def find_format(name: str) -> ImportFormat:
@@ -172,7 +173,11 @@ def read_perf_stat(paths: Paths) -> list[Trace]:
 
 def _check_names(traces: Iterable[Trace], path: Path) -> None:
     """Refuse names that no file can contain: JSON can encode an unpaired surrogate."""
-    names = {name for trace in traces for name in (*trace.metrics, str(trace.attributes.get("run", "")))}
+    names = {
+        name
+        for trace in traces
+        for name in (*trace.metrics, *(str(trace.attributes.get(fact, "")) for fact in ("run", "benchmark")))
+    }
     for name in sorted(names):
         if re.search("[\ud800-\udfff]", name):
             shown = f"{path}: the name {visible(name)!r}"

@@ -291,14 +291,20 @@ def _imports() -> list[Reader]:
             quick=name != "parquet",
         )
         for name, suffix in (
+            ("asv", ".json"),
+            ("benchexec", ".xml"),
             ("caliper", ".cali"),
             ("csv", ".csv"),
+            ("google-benchmark", ".json"),
+            ("hyperfine", ".json"),
             ("likwid", ".csv"),
             ("paraver", ".prv"),
             ("parquet", ".parquet"),
             ("perf-script", ".txt"),
             ("perf-stat", ".txt"),
             ("perfetto", ".pftrace"),
+            ("pyperf", ".json"),
+            ("rebench", ".data"),
         )
     ]
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.collectors.imports.test_caliper import SLICES, as_cali, snapshots
+from tests.collectors.imports.totals import made
 from unperturbed.collectors.imports import read_traces
 from unperturbed.errors import UnperturbedError
 
@@ -103,6 +104,14 @@ FILES = {
             for at in range(60)
         ),
     ),
+    "hyperfine.json": made.hyperfine({"a": [0.5, 0.25], "b": [1.5]}, memory_usage_byte=[4096, 8192]),
+    "pyperf.json": made.pyperf({"sort": [[1e-6, 3e-6], [4e-6]], "merge": [[5e-6]]}),
+    "google.json": made.google({"BM_Sort/8": [2e-6, 3e-6]}, INSTRUCTIONS=1234.0),
+    "google.csv": made.google_csv({"BM_Sort/8": [2e-6, 3e-6]}),
+    "benchexec.xml": made.benchexec({"a.yml": 1.5, "b.yml": 2.5}),
+    "benchexec.csv": made.benchexec_table(),
+    "rebench.data": made.rebench({"Bounce": [[90, 10], [95, 30]], "List": [[99, 7]]}, warm_up=1),
+    "asv.json": made.asv(),
     "big.csv": _lines("time_ns,a\n", *(f"{2**60 + at},{(2**64 - 30 + at) % 2**64}\n" for at in range(60))),
 }
 
