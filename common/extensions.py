@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
 from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -25,9 +25,19 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def records_in(room: str, kind: type[T], *, group: str) -> dict[str, T]:
-    """Return the records in a room (a package), by `name`: from its modules (but not `_…`), then from entry points."""
-    own = (value for module in _modules(room) for value in vars(module).values() if isinstance(value, kind))
+def records_in(room: str, kind: type[T], *, group: str, inside: Sequence[str] = ()) -> dict[str, T]:
+    """Return the records in a room (a package), by `name`: from its modules (but not `_…`), then from entry points.
+
+    `inside`: Rooms inside this room whose modules hold records too; they come after the room's own.
+    """
+    rooms = (room, *(f"{room}.{name}" for name in inside))
+    own = (
+        value
+        for place in rooms
+        for module in _modules(place)
+        for value in vars(module).values()
+        if isinstance(value, kind)
+    )
     return _by_name(room, (*own, *offered(group, kind)))
 
 

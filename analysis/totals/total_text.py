@@ -12,6 +12,8 @@ from unperturbed.common.table import Cell, Column, Table
 from unperturbed.common.wording import listing, number, percent
 
 _UNITS = {"T": 1e12, "G": 1e9, "M": 1e6}
+_SHORT_TIMES = {"ns": 1e-6, "µs": 1e-3}
+"""Units of short times, each with the seconds below which it is used; longer ones are written in seconds."""
 _TIME_NAMES = {"time_s": "time", "cpu_s": "CPU time"}
 
 
@@ -20,22 +22,25 @@ def total_name(metric: str) -> str:
     return _TIME_NAMES.get(metric) or plain_name(metric)
 
 
-def total_table(changes: Mapping[str, Sequence[TotalChange]], caption: str = "") -> Table:
+def total_table(changes: Mapping[str, Sequence[TotalChange]], caption: str = "", *, benchmarks: bool = False) -> Table:
     """Return a table with one row for each total of a configuration: both means, change, interval and verdict.
 
     Parameters
     ----------
     changes : mapping of str to sequence of TotalChange
-        Changes of each configuration.
+        Changes of each configuration, or of each benchmark.
     caption : str, default ""
         Caption of the table.
+    benchmarks : bool, default False
+        Whether the names are those of benchmarks.
     """
     levels = {name: number(100 * total_changes[0].level, 3) for name, total_changes in changes.items() if total_changes}
     one_level = len({*levels.values()}) == 1
     two = set(changes) == {"B"}
-    checked = next(iter(changes)) if len(changes) == 1 else "here"
+    checked = "checked" if benchmarks else next(iter(changes)) if len(changes) == 1 else "here"
+    named = benchmarks or len(changes) > 1
     columns = [
-        *([Column("configuration")] if len(changes) > 1 else []),
+        *([Column("benchmark" if benchmarks else "configuration")] if named else []),
         Column("total of a run"),
         Column("A" if two else "baseline", "right", whole=True, detail=True),
         Column(checked, "right", whole=True, detail=True),
@@ -50,7 +55,7 @@ def total_table(changes: Mapping[str, Sequence[TotalChange]], caption: str = "")
     ]
     rows: list[list[Cell | str]] = [
         [
-            *([name] if len(changes) > 1 else []),
+            *([name] if named else []),
             total_name(change.metric),
             Cell(short_total(change.before, change.metric), key=change.before),
             Cell(short_total(change.after, change.metric), key=change.after),
@@ -183,8 +188,11 @@ def _moved(change: TotalChange) -> str:
 
 
 def short_total(value: float, metric: str) -> str:
-    """Format a total with four digits: `608.6 M`, `0.1672 s`, with a no-break space."""
+    """Format a total with four digits: `608.6 M`, `0.1672 s`, `52.1 µs`, with a no-break space."""
     if metric in TIMES:
+        for unit, size in _SHORT_TIMES.items():
+            if 0 < value < size:
+                return f"{number(value / size * 1e3, 4)}\u00a0{unit}"
         return f"{number(value, 4)}\u00a0s"
     for unit, size in _UNITS.items():
         if value >= size:

@@ -30,7 +30,8 @@ TIMES = ("time_s", "cpu_s")
 TOLERANCES: Mapping[str, float] = {"default": 0.01, "time": 0.02}
 """Largest relative changes that count as none: `time` for both times, `default` for other totals."""
 
-_FEWEST = 2
+FEWEST = 2
+"""Runs of the reference that give a spread, and so an interval."""
 
 
 @dataclass(frozen=True)
@@ -187,7 +188,7 @@ def compare_runs(
     tolerances: Mapping[str, float],
 ) -> tuple[TotalChange, ...]:
     """Return the changes of totals like `check_totals`, without the fields that depend on the family of changes."""
-    if len(reference) < _FEWEST or not observed:
+    if len(reference) < FEWEST or not observed:
         return ()
     totals = {metric: (_totals(reference, metric), _totals(observed, metric)) for metric in metrics}
     known = {metric: sides for metric, sides in totals.items() if sides[0] and sides[1]}
@@ -312,7 +313,7 @@ def _joint_error(parts: Sequence[tuple[float, float]], nodes: int) -> tuple[floa
 
 def _by_side(change: TotalChange) -> Sequence[tuple[float, float]]:
     """Return the variances of both means, with degrees of freedom; of runs within rounds, that of their differences."""
-    if change.equal or len(change.observed) < _FEWEST or noise_of_total(change).within:
+    if change.equal or len(change.observed) < FEWEST or noise_of_total(change).within:
         return [(change.standard_error**2, change.freedom)]
     sides = (np.log(np.array(side)) for side in (change.reference, change.observed))
     return [(float(side.var(ddof=1)) / len(side), len(side) - 1) for side in sides]

@@ -62,6 +62,9 @@ class ImportFormat:
         Whether many tools write files of this format, such as tables: general formats are asked last.
     is_table : bool, optional
         Whether the file is a table of numbers with names of columns, which commands such as `model` can read too.
+    whole_runs : bool, optional
+        Whether the files have totals of whole runs: each trace then has one interval, and its `attributes` the name of
+        the `benchmark`, the totals `time_s` and `cpu_s` if there are any, and the `process` if several runs share one.
     """
 
     name: str
@@ -72,6 +75,7 @@ class ImportFormat:
     options: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     general: bool = False
     is_table: bool = False
+    whole_runs: bool = False
 
     def check_options(self, options: Mapping[str, str]) -> None:
         """Refuse options that the format does not have.

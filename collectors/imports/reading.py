@@ -30,7 +30,8 @@ Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 @cache
 def import_formats() -> Mapping[str, ImportFormat]:
     """Return every import format by name; formats of other packages come after this tool's, and recipes last."""
-    coded = records_in(__name__.rpartition(".")[0], ImportFormat, group="unperturbed.imports")
+    room = __name__.rpartition(".")[0]
+    coded = records_in(room, ImportFormat, group="unperturbed.imports", inside=("totals",))
     recipes = _recipe_formats()
     if taken := next((name for name in recipes if name in coded), None):
         raise DataError(f"the recipe {taken}.yaml has the name of another import format: rename the file")
@@ -210,7 +211,11 @@ def read_perf_stat(paths: Paths) -> list[Trace]:
 
 def _check_names(traces: Iterable[Trace], path: Path) -> None:
     """Refuse names that no file can contain: JSON can encode an unpaired surrogate."""
-    names = {name for trace in traces for name in (*trace.metrics, str(trace.attributes.get("run", "")))}
+    names = {
+        name
+        for trace in traces
+        for name in (*trace.metrics, *(str(trace.attributes.get(fact, "")) for fact in ("run", "benchmark")))
+    }
     for name in sorted(names):
         if re.search("[\ud800-\udfff]", name):
             shown = f"{path}: the name {visible(name)!r}"

@@ -234,10 +234,8 @@ def _marks(text: pl.Series, absent: pl.Series) -> dict[str, int]:
     """Return how many rows have each text among those that are absent, the most frequent first."""
     if not absent.any():
         return {}
-    counts = (
-        text.filter(absent).fill_null("").value_counts(name="rows").sort("rows", text.name, descending=[True, False])
-    )
-    return dict(counts.rows())
+    marks = text.filter(absent).fill_null("").alias("mark")  # the column may itself be named `rows`
+    return dict(marks.value_counts(name="rows").sort("rows", "mark", descending=[True, False]).rows())
 
 
 def _one_unit(numbers: pl.Series, units: pl.Series) -> tuple[pl.Series | None, str]:

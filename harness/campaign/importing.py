@@ -54,6 +54,11 @@ def import_campaign(
         what = "is a file" if not folder.is_dir() else "is not empty"
         raise SpecError(f"{folder} {what}: choose a new folder for the campaign")
     chosen = find_format(format)
+    if chosen.whole_runs:
+        raise SpecError(
+            f"{chosen.title} has totals of whole runs, and a campaign needs intervals: to compare two recordings, use "
+            f"`unperturbed check --from {chosen.name} --baseline FILES --checked FILES`"
+        )
     by_configuration = _read(format, groups, options or {})
     ordered = _with_baseline_first(by_configuration, baseline)
     renamed = [f"{name} was imported as the baseline." for name in by_configuration if name not in ordered]
@@ -277,6 +282,11 @@ def what_to_type(path: Path) -> str:
                 f"{path} is {file_format.title}" if path.is_file() else f"the files in {path} are {file_format.title}"
             )
             place = path if path.is_dir() else path.parent
+            if file_format.whole_runs:
+                return (
+                    f"{what}, with totals of whole runs; to compare two recordings, use `unperturbed check --from "
+                    f"{file_format.name} --baseline '{place}/…' --checked '…'`"
+                )
             return (
                 f"{what}; to check these runs, use `unperturbed check --from {file_format.name} --baseline '{place}/…' "
                 f"--checked '…'`; to import these runs as a campaign, use `unperturbed import {file_format.name} FILES "

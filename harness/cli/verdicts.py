@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,11 +16,13 @@ from unperturbed.analysis.perturbation import VerdictName, verdict_cell, verdict
 from unperturbed.analysis.perturbation.verdict_text import cause_table, decisive_change
 from unperturbed.analysis.report import to_json
 from unperturbed.analysis.totals.total_text import total_table, totals_sentence
+from unperturbed.common.scratch import write_whole
 from unperturbed.common.table import Column, Table, style_of
 from unperturbed.common.wording import listing
 from unperturbed.harness.campaign.plan import ALL, Configuration, judged_configurations
 from unperturbed.harness.cli.streams import print_json
 from unperturbed.harness.cli.terminal import print_note, terminal
+from unperturbed.harness.results.benchmarks import BenchmarkVerdicts
 from unperturbed.harness.results.judge import Judgement, NodesJudgement, Total
 from unperturbed.harness.results.verdicts import CampaignVerdicts
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
@@ -96,6 +99,30 @@ def show_nodes(
     if judgement.failed or judgement.missing:
         return _RUNS_FAILED
     return _NEGATIVE if _fails(spec, verdicts, fail_on) else 0
+
+
+def show_benchmarks(
+    verdicts: BenchmarkVerdicts, out: Path | None, *, as_json: bool, fail_on: VerdictName | None = None
+) -> int:
+    """Print, and write into a folder, the verdicts on totals of another harness; return the exit code."""
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        write_whole(out / "verdicts.json", json.dumps(verdicts.to_dict(), indent=1, ensure_ascii=False))
+        verdicts.write_html(out / "report.html")
+    if as_json:
+        print_json(verdicts.to_dict())
+    else:
+        console = terminal(whole_rows=True)
+        for table in verdicts.tables():
+            console.print(table.to_rich(console.width), crop=False)
+        for note in verdicts.notes:
+            print_note(console, note)
+        if out is not None:
+            print(f"report: {out / 'report.html'}")
+        for sentence in verdicts.sentences():
+            console.say(escape(sentence))
+        console.say(f"[bold]{escape(verdicts.headline())}[/bold]")
+    return _NEGATIVE if verdicts.at_least(fail_on or "perturbed") else 0
 
 
 def show_verdicts(spec: CampaignSpec, checked: CampaignVerdicts) -> None:

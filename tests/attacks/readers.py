@@ -310,10 +310,14 @@ def _imports() -> list[Reader]:
             quick=name != "parquet",
         )
         for name, suffix in (
+            ("asv", ".json"),
+            ("benchexec", ".xml"),
             ("caliper", ".cali"),
             ("collectl", ".txt"),
             ("csv", ".csv"),
             ("dstat", ".csv"),
+            ("google-benchmark", ".json"),
+            ("hyperfine", ".json"),
             ("likwid", ".csv"),
             ("nvidia-dmon", ".txt"),
             ("nvidia-smi", ".csv"),
@@ -325,6 +329,8 @@ def _imports() -> list[Reader]:
             ("perfetto", ".pftrace"),
             ("sadf", ".csv"),
             ("vmstat", ".txt"),
+            ("pyperf", ".json"),
+            ("rebench", ".data"),
         )
     ]
 

@@ -289,14 +289,20 @@ def imported_files() -> Mapping[str, Sequence[bytes]]:
 
     return {
         **{name: [text.encode()] for name, text in MONITORS.items()},
+        "asv": [FILES["asv.json"]],
+        "benchexec": [FILES["benchexec.xml"], FILES["benchexec.csv"]],
         "caliper": [FILES["x.cali"], FILES["caliper.json"], FILES["slices.cali"], FILES["iterations.json"]],
         "csv": [FILES["plain.csv"], gzip.compress(FILES["plain.csv"]), lzma.compress(FILES["plain.csv"])],
+        "google-benchmark": [FILES["google.json"], FILES["google.csv"]],
+        "hyperfine": [FILES["hyperfine.json"]],
         "likwid": [(HEAD + "".join(row(at) for at in range(6))).encode()],
         "paraver": [FILES["x.prv"], FILES["sets.prv"]],
         "parquet": [parquet_file()],
         "perf-script": [FILES["x.script"], FILES["records.script"]],
         "perf-stat": [FILES["perf.csv"], FILES["perf.json"], FILES["cgroups.csv"]],
         "perfetto": [FILES["x.pftrace"], FILES["chrome.json"], FILES["unclosed.json"]],
+        "pyperf": [FILES["pyperf.json"]],
+        "rebench": [FILES["rebench.data"]],
     }
 
 

@@ -36,7 +36,8 @@ class Command:
             "--from",
             dest="format",
             metavar="FORMAT",
-            help="format of the files, such as perf-stat (`unperturbed import list` lists all formats)",
+            help="format of the files, such as perf-stat, or hyperfine for totals of whole runs (`unperturbed import "
+            "list` lists all formats)",
         )
         imported.add_argument(
             "--baseline", nargs="+", default=[], metavar="FILES", help="files with the baseline's runs"
@@ -54,7 +55,21 @@ class Command:
             action="append",
             default=[],
             metavar="KEY=VALUE",
-            help="an option of the format, such as time=COLUMN",
+            help="an option of the format, such as time=COLUMN; for totals also baseline=NAME and checked=NAME, to "
+            "compare two benchmarks of different names",
+        )
+        imported.add_argument(
+            "--tolerance",
+            metavar="PERCENT",
+            help="for totals of whole runs: the largest relative change that counts as none, such as `3 %%` (default: "
+            "2 %% for times, 1 %% for others)",
+        )
+        imported.add_argument(
+            "-o",
+            "--out",
+            type=Path,
+            metavar="FOLDER",
+            help="for totals of whole runs: write report.html and verdicts.json into this folder",
         )
         add("--no-write", action="store_true", help="show the verdicts and write nothing")
         add("--open", action="store_true", help="open the report in a browser")
@@ -85,6 +100,8 @@ class Command:
 
         if arguments.format is not None or arguments.baseline or arguments.checked:
             return _check_imported(arguments)
+        if arguments.tolerance is not None or arguments.out is not None:
+            raise SpecError("--tolerance and --out are for totals that other tools recorded, with --from FORMAT")
         if arguments.campaign is None:
             raise SpecError(
                 "missing arguments: give a campaign's folder or spec, or --from FORMAT --baseline FILES --checked FILES"
@@ -134,6 +151,7 @@ def _check_nodes(folder: Path, arguments: argparse.Namespace) -> int:
 
 def _check_imported(arguments: argparse.Namespace) -> int:
     """Import runs into a temporary folder and judge them; `unperturbed import` creates a permanent one."""
+    from unperturbed.collectors.imports import find_format
     from unperturbed.common.scratch import scratch_folder
     from unperturbed.harness.campaign.importing import Group, import_campaign
     from unperturbed.harness.cli.verdicts import show_judgement
@@ -148,6 +166,13 @@ def _check_imported(arguments: argparse.Namespace) -> int:
         raise SpecError(
             f"{what} cannot be used with --from; to keep these runs as a campaign, use `unperturbed import`"
         )
+    if find_format(arguments.format).whole_runs:
+        return _check_benchmarks(arguments)
+    if arguments.tolerance is not None or arguments.out is not None:
+        raise SpecError(
+            f"--tolerance and --out are for totals of whole runs, and {arguments.format} has intervals: to set "
+            "tolerances or keep a report, use `unperturbed import`"
+        )
     warm_once("alignment")
     several = len(arguments.checked) > 1
     groups = [Group("baseline", arguments.baseline)]
@@ -158,3 +183,37 @@ def _check_imported(arguments: argparse.Namespace) -> int:
         spec = recorded_campaign(folder)
         judgement = _judge(folder, spec, arguments, write=False)
     return show_judgement(spec, judgement, None, as_json=arguments.json, fail_on=arguments.fail_on)
+
+
+def _check_benchmarks(arguments: argparse.Namespace) -> int:
+    """Judge the totals of whole runs that another harness recorded."""
+    from unperturbed.collectors.imports import find_format, read_traces
+    from unperturbed.harness.cli.verdicts import show_benchmarks
+    from unperturbed.harness.results.benchmarks import compare_benchmarks, of_benchmark, require_files_once
+    from unperturbed.harness.spec.quantities import parse_percent
+
+    for name, given in (
+        ("--method paper", arguments.method != "runs"),
+        ("--across", arguments.across),
+        ("--without", arguments.without),
+    ):
+        if given:
+            raise SpecError(f"{name} works on intervals, and {arguments.format} has totals of whole runs: leave it out")
+    options = format_options(arguments.option)
+    chosen = {role: options.pop(role) for role in ("baseline", "checked") if role in options}
+    tolerances = {}
+    if arguments.tolerance is not None:
+        try:
+            tolerance = parse_percent(arguments.tolerance)
+        except ValueError as error:
+            raise SpecError(f"--tolerance: {error}") from None
+        tolerances = {"default": tolerance, "time": tolerance}
+    sides = [read_traces(files, arguments.format, **options) for files in (arguments.baseline, *arguments.checked)]
+    require_files_once(sides, several_names=len(chosen) == 2)
+    roles = ("baseline", *["checked"] * len(arguments.checked))
+    sides = [
+        of_benchmark(side, chosen[role], role) if role in chosen else side
+        for role, side in zip(roles, sides, strict=True)
+    ]
+    verdicts = compare_benchmarks(find_format(arguments.format).title, sides[0], sides[1:], tolerances=tolerances)
+    return show_benchmarks(verdicts, arguments.out, as_json=arguments.json, fail_on=arguments.fail_on)

@@ -157,7 +157,8 @@ def _show_formats() -> int:
     from unperturbed.collectors.imports import import_formats
 
     for import_format in import_formats().values():
-        print(f"{import_format.name:12} {import_format.title} ({', '.join(import_format.suffixes)})")
+        only = "; totals, for check --from and model" if import_format.whole_runs else ""
+        print(f"{import_format.name:16} {import_format.title} ({', '.join(import_format.suffixes)}{only})")
         for key, meaning in import_format.options.items():
-            print(f"{'':12}   {key}=…  {meaning}")
+            print(f"{'':16}   {key}=…  {meaning}")
     return 0

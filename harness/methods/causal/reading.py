@@ -12,6 +12,7 @@ import polars as pl
 
 from unperturbed.collectors.data import TABLE, SweepColumn, read_sweep, read_sweep_facts
 from unperturbed.collectors.data.files import read_parquet_file
+from unperturbed.collectors.imports import read_traces as read_recordings
 from unperturbed.collectors.imports import recognise
 from unperturbed.common.packed import plain_name, unpack
 from unperturbed.common.reading.cells import ColumnReading, describe, read_columns
@@ -50,7 +51,7 @@ def read_table(
     if not path.is_file():
         raise DataError(f"{path}: no such table: give a CSV, JSON or Parquet file, or the folder of a campaign")
     file_format = recognise(path)
-    if file_format is not None and not file_format.is_table:
+    if file_format is not None and not (file_format.is_table or file_format.whole_runs):
         raise DataError(f"{what_to_type(path)}, and model each run's totals with `unperturbed model CAMPAIGN`")
     try:
         frame, reading = _read(path, texts)
@@ -130,7 +131,32 @@ def _is_sweep(path: Path) -> bool:
         return False
 
 
+def _read_runs(path: Path, texts: Collection[str]) -> tuple[pl.DataFrame, TableReading] | None:
+    """Return the runs of another harness's results, one in a row; None for other files, and those without runs."""
+    known = recognise(path)
+    if known is None or not known.whole_runs:
+        return None
+    try:
+        traces = read_recordings(path, known.name)
+    except DataError:  # only aggregates, for instance: a table of them can be read
+        return None
+    parameters = dict.fromkeys(name for trace in traces for name in trace.attributes["parameters"])
+    totals = dict.fromkeys(name for trace in traces for name in trace.metrics)
+    table = pl.DataFrame(
+        {
+            "benchmark": [str(trace.attributes["family"]) for trace in traces],
+            **{name: [trace.attributes["parameters"].get(name) for trace in traces] for name in parameters},
+            **{name: [float(trace[name][0]) if name in trace else None for trace in traces] for name in totals},
+        }
+    )
+    frame, columns = read_columns(table, texts=texts)
+    first = f"{_size(path, frame)}; a row is a run in {known.title}"
+    return frame, TableReading(describe(first, columns), columns, None)
+
+
 def _read(path: Path, texts: Collection[str]) -> tuple[pl.DataFrame, TableReading]:
+    if (of_runs := _read_runs(path, texts)) is not None:
+        return of_runs
     suffix = plain_name(path).suffix.lower()
     if suffix in (".parquet", ".pq"):
         frame, columns = read_columns(read_parquet_file(path)[0], texts=texts)

@@ -10,6 +10,7 @@ import pytest
 
 from tests.collectors.imports.monitor_tables import MONITORS
 from tests.collectors.imports.test_caliper import SLICES, as_cali, snapshots
+from tests.collectors.imports.totals import made
 from unperturbed.collectors.imports import read_traces
 from unperturbed.errors import UnperturbedError
 
@@ -105,6 +106,14 @@ FILES = {
         ),
     ),
     **{f"{name}.txt": text.encode() for name, text in MONITORS.items()},
+    "hyperfine.json": made.hyperfine({"a": [0.5, 0.25], "b": [1.5]}, memory_usage_byte=[4096, 8192]),
+    "pyperf.json": made.pyperf({"sort": [[1e-6, 3e-6], [4e-6]], "merge": [[5e-6]]}),
+    "google.json": made.google({"BM_Sort/8": [2e-6, 3e-6]}, INSTRUCTIONS=1234.0),
+    "google.csv": made.google_csv({"BM_Sort/8": [2e-6, 3e-6]}),
+    "benchexec.xml": made.benchexec({"a.yml": 1.5, "b.yml": 2.5}),
+    "benchexec.csv": made.benchexec_table(),
+    "rebench.data": made.rebench({"Bounce": [[90, 10], [95, 30]], "List": [[99, 7]]}, warm_up=1),
+    "asv.json": made.asv(),
     "big.csv": _lines("time_ns,a\n", *(f"{2**60 + at},{(2**64 - 30 + at) % 2**64}\n" for at in range(60))),
 }
 

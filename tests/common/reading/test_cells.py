@@ -35,6 +35,11 @@ def test_marks_are_counted_each() -> None:
     assert reading.missing == {"?": 2, "": 1, "*": 1}
 
 
+def test_a_column_may_be_named_as_counts_are() -> None:
+    frame, (reading,) = read_columns(pl.DataFrame({"rows": ["7", "?", "8"]}), separator=",", texts=[])
+    assert (frame["rows"].to_list(), reading.missing) == ([7, None, 8], {"?": 1})
+
+
 def test_a_word_among_nearly_only_numbers_is_missing_and_named() -> None:
     cells = [*map(str, range(19)), "timeout"]
     values, reading = read(cells)
