@@ -13,7 +13,7 @@ from typing import Any
 
 from unperturbed.errors import MissingExtraError
 
-EXTRAS = {"analysis": ("joblib", "llvmlite", "numba", "scipy")}
+EXTRAS = {"analysis": ("joblib", "llvmlite", "numba", "ruptures", "scipy")}
 """Distributions of each extra; pyproject.toml lists them with their versions."""
 
 

@@ -67,6 +67,8 @@ GLOSSARY = {
     "unperturbed": "The verdict on a change that is shown to stay within the tolerance.",
     "until decided": "A way to choose the number of runs: configurations whose verdicts are open get further runs, in "
     "up to six looks.",
+    "warm-up": "The start of a run that differs from the rest, because the program sets itself up, fills caches or "
+    "compiles its own code.",
 }
 """Term → meaning, sorted; terms are in lower case unless they are names."""
 

@@ -17,6 +17,7 @@ from unperturbed.analysis.pages.chart import (
     layout,
     plot_text,
     scatter,
+    shaded,
     short,
     stacked,
 )
@@ -139,6 +140,15 @@ def panels_over_time(
     for row, (domain, count) in enumerate(zip(domains, ticks, strict=True), start=1):
         figure[f"yaxis{row if row > 1 else ''}"] = axis(domain=domain, nticks=count, **TICKS)
     return figure
+
+
+def warm_up_band(traces: Sequence[Trace], intervals: int, suffix: str = "", height: str = "") -> list[dict[str, Any]]:
+    """Return the shaded band of the first intervals of runs, over a panel or, by default, over the whole figure."""
+    ends = [float(trace.end_ns[intervals - 1]) / 1e9 for trace in traces if len(trace) >= intervals > 0]
+    if not ends:
+        return []
+    longest = max(ends)
+    return [shaded((0, longest), (0, 1), xref=f"x{suffix}", yref=height or "paper", fillcolor="@band")]
 
 
 def longest_seconds(traces: Iterable[Trace]) -> float:

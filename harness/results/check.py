@@ -20,6 +20,7 @@ from unperturbed.analysis.perturbation import (
     combine,
     combine_checks,
     inner_by_bootstrap,
+    overhead,
 )
 from unperturbed.analysis.perturbation.decide import with_origins
 from unperturbed.analysis.perturbation.rounds import find_partners, shared_variance
@@ -33,6 +34,7 @@ from unperturbed.harness.results.doses import decide_all_responses, responses_in
 from unperturbed.harness.results.recorded import Traces
 from unperturbed.harness.results.totals import check_totals_of, totals_to_check
 from unperturbed.harness.results.verdicts import CampaignVerdicts
+from unperturbed.harness.results.warm_up import WarmUp, find_warm_up
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE
 
@@ -73,8 +75,9 @@ def check_runs(
         )
     with_doses = sum(len(runs_by_dose(spec, item, {})) > 0 for item in planned)
     findings = _Findings(watch, steps=len(traces) * (len(planned) + with_doses))
+    warm_up = find_warm_up(spec, traces)
     counted: list[str] = []
-    for name, by_configuration in traces.items():
+    for name, by_configuration in warm_up.traces.items():
         baseline_traces = by_configuration.get(BASELINE, ())
         metrics = hardware_metrics(spec, baseline_traces)
         if baseline_traces and not set(metrics) - set(counted):
@@ -92,7 +95,7 @@ def check_runs(
     for item in planned:
         if findings.parts[item.name]:
             findings.note(*_silent_metrics(item, traces))
-            verdicts.append(_with_origins(item, planned, findings, how))
+            verdicts.append(_of_whole_runs(_with_origins(item, planned, findings, how), traces, warm_up))
     if spec.imported is not None:
         findings.note(*spec.imported.notes)
     for name, other in spec.programs.items():
@@ -108,7 +111,7 @@ def check_runs(
             if any(trace.names("hardware", "simulated") for trace in every)
             else "No hardware metric was measured, so perturbation cannot be detected."
         )
-    findings.note(*_uncounted_threads(every), *_events_before(every))
+    findings.note(*_uncounted_threads(every), *_events_before(every), *warm_up.notes)
     doses, notes = decide_all_responses(findings.responses, alpha=spec.analysis.alpha)
     findings.note(*notes)
     return CampaignVerdicts(
@@ -118,9 +121,24 @@ def check_runs(
         findings.stability,
         shams,
         check_totals_of(spec, traces),
-        counting={name: combine_checks(name, *checks) for name, checks in findings.counting.items()},
+        counting={
+            name: _of_whole_runs(combine_checks(name, *checks), traces, warm_up)
+            for name, checks in findings.counting.items()
+        },
         doses=doses,
+        warm_up=warm_up,
     )
+
+
+def _of_whole_runs(verdict: Verdict, traces: Traces, warm_up: WarmUp) -> Verdict:
+    """Return a verdict whose overhead is that of whole runs, as totals are, although its checks left warm-up out."""
+    if not warm_up.is_left_out:
+        return verdict
+    sides = (
+        (by_configuration.get(verdict.reference, ()), by_configuration.get(verdict.configuration, ()))
+        for by_configuration in traces.values()
+    )
+    return next((replace(verdict, overhead=overhead(*both)) for both in sides if all(both)), verdict)
 
 
 def _uncounted_threads(traces: Sequence[Trace]) -> Iterator[str]:

@@ -21,6 +21,7 @@ from unperturbed.harness.results.check import align_on, hardware_metrics
 from unperturbed.harness.results.recorded import Traces, recorded_campaign
 from unperturbed.harness.results.totals import totals_to_check
 from unperturbed.harness.results.verdicts import CampaignVerdicts
+from unperturbed.harness.results.warm_up import without_warm_up
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.campaign import BASELINE
 from unperturbed.harness.spec.sections.program import Program
@@ -42,7 +43,7 @@ def floor_of_baseline(spec: CampaignSpec, traces: Traces, states: Sequence[RunSt
     verdicts: list[Verdict] = []
     totals: dict[str, tuple[TotalChange, ...]] = {}
     for name, by_configuration in traces.items():
-        runs = by_configuration.get(BASELINE, ())
+        runs = without_warm_up(spec, by_configuration.get(BASELINE, ()))
         first, second = runs[::2], runs[1::2]
         if len(second) < MINIMUM_RUNS:
             raise SpecError(
@@ -62,8 +63,9 @@ def floor_of_baseline(spec: CampaignSpec, traces: Traces, states: Sequence[RunSt
         except DataError as error:
             raise SpecError(f"pass {name}: {error}") from None
         verdicts.append(combine_checks(_HALF, *checks))
+        whole = by_configuration[BASELINE]
         totals[name] = check_totals(
-            first, second, totals_to_check(spec, runs), alpha=settings.alpha, tolerances=settings.totals
+            whole[::2], whole[1::2], totals_to_check(spec, runs), alpha=settings.alpha, tolerances=settings.totals
         )
     return measure_floor(verdicts, totals, alpha=spec.analysis.alpha, seconds=seconds_of_run(states))
 

@@ -61,7 +61,9 @@ def content_of(spec: CampaignSpec, checked: CampaignVerdicts, manifest: Manifest
         _measured(spec, manifest, states, {item.name: main[item.name] for item in planned if item.name in main}),
         verdicts=checked.verdicts,
         software_by_configuration={item.name: item.software for item in planned},
-        alignment=_alignment(spec, main),
+        alignment=_alignment(spec, _checked_runs(checked)),
+        warm_up={} if checked.warm_up is None else checked.warm_up.intervals,
+        warm_up_left_out=checked.warm_up is not None and checked.warm_up.is_left_out,
         failures=tuple(
             f"Run {state.run.id} ({state.run.configuration}, {state.run.pass_name}) has no result after "
             f"{counted(state.attempt, 'attempt')}: {state.error}"
@@ -84,6 +86,11 @@ def content_of(spec: CampaignSpec, checked: CampaignVerdicts, manifest: Manifest
         )
         + extension_notes(manifest),
     )
+
+
+def _checked_runs(checked: CampaignVerdicts) -> Mapping[str, tuple[Trace, ...]]:
+    """Return the runs of the first pass by configuration, as they were checked."""
+    return next(iter((checked.traces if checked.warm_up is None else checked.warm_up.traces).values()), {})
 
 
 def extension_notes(manifest: Manifest) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from unperturbed.common.frames import Framed
 from unperturbed.common.result import Result
 from unperturbed.common.wording import counted, listing
 from unperturbed.harness.results.recorded import Traces
+from unperturbed.harness.results.warm_up import WarmUp
 
 if TYPE_CHECKING:
     import polars as pl
@@ -48,6 +49,7 @@ class CampaignVerdicts(Framed, Result):
     # The instructions that each build without counting adds, by its name (`builds: one`).
     rewriting: Mapping[str, Rewriting] = field(default_factory=dict)
     doses: Mapping[str, DoseResponses] = field(default_factory=dict)  # Responses of each subset (`doses`)
+    warm_up: WarmUp | None = None  # The start of the runs; None if no run has a trace
 
     def at_least(self, mildest: VerdictName) -> tuple[str, ...]:
         """Return the configurations, except shams, with this verdict or a more serious one (`SEVERITY`)."""
@@ -130,6 +132,7 @@ class CampaignVerdicts(Framed, Result):
             "counting": {name: verdict.to_dict() for name, verdict in self.counting.items()},
             "rewriting": {name: rewriting.to_dict() for name, rewriting in self.rewriting.items()},
             "doses": {name: responses.to_dict() for name, responses in self.doses.items()},
+            "warm_up": None if self.warm_up is None else self.warm_up.to_dict(),
             "steadiness": list(self.steadiness),
             "notes": list(self.notes),
         }
@@ -156,5 +159,7 @@ def _page_of(verdicts: CampaignVerdicts) -> str:
         counting=verdicts.counting,
         rewriting=verdicts.rewriting,
         doses=verdicts.doses,
+        warm_up={} if verdicts.warm_up is None else verdicts.warm_up.intervals,
+        warm_up_left_out=verdicts.warm_up is not None and verdicts.warm_up.is_left_out,
     )
     return render(content)

@@ -27,6 +27,7 @@ from unperturbed.harness.campaign.run import Sampling
 from unperturbed.harness.campaign.session import Session, add_family, compiled_metrics
 from unperturbed.harness.campaign.traces import trace_file
 from unperturbed.harness.results.check import align_on, hardware_metrics
+from unperturbed.harness.results.warm_up import without_warm_up
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE, READY, READY_PREFIX
 
@@ -187,7 +188,7 @@ class SearchRuns(ABC):
             trace = Trace.read(trace_file(self.folder, state.run.id))
             own = {"pass": state.run.pass_name, "run": f"{self.place}{state.run.id}"}
             by_pass[state.run.pass_name].append(replace(trace, attributes={**trace.attributes, **own}))
-        return by_pass
+        return {pass_name: without_warm_up(self.spec, traces) for pass_name, traces in by_pass.items()}
 
 
 class RunsHere(SearchRuns):

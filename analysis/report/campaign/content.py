@@ -179,6 +179,10 @@ class ReportContent:
     traces : mapping of str to tuple of Trace
         Traces by configuration, the pure baseline first. Attributes `run` and `clock` are read; without `run`, a trace
         is named by its position. The page draws only a few traces of each configuration, and states how many.
+    warm_up : mapping of str to int
+        Number of intervals with which runs begin that differ from the rest, by configuration; only those that have any.
+    warm_up_left_out : bool
+        Whether correlations leave these intervals out.
     software_by_configuration : mapping of str to tuple of str
         Software metrics that each configuration collected, including the anchor.
     alignment : AlignmentExample or None
@@ -221,6 +225,8 @@ class ReportContent:
     settings: ReportSettings = ReportSettings()
     headline: Headline = Headline()
     traces: Mapping[str, tuple[Trace, ...]] = field(default_factory=dict)
+    warm_up: Mapping[str, int] = field(default_factory=dict)
+    warm_up_left_out: bool = False
     software_by_configuration: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     alignment: AlignmentExample | None = None
     runs: tuple[RunRow, ...] = ()
@@ -266,6 +272,7 @@ def to_json(content: ReportContent) -> dict[str, Any]:
         "counting": plain({name: verdict.to_json() for name, verdict in content.counting.items()}),
         "rewriting": {name: rewriting.to_dict() for name, rewriting in content.rewriting.items()},
         "doses": plain({name: responses.to_dict() for name, responses in content.doses.items()}),
+        "warm_up": {"intervals": dict(content.warm_up), "left_out": content.warm_up_left_out},
         "provenance": plain(content.provenance),
         "spec": content.spec_text,
     }

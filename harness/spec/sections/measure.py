@@ -17,6 +17,7 @@ from unperturbed.harness.spec.model import (
     AS_EVENTS,
     AS_MAPPING,
     AS_TEXT,
+    MAY_CHANGE,
     Because,
     Draft,
     Frozen,
@@ -132,6 +133,9 @@ class Measure(Section):
     itself ends an interval at each N-th event of a software metric in its main thread: interval i holds the same events
     in every run. Every configuration then counts this metric, the baseline too. A sweep counts whole runs, without
     intervals."""
+    after: Annotated[Literal["start", "steady"], ADDED_LATER, MAY_CHANGE] = Field(default="start")
+    """Intervals whose correlations are judged. `start`: all. `steady`: those after the warm-up, which is found in each
+    configuration: the start that differs from the rest of its runs. Totals are always those of whole runs."""
     clock: Literal["auto", "monotonic", "process-cpu", "thread-cpu", "work"] = Field(default="auto")
     """Clock that ends intervals. `monotonic`: wall-clock time. `process-cpu`, `thread-cpu`: CPU time of the process or
     of the sampled thread, with the resolution of the kernel's jiffy, 1 to 10 ms. `work`: work done, in quanta of
@@ -272,6 +276,11 @@ def _check(draft: Draft) -> None:
             report(("measure", field), message.format(settings[field]))
     if settings["sampler"] == "outside":
         _check_outside(draft)
+    if settings["after"] == "steady" and draft.has("campaign", "doses"):
+        draft.report_key(
+            ("measure", "after"),
+            "`doses` extrapolates whole runs: leave out `after: steady`, or `doses` under `campaign`",
+        )
     _check_interval(draft, settings["clock"])
     for path in draft.keys("measure", "software").values():
         _check_event(draft, path, draft.value(*path))

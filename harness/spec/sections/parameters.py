@@ -239,6 +239,7 @@ _MEANINGLESS: Mapping[tuple[str, str], str] = {
     ("measure", "interval"): _WHOLE_RUNS,
     ("measure", "clock"): _WHOLE_RUNS,
     ("measure", "reading"): _WHOLE_RUNS,
+    ("measure", "after"): _NO_VERDICT,
     ("measure", "multiplex"): (
         "in a sweep, metrics that do not fit the hardware counters together are counted in separate runs"
     ),

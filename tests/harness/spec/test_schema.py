@@ -26,6 +26,7 @@ _ROOT = Path(__file__).parents[3]
 _SCHEMA = json_schema()
 _CROSS_FIELD = {
     "doses that show no response",
+    "doses of runs without their warm-up",
     "families without one build",
     "families without subsets",
     "nodes: fewer runs than each node needs",

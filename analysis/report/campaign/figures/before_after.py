@@ -24,7 +24,7 @@ from unperturbed.analysis.perturbation import change_sentence
 from unperturbed.analysis.perturbation.verdict_text import mean_rho
 from unperturbed.analysis.report.campaign.content import listed_changes
 from unperturbed.analysis.report.campaign.figures import CaptionedFigure, FigureBlock, ReportFigure, ReportView
-from unperturbed.analysis.report.traces import TICKS, metric_title, mid_times, trace_name
+from unperturbed.analysis.report.traces import TICKS, metric_title, mid_times, trace_name, warm_up_band
 from unperturbed.common.markup import tag
 from unperturbed.common.wording import correlation
 
@@ -95,8 +95,10 @@ def _typical(runs: Mapping[str, Trace], names: Sequence[str], rhos: Sequence[flo
 _COLUMNS = ((0.0, 0.47), (0.53, 1.0))
 
 
-def before_after(pair: WorstPair, described: Mapping[str, Metric]) -> Figure:
+def before_after(pair: WorstPair, described: Mapping[str, Metric], warm_up: Mapping[str, int] | None = None) -> Figure:
     """Draw both signals: the reference run on the left, the checked run on the right, the new software metric below.
+
+    `warm_up`: Number of intervals to shade at the start of runs, by configuration.
 
     Figure 5 of Mytkowicz et al., "Understanding Measurement Perturbation in Trace-based Data".
     """
@@ -123,6 +125,8 @@ def before_after(pair: WorstPair, described: Mapping[str, Metric]) -> Figure:
         for column, (head, (name, _, value)) in zip(_COLUMNS, sides, strict=True)
     ]
     data, muted = [], {"size": 12, "color": "@muted"}
+    starts = [(warm_up or {}).get(name, 0) for name in (pair.result.references[0], pair.result.configuration)]
+    bands: list[dict[str, Any]] = []
     for row, (name, domain) in enumerate(zip(rows, domains, strict=True)):
         top = max(_top(trace[name]) for _, trace, _ in (good, spoilt) if name in trace.metrics)
         notes.append(label(metric_title(described[name]), 0, domain[1], font=muted))
@@ -141,9 +145,10 @@ def before_after(pair: WorstPair, described: Mapping[str, Metric]) -> Figure:
                 notes.append(
                     label("not collected in this run", *middle, xanchor="center", yanchor="middle", font=muted)
                 )
+            bands += warm_up_band([trace], starts[side], suffix, f"y{suffix} domain")
             colour = "@series-1" if side == 0 else f"@{change.verdict}"
             data.append(_before_after_line(run, trace, name, suffix, colour))
-    figure["annotations"] = notes
+    figure["annotations"], figure["shapes"] = notes, bands
     said = (
         f"Signals of {plain_name(change.first)} and {plain_name(change.second)} over time, in a reference run and in "
         "a checked run."
@@ -195,7 +200,9 @@ def _block(view: ReportView) -> FigureBlock | None:
         "the left. After figure 5 of the paper."
     )
     text = tag("p", f"{change_sentence(change, shown.result.bound_alpha)}.")
-    return FigureBlock([CaptionedFigure(before_after(shown, view.described), caption)], heading, text)
+    return FigureBlock(
+        [CaptionedFigure(before_after(shown, view.described, view.content.warm_up), caption)], heading, text
+    )
 
 
 BEFORE_AFTER = ReportFigure("before-after", "signals", _block, place=10)

@@ -14,7 +14,14 @@ from unperturbed.analysis.pages.document import choice
 from unperturbed.analysis.report.campaign.content import described_metrics
 from unperturbed.analysis.report.campaign.figures import CaptionedFigure, FigureBlock, ReportFigure, ReportView
 from unperturbed.analysis.report.campaign.figures.before_after import worst_pair
-from unperturbed.analysis.report.traces import longest_seconds, metric_title, mid_times, panels_over_time, run_line
+from unperturbed.analysis.report.traces import (
+    longest_seconds,
+    metric_title,
+    mid_times,
+    panels_over_time,
+    run_line,
+    warm_up_band,
+)
 from unperturbed.common.markup import tag
 from unperturbed.common.wording import counted
 
@@ -67,7 +74,7 @@ def trace_figures(content: ReportContent, first_choice: str) -> dict[str, Figure
         figures[configuration] = Figure(
             f"traces-{place}",
             list(_run_lines(configuration, traces, metrics, software, points)),
-            _panels(software, longest, traces),
+            _panels(software, longest, traces, content.warm_up.get(configuration, 0)),
             f"Signals of configuration {configuration} over time: the chosen metric, then its software metrics.",
             group="trace-metric",
             chosen=chosen,
@@ -122,12 +129,13 @@ def _run_lines(
     return lines
 
 
-def _panels(software: Sequence[str], longest: float, traces: Sequence[Trace]) -> dict[str, Any]:
+def _panels(software: Sequence[str], longest: float, traces: Sequence[Trace], warm_up: int) -> dict[str, Any]:
     heads = ["", *(f"software metric <b>{plot_text(name)}</b>, events per interval" for name in software)]
     heights, ticks = [_HARDWARE_PX, *[_SOFTWARE_PX] * len(software)], [5, *[3] * len(software)]
     figure = panels_over_time(heads, heights, _GAP_PX, traces, longest, ticks)
     for row in range(2, len(heads) + 1):
         figure[f"yaxis{row}"]["rangemode"] = "tozero"
+    figure["shapes"] = warm_up_band(traces[:RUNS_SHOWN], warm_up)
     return figure
 
 
@@ -142,7 +150,7 @@ def _block(view: ReportView) -> FigureBlock | None:
     merged = f" Each point is the mean of {mean} neighbouring intervals, to keep the page small." if mean > 1 else ""
     explained = (
         "The same metric in every configuration, on the same scale, with its runs overlaid; software metrics below. "
-        f"Runs of one configuration should look alike.{merged}"
+        f"Runs of one configuration should look alike.{merged}{_shading(content)}"
     )
     plain = {name: plain_name(name) for name in metrics}
     options = [(name, name if said == name else f"{said} ({name})") for name, said in plain.items()]
@@ -155,6 +163,13 @@ def _block(view: ReportView) -> FigureBlock | None:
         "Signals of each configuration",
         [tag("p", explained), choice("trace-metric", "Metric", options, chosen)],
     )
+
+
+def _shading(content: ReportContent) -> str:
+    if not content.warm_up:
+        return ""
+    treated = "correlations leave it out" if content.warm_up_left_out else "correlations include it"
+    return f" Shaded is the start, which differs from the rest; {treated}."
 
 
 def _extent(traces: Sequence[Trace]) -> str:
