@@ -36,12 +36,17 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     arguments, made = parser.parse_args(), made_by()
     rows = [
-        (name, truth, [find_start(_trace(maker(rng)), METRICS) for _ in range(arguments.runs)])
+        (name, truth, [_start_of(maker(rng)) for _ in range(arguments.runs)])
         for name, truth, maker in _kinds()
         for rng in (np.random.default_rng(arguments.seed),)
     ]
     verdicts = list(_verdicts(arguments.campaigns, arguments.seed))
     (HERE / "warm_up.md").write_text(_page(rows, verdicts, arguments.runs, arguments.campaigns, made))
+
+
+def _start_of(signals: FloatArray) -> Start:
+    trace = _trace(signals)
+    return find_start(trace, list(trace))
 
 
 def _noise(rng: np.random.Generator, points: int, correlation: float) -> FloatArray:
@@ -56,8 +61,9 @@ def _noise(rng: np.random.Generator, points: int, correlation: float) -> FloatAr
 
 def _trace(signals: FloatArray, **attributes: object) -> Trace:
     bounds = np.arange(len(signals) + 1)
-    described = [Metric(name, "hardware", source="made up") for name in METRICS]
-    columns = dict(zip(METRICS, signals.T, strict=True))
+    names = METRICS[: signals.shape[1]]
+    described = [Metric(name, "hardware", source="made up") for name in names]
+    columns = dict(zip(names, signals.T, strict=True))
     return Trace.from_columns(described, columns, begin_ns=bounds[:-1], end_ns=bounds[1:], attributes=attributes)
 
 
@@ -67,6 +73,10 @@ def _kinds() -> Iterator[tuple[str, int | None, Maker]]:
         for correlation in (0.0, 0.5, 0.9, 0.97):
             name = f"steady, {points} intervals, autocorrelation {correlation:g}"
             yield name, 0, lambda rng, points=points, correlation=correlation: _noise(rng, points, correlation)
+    for points in (60, 100, 300):
+        for correlation in (0.5, 0.9, 0.97):
+            name = f"steady, one metric, {points} intervals, autocorrelation {correlation:g}"
+            yield name, 0, lambda rng, points=points, correlation=correlation: _noise(rng, points, correlation)[:, :1]
     for pattern in ("ABABAB", "ABABABABABAB", "ABCABCABC", "ABBABBABB"):
         yield f"phases {pattern}", 0, lambda rng, pattern=pattern: _phases(rng, pattern)
     for height in (1, 2, 4):

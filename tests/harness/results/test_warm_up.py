@@ -114,7 +114,10 @@ def test_left_out_on_request_it_uncovers_what_it_hid(tmp_path: Path) -> None:
         ([0] * 8, "`after: steady` left nothing out: no run's start differs from the rest."),
         ([60, 60, 60, 60, 60, 60, 60, 0], "intervals of each run, of at most 200, are left out"),
         ([60, 60, 60, 60, 60, 60, 60, _NEVER], "1 of 8 runs of baseline and 1 of 8 runs of steps never became steady"),
-        ([60, 60, 60, 60, _NEVER, _NEVER, _NEVER, _NEVER], "`after: steady` left nothing out: 4 of 8 runs of baseline and 4 of 8"),
+        (
+            [60, 60, 60, 60, _NEVER, _NEVER, _NEVER, _NEVER],
+            "`after: steady` left nothing out: 4 of 8 runs of baseline and 4 of 8",
+        ),
     ],
 )
 def test_a_note_says_what_was_left_out(tmp_path: Path, begins: list[int], said: str) -> None:
