@@ -31,7 +31,7 @@ Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 def import_formats() -> Mapping[str, ImportFormat]:
     """Return every import format by name; formats of other packages come after this tool's, and recipes last."""
     room = __name__.rpartition(".")[0]
-    coded = records_in(room, ImportFormat, group="unperturbed.imports", inside=("totals",))
+    coded = records_in(room, ImportFormat, group="unperturbed.imports", inside=("perf", "totals"))
     recipes = _recipe_formats()
     if taken := next((name for name in recipes if name in coded), None):
         raise DataError(f"the recipe {taken}.yaml has the name of another import format: rename the file")
