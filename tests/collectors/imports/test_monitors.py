@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from pathlib import Path
 
 import pytest
@@ -206,21 +207,49 @@ def test_recipes_of_a_user_are_found_and_come_first(tmp_path: Path, monkeypatch:
     folder.mkdir(parents=True)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     mine = "title: my vmstat\nrecognise: ' r +b'\nheading: ' r +b'\nseparator: blanks\n"
-    mine += "time: {columns: CET, format: '%F'}\n"
+    mine += "time: {columns: CET, format: '%Y-%m-%d %H:%M:%S'}\n"
     write(folder, mine + "columns: {match: free, is: gauge, unit: KiB, name: memory}\n", "mine.yaml")
-    reading.import_formats.cache_clear()
+    reading.formats_and_faults.cache_clear()
     try:
-        with pytest.raises(DataError, match=r"mine.yaml:5:30: `%F` is no time format"):
-            read(tmp_path, tables.VMSTAT)
-        write(folder, mine.replace("%F", "%Y-%m-%d %H:%M:%S") + "columns: {match: free, is: gauge}\n", "mine.yaml")
         trace = read(tmp_path, tables.VMSTAT)
-        assert (trace.attributes["imported"], list(trace.metrics)) == ("my vmstat", ["free"])
-        (folder / "mine.yaml").rename(folder / "likwid.yaml")
-        reading.import_formats.cache_clear()
-        with pytest.raises(DataError, match=r"the recipe likwid.yaml has the name of another import format"):
-            find_format("csv")
+        assert (trace.attributes["imported"], list(trace.metrics)) == ("my vmstat", ["memory"])
     finally:
-        reading.import_formats.cache_clear()
+        reading.formats_and_faults.cache_clear()
+
+
+def test_a_broken_recipe_stops_only_imports_that_need_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "unperturbed" / "recipes"
+    folder.mkdir(parents=True)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    fault = r"mine.yaml:3:31: `%F` is no time format"
+    text = "title: my log\nrecognise: '^MINE'\ntime: {columns: when, format: '%F'}\ncolumns: {match: w, is: gauge}\n"
+    write(folder, text, "mine.yaml")
+    reading.formats_and_faults.cache_clear()
+    try:
+        assert list(read(tmp_path, tables.VMSTAT).metrics)
+        assert find_format("csv").name == "csv"
+        (line,) = (record.getMessage() for record in caplog.records)
+        assert re.search(f"a recipe is wrong and left out: .*{fault}", line)
+        assert "mine" not in import_formats()
+        with pytest.raises(DataError, match=f"^{re.escape(str(folder))}/{fault}"):
+            find_format("mine")
+        with pytest.raises(DataError, match=f"unrecognised format; .* a recipe that describes this file, .*{fault}"):
+            read_traces(write(tmp_path, "MINE\n1\n"))
+        with pytest.raises(DataError, match=f"cannot find the time column.*; if you have a recipe .*{fault}"):
+            read_traces(write(tmp_path, "when,w\n1,2\n2,3\n"))
+        (folder / "mine.yaml").rename(folder / "vmstat.yaml")
+        write(folder, text, "likwid.yaml")
+        reading.formats_and_faults.cache_clear()
+        with pytest.raises(
+            DataError, match=r"unrecognised format; .* recipes that describe this file, .*likwid.yaml: "
+        ):
+            read(tmp_path, tables.VMSTAT)  # this tool's recipe would read it in another way
+        with pytest.raises(DataError, match=r"likwid.yaml: the recipe has the name of another import format: rename"):
+            find_format("likwid")
+    finally:
+        reading.formats_and_faults.cache_clear()
 
 
 FAULTS = {

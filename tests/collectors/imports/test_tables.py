@@ -157,13 +157,13 @@ FORMAT = ImportFormat("toy", "a toy", (".toy",), lambda head: head.startswith(b"
 def test_a_format_of_another_distribution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_distribution(tmp_path, "unperturbed.imports", TOY, toy="FORMAT")
     monkeypatch.syspath_prepend(str(tmp_path))
-    reading.import_formats.cache_clear()
+    reading.formats_and_faults.cache_clear()
     try:
         (trace,) = read_traces(write(tmp_path, "TOY 1 2 3", "a.toy"))
         assert trace["toy"].tolist() == [1, 2, 3]
         assert trace.attributes["imported"] == "a toy"
     finally:
-        reading.import_formats.cache_clear()
+        reading.formats_and_faults.cache_clear()
 
 
 LONG = """
@@ -193,7 +193,7 @@ def test_a_format_of_another_distribution_is_asked_before_tables_and_named_if_th
     assert reading.import_formats()["csv"].recognise(LONG_FORM.encode())
     write_distribution(tmp_path, "unperturbed.imports", LONG, long="FORMAT")
     monkeypatch.syspath_prepend(str(tmp_path))
-    reading.import_formats.cache_clear()
+    reading.formats_and_faults.cache_clear()
     try:
         (trace,) = read_traces(path)
         with pytest.raises(DataError, match=said):
@@ -201,7 +201,7 @@ def test_a_format_of_another_distribution_is_asked_before_tables_and_named_if_th
         with pytest.raises(DataError, match=r"column 'z'; [^;]*$"):
             read_traces(write(tmp_path, TABLE, "table.csv"), "csv", time="z")
     finally:
-        reading.import_formats.cache_clear()
+        reading.formats_and_faults.cache_clear()
     assert trace.attributes["imported"] == "a long-form table"
     assert {name: trace[name].tolist() for name in trace} == {"misses": [10, 20], "faults": [2, 4]}
 
