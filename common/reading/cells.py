@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Literal
 
 import polars as pl
@@ -51,9 +52,12 @@ _BYTES |= {f"{sign}i{end}": 1024.0**power for power, sign in enumerate("KMGT", 1
 _TIMES = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0, "min": 60.0, "h": 3600.0}
 _HERTZ = {"Hz": 1.0, "kHz": 1e3, "MHz": 1e6, "GHz": 1e9}
 _COUNTS = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_SUMS = {**_COUNTS, "m": 1e6, "MM": 1e6, "bn": 1e9, "B": 1e9}
+"""Multiples of a currency: `$1.2B` is a billion."""
 _DIMENSIONS: tuple[tuple[str, Mapping[str, float]], ...] = (
     *(("B", _BYTES), ("s", _TIMES), ("Hz", _HERTZ), ("", _COUNTS)),
     ("B/s", {f"{unit}/s": factor for unit, factor in _BYTES.items()}),
+    *((sign, {f"{sign}{end}": factor for end, factor in _SUMS.items()}) for sign in "$€£¥"),
 )
 """Base unit and the factors of the units that one column may mix."""
 
@@ -172,7 +176,7 @@ def _numbers(text: pl.Series, comma: Comma) -> tuple[pl.Series, pl.Series]:
     parts = here.select(
         "row",
         body=group.struct[1].str.strip_chars().str.replace("−", "-", literal=True),
-        unit=pl.coalesce(group.struct[0], group.struct[2]).fill_null(""),
+        unit=pl.concat_str(group.struct[0], group.struct[2], ignore_nulls=True),  # `$537K` is not `$537`
     )
     body = pl.col("body")
     spaced = pl.when(body.str.contains(_BY_SPACES)).then(body.str.replace_all(f"[{_SPACES}]", "")).otherwise(body)
@@ -338,7 +342,24 @@ def _parsed(text: pl.Series, form: str) -> pl.Series:
     moments = text.str.to_datetime(form, strict=False, time_unit="us")
     if moments.dtype != pl.Datetime("us"):
         moments = moments.dt.replace_time_zone(None)
+    if "%y" in form:
+        moments = _within_a_century(moments)
     return moments.set((moments.dt.year() < _EARLIEST_YEAR).fill_null(value=False), None)
+
+
+def _within_a_century(moments: pl.Series) -> pl.Series:
+    """Return dates with two digits for the year in the 100 years that begin after the widest gap between their years.
+
+    polars reads 69 as 2069 and 70 as 1970: dates from 1962 to 2006 would begin in 1970 and end in 2069.
+    """
+    years = moments.dt.year().drop_nulls().unique().sort().to_list()
+    if len(years) < 2:
+        return moments
+    width, first = max((late - soon, late) for soon, late in pairwise(years))
+    if width <= years[0] + 100 - years[-1]:
+        return moments
+    early = (moments.dt.year() >= first).fill_null(value=False)
+    return moments.dt.offset_by("-100y").zip_with(early, moments)
 
 
 _SWAP = str.maketrans("md", "dm")
