@@ -46,7 +46,7 @@ _OPTIONS: Mapping[str, str] = {
 
 _SEMANTICS: tuple[tuple[str, Semantics], ...] = (("events", "counter"), ("1", "gauge"))
 _ROLES = ("time", "begin", "run", "configuration")
-_TIMES = ("end_ns", "time", "timestamp", "seconds", "time_s", "time_ms", "time_us", "time_ns", "t")
+_TIMES = ("end_ns", "time", "timestamp", "datetime", "seconds", "time_s", "time_ms", "time_us", "time_ns", "t")
 _OF_EXPORTS = ("pass", "repetition", "interval", "start", "duration", *INTERVAL_COLUMNS)
 """Columns of this tool's own tables that are not metrics."""
 

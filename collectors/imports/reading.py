@@ -158,7 +158,7 @@ def read_traces(paths: Paths, format: str | None = None, **mapping: str) -> list
     ----------
     paths : path-like or iterable of path-like
         Files, folders, and patterns such as `base/*.csv`; the files of a pattern or folder are read in natural order.
-        Files may be compressed by gzip, zstd or xz.
+        Files may be compressed by gzip, bzip2, zstd or xz.
     format : str, optional
         The name of the format, such as `perf-stat`, or the file of a recipe (`.yaml`). By default, each file's
         beginning determines its format.
@@ -264,7 +264,6 @@ def read_file(path: Path, chosen: ImportFormat | None, options: Mapping[str, str
 _OTHER_FILES: Sequence[tuple[bytes, str]] = (
     (b"SQLite format 3\0", "an SQLite database; to check a campaign, use `unperturbed check FOLDER`"),
     (b"PERFILE2", "a perf recording; convert it with `perf script`, then use `unperturbed import perf-script`"),
-    (b"BZh", "a bzip2 file; decompress it first"),
     (b"PK\x03\x04", "a ZIP archive; extract it first"),
     (b"\x7fELF", "a program (ELF); to measure it, use `unperturbed run -- PROGRAM`"),
 )

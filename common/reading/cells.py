@@ -70,7 +70,7 @@ _TIME_OF_DAY = re.compile(r"\d{1,2}:\d{2}:\d{2}(?:[.,]\d+)?")
 _YEARS_FIRST = ("%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d")
 _DAYS_FIRST = ("%d.%m.%Y", "%d.%m.%y", "%d-%b-%Y", "%d-%b-%y", "%d %b %Y", "%d %b %y", "%b %d, %Y", "%B %d, %Y")
 _EITHER_FIRST = ("%m/%d/%Y", "%d/%m/%Y", "%m/%d/%y", "%d/%m/%y", "%m-%d-%Y", "%d-%m-%Y", "%m-%d-%y", "%d-%m-%y")
-_CLOCKS = ("", " %H:%M", " %H:%M:%S%.f", " %I:%M %p", " %I:%M:%S %p", " %H:%M%z", " %H:%M:%S%.f%z")
+_CLOCKS = ("", " %H:%M", " %H:%M:%S%.f", " %I:%M %p", " %I:%M:%S%.f %p", " %H:%M%z", " %H:%M:%S%.f%z")
 _EARLIEST_YEAR = 1000
 """A year below has two digits: `%Y` would read 99 as the year 99."""
 _MICROSECONDS = 1_000_000
@@ -297,13 +297,30 @@ def _read_times(column: pl.Series) -> tuple[pl.Series, str]:
 
 def _dates(text: pl.Series, marked: pl.Series, given: int) -> tuple[pl.Series, str] | None:
     """Return the dates or times of a column as numbers, and what these count; None if they are no dates."""
-    text = text.set(marked, None)
+    if (found := _moments(text.set(marked, None), given)) is None:
+        return None
+    moments, order = found
+    values, detail = _read_times(moments)
+    return values, f"{detail}{order}"
+
+
+def read_moments(column: pl.Series) -> pl.Series | None:
+    """Return the dates and times of a column, in UTC, or its times of day; None if the column has no such values."""
+    if column.dtype != pl.String:
+        return column if column.dtype.is_temporal() and column.dtype != pl.Duration else None
+    text = _stripped(column)
+    text = text.set(text.fill_null("").str.to_lowercase().is_in(list(MARKS)), None)
+    given = len(text) - text.null_count()
+    found = _moments(text, given) if given else None
+    return None if found is None else found[0]
+
+
+def _moments(text: pl.Series, given: int) -> tuple[pl.Series, str] | None:
+    """Return dates and times, or times of day, and a remark on the order of day and month; None if they are neither."""
     sample = text.drop_nulls().unique(maintain_order=True).head(_SAMPLE).to_list()
     if _nearly_all(sum(bool(_TIME_OF_DAY.fullmatch(cell)) for cell in sample), len(sample)):
         times = text.str.replace(",", ".", literal=True).str.to_time("%H:%M:%S%.f", strict=False)
-        if _nearly_all(len(times) - times.null_count(), given):
-            return _seconds_of_day(times), "seconds since midnight"
-        return None
+        return (times, "") if _nearly_all(len(times) - times.null_count(), given) else None
     if not _nearly_all(sum(bool(_DATE.fullmatch(cell)) for cell in sample), len(sample)):
         return None
     tidy = text.str.replace(r"^(\d{4}[-/.]\d{1,2}[-/.]\d{1,2})T", "${1} ").str.replace(r" ?(?:Z|UTC)$", "+0000")
@@ -317,17 +334,15 @@ def _dates(text: pl.Series, marked: pl.Series, given: int) -> tuple[pl.Series, s
             moments = _parsed(tidy, day + clock)
             if not _nearly_all(len(moments) - moments.null_count(), given):
                 continue
-            values, detail = _since_the_first(moments)
             if (
                 day not in _EITHER_FIRST
                 or (swapped := _parsed(tidy, day.translate(_SWAP) + clock)).null_count() > moments.null_count()
             ):
-                return values, detail
+                return moments, ""
             month_first = day.startswith("%m")
             if _is_likelier(swapped.drop_nulls(), moments.drop_nulls()):
-                values, detail = _since_the_first(swapped)
-                month_first = not month_first
-            return values, f"{detail}, the {'month' if month_first else 'day'} read first"
+                moments, month_first = swapped, not month_first
+            return moments, f", the {'month' if month_first else 'day'} read first"
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -120,6 +121,41 @@ def test_bad_tables_are_refused_with_their_line(tmp_path: Path, case: str) -> No
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(DataError, match=message):
         read_traces(path, "csv")
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        ["2024-05-01T23:59:59Z", "2024-05-02T00:00:00Z", "2024-05-02T00:00:02.5Z"],
+        ["2024-05-02T01:59:59+02:00", "2024-05-02T02:00:00+02:00", "2024-05-02T02:00:02.5+02:00"],
+        ["05/13/24 11:59:59 PM", "05/14/24 12:00:00 AM", "05/14/24 12:00:02.5 AM"],
+        ["23:59:59", "00:00:00", "00:00:02.5"],
+    ],
+)
+def test_times_may_be_dates(tmp_path: Path, times: list[str]) -> None:
+    text = "timestamp,x\n" + "".join(f"{time},{at}\n" for at, time in enumerate(times, 7))
+    (trace,) = read_traces(write(tmp_path, text, "dates.csv"), unit="ms")
+    assert trace["x"].tolist() == [7, 8, 9]
+    assert (trace.end_ns - trace.begin_ns).tolist()[1:] == [10**9, 25 * 10**8]
+
+
+def test_parquet_may_have_typed_times(tmp_path: Path) -> None:
+    begin = datetime(2024, 5, 1, tzinfo=UTC)
+    times = [begin + timedelta(milliseconds=20 * at) for at in range(3)]
+    for name, column in (
+        ("aware", pl.Series(times)),
+        ("naive", pl.Series([time.replace(tzinfo=None) for time in times])),
+    ):
+        pl.DataFrame({"time": column, "x": [5, 6, 7]}).write_parquet(tmp_path / f"{name}.parquet")
+        (trace,) = read_traces(tmp_path / f"{name}.parquet")
+        assert (trace.end_ns - trace.begin_ns).tolist() == [20_000_000] * len(trace)
+
+
+def test_a_row_without_its_date_is_refused(tmp_path: Path) -> None:
+    rows = "".join(f"2024-05-01 00:00:{at:02},{at}\n" for at in range(20))
+    path = write(tmp_path, f"time,x\n{rows}soon,3\n", "gap.csv")
+    with pytest.raises(DataError, match=r"gap.csv:22: column 'time' contains 'soon', expected a date and time as in"):
+        read_traces(path)
 
 
 def test_bad_parquet_and_bad_names(tmp_path: Path) -> None:
