@@ -8,11 +8,11 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
-from typing import Literal, cast, get_args
+from typing import TYPE_CHECKING, Literal, cast, get_args
 
 import numpy as np
 
@@ -31,6 +31,9 @@ from unperturbed.collectors.imports.format import (
 from unperturbed.collectors.imports.table import UNITS, Table, is_numeric
 from unperturbed.common.packed import plain_name
 from unperturbed.common.wording import listing, no_such_column
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _OPTIONS: Mapping[str, str] = {
     "time": "column with the end of each interval (default: time, timestamp, end_ns or similar)",
@@ -57,6 +60,7 @@ class _Columns(Table):
 
     options: Mapping[str, str] = field(default_factory=dict)
     described: Mapping[str, Metric] = field(default_factory=dict)  # Metrics that the file describes
+    notes: Sequence[str] = ()
 
     def traces(self) -> list[Trace]:
         """Return the traces of the table's runs."""
@@ -71,7 +75,8 @@ class _Columns(Table):
         ending = re.search(r"[_\[( ](s|ms|us|ns)[\])]?$", roles["time"])
         factor = UNITS[common_options(options, path, "unit", tuple(UNITS), ending[1] if ending else "s")]
         times = {role: self.times(roles[role], role, factor) for role in timed}
-        columns = {name: self.numbers(name) for name in names}
+        advice = "" if "metrics" in options else "; if the column is no metric, name those that are with metrics=A,B"
+        columns = {name: self.numbers(name, advice=advice) for name in names}
         marking = [role for role in ("configuration", "run") if role in roles]
         groups: dict[tuple[str, ...], IntArray] = {(): np.arange(len(frame))}
         if marking:
@@ -90,7 +95,9 @@ class _Columns(Table):
         traces = []
         for key, here in groups.items():
             bounds, values, notes = self.intervals(here, times, columns, cumulative=meant == "cumulative")
-            trace = make_counted_trace(metrics, values, bounds, path, missing="missing", notes=[*left_out, *notes])
+            trace = make_counted_trace(
+                metrics, values, bounds, path, missing="missing", notes=[*self.notes, *left_out, *notes]
+            )
             traces.append(with_attributes(trace, **dict(zip(marking, key, strict=False))))
         return traces
 
@@ -181,9 +188,26 @@ def _read_csv(content: bytes, path: Path, options: Mapping[str, str]) -> list[Tr
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         _refuse_ragged(lines, separator, len(names), path)
         refuse(path, f"cannot read a table from this file ({str(error).strip().partition(chr(10))[0]})")
-    frame = frame.rename(dict(zip(frame.columns, names, strict=True)))
+    frame, notes = _named(frame, names)
     comma: Literal["decimal", "thousands"] = "thousands" if separator == "," else "decimal"
-    return _Columns(frame, path, lambda row: data[row] + 1, comma, options).traces()
+    return _Columns(frame, path, lambda row: data[row] + 1, comma, options, notes=notes).traces()
+
+
+def _named(frame: pl.DataFrame, names: Sequence[str]) -> tuple[pl.DataFrame, list[str]]:
+    """Return a table under its names, without a first column that has none and counts the rows, as pandas writes it."""
+    import polars as pl  # noqa: PLC0415
+
+    if not names[0]:
+        counted_rows = frame.to_series(0).cast(pl.Int64, strict=False)
+        if any((counted_rows == pl.int_range(first, len(frame) + first, eager=True)).all() for first in (0, 1)):
+            frame, names = frame.drop(frame.columns[0]), names[1:]
+            note = ["the import leaves out column 1, which has no name and counts the rows"]
+            return frame.rename(dict(zip(frame.columns, _filled(names, 2), strict=True))), note
+    return frame.rename(dict(zip(frame.columns, _filled(names, 1), strict=True))), []
+
+
+def _filled(names: Sequence[str], first: int) -> list[str]:
+    return [name or f"column_{at}" for at, name in enumerate(names, first)]
 
 
 def _check_names(names: list[str], path: Path, line: int) -> None:
@@ -191,7 +215,7 @@ def _check_names(names: list[str], path: Path, line: int) -> None:
         refuse(path, "only one column: the header must name a time column and metrics", line)
     if all(_NUMBER.fullmatch(name) for name in names):
         refuse(path, "the header consists of numbers: add a line with the names of the columns", line)
-    twice = next((name for name in names if names.count(name) > 1), None)
+    twice = next((name for name in names if name and names.count(name) > 1), None)
     if twice is not None:
         refuse(path, f"two columns are named {twice!r}", line)
 

@@ -85,10 +85,11 @@ class Table:
             return np.asarray(of_day + _DAY_NS * midnights, np.int64)
         return np.asarray(moments.cast(pl.Datetime("ns")).cast(pl.Int64).to_numpy(), np.int64)
 
-    def numbers(self, name: str, *, whole: bool = False) -> NDArray[Any]:
+    def numbers(self, name: str, *, whole: bool = False, advice: str = "") -> NDArray[Any]:
         """Return a column as int64 or uint64 if it has only whole numbers, else as float64.
 
-        Missing values are masked or become NaN; if `whole` is set, they are refused.
+        Missing values are masked or become NaN; if `whole` is set, they are refused. `advice` ends the message about a
+        word.
         """
         import polars as pl  # noqa: PLC0415
 
@@ -114,7 +115,7 @@ class Table:
             row = int(np.flatnonzero(wrong.to_numpy())[0])
             what = _shown(column[row])
             place = f"row {row + 1}: " if not self.line_of(row) else ""
-            self.refuse(row, f"{place}column {name!r} contains {what}, expected a number")
+            self.refuse(row, f"{place}column {name!r} contains {what}, expected a number{advice}")
         if numbers.dtype.is_integer():
             values: NDArray[Any] = numbers.fill_null(0).to_numpy()
             return np.ma.MaskedArray(values, empty.to_numpy()) if empty.any() else values

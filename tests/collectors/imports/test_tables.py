@@ -151,6 +151,20 @@ def test_parquet_may_have_typed_times(tmp_path: Path) -> None:
         assert (trace.end_ns - trace.begin_ns).tolist() == [20_000_000] * len(trace)
 
 
+def test_columns_without_a_name(tmp_path: Path) -> None:
+    (counted,) = read_traces(write(tmp_path, ",time,x,\n0,1,5,7\n1,2,6,8\n2,3,7,9\n", "counted.csv"))
+    assert list(counted) == ["x", "column_4"]
+    assert counted.attributes["notes"] == ["the import leaves out column 1, which has no name and counts the rows"]
+    (other,) = read_traces(write(tmp_path, ",time,x\n4,1,5\n4,2,6\n5,3,7\n", "other.csv"))
+    assert list(other) == ["column_1", "x"]
+
+
+def test_a_word_in_a_column_that_begins_with_a_number(tmp_path: Path) -> None:
+    path = write(tmp_path, "time,seed\n1,5\n2,16a\n3,7\n", "seed.csv")
+    with pytest.raises(DataError, match=r"seed.csv:3: column 'seed' contains '16a', expected a number; if .* metrics="):
+        read_traces(path)
+
+
 def test_a_row_without_its_date_is_refused(tmp_path: Path) -> None:
     rows = "".join(f"2024-05-01 00:00:{at:02},{at}\n" for at in range(20))
     path = write(tmp_path, f"time,x\n{rows}soon,3\n", "gap.csv")
