@@ -30,7 +30,7 @@ from unperturbed.collectors.imports.format import (
 )
 from unperturbed.collectors.imports.table import UNITS, Table, is_numeric
 from unperturbed.common.packed import plain_name
-from unperturbed.common.wording import listing, no_such_column
+from unperturbed.common.wording import counted, listing, no_such_column
 
 if TYPE_CHECKING:
     import polars as pl
@@ -147,8 +147,10 @@ _NUMBER = re.compile(r"\s*-?\d[\d.,eE+-]*\s*")
 
 
 def _recognise_csv(head: bytes) -> bool:
-    text = head.decode("utf-8-sig", "replace")
-    lines = [line for line in text.splitlines()[:30] if line.strip() and not line.startswith("#")]
+    given = head.decode("utf-8-sig", "replace").splitlines()[:30]
+    named = _names_in_comment(given)
+    lines = [line for line in given if line.strip() and not line.startswith("#")]
+    lines = [named, *lines] if named else lines
     if len(lines) < 2 or (not lines[0].isprintable() and "\t" not in lines[0]):
         return False
     separator = _separator(lines[0])
@@ -159,6 +161,18 @@ def _recognise_csv(head: bytes) -> bool:
     if len(names) < 2 or len(values) != len(names) or lines[0].lstrip().startswith(("{", "[")):
         return False
     return not any(_NUMBER.fullmatch(name) for name in names) and any(_NUMBER.fullmatch(value) for value in values)
+
+
+def _names_in_comment(lines: Sequence[str]) -> str:
+    """Return the last comment above the first row, if it names a time and as many columns as the row has numbers."""
+    first = next((at for at, line in enumerate(lines) if line.strip() and not line.startswith("#")), 0)
+    above = [line for line in lines[:first] if line.strip()]
+    if not above or above[-1].startswith("#  "):  # perf aligns the names of its --metric-only
+        return ""
+    names, separator = above[-1].lstrip("#").strip(), _separator(lines[first])
+    cells, parts = lines[first].split(separator), names.split(separator)
+    fits = len(parts) == len(cells) > 1 and _all_numbers(cells)
+    return names if fits and any(part.strip().casefold() in _TIMES for part in parts) else ""
 
 
 def _separator(line: str) -> str:
@@ -174,11 +188,14 @@ def _read_csv(content: bytes, path: Path, options: Mapping[str, str]) -> list[Tr
     if first is None:
         refuse(path, "no header: the first line must name the columns")
     separator = _separator(lines[first])
-    names = [name.strip() for name in next(csv.reader([lines[first]], delimiter=separator))]
+    named = _names_in_comment(lines)
+    heading, begin = (named, first) if named else (lines[first], first + 1)
+    names = [name.strip() for name in next(csv.reader([heading], delimiter=separator))]
     _check_names(names, path, first + 1)
-    data = [number for number, line in enumerate(lines[first + 1 :], first + 1) if line.strip() and line[0] != "#"]
-    heading = separator.join(f"column {at}" for at in range(len(names)))
-    body = "\n".join((heading, *(lines[at] for at in data), ""))
+    rows = [number for number, line in enumerate(lines[begin:], begin) if line.strip() and line[0] != "#"]
+    data = [number for number in rows if lines[number] != heading]
+    columns = separator.join(f"column {at}" for at in range(len(names)))
+    body = "\n".join((columns, *(lines[at] for at in data), ""))
     # polars fills short rows with nulls, and reports rows with too many fields without a line number.
     if '"' in body or body.count(separator) != (len(names) - 1) * (len(data) + 1):
         _refuse_ragged(lines, separator, len(names), path)
@@ -189,6 +206,8 @@ def _read_csv(content: bytes, path: Path, options: Mapping[str, str]) -> list[Tr
         _refuse_ragged(lines, separator, len(names), path)
         refuse(path, f"cannot read a table from this file ({str(error).strip().partition(chr(10))[0]})")
     frame, notes = _named(frame, names)
+    if again := len(rows) - len(data):
+        notes.append(f"the import leaves out {counted(again, 'line')} with the names again")
     comma: Literal["decimal", "thousands"] = "thousands" if separator == "," else "decimal"
     return _Columns(frame, path, lambda row: data[row] + 1, comma, options, notes=notes).traces()
 
@@ -210,10 +229,14 @@ def _filled(names: Sequence[str], first: int) -> list[str]:
     return [name or f"column_{at}" for at, name in enumerate(names, first)]
 
 
+def _all_numbers(cells: Sequence[str]) -> bool:
+    return all(map(_NUMBER.fullmatch, cells))
+
+
 def _check_names(names: list[str], path: Path, line: int) -> None:
     if len(names) < 2:
         refuse(path, "only one column: the header must name a time column and metrics", line)
-    if all(_NUMBER.fullmatch(name) for name in names):
+    if _all_numbers(names):
         refuse(path, "the header consists of numbers: add a line with the names of the columns", line)
     twice = next((name for name in names if name and names.count(name) > 1), None)
     if twice is not None:

@@ -275,6 +275,10 @@ _OTHER_FILES: Sequence[tuple[bytes, str]] = (
     (rb"PERFILE2", "a perf recording; convert it with `perf script`, then use `unperturbed import perf-script`"),
     (rb"PK\x03\x04", "a ZIP archive; extract it first"),
     (rb"\x7fELF", "a program (ELF); to measure it, use `unperturbed run -- PROGRAM`"),
+    (
+        rb"(?:#[^\n]*\n)*#Date[ ,;]Time[ ,;]PID[ ,;]",
+        "a list of processes by collectl, which cannot be imported; record without -sZ",
+    ),
     (rb"Linux \d\S* \(", f"a report of sar, iostat, mpstat or pidstat; {_PRINT_SADF}"),
     (rb'\s*\{\s*"sysstat"', f"JSON of sadf or another tool of sysstat; {_PRINT_SADF}"),
     (rb"\S+\t-?\d+\t\d{10}\t(?:all|-|\w+)\t\S+\t", f"a list of sadf -p; {_PRINT_SADF}"),

@@ -295,6 +295,7 @@ def test_a_time_format_that_gives_no_time(tmp_path: Path) -> None:
         ('{"sysstat": {\n\t"hosts": []}}\n', "JSON of sadf or another tool of sysstat; print"),
         ('<?xml version="1.0"?>\n<!DOCTYPE Configure>\n<sysstat>\n', "XML of sadf; print"),
         ("h\t1\t1769903940\tall\t%user\t2.15\n", "a list of sadf -p; print"),
+        ("###\n# Collectl:   V4.3.1-1\n#Date;Time;PID;User\n20261004;21:26:12;1;root\n", "a list of processes by coll"),
         ("2024/10/30 18:42:00.189, 0 %, 2 MiB\n", "a list of nvidia-smi without names; record it without noheader"),
         ("Wed Oct 30 18:42\n+" + "-" * 77 + "+\n| NVIDIA-SMI 550 |\n", "a table of nvidia-smi for people; record"),
         (

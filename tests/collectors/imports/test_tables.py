@@ -159,6 +159,17 @@ def test_columns_without_a_name(tmp_path: Path) -> None:
     assert list(other) == ["column_1", "x"]
 
 
+def test_names_in_a_comment_and_names_again(tmp_path: Path) -> None:
+    comment = "# of a logger\n#time,x\n0.1,5\n0.2,6\n0.3,7\n"
+    (one,), (two,) = (read_traces(write(tmp_path, text, "log.txt")) for text in (comment, comment.replace(",", "\t")))
+    (again,) = read_traces(write(tmp_path, comment.replace("#time", "time").replace("0.2", "time,x\n0.2"), "log.txt"))
+    assert one["x"].tolist() == two["x"].tolist() == again["x"].tolist() == [5, 6, 7]
+    assert again.attributes["notes"] == ["the import leaves out 1 line with the names again"]
+    path = write(tmp_path, "time,x\n0.1,5\ntime,x\n0.2,?!\n", "again.csv")
+    with pytest.raises(DataError, match=r"again.csv:4: column 'x' contains '\?!'"):
+        read_traces(path)
+
+
 def test_a_word_in_a_column_that_begins_with_a_number(tmp_path: Path) -> None:
     path = write(tmp_path, "time,seed\n1,5\n2,16a\n3,7\n", "seed.csv")
     with pytest.raises(DataError, match=r"seed.csv:3: column 'seed' contains '16a', expected a number; if .* metrics="):
