@@ -240,10 +240,10 @@ def read_file(path: Path, chosen: ImportFormat | None, options: Mapping[str, str
             _refuse_others(path, head)
             raise DataError(f"{path}:1: unrecognised format; specify one of the formats {listing(import_formats())}")
     elif not chosen.recognise(head):
+        _refuse_others(path, head)
         if other := _format_of(head):
             advice = f"use the import format {other.name}"
             raise DataError(f"{path}:1: this is {other.title}, not {chosen.title}; {advice}")
-        _refuse_others(path, head)
     chosen.check_options(options)
     try:
         traces = chosen.read(content, path, options)
@@ -279,6 +279,7 @@ _OTHER_FILES: Sequence[tuple[bytes, str]] = (
         rb"(?:#[^\n]*\n)*#Date[ ,;]Time[ ,;]PID[ ,;]",
         "a list of processes by collectl, which cannot be imported; record without -sZ",
     ),
+    (rb"command,mean,stddev,", "a table of hyperfine, which lacks the single runs; record with --export-json"),
     (rb"Linux \d\S* \(", f"a report of sar, iostat, mpstat or pidstat; {_PRINT_SADF}"),
     (rb'\s*\{\s*"sysstat"', f"JSON of sadf or another tool of sysstat; {_PRINT_SADF}"),
     (rb"\S+\t-?\d+\t\d{10}\t(?:all|-|\w+)\t\S+\t", f"a list of sadf -p; {_PRINT_SADF}"),
