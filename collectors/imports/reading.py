@@ -280,9 +280,10 @@ _OTHER_FILES: Sequence[tuple[bytes, str]] = (
         "a list of processes by collectl, which cannot be imported; record without -sZ",
     ),
     (rb"command,mean,stddev,", "a table of hyperfine, which lacks the single runs; record with --export-json"),
+    (rb"\x96\xd5", f"a recording of sar; {_PRINT_SADF}"),
     (rb"Linux \d\S* \(", f"a report of sar, iostat, mpstat or pidstat; {_PRINT_SADF}"),
     (rb'\s*\{\s*"sysstat"', f"JSON of sadf or another tool of sysstat; {_PRINT_SADF}"),
-    (rb"\S+\t-?\d+\t\d{10}\t(?:all|-|\w+)\t\S+\t", f"a list of sadf -p; {_PRINT_SADF}"),
+    (rb"\S+\t-?\d+\t(?:\d{10}|\d{4}-\d\d-\d\d [^\t\n]*)\t[^\n]*\t", f"a list of sadf -p; {_PRINT_SADF}"),
     (rb"<\?xml[^>]*>\s*<!DOCTYPE[^>]*>\s*<sysstat", f"XML of sadf; {_PRINT_SADF}"),
     (rb"\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{3}, ", "a list of nvidia-smi without names; record it without noheader"),
     (
@@ -292,6 +293,10 @@ _OTHER_FILES: Sequence[tuple[bytes, str]] = (
     (
         rb"\S[^\n]*? +\d+(?:/\d+)? +[\w:-]+: *\n\s*[0-9a-f]{6,} \S",
         "a list of samples of perf without their time; print them by `perf script -F comm,tid,time,period,event`",
+    ),
+    (
+        rb"[ \t]*(?:[-+\d.:/eE]+(?:[ \t]+|[ \t]*[,;][ \t]*)){2,}[-+\d.:/eE]+[ \t\r]*\n",
+        "a table without names; the names of the columns must stand above the rows",
     ),
 )
 """Beginnings of files that no format reads."""
