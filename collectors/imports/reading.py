@@ -296,7 +296,7 @@ _OTHER_FILES: Sequence[tuple[bytes, str]] = (
     ),
     (
         rb"[ \t]*(?:[-+\d.:/eE]+(?:[ \t]+|[ \t]*[,;][ \t]*)){2,}[-+\d.:/eE]+[ \t\r]*\n",
-        "a table without names; the names of the columns must stand above the rows",
+        "a table without names; add a line with the names of the columns above the rows",
     ),
 )
 """Beginnings of files that no format reads."""

@@ -294,7 +294,7 @@ def test_a_time_format_that_gives_no_time(tmp_path: Path) -> None:
         ("Linux 6.1.0-40 (h) \t01/31/26 \t_x86_64_\t(2 CPU)\n", "a report of sar, iostat, mpstat or pidstat; print"),
         ('{"sysstat": {\n\t"hosts": []}}\n', "JSON of sadf or another tool of sysstat; print"),
         ('<?xml version="1.0"?>\n<!DOCTYPE Configure>\n<sysstat>\n', "XML of sadf; print"),
-        (" 1 0 0 574 77 284 0 0 1 32 59 1 0 99 0 2018-08-24 14:18:19\n", "a table without names; the names"),
+        (" 1 0 0 574 77 284 0 0 1 32 59 1 0 99 0 2018-08-24 14:18:19\n", "a table without names; add a line"),
         ("h\t1\t2026-01-31 23:59:00 UTC\tall\t%user\t2.15\n", "a list of sadf -p; print"),
         ("h\t1\t1769903940\tall\t%user\t2.15\n", "a list of sadf -p; print"),
         ("###\n# Collectl:   V4.3.1-1\n#Date;Time;PID;User\n20261004;21:26:12;1;root\n", "a list of processes by coll"),
