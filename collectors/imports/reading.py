@@ -199,7 +199,7 @@ def read_traces(paths: Paths, format: str | None = None, **mapping: str) -> list
     ----------
     paths : path-like or iterable of path-like
         Files, folders, and patterns such as `base/*.csv`; the files of a pattern or folder are read in natural order.
-        Files may be compressed by gzip, zstd or xz.
+        Files may be compressed by gzip, bzip2, zstd or xz.
     format : str, optional
         The name of the format, such as `perf-stat`, or the file of a recipe (`.yaml`). By default, each file's
         beginning determines its format.
@@ -226,6 +226,8 @@ def read_traces(paths: Paths, format: str | None = None, **mapping: str) -> list
     traces: list[Trace] = []
     for file, name in zip(files, names, strict=True):
         traces += read_file(file, chosen, mapping, name)
+    if not traces:
+        raise DataError(f"{files[0]}: this file describes results, but has none: give the files that have them")
     return traces
 
 
@@ -276,15 +278,14 @@ def read_file(path: Path, chosen: ImportFormat | None, options: Mapping[str, str
     if chosen is None:
         chosen = _format_of(head)
         if chosen is None:
+            _refuse_others(path, head)
             message = f"{path}:1: unrecognised format; specify one of the formats {listing(import_formats())}"
             raise DataError(or_broken_recipe(message))
     elif not chosen.recognise(head):
+        _refuse_others(path, head)
         if other := _format_of(head):
             advice = f"use the import format {other.name}"
             raise DataError(f"{path}:1: this is {other.title}, not {chosen.title}; {advice}")
-        for begin, what in _OTHER_FILES:
-            if head.startswith(begin):
-                raise DataError(f"{path}:1: this is {what}")
     chosen.check_options(options)
     try:
         traces = chosen.read(content, path, options)
@@ -305,13 +306,44 @@ def read_file(path: Path, chosen: ImportFormat | None, options: Mapping[str, str
     ]
 
 
+def _refuse_others(path: Path, head: bytes) -> None:
+    """Refuse a file that is known to be of another kind, with the way to one that can be read."""
+    for begin, what in _OTHER_FILES:
+        if re.match(begin, head):
+            raise DataError(f"{path}:1: this is {what}")
+
+
+_PRINT_SADF = "print the recording of `sar -o FILE` by `sadf -d FILE`"
 _OTHER_FILES: Sequence[tuple[bytes, str]] = (
-    (b"SQLite format 3\0", "an SQLite database; to check a campaign, use `unperturbed check FOLDER`"),
-    (b"PERFILE2", "a perf recording; convert it with `perf script`, then use `unperturbed import perf-script`"),
-    (b"BZh", "a bzip2 file; decompress it first"),
-    (b"PK\x03\x04", "a ZIP archive; extract it first"),
-    (b"\x7fELF", "a program (ELF); to measure it, use `unperturbed run -- PROGRAM`"),
+    (rb"SQLite format 3\0", "an SQLite database; to check a campaign, use `unperturbed check FOLDER`"),
+    (rb"PERFILE2", "a perf recording; convert it with `perf script`, then use `unperturbed import perf-script`"),
+    (rb"PK\x03\x04", "a ZIP archive; extract it first"),
+    (rb"\x7fELF", "a program (ELF); to measure it, use `unperturbed run -- PROGRAM`"),
+    (
+        rb"(?:#[^\n]*\n)*#Date[ ,;]Time[ ,;]PID[ ,;]",
+        "a list of processes by collectl, which cannot be imported; record without -sZ",
+    ),
+    (rb"command,mean,stddev,", "a table of hyperfine, which lacks the single runs; record with --export-json"),
+    (rb"\x96\xd5", f"a recording of sar; {_PRINT_SADF}"),
+    (rb"Linux \d\S* \(", f"a report of sar, iostat, mpstat or pidstat; {_PRINT_SADF}"),
+    (rb'\s*\{\s*"sysstat"', f"JSON of sadf or another tool of sysstat; {_PRINT_SADF}"),
+    (rb"\S+\t-?\d+\t(?:\d{10}|\d{4}-\d\d-\d\d [^\t\n]*)\t[^\n]*\t", f"a list of sadf -p; {_PRINT_SADF}"),
+    (rb"<\?xml[^>]*>\s*<!DOCTYPE[^>]*>\s*<sysstat", f"XML of sadf; {_PRINT_SADF}"),
+    (rb"\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{3}, ", "a list of nvidia-smi without names; record it without noheader"),
+    (
+        rb"[^\n]*\n\+-{20,}\+\r?\n\| NVIDIA-SMI",
+        "a table of nvidia-smi for people; record it with --query-gpu=… --format=csv",
+    ),
+    (
+        rb"\S[^\n]*? +\d+(?:/\d+)? +[\w:-]+: *\n\s*[0-9a-f]{6,} \S",
+        "a list of samples of perf without their time; print them by `perf script -F comm,tid,time,period,event`",
+    ),
+    (
+        rb"[ \t]*(?:[-+\d.:/eE]+(?:[ \t]+|[ \t]*[,;][ \t]*)){2,}[-+\d.:/eE]+[ \t\r]*\n",
+        "a table without names; add a line with the names of the columns above the rows",
+    ),
 )
+"""Beginnings of files that no format reads."""
 
 
 def _natural(path: Path) -> list[tuple[int, int, str]]:

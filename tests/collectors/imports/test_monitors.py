@@ -113,6 +113,12 @@ def test_sadf_has_a_series_for_each_device_and_activities_of_one_time_together(t
         read(tmp_path, tables.SADF, devices="7")
 
 
+def test_sadf_writes_times_of_the_host_with_the_name_of_their_zone(tmp_path: Path) -> None:
+    local, utc = read(tmp_path, tables.SADF.replace("UTC", "CEST")), read(tmp_path, tables.SADF)
+    assert seconds(local) == seconds(utc)
+    assert ("started" in local.attributes, "started" in utc.attributes) == (False, True)
+
+
 def test_sadf_with_devices_in_one_row_is_the_same(tmp_path: Path) -> None:
     wide, long = read(tmp_path, tables.SADF_H), read(tmp_path, tables.SADF)
     assert list(wide.metrics) == ["%user CPU all", "%idle CPU all", "%user CPU 0", "%idle CPU 0", "kbmemfree"]
@@ -144,9 +150,20 @@ def test_nvidia_smi(tmp_path: Path) -> None:
     assert (len(trace), seconds(trace)) == (tables.ROWS, [1, 2, 3])
     bare = tables.NVIDIA.replace(" MiB,", ",").replace(" %,", ",").replace(" W,", ",")
     assert read(tmp_path, bare)["memory.used GPU 1"].tolist() == trace["memory.used GPU 1"].tolist()
-    unnamed = "".join(f"2024/10/30 18:42:{at:02}.{ms}, {at} %\n" for at in range(8) for ms in (189, 191))
+
+
+@pytest.mark.parametrize("devices", [2, 4, 8])
+def test_rows_of_devices_without_a_name_are_refused(tmp_path: Path, devices: int) -> None:
+    times = (f"2024/10/30 18:42:{at:02}.{189 + 2 * one}" for at in range(8) for one in range(devices))
+    text = "timestamp, utilization.gpu [%]\n" + "".join(f"{time}, 3 %\n" for time in times)
     with pytest.raises(DataError, match=r"run.txt:3: long and short times alternate .*timestamp,index"):
-        read(tmp_path, f"timestamp, utilization.gpu [%]\n{unnamed}")
+        read(tmp_path, text)
+
+
+def test_a_pause_is_no_other_device(tmp_path: Path) -> None:
+    minutes = (0, 0, 0, 30, 30, 30, 59)
+    rows = "".join(f"2024/10/30 18:{minute:02}:{at:02}.000, {at} %\n" for at, minute in enumerate(minutes))
+    assert len(read(tmp_path, f"timestamp, utilization.gpu [%]\n{rows}")) == len(minutes)
 
 
 def test_nvidia_dmon_with_headings_again(tmp_path: Path) -> None:
@@ -185,7 +202,10 @@ BAD = {
     "no rows": (tables.DMON_HEAD, "run.txt: the file has no rows below the heading|run.txt:2: .* no rows"),
     "half a heading": (tables.DMON_HEAD.partition("\n")[0] + "\n", "the heading has 2 lines, but the file ends"),
     "no number": (tables.SADF.replace("91.00;0.50", "91.00;x"), "run.txt:4: column '%idle' contains 'x'"),
-    "another time": (tables.SADF.replace(" UTC", " Zulu"), "run.txt:2: the time '2026.* Zulu' has another format than"),
+    "another time": (
+        tables.SADF.replace("2026-01-31", "31.1.2026"),
+        "run.txt:2: the time '31.1.2026 .* has another format than",
+    ),
     "out of order": (tables.VMSTAT.replace(":56:05", ":16:05"), "run.txt:8: this row has an earlier time"),
 }
 
@@ -295,3 +315,26 @@ def test_a_time_format_that_gives_no_time(tmp_path: Path) -> None:
     recipe = "title: t\nrecognise: '^t;n'\ntime: {columns: t, format: '%H'}\ncolumns: {match: n, is: gauge}\n"
     with pytest.raises(DataError, match=r"mine.yaml: the time format %H cannot be used: Invalid format string"):
         read_traces(write(tmp_path, "t;n\n1;2\n"), str(write(tmp_path, recipe, "mine.yaml")))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("Linux 6.1.0-40 (h) \t01/31/26 \t_x86_64_\t(2 CPU)\n", "a report of sar, iostat, mpstat or pidstat; print"),
+        ('{"sysstat": {\n\t"hosts": []}}\n', "JSON of sadf or another tool of sysstat; print"),
+        ('<?xml version="1.0"?>\n<!DOCTYPE Configure>\n<sysstat>\n', "XML of sadf; print"),
+        (" 1 0 0 574 77 284 0 0 1 32 59 1 0 99 0 2018-08-24 14:18:19\n", "a table without names; add a line"),
+        ("h\t1\t2026-01-31 23:59:00 UTC\tall\t%user\t2.15\n", "a list of sadf -p; print"),
+        ("h\t1\t1769903940\tall\t%user\t2.15\n", "a list of sadf -p; print"),
+        ("###\n# Collectl:   V4.3.1-1\n#Date;Time;PID;User\n20261004;21:26:12;1;root\n", "a list of processes by coll"),
+        ("2024/10/30 18:42:00.189, 0 %, 2 MiB\n", "a list of nvidia-smi without names; record it without noheader"),
+        ("Wed Oct 30 18:42\n+" + "-" * 77 + "+\n| NVIDIA-SMI 550 |\n", "a table of nvidia-smi for people; record"),
+        (
+            "java 17 cycles: \nffffffff8103d0ca write ([kernel.kallsyms])\n",
+            "a list of samples of perf without their time",
+        ),
+    ],
+)
+def test_other_outputs_of_the_same_tools_are_named(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(DataError, match=rf"run.txt:1: this is {message}"):
+        read(tmp_path, text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -120,6 +121,66 @@ def test_bad_tables_are_refused_with_their_line(tmp_path: Path, case: str) -> No
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(DataError, match=message):
         read_traces(path, "csv")
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        ["2024-05-01T23:59:59Z", "2024-05-02T00:00:00Z", "2024-05-02T00:00:02.5Z"],
+        ["2024-05-02T01:59:59+02:00", "2024-05-02T02:00:00+02:00", "2024-05-02T02:00:02.5+02:00"],
+        ["05/13/24 11:59:59 PM", "05/14/24 12:00:00 AM", "05/14/24 12:00:02.5 AM"],
+        ["23:59:59", "00:00:00", "00:00:02.5"],
+    ],
+)
+def test_times_may_be_dates(tmp_path: Path, times: list[str]) -> None:
+    text = "timestamp,x\n" + "".join(f"{time},{at}\n" for at, time in enumerate(times, 7))
+    (trace,) = read_traces(write(tmp_path, text, "dates.csv"), unit="ms")
+    assert trace["x"].tolist() == [7, 8, 9]
+    assert (trace.end_ns - trace.begin_ns).tolist()[1:] == [10**9, 25 * 10**8]
+
+
+def test_parquet_may_have_typed_times(tmp_path: Path) -> None:
+    begin = datetime(2024, 5, 1, tzinfo=UTC)
+    times = [begin + timedelta(milliseconds=20 * at) for at in range(3)]
+    for name, column in (
+        ("aware", pl.Series(times)),
+        ("naive", pl.Series([time.replace(tzinfo=None) for time in times])),
+    ):
+        pl.DataFrame({"time": column, "x": [5, 6, 7]}).write_parquet(tmp_path / f"{name}.parquet")
+        (trace,) = read_traces(tmp_path / f"{name}.parquet")
+        assert (trace.end_ns - trace.begin_ns).tolist() == [20_000_000] * len(trace)
+
+
+def test_columns_without_a_name(tmp_path: Path) -> None:
+    (counted,) = read_traces(write(tmp_path, ",time,x,\n0,1,5,7\n1,2,6,8\n2,3,7,9\n", "counted.csv"))
+    assert list(counted) == ["x", "column_4"]
+    assert counted.attributes["notes"] == ["the import leaves out column 1, which has no name and counts the rows"]
+    (other,) = read_traces(write(tmp_path, ",time,x\n4,1,5\n4,2,6\n5,3,7\n", "other.csv"))
+    assert list(other) == ["column_1", "x"]
+
+
+def test_names_in_a_comment_and_names_again(tmp_path: Path) -> None:
+    comment = "# of a logger\n#time,x\n0.1,5\n0.2,6\n0.3,7\n"
+    (one,), (two,) = (read_traces(write(tmp_path, text, "log.txt")) for text in (comment, comment.replace(",", "\t")))
+    (again,) = read_traces(write(tmp_path, comment.replace("#time", "time").replace("0.2", "time,x\n0.2"), "log.txt"))
+    assert one["x"].tolist() == two["x"].tolist() == again["x"].tolist() == [5, 6, 7]
+    assert again.attributes["notes"] == ["the import leaves out 1 line with the names again"]
+    path = write(tmp_path, "time,x\n0.1,5\ntime,x\n0.2,?!\n", "again.csv")
+    with pytest.raises(DataError, match=r"again.csv:4: column 'x' contains '\?!'"):
+        read_traces(path)
+
+
+def test_a_word_in_a_column_that_begins_with_a_number(tmp_path: Path) -> None:
+    path = write(tmp_path, "time,seed\n1,5\n2,16a\n3,7\n", "seed.csv")
+    with pytest.raises(DataError, match=r"seed.csv:3: column 'seed' contains '16a', expected a number; if .* metrics="):
+        read_traces(path)
+
+
+def test_a_row_without_its_date_is_refused(tmp_path: Path) -> None:
+    rows = "".join(f"2024-05-01 00:00:{at:02},{at}\n" for at in range(20))
+    path = write(tmp_path, f"time,x\n{rows}soon,3\n", "gap.csv")
+    with pytest.raises(DataError, match=r"gap.csv:22: column 'time' contains 'soon', expected a date and time as in"):
+        read_traces(path)
 
 
 def test_bad_parquet_and_bad_names(tmp_path: Path) -> None:
