@@ -1,4 +1,4 @@
-"""Compressed files and streams: gzip, zstd and xz, recognised by their first bytes."""
+"""Compressed files and streams: gzip, bzip2, zstd and xz, recognised by their first bytes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import Any, BinaryIO, cast
 
 from unperturbed.errors import DataError, HostError
 
-_GZIP, _ZSTD, _XZ = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\0"
-_SUFFIXES = (".gz", ".zst", ".zstd", ".xz")
+_GZIP, _BZIP2, _ZSTD, _XZ = b"\x1f\x8b", b"BZh", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\0"
+_SUFFIXES = (".gz", ".bz2", ".zst", ".zstd", ".xz")
 
 
 def plain_name(path: Path) -> Path:
@@ -34,6 +34,9 @@ def unpacked(stream: io.BufferedReader, source: str) -> Iterator[BinaryIO]:
         if first.startswith(_GZIP):
             with gzip.GzipFile(fileobj=stream) as opened:
                 yield cast(BinaryIO, opened)
+        elif first.startswith(_BZIP2):
+            with _library("bzip2").BZ2File(stream) as opened, _damaged_bzip2(source):
+                yield cast(BinaryIO, opened)
         elif first.startswith(_ZSTD):
             with _library("zstd").ZstdFile(stream) as opened:
                 yield cast(BinaryIO, opened)
@@ -43,9 +46,23 @@ def unpacked(stream: io.BufferedReader, source: str) -> Iterator[BinaryIO]:
         else:
             yield stream
     except _damage_errors() as error:
-        raise DataError(
-            f"{source}: the compressed data is damaged or ends too early ({error}): record or copy the file again"
-        ) from error
+        raise _damaged(source, error) from error
+
+
+@contextmanager
+def _damaged_bzip2(source: str) -> Iterator[None]:
+    """Raise DataError for what bz2 raises for damaged data: an OSError without a number of the system."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise _damaged(source, error) from error
+
+
+def _damaged(source: str, error: Exception) -> DataError:
+    what = f"{source}: the compressed data is damaged or ends too early ({error}): record or copy the file again"
+    return DataError(what)
 
 
 @contextmanager
@@ -57,21 +74,22 @@ def open_file(path: Path) -> Iterator[BinaryIO]:
 
 def unpack(content: bytes, source: str) -> bytes:
     """Return content decompressed, or as it is if it is not compressed; `source` names it in messages."""
-    if not content.startswith((_GZIP, _ZSTD, _XZ)):
+    if not content.startswith((_GZIP, _BZIP2, _ZSTD, _XZ)):
         return content
     with unpacked(io.BufferedReader(io.BytesIO(content)), source) as stream:
         return stream.read()
 
 
 def _library(form: str) -> Any:
-    """Return the module that reads zstd (the standard library's from Python 3.14 on, else backports.zstd) or xz."""
-    # Some builds of Python lack lzma.
-    name = "lzma" if form == "xz" else "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
+    """Return the module that reads bzip2, xz or zstd."""
+    # Some builds of Python lack bz2 or lzma; zstd is in the standard library from Python 3.14 on.
+    newest = sys.version_info >= (3, 14)
+    name = {"bzip2": "bz2", "xz": "lzma"}.get(form, "compression.zstd" if newest else "backports.zstd")
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        package = "Python's module lzma" if form == "xz" else "the package backports.zstd"
-        how = "use a Python that has it" if form == "xz" else "run `pip install backports.zstd`"
+        package = "the package backports.zstd" if form == "zstd" else f"Python's module {name}"
+        how = "use a Python that has it" if form != "zstd" else "run `pip install backports.zstd`"
         raise HostError(f"reading {form} requires {package}: {how}, or unpack the file") from error
 
 

@@ -28,6 +28,7 @@ ORDER: Mapping[str, tuple[str, ...]] = {
         "self_counting",
     ),
     "collectors/sources": ("perf", "papi"),
+    "collectors/imports": ("perf", "totals"),
     "instrument": ("events", "finding", "missing", "compiler", "binaries", "python"),
     "analysis": (
         "alignment",

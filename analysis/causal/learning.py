@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
+import polars as pl
 
 from unperturbed.analysis.causal.discovery.adjacency import Pair, Separation, find_adjacencies, pair_of, reached
 from unperturbed.analysis.causal.discovery.agreement import Agreed, Descriptions, agree
@@ -37,6 +38,7 @@ from unperturbed.analysis.causal.table.knowledge import Knowledge
 from unperturbed.analysis.causal.table.variables import Data, Kind, prepare
 from unperturbed.analysis.multiple_testing import benjamini_hochberg
 from unperturbed.common.frames import to_polars
+from unperturbed.common.reading.cells import read_columns
 from unperturbed.errors import DataError
 
 SHARE = 0.75
@@ -77,7 +79,9 @@ def learn(
     Parameters
     ----------
     table : Data, polars.DataFrame, pandas.DataFrame, pyarrow.Table or mapping of str to sequence
-        One row per run, one column per parameter, counter or time.
+        One row per run, one column per parameter, counter or time. Text is read as `unperturbed model` reads files:
+        numbers with units ("12 MiB"), separators of thousands, dates, and marks of missing values ("?"). `prepare`
+        takes text as it is.
     knowledge : Knowledge, optional
         Prior knowledge. Give at least the order of the variables, such as parameters, variables derived from them,
         events, cycles, time. Without an order, many directions stay open, and variables that determine each other
@@ -132,7 +136,7 @@ def learn(
         raise ValueError(f"`depth` and `subsamples` must be 0 or more, not {depth} and {subsamples}")
     if isinstance(table, Data) and (kinds or missing != "error"):
         raise ValueError("`kinds` and `missing` do not apply to a table of type `Data`: pass them to `prepare` instead")
-    data = table if isinstance(table, Data) else prepare(to_polars(table), kinds=kinds, missing=missing)
+    data = table if isinstance(table, Data) else prepare(_read(table, kinds or {}), kinds=kinds, missing=missing)
     if data.rows < _FEWEST_ROWS:
         raise DataError(
             f"too few rows to learn from ({data.rows}): give at least {_FEWEST_ROWS}, and about ten per variable for "
@@ -147,6 +151,12 @@ def learn(
     )
     learning = _Learning(data, known, LearningSettings(test, alpha, depth, subsamples, seed))
     return learning.model(quantify=quantify)
+
+
+def _read(table: Any, kinds: Mapping[str, Kind]) -> pl.DataFrame:
+    """Return a table whose text and dates are read; columns of the kind discrete stay text if they have words."""
+    frame, _ = read_columns(to_polars(table), texts=[name for name, kind in kinds.items() if kind == "discrete"])
+    return frame
 
 
 class _Learning:

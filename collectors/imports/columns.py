@@ -8,11 +8,11 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
-from typing import Literal, cast, get_args
+from typing import TYPE_CHECKING, Literal, cast, get_args
 
 import numpy as np
 
@@ -30,7 +30,10 @@ from unperturbed.collectors.imports.format import (
 )
 from unperturbed.collectors.imports.table import UNITS, Table, is_numeric
 from unperturbed.common.packed import plain_name
-from unperturbed.common.wording import listing, no_such_column
+from unperturbed.common.wording import counted, listing, no_such_column
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _OPTIONS: Mapping[str, str] = {
     "time": "column with the end of each interval (default: time, timestamp, end_ns or similar)",
@@ -46,7 +49,7 @@ _OPTIONS: Mapping[str, str] = {
 
 _SEMANTICS: tuple[tuple[str, Semantics], ...] = (("events", "counter"), ("1", "gauge"))
 _ROLES = ("time", "begin", "run", "configuration")
-_TIMES = ("end_ns", "time", "timestamp", "seconds", "time_s", "time_ms", "time_us", "time_ns", "t")
+_TIMES = ("end_ns", "time", "timestamp", "datetime", "seconds", "time_s", "time_ms", "time_us", "time_ns", "t")
 _OF_EXPORTS = ("pass", "repetition", "interval", "start", "duration", *INTERVAL_COLUMNS)
 """Columns of this tool's own tables that are not metrics."""
 
@@ -57,6 +60,7 @@ class _Columns(Table):
 
     options: Mapping[str, str] = field(default_factory=dict)
     described: Mapping[str, Metric] = field(default_factory=dict)  # Metrics that the file describes
+    notes: Sequence[str] = ()
 
     def traces(self) -> list[Trace]:
         """Return the traces of the table's runs."""
@@ -71,7 +75,8 @@ class _Columns(Table):
         ending = re.search(r"[_\[( ](s|ms|us|ns)[\])]?$", roles["time"])
         factor = UNITS[common_options(options, path, "unit", tuple(UNITS), ending[1] if ending else "s")]
         times = {role: self.times(roles[role], role, factor) for role in timed}
-        columns = {name: self.numbers(name) for name in names}
+        advice = "" if "metrics" in options else "; if the column is no metric, name those that are with metrics=A,B"
+        columns = {name: self.numbers(name, advice=advice) for name in names}
         marking = [role for role in ("configuration", "run") if role in roles]
         groups: dict[tuple[str, ...], IntArray] = {(): np.arange(len(frame))}
         if marking:
@@ -90,7 +95,9 @@ class _Columns(Table):
         traces = []
         for key, here in groups.items():
             bounds, values, notes = self.intervals(here, times, columns, cumulative=meant == "cumulative")
-            trace = make_counted_trace(metrics, values, bounds, path, missing="missing", notes=[*left_out, *notes])
+            trace = make_counted_trace(
+                metrics, values, bounds, path, missing="missing", notes=[*self.notes, *left_out, *notes]
+            )
             traces.append(with_attributes(trace, **dict(zip(marking, key, strict=False))))
         return traces
 
@@ -140,8 +147,10 @@ _NUMBER = re.compile(r"\s*-?\d[\d.,eE+-]*\s*")
 
 
 def _recognise_csv(head: bytes) -> bool:
-    text = head.decode("utf-8-sig", "replace")
-    lines = [line for line in text.splitlines()[:30] if line.strip() and not line.startswith("#")]
+    given = head.decode("utf-8-sig", "replace").splitlines()[:30]
+    named = _names_in_comment(given)
+    lines = [line for line in given if line.strip() and not line.startswith("#")]
+    lines = [named, *lines] if named else lines
     if len(lines) < 2 or (not lines[0].isprintable() and "\t" not in lines[0]):
         return False
     separator = _separator(lines[0])
@@ -152,6 +161,18 @@ def _recognise_csv(head: bytes) -> bool:
     if len(names) < 2 or len(values) != len(names) or lines[0].lstrip().startswith(("{", "[")):
         return False
     return not any(_NUMBER.fullmatch(name) for name in names) and any(_NUMBER.fullmatch(value) for value in values)
+
+
+def _names_in_comment(lines: Sequence[str]) -> str:
+    """Return the last comment above the first row, if it names a time and as many columns as the row has numbers."""
+    first = next((at for at, line in enumerate(lines) if line.strip() and not line.startswith("#")), 0)
+    above = [line for line in lines[:first] if line.strip()]
+    if not above or above[-1].startswith("#  "):  # perf aligns the names of its --metric-only
+        return ""
+    names, separator = above[-1].lstrip("#").strip(), _separator(lines[first])
+    cells, parts = lines[first].split(separator), names.split(separator)
+    fits = len(parts) == len(cells) > 1 and _all_numbers(cells)
+    return names if fits and any(part.strip().casefold() in _TIMES for part in parts) else ""
 
 
 def _separator(line: str) -> str:
@@ -167,11 +188,14 @@ def _read_csv(content: bytes, path: Path, options: Mapping[str, str]) -> list[Tr
     if first is None:
         refuse(path, "no header: the first line must name the columns")
     separator = _separator(lines[first])
-    names = [name.strip() for name in next(csv.reader([lines[first]], delimiter=separator))]
+    named = _names_in_comment(lines)
+    heading, begin = (named, first) if named else (lines[first], first + 1)
+    names = [name.strip() for name in next(csv.reader([heading], delimiter=separator))]
     _check_names(names, path, first + 1)
-    data = [number for number, line in enumerate(lines[first + 1 :], first + 1) if line.strip() and line[0] != "#"]
-    heading = separator.join(f"column {at}" for at in range(len(names)))
-    body = "\n".join((heading, *(lines[at] for at in data), ""))
+    rows = [number for number, line in enumerate(lines[begin:], begin) if line.strip() and line[0] != "#"]
+    data = [number for number in rows if lines[number] != heading]
+    columns = separator.join(f"column {at}" for at in range(len(names)))
+    body = "\n".join((columns, *(lines[at] for at in data), ""))
     # polars fills short rows with nulls, and reports rows with too many fields without a line number.
     if '"' in body or body.count(separator) != (len(names) - 1) * (len(data) + 1):
         _refuse_ragged(lines, separator, len(names), path)
@@ -181,17 +205,40 @@ def _read_csv(content: bytes, path: Path, options: Mapping[str, str]) -> list[Tr
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         _refuse_ragged(lines, separator, len(names), path)
         refuse(path, f"cannot read a table from this file ({str(error).strip().partition(chr(10))[0]})")
-    frame = frame.rename(dict(zip(frame.columns, names, strict=True)))
+    frame, notes = _named(frame, names)
+    if again := len(rows) - len(data):
+        notes.append(f"the import leaves out {counted(again, 'line')} with the names again")
     comma: Literal["decimal", "thousands"] = "thousands" if separator == "," else "decimal"
-    return _Columns(frame, path, lambda row: data[row] + 1, comma, options).traces()
+    return _Columns(frame, path, lambda row: data[row] + 1, comma, options, notes=notes).traces()
+
+
+def _named(frame: pl.DataFrame, names: Sequence[str]) -> tuple[pl.DataFrame, list[str]]:
+    """Return a table under its names, without a first column that has none and counts the rows, as pandas writes it."""
+    import polars as pl  # noqa: PLC0415
+
+    if not names[0]:
+        counted_rows = frame.to_series(0).cast(pl.Int64, strict=False)
+        if any((counted_rows == pl.int_range(first, len(frame) + first, eager=True)).all() for first in (0, 1)):
+            frame, names = frame.drop(frame.columns[0]), names[1:]
+            note = ["the import leaves out column 1, which has no name and counts the rows"]
+            return frame.rename(dict(zip(frame.columns, _filled(names, 2), strict=True))), note
+    return frame.rename(dict(zip(frame.columns, _filled(names, 1), strict=True))), []
+
+
+def _filled(names: Sequence[str], first: int) -> list[str]:
+    return [name or f"column_{at}" for at, name in enumerate(names, first)]
+
+
+def _all_numbers(cells: Sequence[str]) -> bool:
+    return all(map(_NUMBER.fullmatch, cells))
 
 
 def _check_names(names: list[str], path: Path, line: int) -> None:
     if len(names) < 2:
         refuse(path, "only one column: the header must name a time column and metrics", line)
-    if all(_NUMBER.fullmatch(name) for name in names):
+    if _all_numbers(names):
         refuse(path, "the header consists of numbers: add a line with the names of the columns", line)
-    twice = next((name for name in names if names.count(name) > 1), None)
+    twice = next((name for name in names if name and names.count(name) > 1), None)
     if twice is not None:
         refuse(path, f"two columns are named {twice!r}", line)
 

@@ -54,7 +54,8 @@ class ImportFormat:
         Takes the first 4,096 bytes of a file; returns whether the file has this format. The first format that
         recognises a file reads it: modules are asked by name, then entry points, recipes, and general formats.
     read : callable
-        Takes the file's content, its path for messages, and the options; returns one `Trace` per run. The trace's
+        Takes the file's content, its path for messages, and the options; returns one `Trace` per run, and none if the
+        file only describes others that are read with it. The trace's
         `attributes["notes"]` lists, in sentences, what the reader left out or scaled.
     options : mapping of str to str, optional
         Names of the options of `read`, each with its meaning in one line.

@@ -37,8 +37,10 @@ OPTIONS: Mapping[str, str] = {
 }
 _REPEATED = "[...]"
 """End of the last name of columns that a row repeats for each device, as sadf -h writes it."""
-_UNEVEN = 0.1
-"""If a quarter of the steps is so much shorter than another quarter, rows of several devices alternate."""
+_UNEVEN = 10
+"""Ratio of long to short steps between rows above which rows of several devices may alternate."""
+_FEWEST_STEPS, _SHARE_OF_STEPS, _REGULAR = 3, 0.05, 0.8
+"""Steps of either length, at least, and the share of long ones that follow the last after the same number of rows."""
 _ROW_A_DEVICE = "record without -h, which writes a row for each device"
 _DAY_NS = 86_400 * 10**9
 
@@ -60,7 +62,8 @@ def _recording(
     """Return the trace of the recording that begins at a line and ends with the last one."""
     blocks = _Splitter(recipe, path, notes).blocks(lines, begin)
     if not blocks:
-        refuse(path, notes[-1] if notes else "there are no rows below the heading", len(lines))
+        what = f"no rows are left: {notes[-1]}" if notes else "there are no rows below the heading"
+        refuse(path, what, len(lines))
     series: dict[str, _Series] = {}
     started, repeated = "", []
     for block in blocks:
@@ -348,7 +351,7 @@ class _Samples:
         if year:
             around = (1 if day else 366) * _DAY_NS
             times = times + around * np.cumsum(np.diff(times, prepend=times[0]) < -around // 2)
-        else:
+        elif "%Z" not in form:
             self.started = _date(times)
         return times, np.zeros(len(times), np.bool_)
 
@@ -369,12 +372,23 @@ class _Samples:
                     f"{self.advice}"
                 )
             self.table.refuse(int(begins[at]), what)
-        if not has_devices and len(steps) > 3:
-            low, high = np.quantile(steps, (0.25, 0.75))
-            if low < _UNEVEN * high:
-                what = "long and short times alternate from row to row, as for devices without a column that names them"
-                self.table.refuse(int(begins[1]), f"{what}: record that column too{self.advice}")
+        if not has_devices and _alternate(steps):
+            what = "long and short times alternate from row to row, as for devices without a column that names them"
+            self.table.refuse(int(begins[1]), f"{what}: record that column too{self.advice}")
         return ends
+
+
+def _alternate(steps: IntArray) -> bool:
+    """Return whether a long step follows each few short ones, always the same number; a pause now and then does not."""
+    least = max(_FEWEST_STEPS, int(_SHARE_OF_STEPS * len(steps)))
+    if len(steps) < 2 * least:
+        return False
+    order = np.sort(steps)
+    rises = order[least : len(order) - least + 1] / order[least - 1 : len(order) - least]
+    if rises.max() <= _UNEVEN:
+        return False
+    rows = np.diff(np.flatnonzero(steps > order[least - 1 + int(rises.argmax())]))
+    return bool(np.unique(rows, return_counts=True)[1].max() >= _REGULAR * len(rows))
 
 
 def _samples(times: IntArray | None, devices: NDArray[Any]) -> IntArray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import hashlib
+import logging
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,29 +23,63 @@ from unperturbed.common.packed import open_file, plain_name, unpack
 from unperturbed.common.wording import did_you_mean, listing, visible
 from unperturbed.errors import DataError, UnperturbedError
 
+_LOG = logging.getLogger(__name__)
 _HEAD = 4096
 
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 
-@cache
 def import_formats() -> Mapping[str, ImportFormat]:
     """Return every import format by name; formats of other packages come after this tool's, and recipes last."""
+    return formats_and_faults()[0]
+
+
+def broken_recipes() -> Mapping[str, str]:
+    """Return what is wrong with recipes of the user that cannot be read, by the name of their format."""
+    return formats_and_faults()[1]
+
+
+@cache
+def formats_and_faults() -> tuple[Mapping[str, ImportFormat], Mapping[str, str]]:
+    """Return the formats, and the faults of the user's recipes; a recipe that cannot be read is no format.
+
+    Recipes of users come first, and replace this tool's of the same name: also if they are broken, because this tool's
+    would read their files in another way.
+    """
     room = __name__.rpartition(".")[0]
-    coded = records_in(room, ImportFormat, group="unperturbed.imports", inside=("totals",))
-    recipes = _recipe_formats()
-    if taken := next((name for name in recipes if name in coded), None):
-        raise DataError(f"the recipe {taken}.yaml has the name of another import format: rename the file")
-    return MappingProxyType({**coded, **recipes})
+    coded = records_in(room, ImportFormat, group="unperturbed.imports", inside=("perf", "totals"))
+    recipes: dict[str, ImportFormat] = {}
+    faults: dict[str, str] = {}
+    for path in users_recipes():
+        if path.stem in coded:
+            faults[path.stem] = f"{path}: the recipe has the name of another import format: rename the file"
+        elif path.stem not in recipes:
+            try:
+                recipes[path.stem] = recipe_format(path)
+            except DataError as error:
+                faults[path.stem] = str(error)
+    for path in own_recipes():
+        if path.stem not in recipes and path.stem not in faults:
+            recipes[path.stem] = recipe_format(path)
+    return MappingProxyType({**coded, **recipes}), MappingProxyType(faults)
 
 
-def _recipe_formats() -> dict[str, ImportFormat]:
-    """Return a format for each recipe by name; those of users come first, and replace this tool's of the same name."""
-    formats: dict[str, ImportFormat] = {}
-    for path in (*users_recipes(), *own_recipes()):
-        if path.stem not in formats:
-            formats[path.stem] = recipe_format(path)
-    return formats
+@cache
+def _warn_of(fault: str) -> None:
+    """Warn once of a recipe that is left out."""
+    _LOG.warning("a recipe is wrong and left out: %s", fault)
+
+
+def _warn_of_broken_recipes() -> None:
+    for fault in broken_recipes().values():
+        _warn_of(fault)
+
+
+def or_broken_recipe(message: str) -> str:
+    """Return a message about a file that no format reads, with the broken recipes that may describe the file."""
+    faults = list(broken_recipes().values())
+    several = "recipes that describe" if len(faults) > 1 else "a recipe that describes"
+    return f"{message}; if you have {several} this file, correct: {'; '.join(faults)}" if faults else message
 
 
 def recipe_format(path: Path) -> ImportFormat:
@@ -78,13 +113,16 @@ def find_format(name: str) -> ImportFormat:
     if name.endswith(SUFFIXES):
         return recipe_format(Path(name))
     known = import_formats()
+    if name in broken_recipes():
+        raise DataError(broken_recipes()[name])
     if name in known:
+        _warn_of_broken_recipes()
         return known[name]
     path = Path(name)
     if path.exists():
         file_format = recognise(path)
         advice = f"put its format, {file_format.name}, before the files" if file_format else ""
-        known_formats = f"put a format before the files: {listing(known, 'or')}"
+        known_formats = or_broken_recipe(f"put a format before the files: {listing(known, 'or')}")
         raise DataError(f"{name!r} is a file, not an import format; {advice or known_formats}")
     meant = did_you_mean(name, known, limit=1) or f"use {listing(known, 'or')}"
     raise DataError(f"unknown import format {name!r}; {meant}")
@@ -102,7 +140,10 @@ def recognise(path: Path) -> ImportFormat | None:
 
 def _format_of(head: bytes) -> ImportFormat | None:
     formats = sorted(import_formats().values(), key=lambda known: known.general)  # stable: general formats move last
-    return next((known for known in formats if head and known.recognise(head)), None)
+    found = next((known for known in formats if head and known.recognise(head)), None)
+    if found is not None:
+        _warn_of_broken_recipes()
+    return found
 
 
 def find_files(paths: Paths) -> list[Path]:
@@ -158,7 +199,7 @@ def read_traces(paths: Paths, format: str | None = None, **mapping: str) -> list
     ----------
     paths : path-like or iterable of path-like
         Files, folders, and patterns such as `base/*.csv`; the files of a pattern or folder are read in natural order.
-        Files may be compressed by gzip, zstd or xz.
+        Files may be compressed by gzip, bzip2, zstd or xz.
     format : str, optional
         The name of the format, such as `perf-stat`, or the file of a recipe (`.yaml`). By default, each file's
         beginning determines its format.
@@ -185,6 +226,8 @@ def read_traces(paths: Paths, format: str | None = None, **mapping: str) -> list
     traces: list[Trace] = []
     for file, name in zip(files, names, strict=True):
         traces += read_file(file, chosen, mapping, name)
+    if not traces:
+        raise DataError(f"{files[0]}: this file describes results, but has none: give the files that have them")
     return traces
 
 
@@ -229,24 +272,26 @@ def read_file(path: Path, chosen: ImportFormat | None, options: Mapping[str, str
     except OSError as error:
         raise DataError(f"{path}: cannot read the file: {error.strerror}") from None
     content = unpack(packed, str(path))
-    head = content[:_HEAD]
+    head, recognised = content[:_HEAD], chosen is None
     if not content.strip():
         raise DataError(f"{path}: the file {'contains only white space' if content else 'is empty'}")
     if chosen is None:
         chosen = _format_of(head)
         if chosen is None:
-            raise DataError(f"{path}:1: unrecognised format; specify one of the formats {listing(import_formats())}")
+            _refuse_others(path, head)
+            message = f"{path}:1: unrecognised format; specify one of the formats {listing(import_formats())}"
+            raise DataError(or_broken_recipe(message))
     elif not chosen.recognise(head):
+        _refuse_others(path, head)
         if other := _format_of(head):
             advice = f"use the import format {other.name}"
             raise DataError(f"{path}:1: this is {other.title}, not {chosen.title}; {advice}")
-        for begin, what in _OTHER_FILES:
-            if head.startswith(begin):
-                raise DataError(f"{path}:1: this is {what}")
     chosen.check_options(options)
     try:
         traces = chosen.read(content, path, options)
     except DataError as error:
+        if recognised and chosen.general and broken_recipes():
+            raise DataError(or_broken_recipe(str(error))) from None
         other = _format_of(head)
         if other is None or other is chosen or other.general:
             raise
@@ -261,13 +306,44 @@ def read_file(path: Path, chosen: ImportFormat | None, options: Mapping[str, str
     ]
 
 
+def _refuse_others(path: Path, head: bytes) -> None:
+    """Refuse a file that is known to be of another kind, with the way to one that can be read."""
+    for begin, what in _OTHER_FILES:
+        if re.match(begin, head):
+            raise DataError(f"{path}:1: this is {what}")
+
+
+_PRINT_SADF = "print the recording of `sar -o FILE` by `sadf -d FILE`"
 _OTHER_FILES: Sequence[tuple[bytes, str]] = (
-    (b"SQLite format 3\0", "an SQLite database; to check a campaign, use `unperturbed check FOLDER`"),
-    (b"PERFILE2", "a perf recording; convert it with `perf script`, then use `unperturbed import perf-script`"),
-    (b"BZh", "a bzip2 file; decompress it first"),
-    (b"PK\x03\x04", "a ZIP archive; extract it first"),
-    (b"\x7fELF", "a program (ELF); to measure it, use `unperturbed run -- PROGRAM`"),
+    (rb"SQLite format 3\0", "an SQLite database; to check a campaign, use `unperturbed check FOLDER`"),
+    (rb"PERFILE2", "a perf recording; convert it with `perf script`, then use `unperturbed import perf-script`"),
+    (rb"PK\x03\x04", "a ZIP archive; extract it first"),
+    (rb"\x7fELF", "a program (ELF); to measure it, use `unperturbed run -- PROGRAM`"),
+    (
+        rb"(?:#[^\n]*\n)*#Date[ ,;]Time[ ,;]PID[ ,;]",
+        "a list of processes by collectl, which cannot be imported; record without -sZ",
+    ),
+    (rb"command,mean,stddev,", "a table of hyperfine, which lacks the single runs; record with --export-json"),
+    (rb"\x96\xd5", f"a recording of sar; {_PRINT_SADF}"),
+    (rb"Linux \d\S* \(", f"a report of sar, iostat, mpstat or pidstat; {_PRINT_SADF}"),
+    (rb'\s*\{\s*"sysstat"', f"JSON of sadf or another tool of sysstat; {_PRINT_SADF}"),
+    (rb"\S+\t-?\d+\t(?:\d{10}|\d{4}-\d\d-\d\d [^\t\n]*)\t[^\n]*\t", f"a list of sadf -p; {_PRINT_SADF}"),
+    (rb"<\?xml[^>]*>\s*<!DOCTYPE[^>]*>\s*<sysstat", f"XML of sadf; {_PRINT_SADF}"),
+    (rb"\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{3}, ", "a list of nvidia-smi without names; record it without noheader"),
+    (
+        rb"[^\n]*\n\+-{20,}\+\r?\n\| NVIDIA-SMI",
+        "a table of nvidia-smi for people; record it with --query-gpu=… --format=csv",
+    ),
+    (
+        rb"\S[^\n]*? +\d+(?:/\d+)? +[\w:-]+: *\n\s*[0-9a-f]{6,} \S",
+        "a list of samples of perf without their time; print them by `perf script -F comm,tid,time,period,event`",
+    ),
+    (
+        rb"[ \t]*(?:[-+\d.:/eE]+(?:[ \t]+|[ \t]*[,;][ \t]*)){2,}[-+\d.:/eE]+[ \t\r]*\n",
+        "a table without names; add a line with the names of the columns above the rows",
+    ),
 )
+"""Beginnings of files that no format reads."""
 
 
 def _natural(path: Path) -> list[tuple[int, int, str]]:

@@ -31,7 +31,7 @@ SECONDS = "seconds"
 _OWN = Path(__file__).parent / "recipes"
 _MOST_BYTES = 1 << 20
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
-_FORMAT = re.compile(r"(?=.*%)(?:[^%]|%[YymdbBHIMSpz]|%\.f)+")
+_FORMAT = re.compile(r"(?=.*%)(?:[^%]|%[YymdbBHIMSpzZ]|%\.f)+")
 _WORDS_OF_TRUTH = {"true": True, "yes": True, "false": False, "no": False}
 
 
@@ -231,7 +231,7 @@ class _Reader:
                 self.fail(
                     item.start_mark,
                     f"`{form}` is no time format: write {SECONDS}, or a format of %Y %y %m %b %B %d %H %I %p %M %S %.f "
-                    "and %z, such as %Y-%m-%d %H:%M:%S%.f",
+                    "%z and %Z, such as %Y-%m-%d %H:%M:%S%.f",
                 )
         columns = tuple(self.pattern(item) for item in self.items(given["columns"]))
         return Clock(columns, self.texts(given["format"]))

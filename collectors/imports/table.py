@@ -19,6 +19,9 @@ UNITS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 """Units of times, in ns."""
 
 
+_DAY_NS = 86_400 * 10**9
+
+
 @dataclass(frozen=True)
 class Table:
     """Columns of text or numbers; each row ends an interval, and is a line of a file."""
@@ -33,10 +36,13 @@ class Table:
         refuse(self.path, what, self.line_of(int(row)))
 
     def times(self, name: str, role: str, factor: int) -> IntArray:
-        """Return a column of times in ns, without rounding: `factor` is the column's unit in ns."""
+        """Return a column of times in ns, without rounding: `factor` is the unit in ns of numbers; dates need none."""
         import polars as pl  # noqa: PLC0415
 
-        column, values = self.frame[name], self.numbers(name, whole=True)
+        column = self.frame[name]
+        if (moments := self._moments(name)) is not None:
+            return moments
+        values = self.numbers(name, whole=True)
         late = np.flatnonzero(np.abs(values.astype(np.float64)) * factor > MOST)
         if len(late):
             self.refuse(late[0], f"the value in the {role} column is too large for 64-bit nanoseconds; check unit=")
@@ -57,10 +63,33 @@ class Table:
                 return np.asarray(np.where(negative, -total.to_numpy(), total.to_numpy()), np.int64)
         return np.asarray(np.rint(values * factor), np.int64)
 
-    def numbers(self, name: str, *, whole: bool = False) -> NDArray[Any]:
+    def _moments(self, name: str) -> IntArray | None:
+        """Return the dates and times of a column in ns since 1970, or its times of day since midnight."""
+        import polars as pl  # noqa: PLC0415
+
+        from unperturbed.common.reading.cells import read_moments  # noqa: PLC0415
+
+        column = self.frame[name]
+        moments = None if column.dtype.is_numeric() else read_moments(column)
+        if moments is None:
+            return None
+        if moments.null_count():
+            row = int(np.flatnonzero(moments.is_null().to_numpy())[0])
+            self.refuse(
+                row, f"column {name!r} contains {_shown(column[row])}, expected a date and time as in other rows"
+            )
+        if moments.dtype == pl.Time:
+            of_day = moments.cast(pl.Int64).to_numpy()
+            # The first time after midnight is of the next day.
+            midnights = np.cumsum(np.diff(of_day, prepend=of_day[:1]) < -_DAY_NS // 2)
+            return np.asarray(of_day + _DAY_NS * midnights, np.int64)
+        return np.asarray(moments.cast(pl.Datetime("ns")).cast(pl.Int64).to_numpy(), np.int64)
+
+    def numbers(self, name: str, *, whole: bool = False, advice: str = "") -> NDArray[Any]:
         """Return a column as int64 or uint64 if it has only whole numbers, else as float64.
 
-        Missing values are masked or become NaN; if `whole` is set, they are refused.
+        Missing values are masked or become NaN; if `whole` is set, they are refused. `advice` ends the message about a
+        word.
         """
         import polars as pl  # noqa: PLC0415
 
@@ -84,10 +113,9 @@ class Table:
         wrong = numbers.is_null() & ~empty if not whole else numbers.is_null() | empty
         if wrong.any():
             row = int(np.flatnonzero(wrong.to_numpy())[0])
-            value = column[row]
-            what = "nothing" if value is None or str(value).strip() == "" else repr(str(value))
+            what = _shown(column[row])
             place = f"row {row + 1}: " if not self.line_of(row) else ""
-            self.refuse(row, f"{place}column {name!r} contains {what}, expected a number")
+            self.refuse(row, f"{place}column {name!r} contains {what}, expected a number{advice}")
         if numbers.dtype.is_integer():
             values: NDArray[Any] = numbers.fill_null(0).to_numpy()
             return np.ma.MaskedArray(values, empty.to_numpy()) if empty.any() else values
@@ -138,6 +166,11 @@ class Table:
                 "rounded: write all digits, without a decimal point or an exponent",
             )
         return change.values, change.note(name)
+
+
+def _shown(value: object) -> str:
+    """Return a cell as messages show it."""
+    return "nothing" if value is None or str(value).strip() == "" else repr(str(value))
 
 
 def is_numeric(column: pl.Series) -> bool:

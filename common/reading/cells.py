@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Literal
 
 import polars as pl
@@ -51,9 +52,12 @@ _BYTES |= {f"{sign}i{end}": 1024.0**power for power, sign in enumerate("KMGT", 1
 _TIMES = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0, "min": 60.0, "h": 3600.0}
 _HERTZ = {"Hz": 1.0, "kHz": 1e3, "MHz": 1e6, "GHz": 1e9}
 _COUNTS = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_SUMS = {**_COUNTS, "m": 1e6, "MM": 1e6, "bn": 1e9, "B": 1e9}
+"""Multiples of a currency: `$1.2B` is a billion."""
 _DIMENSIONS: tuple[tuple[str, Mapping[str, float]], ...] = (
     *(("B", _BYTES), ("s", _TIMES), ("Hz", _HERTZ), ("", _COUNTS)),
     ("B/s", {f"{unit}/s": factor for unit, factor in _BYTES.items()}),
+    *((sign, {f"{sign}{end}": factor for end, factor in _SUMS.items()}) for sign in "$€£¥"),
 )
 """Base unit and the factors of the units that one column may mix."""
 
@@ -66,7 +70,7 @@ _TIME_OF_DAY = re.compile(r"\d{1,2}:\d{2}:\d{2}(?:[.,]\d+)?")
 _YEARS_FIRST = ("%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d")
 _DAYS_FIRST = ("%d.%m.%Y", "%d.%m.%y", "%d-%b-%Y", "%d-%b-%y", "%d %b %Y", "%d %b %y", "%b %d, %Y", "%B %d, %Y")
 _EITHER_FIRST = ("%m/%d/%Y", "%d/%m/%Y", "%m/%d/%y", "%d/%m/%y", "%m-%d-%Y", "%d-%m-%Y", "%m-%d-%y", "%d-%m-%y")
-_CLOCKS = ("", " %H:%M", " %H:%M:%S%.f", " %I:%M %p", " %I:%M:%S %p", " %H:%M%z", " %H:%M:%S%.f%z")
+_CLOCKS = ("", " %H:%M", " %H:%M:%S%.f", " %I:%M %p", " %I:%M:%S%.f %p", " %H:%M%z", " %H:%M:%S%.f%z")
 _EARLIEST_YEAR = 1000
 """A year below has two digits: `%Y` would read 99 as the year 99."""
 _MICROSECONDS = 1_000_000
@@ -172,7 +176,7 @@ def _numbers(text: pl.Series, comma: Comma) -> tuple[pl.Series, pl.Series]:
     parts = here.select(
         "row",
         body=group.struct[1].str.strip_chars().str.replace("−", "-", literal=True),
-        unit=pl.coalesce(group.struct[0], group.struct[2]).fill_null(""),
+        unit=pl.concat_str(group.struct[0], group.struct[2], ignore_nulls=True),  # `$537K` is not `$537`
     )
     body = pl.col("body")
     spaced = pl.when(body.str.contains(_BY_SPACES)).then(body.str.replace_all(f"[{_SPACES}]", "")).otherwise(body)
@@ -293,13 +297,30 @@ def _read_times(column: pl.Series) -> tuple[pl.Series, str]:
 
 def _dates(text: pl.Series, marked: pl.Series, given: int) -> tuple[pl.Series, str] | None:
     """Return the dates or times of a column as numbers, and what these count; None if they are no dates."""
-    text = text.set(marked, None)
+    if (found := _moments(text.set(marked, None), given)) is None:
+        return None
+    moments, order = found
+    values, detail = _read_times(moments)
+    return values, f"{detail}{order}"
+
+
+def read_moments(column: pl.Series) -> pl.Series | None:
+    """Return the dates and times of a column, in UTC, or its times of day; None if the column has no such values."""
+    if column.dtype != pl.String:
+        return column if column.dtype.is_temporal() and column.dtype != pl.Duration else None
+    text = _stripped(column)
+    text = text.set(text.fill_null("").str.to_lowercase().is_in(list(MARKS)), None)
+    given = len(text) - text.null_count()
+    found = _moments(text, given) if given else None
+    return None if found is None else found[0]
+
+
+def _moments(text: pl.Series, given: int) -> tuple[pl.Series, str] | None:
+    """Return dates and times, or times of day, and a remark on the order of day and month; None if they are neither."""
     sample = text.drop_nulls().unique(maintain_order=True).head(_SAMPLE).to_list()
     if _nearly_all(sum(bool(_TIME_OF_DAY.fullmatch(cell)) for cell in sample), len(sample)):
         times = text.str.replace(",", ".", literal=True).str.to_time("%H:%M:%S%.f", strict=False)
-        if _nearly_all(len(times) - times.null_count(), given):
-            return _seconds_of_day(times), "seconds since midnight"
-        return None
+        return (times, "") if _nearly_all(len(times) - times.null_count(), given) else None
     if not _nearly_all(sum(bool(_DATE.fullmatch(cell)) for cell in sample), len(sample)):
         return None
     tidy = text.str.replace(r"^(\d{4}[-/.]\d{1,2}[-/.]\d{1,2})T", "${1} ").str.replace(r" ?(?:Z|UTC)$", "+0000")
@@ -313,17 +334,15 @@ def _dates(text: pl.Series, marked: pl.Series, given: int) -> tuple[pl.Series, s
             moments = _parsed(tidy, day + clock)
             if not _nearly_all(len(moments) - moments.null_count(), given):
                 continue
-            values, detail = _since_the_first(moments)
             if (
                 day not in _EITHER_FIRST
                 or (swapped := _parsed(tidy, day.translate(_SWAP) + clock)).null_count() > moments.null_count()
             ):
-                return values, detail
+                return moments, ""
             month_first = day.startswith("%m")
             if _is_likelier(swapped.drop_nulls(), moments.drop_nulls()):
-                values, detail = _since_the_first(swapped)
-                month_first = not month_first
-            return values, f"{detail}, the {'month' if month_first else 'day'} read first"
+                moments, month_first = swapped, not month_first
+            return moments, f", the {'month' if month_first else 'day'} read first"
     return None
 
 
@@ -338,7 +357,24 @@ def _parsed(text: pl.Series, form: str) -> pl.Series:
     moments = text.str.to_datetime(form, strict=False, time_unit="us")
     if moments.dtype != pl.Datetime("us"):
         moments = moments.dt.replace_time_zone(None)
+    if "%y" in form:
+        moments = _within_a_century(moments)
     return moments.set((moments.dt.year() < _EARLIEST_YEAR).fill_null(value=False), None)
+
+
+def _within_a_century(moments: pl.Series) -> pl.Series:
+    """Return dates with two digits for the year in the 100 years that begin after the widest gap between their years.
+
+    polars reads 69 as 2069 and 70 as 1970: dates from 1962 to 2006 would begin in 1970 and end in 2069.
+    """
+    years = moments.dt.year().drop_nulls().unique().sort().to_list()
+    if len(years) < 2:
+        return moments
+    width, first = max((late - soon, late) for soon, late in pairwise(years))
+    if width <= years[0] + 100 - years[-1]:
+        return moments
+    early = (moments.dt.year() >= first).fill_null(value=False)
+    return moments.dt.offset_by("-100y").zip_with(early, moments)
 
 
 _SWAP = str.maketrans("md", "dm")

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from io import BytesIO
 from itertools import islice, pairwise
 from pathlib import Path
@@ -96,12 +97,18 @@ def read_delimited(content: bytes, path: Path) -> TextTable:
     if not records:
         raise DataError(f"{path}: all cells are blank: {_EXPECTED}")
     records, titles = _without_titles(records)
+    records = _without_first_again(records)
     heading = _heading(records, _comment_names(commented, lines, separator, records))
     start = len("\n".join(lines[: heading.end]).encode()) + (1 if heading.end else 0)
     heading = replace(heading, start=min(start, len(text)))
+    if not heading.is_guessed:
+        text, again = _without_names_again(text, heading, [lines[at] for at in heading.lines])
+        notes += again
     frame = _frame(text[heading.start :], separator, len(heading.names), has_comments=has_comments)
     frame, units, more = _named(frame, heading, text, separator, path)
     notes += more
+    if has_comments:
+        notes += _commented_rows(text[heading.start :], separator, len(heading.names), heading.first)
     if titles:
         notes.append(f"{counted(len(titles), 'line')} above the names left out (line {', '.join(map(str, titles))})")
     how = (
@@ -232,6 +239,17 @@ def _without_titles(
     return records[first:], [line + 1 for line, _ in records[:first]]
 
 
+def _without_first_again(records: list[tuple[int, list[str]]]) -> list[tuple[int, list[str]]]:
+    """Return the rows without those equal to the first, if it has words above numbers: names that come again."""
+    first = records[0][1]
+    others = [record for record in records if record[1] != first]
+    if len(others) + 1 >= len(records) or any(map(is_value, first)):
+        return records
+    numeric = _value_columns([fields for _, fields in others])
+    named = any(at in numeric and not is_mark(cell) for at, cell in enumerate(first))
+    return [records[0], *others] if named else records
+
+
 def _comment_names(
     comment: int | None, lines: Sequence[str], separator: str, records: Sequence[tuple[int, list[str]]]
 ) -> tuple[int, list[str]] | None:
@@ -250,6 +268,9 @@ def _heading(records: Sequence[tuple[int, list[str]]], comment: tuple[int, list[
     """Return the names and units above the first row of values."""
     rows = [fields for _, fields in records]
     width = max(len(rows[0]), Counter(map(len, rows)).most_common(1)[0][0])
+    at = [line for line, _ in records]
+    if depth := _depth_of_levels(rows):
+        return _Heading(reduce(join_names, rows[:depth]), at[:depth], [], at[depth], is_guessed=False)
     if not _is_heading(rows):
         if comment is not None:
             return _Heading(comment[1], [comment[0]], [], records[0][0], is_guessed=False)
@@ -264,7 +285,6 @@ def _heading(records: Sequence[tuple[int, list[str]]], comment: tuple[int, list[
             break
         names = join_names(names, second)
         count += 1
-    at = [line for line, _ in records]
     end = at[count] if len(at) > count else at[count - 1] + 1
     return _Heading(names, at[: count - bool(units)], units, end, is_guessed=False)
 
@@ -333,6 +353,21 @@ def _is_scale(first: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
     return len(steps) == 1 or len(ratios) == 1
 
 
+def _depth_of_levels(rows: Sequence[Sequence[str]]) -> int:
+    """Return how many lines name the columns if some do so by numbers, as pandas writes columns of several levels.
+
+    Each line begins with the name of its level, above the numbers of the first column; the last has no number.
+    """
+    for last in range(min(_MOST_HEADINGS, len(rows) - 1) - 1, 0, -1):
+        lines, below = rows[: last + 1], rows[last + 1 :]
+        levels = [line[0] for line in lines]
+        if all(levels) and not any(is_value(level) or is_mark(level) for level in levels):
+            numbered = any(is_value(cell) for line in lines for cell in line)
+            if numbered and 0 in _value_columns(below) and _is_second(rows, last):
+                return last + 1
+    return 0
+
+
 def _is_second(rows: Sequence[Sequence[str]], at: int) -> bool:
     """Return whether a row below the names has no value, although most columns below it have."""
     cells = rows[at]
@@ -377,6 +412,20 @@ def _parse(body: bytes, separator: str, prefix: str | None) -> pl.DataFrame:
             if rows == 0:
                 raise
     raise AssertionError
+
+
+def _without_names_again(text: bytes, heading: _Heading, names: Sequence[str]) -> tuple[bytes, list[str]]:
+    """Return the text with a blank line for each line that repeats the names, and a note about these lines."""
+    body = text[heading.start :]
+    repeated = [line for name in names if name.strip() and (line := name.encode()) in body]
+    if not repeated:
+        return text, []
+    lines = body.split(b"\n")
+    found = [at for at, line in enumerate(lines) if line in repeated]
+    for at in found:
+        lines[at] = b""
+    what = f"the names again in {counted(len(found), 'line')}, left out (the first is line {heading.first + found[0]})"
+    return text[: heading.start] + b"\n".join(lines), [what]
 
 
 def _named(
@@ -429,6 +478,18 @@ def _named(
     if twice:
         notes.append(f"several columns are named {first_of(twice)}: the second is named {twice[0]}_2")
     return frame, unit_of, notes
+
+
+def _commented_rows(body: bytes, separator: str, width: int, first: int) -> list[str]:
+    """Return a note about comments that have as many fields as a row; a text such as `#9 Dream` looks like one."""
+    if not body.startswith(b"#") and b"\n#" not in body:
+        return []
+    lines = body.decode().split("\n")
+    rows = [at for at, line in enumerate(lines) if line.startswith("#") and len(_fields(line, separator)) == width > 1]
+    if not rows:
+        return []
+    what = f"{counted(len(rows), 'line')} with the fields of a row, but # at the beginning, left out as "
+    return [f"{what}{'a comment' if len(rows) == 1 else 'comments'} (the first is line {first + rows[0]})"]
 
 
 def unique_names(names: Sequence[str]) -> list[str]:

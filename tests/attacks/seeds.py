@@ -299,7 +299,10 @@ def imported_files() -> Mapping[str, Sequence[bytes]]:
         "paraver": [FILES["x.prv"], FILES["sets.prv"]],
         "parquet": [parquet_file()],
         "perf-script": [FILES["x.script"], FILES["records.script"]],
-        "perf-stat": [FILES["perf.csv"], FILES["perf.json"], FILES["cgroups.csv"]],
+        "perf-stat": [
+            *(FILES[name] for name in ("perf.csv", "perf.json", "cgroups.csv", "perf-people.txt", "perf-metrics.csv")),
+            *(FILES[name] for name in ("perf-metrics.txt", "perf-metrics.json", "perf-metrics-old.json")),
+        ],
         "perfetto": [FILES["x.pftrace"], FILES["chrome.json"], FILES["unclosed.json"]],
         "pyperf": [FILES["pyperf.json"]],
         "rebench": [FILES["rebench.data"]],

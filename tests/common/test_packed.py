@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import importlib
 import lzma
@@ -19,7 +20,12 @@ from unperturbed.errors import DataError, HostError
 from unperturbed.harness.methods.causal.reading import read_table
 
 _ZSTD = importlib.import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
-FORMS: dict[str, Callable[[bytes], bytes]] = {"gz": gzip.compress, "xz": lzma.compress, "zst": _ZSTD.compress}
+FORMS: dict[str, Callable[[bytes], bytes]] = {
+    "gz": gzip.compress,
+    "bz2": bz2.compress,
+    "xz": lzma.compress,
+    "zst": _ZSTD.compress,
+}
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -63,7 +69,7 @@ def test_tables_and_logs(tmp_path: Path, form: str) -> None:
     assert len(read_events(log)) == len(read_events(tmp_path / "a.log"))
 
 
-@pytest.mark.parametrize(("form", "module"), [("zst", _ZSTD.__name__), ("xz", "lzma")])
+@pytest.mark.parametrize(("form", "module"), [("zst", _ZSTD.__name__), ("xz", "lzma"), ("bz2", "bz2")])
 def test_a_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, module: str) -> None:
     path = tmp_path / f"x.csv.{form}"
     path.write_bytes(FORMS[form](FILES["plain.csv"]))

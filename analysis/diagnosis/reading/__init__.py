@@ -46,7 +46,7 @@ def read_events(
     Parameters
     ----------
     path : path-like or binary stream
-        "-" is standard input. The log can be plain, gzip, xz or zstd; its first bytes show which.
+        "-" is standard input. The log can be plain, gzip, bzip2, xz or zstd; its first bytes show which.
     format : str, optional
         Name of a format that `log_formats` returns; "pattern" is a regular expression of the caller. By default, the
         format that best explains lines of the log's beginning, middle and end; `Reading.choice` has the reason.

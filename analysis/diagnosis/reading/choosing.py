@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,6 +32,10 @@ _RECURS = 0.5
 _AHEAD = 0.25
 """Score by which a format must be ahead of one of higher rank."""
 _TIE = 0.05
+_CALL = re.compile(
+    r"(?:\[pid +\d+\] |\d+ +)?(?:[a-z_]\w*\(.*|<\.\.\. \w+ resumed>.*)(?:\) += \S.*|<unfinished \.\.\.>)$"
+)
+"""A call, or a part of one, that strace printed without a time."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +113,11 @@ def choose_format(formats: Mapping[str, LogFormat], sample: LogSample, options: 
     if matching:
         return formats[max(matching, key=matching.__getitem__)], ""  # no other format has such lines
     matching = _matching(formats, [name for name in formats if name not in unlike], sample, options)
+    if "strace" not in matching and _is_strace_without_times(sample.lines):
+        raise DataError(
+            f"{sample.source}:1: these are system calls without their times: record them with `strace -ttt`, `-tt`, "
+            "`-t` or `-r`"
+        )
     if not matching:
         raise DataError(
             f"{sample.source}:1: no format matches the first lines, which begin with {sample.lines[0][:60]!r}: give "
@@ -138,6 +148,12 @@ def choose_format(formats: Mapping[str, LogFormat], sample: LogSample, options: 
         f"; {fit.chosen.name} was rejected: its number is no time, because {fit.no_time}" for fit in fits if fit.no_time
     )
     return found.chosen, found.reason + rejected + found.suspicion
+
+
+def _is_strace_without_times(lines: Sequence[str]) -> bool:
+    """Return whether most lines are calls that strace printed, below a process at most, which is no time."""
+    calls = sum(bool(_CALL.match(line)) for line in lines)
+    return calls > _MATCHES * len(lines)
 
 
 def _matching(

@@ -16,6 +16,7 @@ from typing import Any
 from unperturbed.collectors.data.trace import Trace
 from unperturbed.collectors.imports.format import ImportFormat
 from unperturbed.collectors.imports.totals.runs import WALL, Runs, Total, mapping, plain_number, read_json
+from unperturbed.common.packed import plain_name
 
 NAME = "asv"
 _TOTALS: Mapping[str, tuple[str, str]] = {
@@ -25,6 +26,8 @@ _TOTALS: Mapping[str, tuple[str, str]] = {
     "peakmem": ("memory", "B"),
 }
 """Kinds of benchmarks, each with the name of the total and its unit."""
+_WITHOUT_RESULTS = ("machine.json", "benchmarks.json")
+"""Files that asv writes beside its results, and that `results/MACHINE/*.json` matches too."""
 
 
 def _recognise(head: bytes) -> bool:
@@ -37,6 +40,8 @@ def _recognise(head: bytes) -> bool:
 
 def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]:  # noqa: ARG001
     found = read_json(content, path)
+    if "results" not in found and plain_name(path).name in _WITHOUT_RESULTS:
+        return []
     columns = found.get("result_columns")
     runs = Runs(path, NAME, host=str(mapping(found.get("params")).get("machine", "")))
     medians = 0

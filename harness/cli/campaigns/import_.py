@@ -107,9 +107,10 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 def _find_format(name: str, words: Sequence[str]) -> tuple[str, list[str]]:
     """Return the format and the words after it; if the first word names files, their content shows the format."""
     from unperturbed.collectors.imports import find_files, find_format, import_formats, recognise
+    from unperturbed.collectors.imports.reading import broken_recipes, or_broken_recipe
 
     files = []
-    if name not in import_formats() and not name.endswith((".yaml", ".yml")):
+    if name not in import_formats() and name not in broken_recipes() and not name.endswith((".yaml", ".yml")):
         with suppress(DataError):
             files = find_files(name)
     if not files:
@@ -119,7 +120,8 @@ def _find_format(name: str, words: Sequence[str]) -> tuple[str, list[str]]:
     if found is None:
         command = shlex.join(["unperturbed", "import", "FORMAT", name, *words])
         known = listing(import_formats(), "or")
-        raise SpecError(f"{name} has no format that this tool recognises: write `{command}` with a format: {known}")
+        message = f"{name} has no format that this tool recognises: write `{command}` with a format: {known}"
+        raise SpecError(or_broken_recipe(message))
     return found.name, [name, *words]
 
 
@@ -155,10 +157,13 @@ def _split(words: Sequence[str]) -> tuple[list[Group], list[str]]:
 
 def _show_formats() -> int:
     from unperturbed.collectors.imports import import_formats
+    from unperturbed.collectors.imports.reading import broken_recipes
 
     for import_format in import_formats().values():
         only = "; totals, for check --from and model" if import_format.whole_runs else ""
         print(f"{import_format.name:16} {import_format.title} ({', '.join(import_format.suffixes)}{only})")
         for key, meaning in import_format.options.items():
             print(f"{'':16}   {key}=…  {meaning}")
+    for name, fault in broken_recipes().items():
+        print(f"note: {name} is left out: {fault}", file=sys.stderr)
     return 0

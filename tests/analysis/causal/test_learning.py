@@ -230,6 +230,25 @@ class TestKnowledge:
         assert math.isclose(model.intervene(x=1.0)["z"].mean, 1.0, abs_tol=0.3)
 
 
+class TestReading:
+    def test_text_is_read_as_files_are(self):
+        random = np.random.default_rng(2)
+        size = random.integers(1, 40, 80)
+        times = 3 * size + random.standard_normal(80)
+        text = {
+            "size": [f"{one} KiB" if one % 2 else f"{one * 1024} B" for one in size],
+            "time": [f"{one:.9f}" for one in times],
+            "code": [str(one % 3) if one % 13 else "low" for one in range(80)],
+        }
+        numbers = {"size": size * 1024.0, "time": np.round(times, 9), "code": text["code"]}
+        kinds = {"code": "discrete"}
+        read, given = (learn(table, kinds=kinds, subsamples=0) for table in (text, numbers))
+        assert [str(edge) for edge in read.edges] == [str(edge) for edge in given.edges]
+        assert read.data.frame.equals(given.data.frame)
+        with pytest.raises(DataError, match="values are missing"):
+            learn({**text, "time": ["?", *text["time"][1:]]}, kinds=kinds)
+
+
 class TestStability:
     def test_shares_of_subsamples_without_repetition(self):
         data = prepare(pl.DataFrame({"x": range(40), "y": [one**0.5 for one in range(40)]}))

@@ -58,6 +58,34 @@ FILES = {
             for at in range(1, 40)
         )
     ),
+    "perf-people.txt": _lines(
+        "started\n#           time core               cpus             counts unit events\n",
+        *(
+            f"     {at * 0.01:.9f} S0-D0-C{core}           1 {at * 1007:>18,.{len(unit) // 2}f} {unit:<4} {event:<25}"
+            "/user            #    0.902 x      (33.33%)\n"
+            for at in range(1, 40)
+            for unit, event in (("", "page-faults"), ("msec", "task-clock"))
+            for core in range(2)
+        ),
+    ),
+    "perf-metrics.csv": _lines(
+        " time,cpu,GHz,insn per cycle,\n",
+        *(f"     {at * 0.01:.9f},CPU{cpu},{at}.5,0.{at},\n" for at in range(1, 40) for cpu in range(2)),
+    ),
+    "perf-metrics.txt": _lines(
+        f"#           time {'GHz':>20} {'insn per cycle':>20} branch-misses of all branches \n",
+        *(f"{at * 0.01:>16.9f} {at:>20} {at / 7:>20.2f} {at / 3:>29.2f}%\n" for at in range(1, 40)),
+    ),
+    "perf-metrics.json": _lines(
+        *(f'{{"interval" : {at * 0.01:.9f}, "GHz" : "{at}.5", "insn per cycle" : "0.{at}"}}\n' for at in range(1, 40))
+    ),
+    "perf-metrics-old.json": _lines(
+        '{"unit" : "sec"}{"unit" : "GHz"}{"unit" : "insn per cycle"}\n',
+        *(
+            f'{{"interval" : {at * 0.01:.9f}}}{{"metric-value" : "{at}.5"}}{{"metric-value" : "0.{at}"}}\n'
+            for at in range(1, 40)
+        ),
+    ),
     "plain.csv": _lines("time,a,b\n", *(f"{at * 0.01:.2f},{at},{at * at}\n" for at in range(1, 60))),
     "chrome.json": _lines(
         '{"traceEvents":[',

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from pathlib import Path
 
 import pytest
@@ -112,6 +113,12 @@ def test_sadf_has_a_series_for_each_device_and_activities_of_one_time_together(t
         read(tmp_path, tables.SADF, devices="7")
 
 
+def test_sadf_writes_times_of_the_host_with_the_name_of_their_zone(tmp_path: Path) -> None:
+    local, utc = read(tmp_path, tables.SADF.replace("UTC", "CEST")), read(tmp_path, tables.SADF)
+    assert seconds(local) == seconds(utc)
+    assert ("started" in local.attributes, "started" in utc.attributes) == (False, True)
+
+
 def test_sadf_with_devices_in_one_row_is_the_same(tmp_path: Path) -> None:
     wide, long = read(tmp_path, tables.SADF_H), read(tmp_path, tables.SADF)
     assert list(wide.metrics) == ["%user CPU all", "%idle CPU all", "%user CPU 0", "%idle CPU 0", "kbmemfree"]
@@ -143,9 +150,20 @@ def test_nvidia_smi(tmp_path: Path) -> None:
     assert (len(trace), seconds(trace)) == (tables.ROWS, [1, 2, 3])
     bare = tables.NVIDIA.replace(" MiB,", ",").replace(" %,", ",").replace(" W,", ",")
     assert read(tmp_path, bare)["memory.used GPU 1"].tolist() == trace["memory.used GPU 1"].tolist()
-    unnamed = "".join(f"2024/10/30 18:42:{at:02}.{ms}, {at} %\n" for at in range(8) for ms in (189, 191))
+
+
+@pytest.mark.parametrize("devices", [2, 4, 8])
+def test_rows_of_devices_without_a_name_are_refused(tmp_path: Path, devices: int) -> None:
+    times = (f"2024/10/30 18:42:{at:02}.{189 + 2 * one}" for at in range(8) for one in range(devices))
+    text = "timestamp, utilization.gpu [%]\n" + "".join(f"{time}, 3 %\n" for time in times)
     with pytest.raises(DataError, match=r"run.txt:3: long and short times alternate .*timestamp,index"):
-        read(tmp_path, f"timestamp, utilization.gpu [%]\n{unnamed}")
+        read(tmp_path, text)
+
+
+def test_a_pause_is_no_other_device(tmp_path: Path) -> None:
+    minutes = (0, 0, 0, 30, 30, 30, 59)
+    rows = "".join(f"2024/10/30 18:{minute:02}:{at:02}.000, {at} %\n" for at, minute in enumerate(minutes))
+    assert len(read(tmp_path, f"timestamp, utilization.gpu [%]\n{rows}")) == len(minutes)
 
 
 def test_nvidia_dmon_with_headings_again(tmp_path: Path) -> None:
@@ -184,7 +202,10 @@ BAD = {
     "no rows": (tables.DMON_HEAD, "run.txt: the file has no rows below the heading|run.txt:2: .* no rows"),
     "half a heading": (tables.DMON_HEAD.partition("\n")[0] + "\n", "the heading has 2 lines, but the file ends"),
     "no number": (tables.SADF.replace("91.00;0.50", "91.00;x"), "run.txt:4: column '%idle' contains 'x'"),
-    "another time": (tables.SADF.replace(" UTC", " Zulu"), "run.txt:2: the time '2026.* Zulu' has another format than"),
+    "another time": (
+        tables.SADF.replace("2026-01-31", "31.1.2026"),
+        "run.txt:2: the time '31.1.2026 .* has another format than",
+    ),
     "out of order": (tables.VMSTAT.replace(":56:05", ":16:05"), "run.txt:8: this row has an earlier time"),
 }
 
@@ -206,21 +227,49 @@ def test_recipes_of_a_user_are_found_and_come_first(tmp_path: Path, monkeypatch:
     folder.mkdir(parents=True)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     mine = "title: my vmstat\nrecognise: ' r +b'\nheading: ' r +b'\nseparator: blanks\n"
-    mine += "time: {columns: CET, format: '%F'}\n"
+    mine += "time: {columns: CET, format: '%Y-%m-%d %H:%M:%S'}\n"
     write(folder, mine + "columns: {match: free, is: gauge, unit: KiB, name: memory}\n", "mine.yaml")
-    reading.import_formats.cache_clear()
+    reading.formats_and_faults.cache_clear()
     try:
-        with pytest.raises(DataError, match=r"mine.yaml:5:30: `%F` is no time format"):
-            read(tmp_path, tables.VMSTAT)
-        write(folder, mine.replace("%F", "%Y-%m-%d %H:%M:%S") + "columns: {match: free, is: gauge}\n", "mine.yaml")
         trace = read(tmp_path, tables.VMSTAT)
-        assert (trace.attributes["imported"], list(trace.metrics)) == ("my vmstat", ["free"])
-        (folder / "mine.yaml").rename(folder / "likwid.yaml")
-        reading.import_formats.cache_clear()
-        with pytest.raises(DataError, match=r"the recipe likwid.yaml has the name of another import format"):
-            find_format("csv")
+        assert (trace.attributes["imported"], list(trace.metrics)) == ("my vmstat", ["memory"])
     finally:
-        reading.import_formats.cache_clear()
+        reading.formats_and_faults.cache_clear()
+
+
+def test_a_broken_recipe_stops_only_imports_that_need_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "unperturbed" / "recipes"
+    folder.mkdir(parents=True)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    fault = r"mine.yaml:3:31: `%F` is no time format"
+    text = "title: my log\nrecognise: '^MINE'\ntime: {columns: when, format: '%F'}\ncolumns: {match: w, is: gauge}\n"
+    write(folder, text, "mine.yaml")
+    reading.formats_and_faults.cache_clear()
+    try:
+        assert list(read(tmp_path, tables.VMSTAT).metrics)
+        assert find_format("csv").name == "csv"
+        (line,) = (record.getMessage() for record in caplog.records)
+        assert re.search(f"a recipe is wrong and left out: .*{fault}", line)
+        assert "mine" not in import_formats()
+        with pytest.raises(DataError, match=f"^{re.escape(str(folder))}/{fault}"):
+            find_format("mine")
+        with pytest.raises(DataError, match=f"unrecognised format; .* a recipe that describes this file, .*{fault}"):
+            read_traces(write(tmp_path, "MINE\n1\n"))
+        with pytest.raises(DataError, match=f"cannot find the time column.*; if you have a recipe .*{fault}"):
+            read_traces(write(tmp_path, "when,w\n1,2\n2,3\n"))
+        (folder / "mine.yaml").rename(folder / "vmstat.yaml")
+        write(folder, text, "likwid.yaml")
+        reading.formats_and_faults.cache_clear()
+        with pytest.raises(
+            DataError, match=r"unrecognised format; .* recipes that describe this file, .*likwid.yaml: "
+        ):
+            read(tmp_path, tables.VMSTAT)  # this tool's recipe would read it in another way
+        with pytest.raises(DataError, match=r"likwid.yaml: the recipe has the name of another import format: rename"):
+            find_format("likwid")
+    finally:
+        reading.formats_and_faults.cache_clear()
 
 
 FAULTS = {
@@ -266,3 +315,26 @@ def test_a_time_format_that_gives_no_time(tmp_path: Path) -> None:
     recipe = "title: t\nrecognise: '^t;n'\ntime: {columns: t, format: '%H'}\ncolumns: {match: n, is: gauge}\n"
     with pytest.raises(DataError, match=r"mine.yaml: the time format %H cannot be used: Invalid format string"):
         read_traces(write(tmp_path, "t;n\n1;2\n"), str(write(tmp_path, recipe, "mine.yaml")))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("Linux 6.1.0-40 (h) \t01/31/26 \t_x86_64_\t(2 CPU)\n", "a report of sar, iostat, mpstat or pidstat; print"),
+        ('{"sysstat": {\n\t"hosts": []}}\n', "JSON of sadf or another tool of sysstat; print"),
+        ('<?xml version="1.0"?>\n<!DOCTYPE Configure>\n<sysstat>\n', "XML of sadf; print"),
+        (" 1 0 0 574 77 284 0 0 1 32 59 1 0 99 0 2018-08-24 14:18:19\n", "a table without names; add a line"),
+        ("h\t1\t2026-01-31 23:59:00 UTC\tall\t%user\t2.15\n", "a list of sadf -p; print"),
+        ("h\t1\t1769903940\tall\t%user\t2.15\n", "a list of sadf -p; print"),
+        ("###\n# Collectl:   V4.3.1-1\n#Date;Time;PID;User\n20261004;21:26:12;1;root\n", "a list of processes by coll"),
+        ("2024/10/30 18:42:00.189, 0 %, 2 MiB\n", "a list of nvidia-smi without names; record it without noheader"),
+        ("Wed Oct 30 18:42\n+" + "-" * 77 + "+\n| NVIDIA-SMI 550 |\n", "a table of nvidia-smi for people; record"),
+        (
+            "java 17 cycles: \nffffffff8103d0ca write ([kernel.kallsyms])\n",
+            "a list of samples of perf without their time",
+        ),
+    ],
+)
+def test_other_outputs_of_the_same_tools_are_named(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(DataError, match=rf"run.txt:1: this is {message}"):
+        read(tmp_path, text)

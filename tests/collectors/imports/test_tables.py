@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -122,6 +123,66 @@ def test_bad_tables_are_refused_with_their_line(tmp_path: Path, case: str) -> No
         read_traces(path, "csv")
 
 
+@pytest.mark.parametrize(
+    "times",
+    [
+        ["2024-05-01T23:59:59Z", "2024-05-02T00:00:00Z", "2024-05-02T00:00:02.5Z"],
+        ["2024-05-02T01:59:59+02:00", "2024-05-02T02:00:00+02:00", "2024-05-02T02:00:02.5+02:00"],
+        ["05/13/24 11:59:59 PM", "05/14/24 12:00:00 AM", "05/14/24 12:00:02.5 AM"],
+        ["23:59:59", "00:00:00", "00:00:02.5"],
+    ],
+)
+def test_times_may_be_dates(tmp_path: Path, times: list[str]) -> None:
+    text = "timestamp,x\n" + "".join(f"{time},{at}\n" for at, time in enumerate(times, 7))
+    (trace,) = read_traces(write(tmp_path, text, "dates.csv"), unit="ms")
+    assert trace["x"].tolist() == [7, 8, 9]
+    assert (trace.end_ns - trace.begin_ns).tolist()[1:] == [10**9, 25 * 10**8]
+
+
+def test_parquet_may_have_typed_times(tmp_path: Path) -> None:
+    begin = datetime(2024, 5, 1, tzinfo=UTC)
+    times = [begin + timedelta(milliseconds=20 * at) for at in range(3)]
+    for name, column in (
+        ("aware", pl.Series(times)),
+        ("naive", pl.Series([time.replace(tzinfo=None) for time in times])),
+    ):
+        pl.DataFrame({"time": column, "x": [5, 6, 7]}).write_parquet(tmp_path / f"{name}.parquet")
+        (trace,) = read_traces(tmp_path / f"{name}.parquet")
+        assert (trace.end_ns - trace.begin_ns).tolist() == [20_000_000] * len(trace)
+
+
+def test_columns_without_a_name(tmp_path: Path) -> None:
+    (counted,) = read_traces(write(tmp_path, ",time,x,\n0,1,5,7\n1,2,6,8\n2,3,7,9\n", "counted.csv"))
+    assert list(counted) == ["x", "column_4"]
+    assert counted.attributes["notes"] == ["the import leaves out column 1, which has no name and counts the rows"]
+    (other,) = read_traces(write(tmp_path, ",time,x\n4,1,5\n4,2,6\n5,3,7\n", "other.csv"))
+    assert list(other) == ["column_1", "x"]
+
+
+def test_names_in_a_comment_and_names_again(tmp_path: Path) -> None:
+    comment = "# of a logger\n#time,x\n0.1,5\n0.2,6\n0.3,7\n"
+    (one,), (two,) = (read_traces(write(tmp_path, text, "log.txt")) for text in (comment, comment.replace(",", "\t")))
+    (again,) = read_traces(write(tmp_path, comment.replace("#time", "time").replace("0.2", "time,x\n0.2"), "log.txt"))
+    assert one["x"].tolist() == two["x"].tolist() == again["x"].tolist() == [5, 6, 7]
+    assert again.attributes["notes"] == ["the import leaves out 1 line with the names again"]
+    path = write(tmp_path, "time,x\n0.1,5\ntime,x\n0.2,?!\n", "again.csv")
+    with pytest.raises(DataError, match=r"again.csv:4: column 'x' contains '\?!'"):
+        read_traces(path)
+
+
+def test_a_word_in_a_column_that_begins_with_a_number(tmp_path: Path) -> None:
+    path = write(tmp_path, "time,seed\n1,5\n2,16a\n3,7\n", "seed.csv")
+    with pytest.raises(DataError, match=r"seed.csv:3: column 'seed' contains '16a', expected a number; if .* metrics="):
+        read_traces(path)
+
+
+def test_a_row_without_its_date_is_refused(tmp_path: Path) -> None:
+    rows = "".join(f"2024-05-01 00:00:{at:02},{at}\n" for at in range(20))
+    path = write(tmp_path, f"time,x\n{rows}soon,3\n", "gap.csv")
+    with pytest.raises(DataError, match=r"gap.csv:22: column 'time' contains 'soon', expected a date and time as in"):
+        read_traces(path)
+
+
 def test_bad_parquet_and_bad_names(tmp_path: Path) -> None:
     pl.DataFrame({"time": [1.0, 2.0], "x": [1, 2]}).write_parquet(tmp_path / "u.parquet")
     path = tmp_path / "v.parquet"
@@ -157,13 +218,13 @@ FORMAT = ImportFormat("toy", "a toy", (".toy",), lambda head: head.startswith(b"
 def test_a_format_of_another_distribution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_distribution(tmp_path, "unperturbed.imports", TOY, toy="FORMAT")
     monkeypatch.syspath_prepend(str(tmp_path))
-    reading.import_formats.cache_clear()
+    reading.formats_and_faults.cache_clear()
     try:
         (trace,) = read_traces(write(tmp_path, "TOY 1 2 3", "a.toy"))
         assert trace["toy"].tolist() == [1, 2, 3]
         assert trace.attributes["imported"] == "a toy"
     finally:
-        reading.import_formats.cache_clear()
+        reading.formats_and_faults.cache_clear()
 
 
 LONG = """
@@ -193,7 +254,7 @@ def test_a_format_of_another_distribution_is_asked_before_tables_and_named_if_th
     assert reading.import_formats()["csv"].recognise(LONG_FORM.encode())
     write_distribution(tmp_path, "unperturbed.imports", LONG, long="FORMAT")
     monkeypatch.syspath_prepend(str(tmp_path))
-    reading.import_formats.cache_clear()
+    reading.formats_and_faults.cache_clear()
     try:
         (trace,) = read_traces(path)
         with pytest.raises(DataError, match=said):
@@ -201,7 +262,7 @@ def test_a_format_of_another_distribution_is_asked_before_tables_and_named_if_th
         with pytest.raises(DataError, match=r"column 'z'; [^;]*$"):
             read_traces(write(tmp_path, TABLE, "table.csv"), "csv", time="z")
     finally:
-        reading.import_formats.cache_clear()
+        reading.formats_and_faults.cache_clear()
     assert trace.attributes["imported"] == "a long-form table"
     assert {name: trace[name].tolist() for name in trace} == {"misses": [10, 20], "faults": [2, 4]}
 

@@ -80,6 +80,8 @@ def test_words_that_mark_missing_numbers_are_categories_of_text() -> None:
         (["1.5ms", "2 s", "30 µs"], [0.0015, 2, 3e-5], "s"),
         (["2K", "3M", "17"], [2000, 3_000_000, 17], ""),
         (["2 GHz", "800MHz"], [2e9, 8e8], "Hz"),
+        (["$56.7M", "$537K", "$1.2B", "$3"], [56.7e6, 537e3, 1.2e9, 3], "$"),
+        (["$56.7M", "$3M"], [56.7, 3], "$M"),
         (["64bit", "32bit"], [64, 32], "bit"),
     ],
 )
@@ -169,3 +171,17 @@ def test_numbers_of_a_column_for_other_readers() -> None:
 def test_many_columns_are_not_all_named() -> None:
     columns = [ColumnReading(f"c{at}", "numbers") for at in range(100)]
     assert describe("t", columns)[1].endswith("and 40 more (--json lists all)")
+
+
+@pytest.mark.parametrize(
+    ("cells", "days", "first"),
+    [
+        (["7/31/62", "8/1/64", "1/31/06", "12/31/69"], [0, 732, 15890, 2710], "1962-07-31"),
+        (["7/31/02", "8/1/31", "12/31/60"], [0, 10593, 21338], "2002-07-31"),
+        (["31.12.99", "1.1.00"], [0, 1], "1999-12-31"),
+    ],
+)
+def test_years_of_two_digits_are_in_the_century_without_a_gap(cells: list[str], days: list[int], first: str) -> None:
+    values, reading = read(cells)
+    assert values == days
+    assert f"since {first}" in reading.detail

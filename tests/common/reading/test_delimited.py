@@ -147,3 +147,31 @@ def test_the_place_of_a_cell() -> None:
     found = table('# c\nn,t\n1,2\n\n"a, b",?\n# c\n3,*\n')
     assert found.place(1, 1) == "5:8"
     assert found.place(2, 1) == "7:3"
+
+
+def test_names_that_come_again_are_no_rows() -> None:
+    found = table("n,t\n1,2\n2,3\nn,t\n3,4\nn,t\n4,?\n")
+    assert found.frame.columns == ["n", "t"]
+    assert found.frame["n"].to_list() == [1, 2, 3, 4]
+    assert "the names again in 2 lines, left out (the first is line 4)" in found.notes
+    assert found.place(3, 1) == "7:3"
+
+
+def test_levels_of_names_may_be_numbers() -> None:
+    rows = "".join(f"{at},{at / 2},{at / 3},{at / 4}\n" for at in range(1, 9))
+    found = table(f"network,1,1,2\nnode,1,2,1\nhemi,lh,rh,lh\n,,,\n{rows}")
+    assert found.frame.columns == ["network node hemi", "1 1 lh", "1 2 rh", "2 1 lh"]
+    assert found.frame.height == 8
+    assert found.notes == ("names in line 1 and 2 and 3",)
+
+
+def test_a_failed_row_is_no_level_of_names() -> None:
+    assert table("1,2,3\nfailed,failed,failed\n2,3,4\n3,4,5\n").frame.height == 4
+
+
+def test_comments_that_look_like_rows_are_named() -> None:
+    found = table("song,plays\nImagine,3\n#9 Dream,2\n# a remark\nHelp,4\n")
+    assert found.frame.height == 2
+    assert "1 line with the fields of a row, but # at the beginning, left out as a comment (the first is line 3)" in (
+        found.notes
+    )

@@ -470,3 +470,17 @@ def test_many_different_events_threads_and_long_lines() -> None:
     trace = read(long, block_bytes=1000)
     assert trace.events.tolist() == [0, 1, 0]
     assert trace.types[1].name == "DEBUG f " + "z" * 400_000
+
+
+@pytest.mark.parametrize("process", ["", "17 ", "[pid 17] "])
+def test_calls_of_strace_without_times_are_named(tmp_path: Path, process: str) -> None:
+    calls = (
+        'read(3, "…", 10) = 3',
+        "brk(NULL) = 0x5595",
+        "futex(0x1, FUTEX_WAIT, 0 <unfinished ...>",
+        "write(1) = -1 EIO",
+    )
+    path = tmp_path / "calls.log"
+    path.write_text("".join(f"{process}{call}\n" for call in calls * 20))
+    with pytest.raises(DataError, match=r"calls.log:1: these are system calls without their times: .* `strace -ttt`"):
+        read_events(path)

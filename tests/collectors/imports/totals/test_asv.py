@@ -51,6 +51,14 @@ def test_older_versions_write_numbers_and_objects(tmp_path: Path) -> None:
     assert (second.attributes["benchmark"], second["memory"][0]) == ("mem_c(1)", 10)
 
 
+def test_files_beside_the_results_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / "0a-py3.json").write_bytes(asv(samples=False))
+    (tmp_path / "machine.json").write_text('{"arch": "x86_64", "machine": "here", "version": 1}')
+    assert len(read_traces(tmp_path, "asv")) == len(read_traces(tmp_path / "0a-py3.json"))
+    with pytest.raises(DataError, match=r"machine.json: this file describes results, but has none"):
+        read_traces(tmp_path / "machine.json", "asv")
+
+
 def test_failures_alone_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "a.json"
     file.write_text('{"commit_hash": "0a", "results": {"time_a": null}}')

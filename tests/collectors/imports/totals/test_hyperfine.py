@@ -61,3 +61,10 @@ def test_without_times_it_is_refused(tmp_path: Path) -> None:
     file.write_bytes(hyperfine({"a": [1.0]}, times=None))
     with pytest.raises(DataError, match=r"a\.json: no run of this file has totals; .* no time of single runs"):
         read_traces(file)
+
+
+def test_its_table_lacks_the_runs(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("command,mean,stddev,median,user,system,min,max\nsort,1.0,0.1,1.0,0.9,0.1,0.9,1.2\n")
+    with pytest.raises(DataError, match=r"a.csv:1: this is a table of hyperfine, which lacks .* with --export-json"):
+        read_traces(file, "hyperfine")

@@ -30,7 +30,7 @@ from unperturbed.collectors.imports.format import (
     sum_at,
     without_part,
 )
-from unperturbed.collectors.imports.perf_stat import describe_event
+from unperturbed.collectors.imports.perf.events import describe_event
 from unperturbed.common.wording import counted, first_of
 
 _SAMPLE = re.compile(
