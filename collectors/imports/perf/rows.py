@@ -107,7 +107,9 @@ def to_trace(rows: Rows, started: str | None) -> Trace:
         rows.refuse(frame, np.argmax(steps < 0) + 1, what)
     interval = np.concatenate((np.zeros(1, np.int64), np.cumsum(steps > 0, dtype=np.int64)))
     events, codes = _codes(frame["event"])
+    frame, interval, codes, cut = _without_cut_interval(frame, interval, codes, len(events))
     columns, running, enabled = _pivot(frame, rows, interval, codes, events)
+    time, steps = time[: len(frame)], steps[: len(frame) - 1]
     ends = np.rint(time[np.concatenate((np.flatnonzero(steps > 0), [len(time) - 1]))] * 1e9).astype(np.int64)
     units = dict(frame.select("event", "unit").unique("event").rows())
     begin, end = from_ends(ends, 0)
@@ -133,7 +135,7 @@ def to_trace(rows: Rows, started: str | None) -> Trace:
     attributes = {} if started is None else {"started": started}
     bounds = (begin[kept], end[kept])
     return without_part(
-        make_trace(metrics, values, bounds, rows.path, notes=[*rows.notes, *notes], attributes=attributes)
+        make_trace(metrics, values, bounds, rows.path, notes=[*rows.notes, *cut, *notes], attributes=attributes)
     )
 
 
@@ -176,6 +178,26 @@ def _codes(texts: pl.Series) -> tuple[list[str], NDArray[np.int64]]:
     return different.to_list(), codes.to_numpy().astype(np.int64)
 
 
+def _without_cut_interval(
+    frame: pl.DataFrame, interval: NDArray[np.int64], event: NDArray[np.int64], events: int
+) -> tuple[pl.DataFrame, NDArray[np.int64], NDArray[np.int64], list[str]]:
+    """Leave out the rows of the last interval if it lacks some, as in the recording of a perf that was killed."""
+    last = interval == interval[-1]
+    if interval[-1] == 0 or _of_threads(frame):
+        return frame, interval, event, []
+    places = frame["place"].n_unique()
+    cell = event * places + _codes(frame["place"])[1]
+    if len(np.unique(event[~last])) < events or len(np.unique(cell[last])) >= len(np.unique(cell[~last])):
+        return frame, interval, event, []
+    note = "the import leaves out the last interval, in which rows are missing: the recording ends within it"
+    return frame.filter(~last), interval[~last], event[~last], [note]
+
+
+def _of_threads(frame: pl.DataFrame) -> bool:
+    """Return whether rows are of threads (`name-123`): perf leaves out those that counted nothing."""
+    return bool(frame["place"].str.contains(r"-\d+$").any())
+
+
 def _pivot(
     frame: pl.DataFrame,
     rows: Rows,
@@ -195,8 +217,7 @@ def _pivot(
     if len(places) == 1 and len(cell) < size:
         missing = int(np.flatnonzero(np.bincount(cell, minlength=size) == 0)[0])
         at, name = missing // len(events), events[missing % len(events)]
-        cut_off = "; the recording is truncated" if at == interval[-1] else ""
-        rows.refuse(frame, np.flatnonzero(interval == at)[-1], f"{name} has no row in this interval{cut_off}")
+        rows.refuse(frame, np.flatnonzero(interval == at)[-1], f"{name} has no row in this interval")
     counts = frame["count"].to_numpy()
     there = ~np.isnan(counts)
     runs, share = frame["running"].to_numpy(), frame["share"].to_numpy()
@@ -207,6 +228,8 @@ def _pivot(
     table, running = summed(_exact(frame, counts)), summed(runs)
     wanted = summed(np.divide(100 * runs, share, out=runs.copy(), where=share > 0))
     never = summed(np.ones(len(cell))) == 0
+    if _of_threads(frame):
+        never &= np.bincount(cell, minlength=size).reshape(-1, len(events)) > 0
     table = np.ma.MaskedArray(table, never) if table.dtype.kind != "f" else np.where(never, np.nan, table)
     return tuple({name: values[:, at].copy() for at, name in enumerate(events)} for values in (table, running, wanted))
 
