@@ -188,7 +188,9 @@ def judge_nodes(
             for item in configurations(spec)
             if (
                 by_node := {
-                    node: verdict for node, judgement in judged.items() if (verdict := judgement.verdicts.of(item.name))
+                    node: verdict
+                    for node, judgement in judged.items()
+                    if (verdict := judgement.verdicts.by_configuration.get(item.name))
                 }
             )
         ),
