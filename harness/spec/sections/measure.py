@@ -71,7 +71,7 @@ class Records(Section):
     records: Annotated[int, Because("a rank correlation over fewer intervals is too uncertain")] = Field(
         ge=30, le=10_000_000, examples=[3000]
     )
-    """Number of intervals in a run. A pilot run finds their length for this host and source of counts."""
+    """Number of intervals in a run, about. A pilot run finds their length for this host and source of counts."""
 
 
 class Events(Section):
@@ -127,11 +127,12 @@ class Measure(Section):
         json_schema_extra={"default": {"records": DEFAULT_RECORDS}},
     )
     """Length of an interval: a time of at least 1 ms, a number of intervals, counts of a hardware metric, or events of
-    a software metric. With `{records: N}`, a pilot run finds the length that divides a run into N intervals. With
-    counts (`2 M instructions`), the counter's overflow ends an interval. With `{every: N, of: METRIC}`, the program
-    itself ends an interval at each N-th event of a software metric in its main thread: interval i holds the same events
-    in every run. Every configuration then counts this metric, the baseline too. A sweep counts whole runs, without
-    intervals."""
+    a software metric. With `{records: N}`, a pilot run finds the length that divides a run into about N intervals. If
+    counts are simulated, a length is a whole number of quanta, so that a run of few quanta can have a quarter fewer or
+    half more; a note shows a difference of more than 10 %. With counts (`2 M instructions`), the counter's overflow
+    ends an interval. With `{every: N, of: METRIC}`, the program itself ends an interval at each N-th event of a
+    software metric in its main thread: interval i holds the same events in every run. Every configuration then counts
+    this metric, the baseline too. A sweep counts whole runs, without intervals."""
     clock: Literal["auto", "monotonic", "process-cpu", "thread-cpu", "work"] = Field(default="auto")
     """Clock that ends intervals. `monotonic`: wall-clock time. `process-cpu`, `thread-cpu`: CPU time of the process or
     of the sampled thread, with the resolution of the kernel's jiffy, 1 to 10 ms. `work`: work done, in quanta of
