@@ -71,7 +71,7 @@ class Records(Section):
     records: Annotated[int, Because("a rank correlation over fewer intervals is too uncertain")] = Field(
         ge=30, le=10_000_000, examples=[3000]
     )
-    """Number of intervals in a run, about. A pilot run finds their length for this host and source of counts."""
+    """Number of intervals in a run. A pilot run finds the length that gives about so many here."""
 
 
 class Events(Section):
