@@ -41,6 +41,7 @@ _REHEARSAL_TIMES, _REHEARSAL_SLACK_S = 20, 10
 """Time limit of a rehearsal: this multiple of the pilot's duration, plus this many seconds."""
 AMPLE = 1.1  # A finer quantum, or the work that a message asks for, gives this many times the wanted intervals
 _FEWER = 0.75  # With intervals of work, a smaller share of the requested records than this gives a note
+_UNLIKE = 0.1  # … and so is a number of intervals that differs from the requested one by more than this share
 _SCRIPTS = (".py", ".pl", ".rb", ".sh", ".js", ".lua", ".php", ".R", ".jl", ".awk")  # Arguments that are no input
 _JIFFIES = 2  # Minimum interval of CPU time in jiffies: the length of a shorter interval is mostly rounding
 
@@ -269,12 +270,30 @@ def _quanta(spec: CampaignSpec, interval: Interval, trace: Trace, quantum: int) 
         return max(1, round(asked)), ""
     quanta = max(1, round(len(trace) / interval.records))
     if len(trace) > _FEWER * interval.records:
-        return quanta, ""
+        asked = spec.measure.interval is not None  # nobody asked for the default number
+        return quanta, _other_number(interval.records, len(trace), quanta, quantum) if asked else ""
     return quanta, (
         f"{interval.records} intervals are requested ({_WHERE}), but the shortest interval of "
         f"{describe_interval(1, 'work', quantum=quantum)} "
         f"gives only {len(trace)}. Give the program {times_as_much(spec, interval.records / len(trace))}."
     )
+
+
+def _other_number(records: int, available: int, quanta: int, quantum: int) -> str:
+    """Return a note if whole quanta divide a run into clearly more or fewer intervals than requested; '' if not.
+
+    `available`: Number of quanta in the pilot run.
+    """
+    intervals = round(available / quanta)
+    if abs(intervals / records - 1) <= _UNLIKE:
+        return ""
+    other = quanta - 1 if intervals < records else quanta + 1
+    length = describe_interval(1, "work", quantum=quantum)
+    why = f"an interval is at least one quantum of {length}"
+    if other:
+        near = sorted((intervals, round(available / other)))
+        why = f"an interval is a whole number of quanta of {length}, so the nearest numbers are {near[0]} and {near[1]}"
+    return f"{records} intervals are requested ({_WHERE}), but a run has about {intervals}: {why}."
 
 
 def _jiffy_ns() -> int:

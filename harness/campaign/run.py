@@ -34,7 +34,7 @@ from unperturbed.collectors.sources.callgrind import QUANTUM_BLOCKS, complaints,
 from unperturbed.collectors.sources.source import NONE
 from unperturbed.errors import RunError
 from unperturbed.harness.campaign.plan import PAD_BYTES
-from unperturbed.harness.program.process import Command, ProcessOutcome, launch, program_command
+from unperturbed.harness.program.process import Command, ProcessOutcome, check_program, launch, program_command
 from unperturbed.harness.program.software_metrics import SoftwareMetrics
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.campaign import REFERENCE
@@ -96,6 +96,7 @@ def run_plain(
     `before`: Words put before the program's command, such as those of a profiler.
     """
     command = _command(spec, folder, build=build, inputs=inputs)
+    check_program(spec, command, build)
     command = replace(command, argv=[*before, *command.argv])
     if pad_bytes:
         command = replace(command, environment={**command.environment, "UNPERTURBED_PAD": "x" * pad_bytes})

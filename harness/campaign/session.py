@@ -13,7 +13,7 @@ from unperturbed.analysis.rewriting import MOST_ADDED, Rewriting
 from unperturbed.collectors.data import Trace
 from unperturbed.collectors.kernel_probes import remove_probes
 from unperturbed.collectors.sources import Pass
-from unperturbed.common.wording import listing, percent
+from unperturbed.common.wording import counted, listing, percent
 from unperturbed.errors import HostError, RunError, SpecError
 from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.campaign.plan import (
@@ -443,9 +443,13 @@ def make_layouts(
         if layout != AS_BUILT:
             wanted.setdefault(name, {})[layout] = None
     notes: dict[str, list[str]] = dict(manifest.fact("layout_notes") or {})
+    linked: set[Path] = set()  # Builds whose layouts are linked
+    sharing: dict[Path, dict[int, None]] = {}  # Layouts of each build, which configurations may share
+    for name, layouts in wanted.items():
+        if name in built and (tree := built[name][1]) is not None:
+            sharing.setdefault(tree, {}).update(layouts)
     for name, (configuration, tree) in built.items():
-        layouts = wanted.get(name)
-        if layouts is None:
+        if name not in wanted:
             continue
         program = spec.of_program(configuration.program).program
         source = find_source(program, spec.folder)
@@ -454,12 +458,15 @@ def make_layouts(
                 f"{name}: this campaign does not build the program, so there is only one layout: remove "
                 "`layouts: varied`"
             )
-        progress.step(f"linking {len(layouts)} {'layout' if len(layouts) == 1 else 'layouts'} of {name}")
-        # A sham uses the layouts of the configuration that it is compared with; one build has the same for all.
-        drawn_for = READY if spec.builds == "one" else configuration.sham_of or name
-        for number in layouts:
-            text = f"{spec.campaign.seed}/{drawn_for}/{number}"
-            make_layout(program, source, tree, number, text, spec_folder=spec.folder)
+        if tree not in linked:
+            linked.add(tree)
+            build = family_of(spec, configuration, families_of(manifest)) or name
+            progress.step(f"linking {counted(len(sharing[tree]), 'layout')} of {build}")
+            # A sham uses the layouts of the configuration that it is compared with; one build has the same for all.
+            drawn_for = READY if spec.builds == "one" else configuration.sham_of or name
+            for number in sharing[tree]:
+                text = f"{spec.campaign.seed}/{drawn_for}/{number}"
+                make_layout(program, source, tree, number, text, spec_folder=spec.folder)
         notes[name] = list(layout_notes(tree))
     if wanted:
         manifest.set_facts(layout_notes=notes)

@@ -78,12 +78,13 @@ def read_summary(folder: Path) -> CampaignSummary:
                 runs.update(manifest.counts())
     except (SpecError, sqlite3.DatabaseError, ValueError) as error:
         return CampaignSummary(folder, folder.name, "", "unreadable", {}, {}, "", str(error))
+    phase = phase_of(runs, locked=any(map(is_locked, (folder, *(part.parent for part in parts)))))
     return CampaignSummary(
         folder,
         known["name"] or folder.name,
         known["purpose"] or "a campaign",
-        phase_of(runs, locked=any(map(is_locked, (folder, *(part.parent for part in parts))))),
-        dict(runs),
+        phase,
+        with_interrupted_left(runs, phase),
         _verdicts(folder),
         known["begun"],
     )
@@ -110,6 +111,14 @@ def phase_of(runs: Mapping[State, int], *, locked: bool) -> Phase:
     if runs.get("planned", 0) or runs.get("running", 0):
         return "stopped"
     return "failed" if runs.get("failed", 0) else "done"
+
+
+def with_interrupted_left(runs: Mapping[State, int], phase: Phase) -> dict[State, int]:
+    """Return the numbers of runs where interrupted runs are left, because no process executes them any more."""
+    counts = dict(runs)
+    if phase != "running" and (interrupted := counts.pop("running", 0)):
+        counts["planned"] = counts.get("planned", 0) + interrupted
+    return counts
 
 
 def _verdicts(folder: Path) -> Mapping[str, int]:

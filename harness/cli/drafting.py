@@ -63,13 +63,20 @@ class Drafted:
 
     @contextmanager
     def removed_unless_run(self) -> Iterator[None]:
-        """Remove a new spec and its campaign if an error occurs before the first run, to free the name."""
+        """Remove a new spec and its campaign if an error occurs before the first run, to free the name.
+
+        A failure of the program keeps the output of its trial runs, which the message names; a wrong spec does not.
+        """
         try:
             yield
-        except UnperturbedError:
-            if self.new and not any(self.campaign.glob("runs/*")):
+        except UnperturbedError as error:
+            runs = {folder.name for folder in self.campaign.glob("runs/*")}
+            if isinstance(error, SpecError):
+                runs = {name for name in runs if name.isdecimal() and int(name)}
+            if self.new and not runs:
                 shutil.rmtree(self.campaign, ignore_errors=True)
-                self.spec.unlink(missing_ok=True)
+                for written in (self.spec, self.spec.with_suffix(".stdin")):
+                    written.unlink(missing_ok=True)
             raise
 
 
@@ -156,7 +163,7 @@ def draft(
     progress: TerminalProgress,
 ) -> Drafted:
     """Return the spec of a command, writing it if it does not exist and this is not a dry run."""
-    from unperturbed.harness.drafts.saving import command_of, find_place, head_of, save, spool_stdin
+    from unperturbed.harness.drafts.saving import find_place, head_of, save, spool_stdin
 
     choices = _choices(arguments)
     for name, meant in zip(filter(None, arguments.metrics.split(",")), choices.hardware, strict=True):
@@ -165,26 +172,18 @@ def draft(
     spec = describe(choices)
     piped = None if arguments.input else spool_stdin(progress.note)
     command += f" < (piped, sha256 {piped.digest})" if piped is not None else spec.reads
-    place = find_place(spec.name, command, arguments.campaign)
-    if place.name != spec.name and arguments.campaign is None and not place.known:
-        known = HOME / spec.name
-        other = different_options(command, command_of(HOME / f"{spec.name}.yaml"))
-        new = (
-            f"{known} was measured {other}, so this is a new campaign, in {place.campaign}, and its verdicts keep all "
-            "of α."
-            if other
-            else f"{known} belongs to a different command, so this campaign is written to {place.campaign}."
-        )
-        progress.note(
-            f"{new} To continue the campaign in {known} instead, edit {known}.yaml if needed, and type "
-            f"`unperturbed run {known}.yaml`"
-        )
+    place, first = find_place(spec.name, command, arguments.campaign), spec.name
     spec = spec.renamed(place.name)
     if place.known:
         progress.step(f"continuing the campaign of {place.spec}")
         return _continued(place, arguments, progress)
+    beside = _why_beside(first, place, command) if place.name != first and arguments.campaign is None else ""
     if arguments.dry_run:
-        return Drafted(place.spec, place.campaign, spec.text(head_of(command, place.spec)))
+        drafted = Drafted(place.spec, place.campaign, spec.text(head_of(command, place.spec)))
+        drafted.load()
+        if beside:
+            progress.note(beside)
+        return drafted
     if piped is not None:
         piped.keep(place.stdin)
         spec = spec.reading(place.stdin.absolute())
@@ -201,9 +200,28 @@ def draft(
         raise
     for remark in completed.remarks():
         progress.note(remark)
+    if beside:  # only now, as a faulty option or program leaves no campaign
+        progress.note(beside)
     save(place, completed.text(head_of(command, place.spec)))
     progress.step(f"the spec of this command is {place.spec}")
     return Drafted(place.spec, place.campaign, new=True)
+
+
+def _why_beside(name: str, place: Saved, command: str) -> str:
+    """Return a note on a campaign that cannot have its first name, because another campaign has it."""
+    from unperturbed.harness.drafts.saving import command_of
+
+    known = HOME / name
+    other = different_options(command, command_of(HOME / f"{name}.yaml"))
+    new = (
+        f"{known} was measured {other}, so this is a new campaign, in {place.campaign}, and its verdicts keep all of α."
+        if other
+        else f"{known} belongs to a different command, so this campaign is written to {place.campaign}."
+    )
+    return (
+        f"{new} To continue the campaign in {known} instead, edit {known}.yaml if needed, and type `unperturbed run "
+        f"{known}.yaml`"
+    )
 
 
 def different_options(command: str, other: str) -> str:

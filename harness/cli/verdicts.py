@@ -188,7 +188,7 @@ def _show_differences(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
         return
     first = "A" if set(checked.totals) == {"B"} else "the baseline"
     for name, changes in checked.totals.items():
-        verdict = checked.of(name)
+        verdict = checked.by_configuration.get(name)
         sentence = totals_sentence(
             name,
             changes,
@@ -206,7 +206,7 @@ def _show_configurations(spec: CampaignSpec, checked: CampaignVerdicts, *, compa
         if item.name == BASELINE:
             continue
         console.say(f"{item.name} {escape(describe_configuration(item, spec))}")
-        verdict = checked.of(item.name)
+        verdict = checked.by_configuration.get(item.name)
         if verdict is not None and verdict.verdict != "unperturbed":
             shown = verdict_cell(verdict.verdict)
             said = decisive_change(verdict, advice=checked.looks is None)

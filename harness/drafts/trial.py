@@ -33,6 +33,8 @@ from unperturbed.harness.program.process import Command, launch, program_command
 from unperturbed.harness.program.software_metrics import find_software_metrics
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.load import parse_spec
+from unperturbed.instrument.binaries.interposition import find_function
+from unperturbed.instrument.events.event import parse_event
 
 _POLL_S = 0.002
 _STILL_S = (10.0, 60.0)  # When to report that a program is still running; afterwards once per minute
@@ -233,6 +235,8 @@ def try_command(
                     f"ends with exit code {first.exit_code}"
                 )
             spec, first = became, second
+        if counting:
+            _require_calls(spec, place)
         runs = [first]
         if first.seconds < _LONG_TRIAL_S:
             left = _file_sizes(spec.folder)
@@ -328,6 +332,20 @@ def _becoming(spec: CommandSpec, image: Image, before: Mapping[str, str]) -> Com
     words = (str(image.path), *image.words[1:])
     counted = how_counted(words, image.folder, environment, spec.choices)
     return replace(spec, words=words, folder=image.folder, environment=environment, **counted._asdict())
+
+
+def _require_calls(spec: CommandSpec, place: Path) -> None:
+    """Raise SpecError with the options `--count` whose functions cannot be counted in the program."""
+    command, faults = program_command(_parsed(spec), scratch=place, build=None, inputs=place), []
+    for name in spec.choices.calls:
+        try:
+            find_function(
+                parse_event({"preload": name}), program=Path(spec.words[0]), library_path=command.library_path
+            )
+        except SpecError as error:
+            faults.append(f"--count {name}: {error}")
+    if faults:
+        raise SpecError("\n".join(faults))
 
 
 def _with_calls_made(spec: CommandSpec, exit_code: int, place: Path) -> tuple[CommandSpec, tuple[str, ...]]:

@@ -213,12 +213,10 @@ class Campaign(Result):
         checked = self._checked if plain else self._check(method, across=across)
         if configuration is None:
             return checked
-        verdict = checked.of(configuration)
-        if verdict is None:
-            names = listing(item.configuration for item in checked.verdicts)
-            known = f"verdicts exist for {names}" if names else "the campaign has no verdict"
-            raise DataError(f"{self.folder}: no verdict on {configuration!r}; {known}")
-        return verdict
+        try:
+            return checked.of(configuration)
+        except DataError as error:
+            raise DataError(f"{self.folder}: {error}") from None
 
     def floor(self) -> NoiseFloor:
         """Return the noise floor, as `unperturbed floor` does: the smallest change that n runs can show.

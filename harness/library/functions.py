@@ -48,6 +48,11 @@ def check(campaign: Campaign | str | os.PathLike[str]) -> CampaignVerdicts:
     -------
     CampaignVerdicts
         A verdict for each configuration, with notes on the baseline.
+
+    Raises
+    ------
+    SpecError
+        The folder contains no campaign, or one on several nodes: read its `nodes.json`, or give the folder of a part.
     """
     return (campaign if isinstance(campaign, Campaign) else Campaign(campaign)).check()
 

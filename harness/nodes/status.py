@@ -15,7 +15,7 @@ from unperturbed.common.wording import counted
 from unperturbed.errors import HostError, SpecError
 from unperturbed.harness.campaign.manifest import Manifest, RunState, State
 from unperturbed.harness.campaign.progress import Durations
-from unperturbed.harness.campaign.summary import Phase, is_locked, phase_of
+from unperturbed.harness.campaign.summary import Phase, is_locked, phase_of, with_interrupted_left
 from unperturbed.harness.nodes.engines import Job, engine_of
 from unperturbed.harness.nodes.shares import (
     OUTCOME,
@@ -120,7 +120,8 @@ def read_status(folder: Path) -> CampaignStatus:
             else:
                 description = manifest.fact("description")
                 node = description["host"]["name"] if description else ""
-                parts = (read_part(folder, manifest, node=node),)
+                part = read_part(folder, manifest, node=node)
+                parts = (replace(part, runs=with_interrupted_left(part.runs, part.phase)),)
     except (SpecError, sqlite3.OperationalError):
         if not is_half_written(folder):
             raise
@@ -141,7 +142,8 @@ def _parts(folder: Path, identity: str, kind: Kind) -> tuple[PartStatus, ...]:
         jobs = engine.jobs(parts) or {}
     except HostError:  # seen from a host without Slurm
         jobs = {}
-    return tuple(_part(folder, spec, kind, part, jobs.get(part.number)) for part in parts)
+    states = (_part(folder, spec, kind, part, jobs.get(part.number)) for part in parts)
+    return tuple(replace(state, runs=with_interrupted_left(state.runs, state.phase)) for state in states)
 
 
 def _part(campaign: Path, spec: CampaignSpec, kind: Kind, part: NodePart, job: Job | None) -> PartStatus:

@@ -18,8 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from unperturbed.common import supervision
+from unperturbed.common.wording import did_you_mean, first_of
 from unperturbed.errors import HostError, RunError
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
+from unperturbed.harness.spec.load import key_position
 from unperturbed.harness.spec.sections.program import PROGRAM_PATH
 from unperturbed.harness.spec.text import substitute
 
@@ -105,6 +107,28 @@ def launch(command: Command, *, started_as: Callable[[int], None] | None = None)
     return ProcessOutcome(
         code if code >= 0 else 128 - code, timed_out, seconds, usage.ru_utime, usage.ru_stime, usage.ru_maxrss
     )
+
+
+def check_program(spec: CampaignSpec, command: Command, build: Path | None) -> None:
+    """Raise RunError, with the position of `run` and near names in the build, if the program cannot be executed.
+
+    `build`: The folder of the build; None if nothing is built.
+    """
+    name = command.argv[0]
+    if shutil.which(name, path=command.environment.get("PATH", os.defpath)) is not None:
+        return
+    own = next((other for other, item in spec.programs.items() if item.run == spec.program.run), "")
+    place = key_position(spec, *(("programs", own) if own else ("program",)), "run")
+    path = Path(name)
+    fault = "is not an executable file (chmod +x)" if path.exists() else "no such program"
+    if build is None or not path.is_relative_to(build):
+        raise RunError(f"{place}: {name}: {fault}; correct `run`")
+    made = sorted(
+        str(file.relative_to(build)) for file in build.rglob("*") if file.is_file() and os.access(file, os.X_OK)
+    )
+    known = f"executable files in the build: {first_of(made)}" if made else "the build made no executable file"
+    hint = did_you_mean(str(path.relative_to(build)), made) or known
+    raise RunError(f"{place}: {{build}}/{path.relative_to(build)}: {fault} in the build; {hint}")
 
 
 def time_of_starting(folder: Path) -> dict[str, float] | None:

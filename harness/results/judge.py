@@ -23,7 +23,13 @@ from unperturbed.harness.campaign.session import in_effect
 from unperturbed.harness.nodes.shares import difference_notes, done_runs, lacks, parts_of, reading, share_of, write_json
 from unperturbed.harness.results.check import CheckOptions
 from unperturbed.harness.results.looks import check
-from unperturbed.harness.results.recorded import Traces, disturbed_runs, pending_repetitions, read_traces
+from unperturbed.harness.results.recorded import (
+    NODES_VERDICTS,
+    Traces,
+    disturbed_runs,
+    pending_repetitions,
+    read_traces,
+)
 from unperturbed.harness.results.reporting import content_of, extension_notes, write_results
 from unperturbed.harness.results.verdicts import CampaignVerdicts
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
@@ -137,9 +143,6 @@ def software_totals(spec: CampaignSpec, traces: Traces, *, native_seconds: float
     return tuple(totals)
 
 
-VERDICTS = "nodes.json"  # File with the verdicts over nodes, in the format of `check --json`
-
-
 @dataclass(frozen=True)
 class NodesJudgement:
     """The verdicts of a campaign on nodes."""
@@ -188,7 +191,9 @@ def judge_nodes(
             for item in configurations(spec)
             if (
                 by_node := {
-                    node: verdict for node, judgement in judged.items() if (verdict := judgement.verdicts.of(item.name))
+                    node: verdict
+                    for node, judgement in judged.items()
+                    if (verdict := judgement.verdicts.by_configuration.get(item.name))
                 }
             )
         ),
@@ -199,7 +204,7 @@ def judge_nodes(
     )
     if write:
         verdicts.write_html(folder / "report.html")
-        write_json(folder / VERDICTS, verdicts.to_dict())
+        write_json(folder / NODES_VERDICTS, verdicts.to_dict())
     return NodesJudgement(verdicts, judged, tuple(failed), tuple(missing))
 
 

@@ -78,7 +78,7 @@ class _Decisions:
     def add(self, checked: CampaignVerdicts, spec: CampaignSpec, runs: int | None) -> None:
         """Store a look's verdicts on the configurations that were open before the look; None: the runs so far."""
         for name in self.open_of(spec):
-            verdict, totals = checked.of(name), checked.totals.get(name, ())
+            verdict, totals = checked.by_configuration.get(name), checked.totals.get(name, ())
             if verdict is not None:
                 self.verdicts[name] = verdict
             if totals:

@@ -28,6 +28,9 @@ _SWITCHES_LEAST = 500.0  # … and this number per second
 _MOST = 1e300  # Larger values come from a damaged manifest, and are ignored
 
 
+NODES_VERDICTS = "nodes.json"  # File with the verdicts over nodes, in the format of `check --json`
+
+
 def recorded_campaign(folder: Path) -> CampaignSpec:
     """Return a campaign's spec from its manifest; raise SpecError if the folder has no campaign with verdicts."""
     manifest_path = folder / "campaign.sqlite"
@@ -49,8 +52,9 @@ def recorded_campaign(folder: Path) -> CampaignSpec:
         raise SpecError(f"{folder} contains {purpose}, which has no verdicts: use its table, {folder / TABLE}")
     if purpose == NODES:
         raise SpecError(
-            f"{folder} contains {purpose}: use `check` or `report` for all nodes together, or give the folder of one "
-            f"node's part, such as {folder / 'nodes' / '01'}"
+            f"{folder} contains {purpose}: use `check` or `report` for all nodes together (`unperturbed check --json "
+            f"{folder}` prints the verdicts over nodes for a script, and writes them to {folder / NODES_VERDICTS}), or "
+            f"give the folder of one node's part, such as {folder / 'nodes' / '01'}"
         )
     if purpose != CAMPAIGN:
         raise SpecError(

@@ -21,7 +21,8 @@ from unperturbed.analysis.totals import TotalChange
 from unperturbed.analysis.totals.verdict import joint_verdict
 from unperturbed.common.frames import Framed
 from unperturbed.common.result import Result
-from unperturbed.common.wording import counted, listing
+from unperturbed.common.wording import counted, did_you_mean, listing
+from unperturbed.errors import DataError
 from unperturbed.harness.results.recorded import Traces
 from unperturbed.harness.results.warm_up import WarmUp
 
@@ -137,9 +138,18 @@ class CampaignVerdicts(Framed, Result):
             "notes": list(self.notes),
         }
 
-    def of(self, configuration: str) -> Verdict | None:
-        """Return the verdict on one configuration, or None."""
-        return next((verdict for verdict in self.verdicts if verdict.configuration == configuration), None)
+    @property
+    def by_configuration(self) -> Mapping[str, Verdict]:
+        """Return the verdicts by the names of their configurations."""
+        return {verdict.configuration: verdict for verdict in self.verdicts}
+
+    def of(self, configuration: str) -> Verdict:
+        """Return the verdict on one configuration; raise DataError if there is none."""
+        known = self.by_configuration
+        if configuration not in known:
+            judged = f"verdicts exist for {listing(known)}" if known else "the campaign has no verdict"
+            raise DataError(f"no verdict on {configuration!r}; " + (did_you_mean(configuration, known) or judged))
+        return known[configuration]
 
 
 def _page_of(verdicts: CampaignVerdicts) -> str:

@@ -62,6 +62,11 @@ _TELLING = ("-M", "-W", "-X", "-H", "-Q", "-pedantic", "--", "-fd", "-fs", "-ft"
 _TELLING_VARIABLES = {"DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES"}
 
 
+_COLUMN = re.compile(r"(?<=\d):\d+(?=: )")
+"""A column in a compiler's error: it counts in the rewritten text, which no user has seen."""
+
+_ERROR = re.compile(r"(?P<file>.+?):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<error>.*)")
+
 _Rewritten = tuple[SourceRecord, bytes | None]
 """Record of a source, and its rewritten text (None: the source is compiled unchanged)."""
 
@@ -169,11 +174,36 @@ def _instrument(
         if code == 0:
             _show(diagnostics + errors)
             return 0, list(records.values())
+    faults = _faulty_additions(settings, command, {source: texts[source] for source in rewritten_texts}, added)
     code = execute(added.to(command.compiler, command.words[len(command.compiler) :]))  # shows its own diagnostics
     if rewritten_texts and code == 0:
-        reason = f"the instrumented source does not compile: {first_error(errors)}"
-        records |= {source: _record(command, source, NOT_INSTRUMENTED, reason) for source in rewritten_texts}
+        reason = f"the instrumented source does not compile: {_COLUMN.sub('', first_error(errors))}"
+        records |= {
+            source: _record(command, source, NOT_INSTRUMENTED, reason)._replace(uncounted=tuple(faults[source]))
+            for source in rewritten_texts
+        }
     return code, list(records.values())
+
+
+def _faulty_additions(
+    settings: ToolchainSettings, command: CompilerCommand, texts: dict[CommandSource, PreprocessedText], added: Added
+) -> dict[CommandSource, list[LoggedSite]]:
+    """Return where an `add` of a metric does not compile, for sources whose rewritten texts do not compile together.
+
+    Each metric is compiled alone, so that the fault of one is not told of all.
+    """
+    faults: dict[CommandSource, list[LoggedSite]] = {source: [] for source in texts}
+    for metric in (metric for metric in settings.metrics if metric.add is not None):
+        for source, text in texts.items():
+            record, alone = _rewrite(settings._replace(metrics=(metric,)), command, source, text)
+            if alone is None:
+                continue
+            code, errors = _compile(settings, command, {source: alone}, added)
+            if code and (told := _ERROR.match(first_error(errors))):
+                why = f"`add: {metric.add}` does not compile here: {told['error']}"
+                place = record.sites[0]._replace(file=told["file"], line=int(told["line"]), text=why)
+                faults[source].append(place)
+    return faults
 
 
 def _only_errors(command: CompilerCommand) -> bool:

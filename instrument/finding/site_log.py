@@ -68,6 +68,10 @@ class SiteReport:
         self.uncounted = _by_metric(site for record in records for site in record.uncounted)
         # Source → why it is compiled without counters although it may contain sites.
         self.skipped = {record.source: record.reason for record in records if record.state == NOT_INSTRUMENTED}
+        # Metrics whose `add` does not compile, so that these sources have no counters of any metric.
+        self.faulty = {
+            place.metric for record in records if record.state == NOT_INSTRUMENTED for place in record.uncounted
+        }
         # Every compiled source, including sources without a site whose compilation failed.
         self.sources = tuple(dict.fromkeys(record.source for record in records))
 

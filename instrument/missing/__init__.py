@@ -18,6 +18,8 @@ def missing_metrics(report: SiteReport, software: Mapping[str, Event], why_no_so
     missing = metrics_without_site(report, software)
     if not missing:
         return {}
+    # The fault of one metric's `add` takes the counters of all metrics from its source: only that one is to blame.
+    missing = {name: event for name, event in missing.items() if name in report.faulty} or missing
     from unperturbed.instrument.missing.explain import why_missing  # noqa: PLC0415  loads the parser, about 50 ms
 
     return {name: why_missing(name, event, report, why_no_source) for name, event in missing.items()}

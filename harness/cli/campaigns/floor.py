@@ -186,7 +186,7 @@ def _print_floor(
             "Hardware metrics are [bold yellow]simulated[/bold yellow], not counted by a processor: only times show "
             "this host's noise."
         )
-    verdicts = [judgement.verdicts.of(name) for name in same_programs(spec)]
+    verdicts = [judgement.verdicts.by_configuration.get(name) for name in same_programs(spec)]
     itself = [change for verdict in verdicts if verdict is not None for change in verdict.changes]
     if beyond := sum(change.verdict == "perturbed" for change in itself):
         console.say(

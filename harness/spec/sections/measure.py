@@ -72,7 +72,7 @@ class Records(Section):
     records: Annotated[int, Because("a rank correlation over fewer intervals is too uncertain")] = Field(
         ge=30, le=10_000_000, examples=[3000]
     )
-    """Number of intervals in a run. A pilot run finds their length for this host and source of counts."""
+    """Number of intervals in a run. A pilot run finds the length that gives about so many here."""
 
 
 class Events(Section):
@@ -128,11 +128,12 @@ class Measure(Section):
         json_schema_extra={"default": {"records": DEFAULT_RECORDS}},
     )
     """Length of an interval: a time of at least 1 ms, a number of intervals, counts of a hardware metric, or events of
-    a software metric. With `{records: N}`, a pilot run finds the length that divides a run into N intervals. With
-    counts (`2 M instructions`), the counter's overflow ends an interval. With `{every: N, of: METRIC}`, the program
-    itself ends an interval at each N-th event of a software metric in its main thread: interval i holds the same events
-    in every run. Every configuration then counts this metric, the baseline too. A sweep counts whole runs, without
-    intervals."""
+    a software metric. With `{records: N}`, a pilot run finds the length that divides a run into about N intervals. If
+    counts are simulated, a length is a whole number of quanta, so that a run of few quanta can have a quarter fewer or
+    half more; a note shows a difference of more than 10 %. With counts (`2 M instructions`), the counter's overflow
+    ends an interval. With `{every: N, of: METRIC}`, the program itself ends an interval at each N-th event of a
+    software metric in its main thread: interval i holds the same events in every run. Every configuration then counts
+    this metric, the baseline too. A sweep counts whole runs, without intervals."""
     after: Annotated[Literal["start", "steady"], ADDED_LATER, MAY_CHANGE] = Field(default="start")
     """Intervals whose correlations are judged. `start`: all. `steady`: those after the warm-up, which is found in each
     configuration: the start that differs from the rest of its runs. Totals are always those of whole runs."""

@@ -8,7 +8,10 @@ class Return(CompiledKind):
 
     name = "return"
     keys = ("return",)
-    meaning = "returns from a function, by a return statement or at its end: its name or a glob"
+    meaning = (
+        "returns from a function, by a return statement (counted before its value is computed) or at its end: its name "
+        "or a glob"
+    )
     example = "search"
     pattern = FUNCTION
     form = FUNCTION_FORM

@@ -20,11 +20,14 @@ _ASSIGNED = r"(?:\[[^]\n]*\])*\s*(?:\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=))"
 
 
 class Write(CompiledKind):
-    """Kind that counts assignments, increments and decrements of a variable or field."""
+    """Kind that counts assignments, increments and decrements of a variable or field, just before each."""
 
     name = "write"
     keys = ("write",)
-    meaning = "assignments, compound assignments, ++ and -- of a variable x, a field Type.field or a local function::x"
+    meaning = (
+        "assignments, compound assignments, ++ and -- of a variable x, a field Type.field or a local function::x, each "
+        "counted before its right side is computed"
+    )
     example = "Stack.depth"
     pattern = rf"{NAME}(?:\.{WORD})?"
     form = "a variable x, a field Type.field or a local variable function::x"

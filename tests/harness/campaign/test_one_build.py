@@ -101,6 +101,10 @@ def test_configurations_share_layouts_and_are_compared_within_them(tmp_path: Pat
     assert set(rounds["ready"]) == set(rounds["steps"]) == set(rounds["turns"])
     layouts = {f"{layout:03d}" for _, layout in rounds["ready"]}
     assert {path.name for path in campaign.glob("builds/01/layouts/0*")} >= {"000", *layouts}
+    linked = [
+        line.partition("linking ")[2].removesuffix(" …") for line in result.stderr.splitlines() if "linking " in line
+    ]
+    assert linked == ["6 layouts of baseline", "5 layouts of ready"], "once for each build"
     for name in ("steps", "turns"):
         assert totals(campaign, name, name) != {0}
     assert totals(campaign, "steps", "rounds") == totals(campaign, "turns", "rounds")

@@ -133,6 +133,23 @@ def test_a_coarse_clock_is_said() -> None:
     assert note == ""
 
 
+def test_another_number_of_intervals_than_requested_is_said() -> None:
+    """An interval is a whole number of quanta, so few quanta cannot be divided into any number of intervals."""
+    said = pilot._other_number(100, 155, 2, 100_000)
+    assert said == (
+        "100 intervals are requested (`interval` in the spec, --interval of a program after --), but a run has about "
+        "78: an interval is a whole number of quanta of 100,000 basic blocks, so the nearest numbers are 78 and 155."
+    )
+    assert pilot._other_number(100, 148, 1, 20_000).endswith(
+        "about 148: an interval is a whole number of quanta of "
+        "20,000 basic blocks, so the nearest numbers are 74 and 148."
+    )
+    assert pilot._other_number(200, 170, 1, 100_000).endswith(
+        "about 170: an interval is at least one quantum of 100,000 basic blocks."
+    )
+    assert pilot._other_number(200, 182, 1, 100_000) == ""
+
+
 def test_time_spans_are_said_as_people_do() -> None:
     assert [duration(seconds, whole=True) for seconds in (0.4, 8, 200, 7500)] == [
         "0 s",

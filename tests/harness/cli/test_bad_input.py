@@ -109,7 +109,14 @@ def test_a_program_that_is_missing(tmp_path: Path) -> None:
     _refused(
         unperturbed(tmp_path, "run", write_spec(tmp_path, **PLAIN, program__run="{build}/phase")),
         1,
-        "no such program",
+        "spec.yaml:5:8: {build}/phase: no such program in the build; did you mean phases?",
+    )
+    # Without a near name, it shows what the build made; without a build, where to look.
+    changed = {"program__run": "{build}/other"}
+    _refused(
+        unperturbed(tmp_path, "run", write_spec(tmp_path, **PLAIN, **changed)),
+        1,
+        "no such program in the build; executable files in the build: phases",
     )
 
 

@@ -130,6 +130,11 @@ def test_a_program_that_prints_another_thing_each_time_and_ends_otherwise(tmp_pa
             2,
             "in the options before --: perf has no event 'cylces'; did you",
         ),
+        (
+            ["--count", "nosuchf", "--", "true"],
+            2,
+            "unperturbed: --count nosuchf: no library that /usr/bin/true loads at",
+        ),
         # What nothing here counts is found before the program runs, and nothing is left of the attempt.
         (
             [
@@ -155,3 +160,19 @@ def test_what_cannot_be_run(tmp_path: Path, words: list[str], code: int, said: s
     assert not list(tmp_path.glob("campaigns/*"))
     if "--metrics" in words and code == 2:
         assert "running the program" not in done.stderr
+
+
+def test_a_faulty_option_announces_no_new_campaign(tmp_path: Path) -> None:
+    """A note on another campaign's name is true only if a campaign is made."""
+    (tmp_path / "campaigns" / "true").mkdir(parents=True)
+    for words in (
+        ["--metrics", "PAPI_TOT_IN"],
+        ["--count", "nosuchf"],
+        ["--interval", "3q"],
+        ["--interval", "3q", "--dry-run"],
+    ):
+        done = unperturbed(tmp_path, "run", *words, "--", "true")
+        assert (done.returncode, "note:" in done.stderr) == (2, False), done.stderr
+    shown = unperturbed(tmp_path, "run", "--dry-run", "--", "true")
+    assert "this campaign is written to campaigns/true-2" in shown.stderr
+    assert [path.name for path in (tmp_path / "campaigns").iterdir()] == ["true"]

@@ -78,6 +78,9 @@ def test_its_check_is_the_command_s(folder: Path) -> None:
         )
     with pytest.raises(DataError, match="no verdict on 'baseline'; verdicts exist for anchor and steps"):
         campaign.check("baseline")
+    assert checked.of("steps") is checked.by_configuration["steps"]
+    with pytest.raises(DataError, match=r"^no verdict on 'stesp'; did you mean steps\?$"):
+        checked.of("stesp")
 
 
 def test_its_frame_is_tidy(folder: Path) -> None:

@@ -12,10 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 import yaml
 
+import unperturbed as up
 from tests.harness.nodes.forked import Forked
 from tests.harness.phases_campaign import unperturbed, write_spec
+from unperturbed.errors import SpecError
 from unperturbed.harness.nodes.shares import NodePart
 from unperturbed.harness.nodes.status import read_status
 
@@ -196,3 +199,7 @@ def test_parts_are_judged_together(tmp_path: Path) -> None:
     assert json.loads(part.stdout)["verdicts"][0]["verdict"] == steps["by_node"]["part-01"]
     merged = unperturbed(tmp_path, "merge", campaign)
     assert merged.returncode == 2 and "use `check` or `report` for all nodes together" in merged.stderr
+    with pytest.raises(SpecError, match=r"`unperturbed check --json .*phases` prints .* writes them to .*nodes\.json"):
+        up.check(campaign)
+    (single,) = up.check(campaign / "nodes" / "01").verdicts
+    assert single.verdict == steps["by_node"]["part-01"]

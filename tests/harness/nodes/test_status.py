@@ -15,6 +15,7 @@ from tests.harness.command_server import run_command
 from unperturbed.errors import SpecError
 from unperturbed.harness.campaign.manifest import Manifest, locked
 from unperturbed.harness.campaign.plan import PlannedRun
+from unperturbed.harness.campaign.summary import read_summary
 from unperturbed.harness.nodes.shares import NodePart, reading
 from unperturbed.harness.nodes.status import read_status
 
@@ -70,6 +71,8 @@ def test_why_a_campaign_waits(tmp_path: Path) -> None:
     (part,) = read_status(stopped).parts
     assert part.phase == "stopped" and part.seconds_left == 10
     assert f"unperturbed run /specs/a.yaml --campaign '{stopped}'" in part.waits
+    interrupted = _campaign(tmp_path / "interrupted", "ddrppp")
+    assert read_status(interrupted).parts[0].runs == read_summary(interrupted).runs == {"done": 2, "planned": 4}
     failed = read_status(_campaign(tmp_path / "failed", "dff")).parts[0]
     assert failed.waits == "2 runs failed; repeat the command to retry" and len(failed.failures) == 2
     done = read_status(_campaign(tmp_path / "done", "dd")).parts[0]

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.instrument.conftest import RUNTIME
+from unperturbed.instrument.events.event import parse_event
+from unperturbed.instrument.missing import missing_metrics
 
 WORK = """\
 #include <stdio.h>
@@ -493,6 +495,22 @@ def test_a_rewriting_that_does_not_compile_is_said_and_taken_back(workshop):
     assert re.search("'no_such_name' undeclared|‘no_such_name’ undeclared", result.stderr)
     assert shop.run(code=4)[1] == {"work": 0}
     assert "no_such_name" in shop.report.skipped["work.c"]
+
+
+def test_an_addition_that_does_not_compile_is_the_fault_of_its_metric_alone(workshop):
+    software = {"work": {"enter": "work"}, "sizes": {"enter": "size", "add": "n*"}}
+    shop = workshop(software)
+    shop.write(
+        "work.c", "int work(int n) { return n; }\nint size(int n) { return n; }\nint main(void) { return work(4); }\n"
+    )
+    shop.call("work.c", "-o", "prog")
+    assert shop.report.faulty == {"sizes"}
+    told = missing_metrics(shop.report, {name: parse_event(event) for name, event in software.items()})
+    assert list(told) == ["sizes"], "work counts as soon as sizes is mended"
+    assert re.search(
+        r"for `enter: size`; work\.c:2: `add: n\*` does not compile here: expected expression", told["sizes"]
+    )
+    assert shop.report.skipped["work.c"].startswith("the instrumented source does not compile: work.c:2: error: ")
 
 
 @pytest.mark.parametrize("what", ["driver", "compiler"])

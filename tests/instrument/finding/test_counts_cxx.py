@@ -259,3 +259,38 @@ int main() { int sum = 0; for (int i = 0; i < 6; i++) sum += f(i); std::printf("
             "-O2",
             compiler=compiler,
         )
+
+
+def test_events_that_throw_are_counted_as_they_begin(workshop):
+    """As docs/how-to/software.md states; the line behind an assignment counts those that are made."""
+    text = (
+        HEAD
+        + """
+static long total;
+static int odd(int i) { if (i & 1) throw i; return i; }
+static int pass(int i) { return COUNT(1), odd(i); }
+static int round(int i) {
+    try {
+        COUNT(0); COUNT(2);
+        total += pass(i);
+        COUNT(3);
+        return 1;
+    } catch (int) { return 0; }
+}
+int main() {
+    int sum = 0;
+    for (int i = 0; i < 30; i++) sum += round(i);
+    std::printf("%d %ld\\n", sum, total);
+    print_own(4);
+}
+"""
+    )
+    line = text[: text.index("        return 1;")].count("\n") + 1
+    software = {
+        "written": {"write": "total"},
+        "returned": {"return": "pass"},
+        "called": {"call": "pass"},
+        "made": {"line": f"prog.cc:{line}"},
+    }
+    shop = check(workshop, software, text, "-O2", "-Wall", "-Werror")
+    assert shop.run()[1] == {"written": 30, "returned": 30, "called": 30, "made": 15}
