@@ -30,7 +30,7 @@ _CODE = ("common", "errors", "collectors", "instrument", "analysis", "harness", 
 _SHORTER = {
     "--size 690000": "--size 51000",
     "-b 136": "-b 20",
-    "interval: {records: 180}": "interval: {records: 40}",
+    "interval: {records: 260}": "interval: {records: 40}",
     "baseline_runs: 10": "baseline_runs: 5",
     "  runs: 5 ": "  runs: 3 ",
     "source: blocksort": f"source: {QUICKSTART / 'blocksort'}",
