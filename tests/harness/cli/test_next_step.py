@@ -10,7 +10,7 @@ from tests.analysis.report.synthetic import make_content
 from tests.harness.phases_campaign import write_spec
 from unperturbed.analysis.perturbation.verdict import VerdictName
 from unperturbed.analysis.totals import TotalChange
-from unperturbed.harness.cli.running import _changed_totals, decide_open_changes
+from unperturbed.harness.cli.running import _changed_totals, _repeat, decide_open_changes
 from unperturbed.harness.results.verdicts import CampaignVerdicts
 from unperturbed.harness.spec.load import load_spec
 
@@ -119,3 +119,22 @@ def test_the_number_of_runs_decides_everything_that_the_output_names(tmp_path: P
 def test_no_advice_without_open_changes_or_if_the_campaign_goes_on_by_itself(tmp_path: Path) -> None:
     assert not _advice(tmp_path)
     assert not _advice(tmp_path, 14, campaign__runs="until decided")
+
+
+def test_failed_runs_are_repeated_before_anything_else(tmp_path: Path) -> None:
+    content = make_content()
+    few = [replace(verdict, method="bootstrap") for verdict in content.verdicts]
+    checked = CampaignVerdicts(tuple(few), {}, ())
+    judgement = SimpleNamespace(
+        verdicts=checked, content=content, extensions=0, failed=("7", "8"), missing=("9",), complete=False
+    )
+    assert [*_repeat(judgement, typed=True)] == [  # type: ignore[arg-type]
+        "see above why 2 runs failed, then type the command again: it repeats them, because too few baseline runs are "
+        "left for a full check"
+    ]
+    assert not decide_open_changes(load_spec(write_spec(tmp_path)), judgement, tmp_path)  # type: ignore[arg-type]
+    judgement.failed = ()
+    judgement.verdicts = CampaignVerdicts(tuple(content.verdicts), {}, ())
+    assert [*_repeat(judgement, typed=False)] == ["run the spec again: it makes 1 missing run"]  # type: ignore[arg-type]
+    judgement.complete = True
+    assert not [*_repeat(judgement, typed=True)]  # type: ignore[arg-type]
