@@ -178,7 +178,7 @@ _CHANGE_COLUMNS = (
         detail=True,
     ),
     Column("smallest visible", meaning="smallest change that these runs would show with a power of 80 %", detail=True),
-    Column("runs needed", meaning="runs per configuration that would probably decide; – if decided or out of reach"),
+    Column("runs needed", meaning="runs per configuration that decide with 80 %; – if decided or out of reach"),
 )
 
 
@@ -331,9 +331,10 @@ def runs_advice(changes: Iterable[Change], runs: int | None = None) -> tuple[str
         have = f" (now {runs})" if runs is not None else ""
         said.append(f"About {max(needed)} runs per configuration{have} would probably decide {decided}.")
     if beyond:
+        further, each = "further " if needed else "", " for each" if beyond > 1 else ""
         said.append(
-            f"More than {MOST_RUNS} runs would be needed to decide {counted(beyond, 'change')}: give the program more "
-            "work per run, or accept a wider tolerance."
+            f"The chance that {MOST_RUNS} runs decide {counted(beyond, f'{further}change')} is below 80 %{each}: give "
+            "the program more work per run, or accept a wider tolerance."
         )
     return tuple(said)
 

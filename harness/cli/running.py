@@ -219,15 +219,16 @@ def decide_open_changes(spec: CampaignSpec, judgement: Judgement, path: Path, *,
     pending = bool(undecided & {*OPEN})
     until = "--until decided" if drafted else "`runs: until decided` and another name"
     if never := [name for name, runs in needed.items() if runs > MOST_RUNS]:
-        further = f", or decide as much as possible with {until}" if pending else ""
-        comma = "," if further else " or"
         keys = listing(
             (["`tolerance`"] if correlations.keys() & {*never} else [])
             + (["tolerance under `totals`"] if totals.keys() & {*never} else [])
         )
+        # The numbers of runs are those of a power of 80 %: fewer decide many of these changes.
+        first = f"decide as much as possible with {until}, " if pending else ""
+        work = f"{first}give the program more work per run{',' if pending else ''} or set a wider {keys} in the spec"
         return (
-            f"{MOST_RUNS} runs per configuration would probably not decide every open change (not {listing(never)}). "
-            f"Give the program more work per run{comma} set a wider {keys} in the spec{further}"
+            f"{work}: the chance that {MOST_RUNS} runs per configuration decide {listing(never)} is below 80 %"
+            f"{' for each' if len(never) > 1 else ''}"
         )
     wanted = max(needed.values())
     done = [row.seconds for row in judgement.content.runs if row.state == "done" and row.seconds is not None]
