@@ -2,6 +2,8 @@
 
 A no-op at every site is executed once for each event. Around it, the compiler may generate other code: it may inline
 another function, or keep another variable in a register. Both are counted instruction by instruction under callgrind.
+What changes in functions without a no-op, such as those of the host's libraries, is named by function: the profile does
+not tell why.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import PurePath
 from typing import Any
 
 from unperturbed.common.table import Cell, Column, Table
@@ -39,7 +42,7 @@ class FunctionCost:
     """Instructions that one function executes in a run, in the untouched program and in the build without counting."""
 
     name: str
-    file: str  # The program or library, relative to the build
+    file: str  # The program or its library, relative to the build; of the host's libraries, an absolute path
     before: int
     after: int
     no_ops: Mapping[str, int] = field(default_factory=dict)  # Executed no-ops, by metric
@@ -50,6 +53,11 @@ class FunctionCost:
     def by_compiler(self) -> int:
         """Return the additional instructions that are not no-ops; negative if the compiler saved some."""
         return self.after - self.before - sum(self.no_ops.values())
+
+    @property
+    def title(self) -> str:
+        """Return the function's name, with its library if this is not built with the program."""
+        return f"{self.name} of {PurePath(self.file).name}" if self.file.startswith("/") else self.name
 
 
 @dataclass(frozen=True)
@@ -82,9 +90,16 @@ class Rewriting:
             )
             for key in sorted({*before, *after})
         ]
-        changed = [cost for cost in costs if cost.file and (cost.no_ops or cost.before != cost.after)]
+        whole = sum(before.values())
+        # Of the host's libraries, some functions differ by a few instructions in any two runs.
+        least = {True: _NOTABLE * whole, False: 0}
+        changed = [
+            cost
+            for cost in costs
+            if cost.file and (cost.no_ops or abs(cost.after - cost.before) > least[cost.file.startswith("/")])
+        ]
         changed.sort(key=lambda cost: -abs(cost.after - cost.before))
-        return cls(sum(before.values()), sum(after.values()), tuple(changed), per_event)
+        return cls(whole, sum(after.values()), tuple(changed), per_event)
 
     @classmethod
     def from_dict(cls, written: Mapping[str, Any]) -> Rewriting:
@@ -105,22 +120,30 @@ class Rewriting:
         return dict(total.most_common())
 
     def sentences(self, build: str) -> tuple[str, ...]:
-        """Return how much a build adds, by which metrics, and in which functions the compiler generates other code."""
+        """Return how much a build adds, by which metrics, and which functions execute other code."""
         no_ops = self._share(sum(self.no_ops.values()))
-        said = [
-            f"Without counting, {build} executes {percent(self.after / self.before - 1)} instructions: {no_ops} are "
-            f"no-ops, {self._each} for each event, and {self._share(self._other)} come from other code that the "
-            "compiler generates around them."
+        around = sum(cost.by_compiler for cost in self.functions if cost.no_ops)
+        elsewhere = self.after - self.before - sum(self.no_ops.values()) - around
+        parts = [
+            f"{no_ops} are no-ops, {self._each} for each event",
+            f"{self._share(around)} come from other code that the compiler generates around them",
         ]
+        if abs(elsewhere) > _NOTABLE * self.before:
+            parts.append(f"{self._share(elsewhere)} are in functions without a counted place that is executed")
+        joined = f"{', '.join(parts[:-1])}, and {parts[-1]}"
+        said = [f"Without counting, {build} executes {percent(self.after / self.before - 1)} instructions: {joined}."]
         if self.no_ops:
             shares = [f"{name} {self._share(count)}" for name, count in self.no_ops.items()]
             said.append(f"No-ops of {build} by metric: {', '.join(shares)}.")
-        other = [cost for cost in self.functions if abs(cost.by_compiler) > _NOTABLE * self.before]
-        if other:
+        notable = [cost for cost in self.functions if abs(cost.by_compiler) > _NOTABLE * self.before]
+        for heading, has_place in (("with other code", True), ("without a counted place that differ", False)):
             parts = [
-                f"{cost.name} ({percent(cost.by_compiler / self.before)}{self._kinds(cost)})" for cost in other[:_MOST]
-            ]
-            said.append(f"Functions of {build} with other code: {listing(parts)}.")
+                f"{cost.title} ({percent(cost.by_compiler / self.before)}{self._kinds(cost)})"
+                for cost in notable
+                if bool(cost.no_ops) is has_place
+            ][:_MOST]
+            if parts:
+                said.append(f"Functions of {build} {heading}: {listing(parts)}.")
         return tuple(said)
 
     def split(self, subsets: Mapping[str, Sequence[str]], share: float) -> list[tuple[str, ...]]:
@@ -170,10 +193,6 @@ class Rewriting:
     def _each(self) -> str:
         return "one" if self.per_event == 1 else str(self.per_event)
 
-    @property
-    def _other(self) -> int:
-        return self.after - self.before - sum(self.no_ops.values())
-
     def table(self, build: str) -> Table:
         """Return a table of a build's functions, those with most additional instructions first."""
         columns = (
@@ -181,12 +200,16 @@ class Rewriting:
             Column("instructions", "right", "of a run of the untouched program"),
             Column("added", "right", "by the build without counting"),
             Column("no-ops", "right", f"{self._each} for each event"),
-            Column("other code", "right", "because the compiler generates other code around the no-ops"),
+            Column(
+                "other",
+                "right",
+                "other code that the compiler generates around the no-ops; why in other functions, is not known",
+            ),
             Column("metrics", meaning="with sites in this function"),
         )
         rows: list[Sequence[Cell | str]] = [
             [
-                cost.name,
+                cost.title,
                 _count(cost.before),
                 _count(cost.after - cost.before),
                 _count(sum(cost.no_ops.values())),

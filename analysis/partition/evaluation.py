@@ -358,7 +358,11 @@ class CandidateEvaluator:
         self, subset: Subset, repetitions: int, runs: int, outcome: SubsetOutcome | None, level: float | None = None
     ) -> None:
         self._limits.runs += runs
-        done = Measurement(len(self.history) + 1, self.stage, subset, repetitions, outcome, self._limits.runs, level)
+        is_candidate = level is None and outcome is not None and outcome.unperturbed
+        certifiable = not is_candidate or self._certifiable(subset)
+        done = Measurement(
+            len(self.history) + 1, self.stage, subset, repetitions, outcome, self._limits.runs, level, certifiable
+        )
         self.history.append(done)
         self._observer(done)
 

@@ -111,6 +111,9 @@ class Measurement:
         Runs made so far, including these.
     level : float or None
         Level of a certification, otherwise None.
+    certifiable : bool, default True
+        False if the search goes on although the subset is *unperturbed*: its changes are so close to the tolerance that
+        a certificate would need too many runs.
     """
 
     number: int
@@ -120,6 +123,7 @@ class Measurement:
     outcome: SubsetOutcome | None
     runs_used: int
     level: float | None = None
+    certifiable: bool = True
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as JSON types, without the evidence."""

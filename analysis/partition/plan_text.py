@@ -25,6 +25,9 @@ STAGES = {
 }
 """Purpose of a measurement, as reports show it."""
 
+TOO_CLOSE = "but so close to the tolerance that a certificate would need too many runs"
+"""Why the search goes on although a candidate is unperturbed."""
+
 CostKind = Literal["instructions", "cycles", "time", "events"]
 _KINDS: tuple[CostKind, ...] = ("instructions", "cycles", "time", "events")
 _MOST_NAMED = 4

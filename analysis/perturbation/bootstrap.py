@@ -11,6 +11,7 @@ do not differ otherwise.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
@@ -18,8 +19,9 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
+from unperturbed.analysis.metric_names import pair_name
 from unperturbed.analysis.perturbation import comparable
-from unperturbed.analysis.perturbation.compare import Comparison, MeanErrors, comparison, widest_bounds
+from unperturbed.analysis.perturbation.compare import NO_SPREAD, Comparison, MeanErrors, comparison, widest_bounds
 from unperturbed.analysis.perturbation.correlation import (
     FloatArray,
     correlate_ranks,
@@ -40,6 +42,13 @@ RESAMPLES = 500
 
 _SMALL = 2.0
 """Autocorrelations below this many standard errors count as 0 (Politis and White recommend 2)."""
+
+
+_UNKNOWN = "its error cannot be estimated: one of the metrics has equal values in nearly all intervals of a run"
+"""Why a pair has no interval."""
+
+_ROUNDING = 1e-7
+"""Spread of drawn ranks, as a share of their size, below which they are equal except for rounding."""
 
 
 def block_length(series: FloatArray) -> float:
@@ -77,16 +86,26 @@ def bootstrap_error(
     """Return the standard error of Fisher's z for each pair of metrics within one run, shape (pairs,).
 
     `ranks`: float64, shape (intervals, metrics). From `standard_ranks`. Ranks are drawn, and not computed again:
-    Spearman's coefficient is Pearson's of the ranks.
+    Spearman's coefficient is Pearson's of the ranks. In a resample that draws only equal values of a metric, its pairs
+    have no coefficient; it is left out.
+    Result: NaN for a pair with a coefficient in fewer than two resamples.
     """
     products = ranks[:, first] * ranks[:, second]
     mean_length = max(block_length(column) for column in products.T)
     drawn = _drawn(len(ranks), mean_length, rng)
     sums, two, square = drawn @ ranks, drawn @ products, drawn @ ranks**2
-    variance = np.maximum(square - sums**2 / len(ranks), np.finfo(np.float64).tiny)
+    # The sum of equal ranks has rounding errors, so a spread below them is none.
+    spread = np.sqrt(np.maximum(square - sums**2 / len(ranks), 0))
+    varies = spread > _ROUNDING * np.sqrt(square)
     covariance = two - sums[:, first] * sums[:, second] / len(ranks)
-    rho = covariance / np.sqrt(variance[:, first] * variance[:, second])
-    return np.asarray(fisher(np.clip(rho, -1, 1)).std(axis=0, ddof=1), np.float64)
+    has_rho = varies[:, first] & varies[:, second]
+    # Not the root of the product of both variances: the product of small ones is 0.
+    rho = covariance / np.where(has_rho, spread[:, first] * spread[:, second], 1.0)
+    z = np.where(has_rho, fisher(np.clip(rho, -1, 1)), 0.0)
+    count = has_rho.sum(axis=0)
+    mean = z.sum(axis=0) / np.maximum(count, 1)
+    squares = (np.where(has_rho, z - mean, 0.0) ** 2).sum(axis=0)
+    return np.where(count > 1, np.sqrt(squares / np.maximum(count - 1, 1)), np.nan)
 
 
 def _drawn(n: int, mean_length: float, rng: np.random.Generator) -> FloatArray:
@@ -214,6 +233,11 @@ def inner_by_bootstrap(
     ranks = [standard_ranks(rows[:, kept]) for rows in values]
     rho = np.array([correlate_ranks(run, run)[first, second] for run in ranks])
     errors = np.array([bootstrap_error(run, first, second, rng) for run in ranks])
+    known = np.flatnonzero(np.isfinite(errors).all(axis=0))
+    unknown = tuple((pair_name(*pair), _UNKNOWN) for at, pair in enumerate(pairs) if at not in known)
+    pairs, rho, errors = tuple(pairs[at] for at in known), rho[:, known], errors[:, known]
+    # The same coefficient in all resamples is that of metrics that move together; their error is not 0.
+    errors = np.where(errors < NO_SPREAD, [[1 / math.sqrt(max(1, len(run) - 3))] for run in ranks], errors)
     k = len(before)
     configuration = str(after[0].attributes.get("configuration", "checked"))
     changes = decide(
@@ -232,14 +256,14 @@ def inner_by_bootstrap(
     return Verdict(
         configuration=configuration,
         reference=name,
-        verdict=combine((change.verdict for change in changes), lost=bool(flat)),
+        verdict=combine((change.verdict for change in changes), lost=bool(flat) or bool(unknown)),
         changes=changes,
-        excluded=tuple(chain(excluded, flat.items(), built_in)),
+        excluded=tuple(chain(excluded, flat.items(), unknown, built_in)),
         overhead=overhead(before, after),
         alpha=alpha,
         level=1 - 2 * alpha,
         tolerance=tolerance,
-        lost=tuple(flat.items()),
+        lost=(*flat.items(), *unknown),
         method="bootstrap",
         notes=(
             f"{count}: the variation between runs was estimated within runs, by a block bootstrap. With 5 or more "

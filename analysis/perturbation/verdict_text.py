@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -61,6 +61,20 @@ _ORIGINS: Mapping[OriginName, str] = {
     "both": "; caused by the counting and by the rewritten code: the sham build shows a change too",
     "unclear": "",
 }
+
+
+_BETWEEN = ("outer", "across")
+"""Checks that compare runs with one another."""
+
+
+class _Checked(Protocol):
+    """A verdict on a configuration, or its results in a report."""
+
+    @property
+    def configuration(self) -> str: ...
+
+    @property
+    def changes(self) -> tuple[Change, ...]: ...
 
 
 def verdict_cell(verdict: VerdictName) -> Cell:
@@ -132,9 +146,9 @@ def cause_table(verdicts: Sequence[Verdict], counting: Mapping[str, Verdict]) ->
     """
     columns = (
         Column("configuration"),
-        Column("1. rewriting", meaning="the build without counting against the untouched program"),
+        Column("1. rewriting", meaning="the build without counting against the baseline, the program with the sampler"),
         Column("2. counting", meaning="this configuration against the build without counting, at the same addresses"),
-        Column("3. both", meaning="this configuration against the untouched program"),
+        Column("3. both", meaning=f"this configuration against the baseline{_between_runs(verdicts)}"),
     )
     rows: list[list[Cell | str]] = []
     for verdict in verdicts:
@@ -146,6 +160,64 @@ def cause_table(verdicts: Sequence[Verdict], counting: Mapping[str, Verdict]) ->
             else [verdict.configuration, against_baseline, "", ""]
         )
     return Table(columns, rows, "What changes the program")
+
+
+def cause_legend(verdicts: Sequence[Verdict]) -> str:
+    """Return what the columns of `cause_table` compare."""
+    return (
+        "1: the build without counting against the baseline, which is the program with the sampler. 2: the same build "
+        f"with counting against that without. 3: with counting against the baseline{_between_runs(verdicts)}."
+    )
+
+
+def _between_runs(verdicts: Sequence[Verdict]) -> str:
+    """Return that the anchor's runs are the reference of outer changes; '' without an anchor."""
+    names = dict.fromkeys(anchor for verdict in verdicts if (anchor := _anchor_of(verdict)))
+    return f"; between runs, subsets against the {listing(list(names))}'s runs" if names else ""
+
+
+def _anchor_of(verdict: _Checked) -> str:
+    """Return the configuration, other than the one with the inner changes' reference runs, of outer changes; or ''."""
+    inner = {change.against for change in verdict.changes if change.check == "inner"}
+    others = (change.against for change in verdict.changes if change.check in _BETWEEN and change.against)
+    return next((name for name in others if inner and name not in inner), "")
+
+
+def anchor_notes(verdicts: Sequence[_Checked]) -> tuple[str, ...]:
+    """Return one note for each anchor with changes that a subset, which is compared with its runs, does not show.
+
+    `verdicts`: On all configurations, each once.
+    """
+    changes = {
+        verdict.configuration: {
+            (change.check, change.first, change.second): change
+            for change in verdict.changes
+            if change.check in _BETWEEN
+        }
+        for verdict in verdicts
+    }
+    hidden: dict[str, dict[VerdictName, dict[str, None]]] = {}
+    subsets: dict[str, dict[str, None]] = {}
+    severity = list(VERDICT_SIGNS)
+    for verdict in verdicts:
+        anchor = _anchor_of(verdict)
+        for key, own in changes.get(anchor, {}).items():
+            here = changes[verdict.configuration].get(key)
+            hides = here is not None and severity.index(own.verdict) < severity.index(here.verdict)
+            if hides and own.verdict in ("perturbed", "shifted"):
+                metric = " and ".join(map(plain_name, dict.fromkeys((own.first, own.second))))
+                hidden.setdefault(anchor, {}).setdefault(own.verdict, {})[metric] = None
+                subsets.setdefault(anchor, {})[verdict.configuration] = None
+    return tuple(
+        f"Between runs, the {anchor} itself is "
+        + listing(
+            [f"{VERDICT_SIGNS[name]} {name} in {listing(list(found[name]))}" for name in severity if name in found]
+        )
+        + f" against the baseline. {listing(list(subsets[anchor]))} {'run' if len(subsets[anchor]) > 1 else 'runs'} "
+        f"with the {anchor}, and between runs {'are' if len(subsets[anchor]) > 1 else 'is'} compared with its runs: so "
+        f"this holds for {'them' if len(subsets[anchor]) > 1 else 'it'} too."
+        for anchor, found in hidden.items()
+    )
 
 
 _CHANGE_COLUMNS = (
@@ -178,7 +250,7 @@ _CHANGE_COLUMNS = (
         detail=True,
     ),
     Column("smallest visible", meaning="smallest change that these runs would show with a power of 80 %", detail=True),
-    Column("runs needed", meaning="runs per configuration that would probably decide; – if decided or out of reach"),
+    Column("runs needed", meaning="runs per configuration that decide with 80 %; – if decided or out of reach"),
 )
 
 
@@ -331,9 +403,10 @@ def runs_advice(changes: Iterable[Change], runs: int | None = None) -> tuple[str
         have = f" (now {runs})" if runs is not None else ""
         said.append(f"About {max(needed)} runs per configuration{have} would probably decide {decided}.")
     if beyond:
+        further, each = "further " if needed else "", " for each" if beyond > 1 else ""
         said.append(
-            f"More than {MOST_RUNS} runs would be needed to decide {counted(beyond, 'change')}: give the program more "
-            "work per run, or accept a wider tolerance."
+            f"The chance that {MOST_RUNS} runs decide {counted(beyond, f'{further}change')} is below 80 %{each}: give "
+            "the program more work per run, or accept a wider tolerance."
         )
     return tuple(said)
 

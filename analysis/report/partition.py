@@ -21,6 +21,7 @@ from unperturbed.analysis.pages.document import (
 )
 from unperturbed.analysis.partition.plan_text import (
     STAGES,
+    TOO_CLOSE,
     CostKind,
     alone_costs,
     cost_kind,
@@ -281,6 +282,12 @@ _HEADS: list[str | tuple[str, str]] = [
 ]
 
 
+def _remark(measurement: Measurement) -> str:
+    """Return the largest open change of a measurement, or why the search went on without one."""
+    carried = measurement.outcome.carried if measurement.outcome is not None else ()
+    return carried[0] if carried else "" if measurement.certifiable else f"none, {TOO_CLOSE}"
+
+
 def _measurement(measurement: Measurement, runs: int, names: Mapping[tuple[str, ...], str]) -> list[HtmlCell]:
     verdict = measurement_verdict(measurement)
     level = f" at level {number(measurement.level, 2)}" if measurement.level is not None else ""
@@ -296,7 +303,7 @@ def _measurement(measurement: Measurement, runs: int, names: Mapping[tuple[str, 
             f"{_SIGNS[verdict]} {verdict}{level}{where}" if verdict else "–",
             class_=_STYLES.get(verdict, verdict) or None,
         ),
-        HtmlCell(outcome.carried[0] if outcome is not None and outcome.carried else "", class_="words"),
+        HtmlCell(_remark(measurement), class_="words"),
         HtmlCell(names.get(measurement.subset, "") if verdict == "certified" else ""),
     ]
 

@@ -15,7 +15,8 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,7 @@ int main(int count, char **words)
     return 0;
 }
 """
+_TABLES = ("times", "families", "floor", "advice", "beyond", "looks", "ways")
 STEPS = 3_000_000
 SHOWN = ("PAPI_TOT_INS", "PAPI_L1_DCM", "PAPI_L2_TCM", "PAPI_BR_MSP", "PAPI_LD_INS", "time_s", "cpu_s")
 
@@ -54,7 +56,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--folder", type=Path, help="where comparisons are kept (a temporary one)")
-    parser.add_argument("--only", nargs="+", choices=("times", "families", "floor", "advice", "looks", "ways"))
+    parser.add_argument("--only", nargs="+", choices=_TABLES)
     arguments, made = parser.parse_args(), made_by()
     some = max(2, arguments.campaigns // 10)
     numbers = {
@@ -72,10 +74,7 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as name:
         compared = "\n".join(real_rows((arguments.folder or Path(name)).resolve(), arguments.runs))
-    tables = {
-        name: "\n".join(table_of(name, arguments.campaigns, arguments.seed))
-        for name in ("times", "families", "floor", "advice", "looks", "ways")
-    }
+    tables = {name: "\n".join(table_of(name, arguments.campaigns, arguments.seed)) for name in _TABLES}
     text = PAGE.format(**tables, real="\n".join([*header(["compared", *SHOWN]), compared]), made=made, **numbers)
     (HERE / "totals.md").write_text(text, encoding="utf-8")
 
@@ -83,17 +82,16 @@ def main() -> None:
 def table_of(name: str, campaigns: int, seed: int) -> list[str]:
     """Return the rows of a table, with its header."""
     some = max(2, campaigns // 10)
-    if name == "times":
-        return [*totals.times_header(), *totals.times_rows(campaigns, seed)]
-    if name == "families":
-        return [*totals.families_header(), *totals.families_rows(campaigns, seed)]
-    if name == "floor":
-        return [*totals.floor_header(), *totals.floor_rows(some, seed)]
-    if name == "advice":
-        return [*advice.advice_header(), *advice.advice_rows(some, seed)]
-    if name == "looks":
-        return [*looks.looks_header(), *looks.looks_rows(min(1000, campaigns), seed)]
-    return [*looks_compared.compared_header(), *looks_compared.compared_rows(campaigns, seed)]
+    made: dict[str, Callable[[], Sequence[Iterator[str]]]] = {
+        "times": lambda: (totals.times_header(), totals.times_rows(campaigns, seed)),
+        "families": lambda: (totals.families_header(), totals.families_rows(campaigns, seed)),
+        "floor": lambda: (totals.floor_header(), totals.floor_rows(some, seed)),
+        "advice": lambda: (advice.advice_header(), advice.advice_rows(some, seed)),
+        "beyond": lambda: (advice.beyond_header(), advice.beyond_rows(some, seed)),
+        "looks": lambda: (looks.looks_header(), looks.looks_rows(min(1000, campaigns), seed)),
+        "ways": lambda: (looks_compared.compared_header(), looks_compared.compared_rows(campaigns, seed)),
+    }
+    return [*chain(*made[name]())]
 
 
 def real_rows(folder: Path, runs: int) -> Iterator[str]:

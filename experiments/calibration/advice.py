@@ -27,6 +27,8 @@ SPREADS, SHARED = (0.5, 1.0), (0.0, 0.9)
 """Standard deviations of a run, in tolerances, and shares of the variance that belong to rounds."""
 FEW, MOST = 10, 60
 """Runs in each group at first, and the most that a command advises (`verdict_text.MOST_RUNS`)."""
+FIRST, BETWEEN = (5, 10), 20
+"""Runs in each group at first, and a number between these and the most, of the table of changes beyond the most."""
 _DECIDED = ("unperturbed", "perturbed")
 
 _Judge = Callable[[int, Sequence[float]], Sequence[Change | TotalChange]]
@@ -65,6 +67,39 @@ def advice_rows(campaigns: int, seed: int) -> Iterator[str]:
         ]
         cells = [f"{len(advised) / changes:.2f}", _middle(advised), *map(_share, groups), _middle(enough)]
         yield f"| {name} | {spread:g} × tolerance | {shared} | {' | '.join([*cells, _share(accepted)])} |"
+
+
+def beyond_header() -> Iterator[str]:
+    """The header of the table of changes that the advised number of runs is not to decide."""
+    heads = ["first runs", "compared", "spread", "open", "of these with advice", "runs advised, median"]
+    heads += ["decided with these", "of these beyond 60 runs", f"decided by {BETWEEN} runs", f"by {MOST} runs"]
+    yield from header(heads)
+
+
+def beyond_rows(campaigns: int, seed: int) -> Iterator[str]:
+    """The same families after few and after more runs: open changes for which more than 60 runs are computed."""
+    for number, (few, name, spread) in enumerate(product(FIRST, ("totals", "inner", "outer"), SPREADS)):
+        advised, kept = list[int](), list[float]()
+        between, by_most, changes = list[float](), list[float](), 0
+        for at in range(campaigns):
+            judge = _judge(name, np.random.default_rng([seed, 15, number, at]), spread, 0.0)
+            first = judge(few, EFFECTS)
+            changes += len(first)
+            later = {runs: judge(runs, EFFECTS) for runs in (BETWEEN, MOST)}
+            for which, change in enumerate(first):
+                if change.verdict not in OPEN:
+                    continue
+                runs = change.runs_to_decide
+                if runs is not None and runs <= MOST:
+                    advised.append(runs)
+                    kept.append(float(judge(runs, EFFECTS)[which].verdict in _DECIDED))
+                else:
+                    between.append(float(later[BETWEEN][which].verdict in _DECIDED))
+                    by_most.append(float(later[MOST][which].verdict in _DECIDED))
+        open_ = len(advised) + len(by_most)
+        cells = [f"{part:.2f}" for part in (open_ / changes, len(advised) / open_)]
+        cells += [_middle(advised), _share(kept), f"{len(by_most) / open_:.2f}", _share(between), _share(by_most)]
+        yield f"| {few} | {name} | {spread:g} × tolerance | {' | '.join(cells)} |"
 
 
 def _middle(runs: Sequence[int]) -> str:

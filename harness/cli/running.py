@@ -66,7 +66,7 @@ def run_and_show(
     spec = judgement.spec
     report = folder / "report.html"
     further = [] if drafted is None else [f"spec:   {drafted} (edit it to continue)"]
-    steps = list(_changed_totals(spec, judgement.verdicts))
+    steps = [*_repeat(judgement, typed=drafted is not None), *_changed_totals(spec, judgement.verdicts)]
     if advice := decide_open_changes(spec, judgement, drafted or arguments.spec, drafted=drafted is not None):
         steps.append(advice)
     further += [f"next:   {step}" for step in steps]
@@ -177,6 +177,19 @@ def _show_measured(
     return code
 
 
+def _repeat(judgement: Judgement, *, typed: bool) -> Iterator[str]:
+    """Yield how to make the runs that failed or are missing, which is the remedy before any other."""
+    if judgement.complete:
+        return
+    again = "type the command again" if typed else "run the spec again"
+    few = any(verdict.method == "bootstrap" for verdict in judgement.verdicts.verdicts)
+    why = ", because too few baseline runs are left for a full check" if few else ""
+    if judgement.failed:
+        yield f"see above why {counted(len(judgement.failed), 'run')} failed, then {again}: it repeats them{why}"
+    else:
+        yield f"{again}: it makes {counted(len(judgement.missing), 'missing run')}{why}"
+
+
 def _changed_totals(spec: CampaignSpec, checked: CampaignVerdicts) -> Iterator[str]:
     """Yield what to do about the totals of each configuration that changed beyond the tolerance."""
     from unperturbed.analysis.totals.total_text import totals_advice
@@ -206,15 +219,16 @@ def decide_open_changes(spec: CampaignSpec, judgement: Judgement, path: Path, *,
     pending = bool(undecided & {*OPEN})
     until = "--until decided" if drafted else "`runs: until decided` and another name"
     if never := [name for name, runs in needed.items() if runs > MOST_RUNS]:
-        further = f", or decide as much as possible with {until}" if pending else ""
-        comma = "," if further else " or"
         keys = listing(
             (["`tolerance`"] if correlations.keys() & {*never} else [])
             + (["tolerance under `totals`"] if totals.keys() & {*never} else [])
         )
+        # The numbers of runs are those of a power of 80 %: fewer decide many of these changes.
+        first = f"decide as much as possible with {until}, " if pending else ""
+        work = f"{first}give the program more work per run{',' if pending else ''} or set a wider {keys} in the spec"
         return (
-            f"{MOST_RUNS} runs per configuration would probably not decide every open change (not {listing(never)}). "
-            f"Give the program more work per run{comma} set a wider {keys} in the spec{further}"
+            f"{work}: the chance that {MOST_RUNS} runs per configuration decide {listing(never)} is below 80 %"
+            f"{' for each' if len(never) > 1 else ''}"
         )
     wanted = max(needed.values())
     done = [row.seconds for row in judgement.content.runs if row.state == "done" and row.seconds is not None]
@@ -265,6 +279,8 @@ def _open_changes(spec: CampaignSpec, checked: CampaignVerdicts) -> tuple[_Neede
 
     correlations: dict[str, float] = {}
     for verdict in checked.verdicts:
+        if verdict.method == "bootstrap":  # with enough runs, another method decides
+            continue
         needed = [change.runs_to_decide or math.inf for change in verdict.changes if change.is_open]
         near = [runs for runs in needed if runs <= MOST_RUNS]
         if near:

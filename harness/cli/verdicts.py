@@ -13,7 +13,7 @@ from rich.text import Text
 from unperturbed.analysis.doses.response_text import dose_sentences
 from unperturbed.analysis.nodes.verdicts import NodeVerdicts
 from unperturbed.analysis.perturbation import VerdictName, verdict_cell, verdict_table
-from unperturbed.analysis.perturbation.verdict_text import cause_table, decisive_change
+from unperturbed.analysis.perturbation.verdict_text import anchor_notes, cause_legend, cause_table, decisive_change
 from unperturbed.analysis.report import to_json
 from unperturbed.analysis.totals.total_text import total_table, totals_sentence
 from unperturbed.common.scratch import write_whole
@@ -137,10 +137,7 @@ def show_verdicts(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
         console.print(table.to_rich())
         if checked.counting:
             console.print(cause_table(checked.verdicts, checked.counting).to_rich())
-            console.say(
-                "1: the build without counting against the untouched program. 2: the same build with counting against "
-                "that without. 3: with counting against the untouched program."
-            )
+            console.say(cause_legend(checked.verdicts))
         builds = checked.rewriting if checked.counting else {}
         of_builds = (sentence for name, each in builds.items() for sentence in each.sentences(name))
         of_doses = (sentence for responses in checked.doses.values() for sentence in dose_sentences(responses))
@@ -173,7 +170,7 @@ def show_verdicts(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
             console.say(sentence)
         else:
             print_note(console, sentence)
-    for note in checked.notes:
+    for note in (*anchor_notes(checked.verdicts), *checked.notes):
         print_note(console, note)
 
 

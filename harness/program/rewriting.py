@@ -54,5 +54,8 @@ def _by_function(profile: Profile, tree: Path) -> dict[tuple[str, str], int]:
 
 
 def _relative(file: str, tree: Path) -> str:
-    """Return the path of a program or library in a build; '' for a library of the host."""
-    return str(Path(file).relative_to(tree)) if Path(file).is_relative_to(tree) else ""
+    """Return the path of a program or library in a build, or of a library of the host; '' if there is no file."""
+    path = Path(file)
+    if path.is_relative_to(tree):
+        return str(path.relative_to(tree))
+    return str(path) if path.is_absolute() else ""

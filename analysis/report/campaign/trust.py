@@ -10,6 +10,7 @@ from unperturbed.analysis.metric_names import meaning, plain_name
 from unperturbed.analysis.pages.document import definitions, section
 from unperturbed.analysis.perturbation import SEVERITY, VERDICT_MEANINGS, VERDICT_SIGNS
 from unperturbed.analysis.perturbation.verdict import change_weight
+from unperturbed.analysis.perturbation.verdict_text import anchor_notes
 from unperturbed.analysis.report.campaign.changes import opening
 from unperturbed.analysis.report.campaign.content import ReportView, change_key
 from unperturbed.analysis.report.campaign.setups import all_setups
@@ -178,6 +179,7 @@ def trust_section(view: ReportView) -> Html | None:
             " Each cell shows the most serious verdict on the metric, and how many of its checks have this verdict. "
             "Click a cell for the worst change.",
         ),
+        [tag("p", said, class_="note") for said in anchor_notes(columns)],
         verdict_legend(
             reversed(tuple(VERDICT_SIGNS)),
             tag("li", tag("span", "–", class_="sign"), " collected but not checked; point at the cell for the reason"),

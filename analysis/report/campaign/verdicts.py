@@ -15,7 +15,7 @@ from unperturbed.analysis.perturbation import (
     overhead_words,
     runs_advice,
 )
-from unperturbed.analysis.perturbation.verdict_text import cause_table
+from unperturbed.analysis.perturbation.verdict_text import MOST_RUNS, cause_table
 from unperturbed.analysis.report.campaign.content import described_metrics
 from unperturbed.analysis.report.campaign.setups import (
     SECOND,
@@ -260,9 +260,12 @@ def campaign_sentence(results: Sequence[ConfigurationResult], content: ReportCon
             f"{counted(len(results), 'configuration')}: {_are(names.pop('perturbed'), 'perturbed')}"
         )
     elif names["shifted"]:
+        shifted = [change for result in results for change in result.having("shifted")]
+        near = all(change.runs_to_decide is not None and change.runs_to_decide <= MOST_RUNS for change in shifted)
+        show = "more runs would probably show" if near else "these runs do not show"
         lead = (
             f"No change beyond the tolerance was shown, but {_are(names.pop('shifted'), 'shifted')}: correlations "
-            "changed, and more runs would show whether they changed by more than the tolerance"
+            f"changed, and {show} whether they changed by more than the tolerance"
         )
     else:
         lead = f"No perturbation was shown, but {listing(names.pop('undecided'))} remained undecided"

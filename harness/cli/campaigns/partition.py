@@ -137,6 +137,7 @@ def _show_forecast(progress: TerminalProgress, predicted: Forecast) -> None:
 def _show_measurement(progress: TerminalProgress, measurement: Measurement) -> None:
     """Show one measurement of the search."""
     from unperturbed.analysis.partition import STAGES
+    from unperturbed.analysis.partition.plan_text import TOO_CLOSE
     from unperturbed.analysis.perturbation import verdict_cell
 
     outcome, runs = measurement.outcome, measurement.runs_used
@@ -149,7 +150,8 @@ def _show_measurement(progress: TerminalProgress, measurement: Measurement) -> N
         style = style_of(verdict_cell(outcome.verdict))
         carried = f" ({escape(outcome.carried[0])})" if outcome.carried and outcome.verdict != "unperturbed" else ""
         where = f" on {escape(outcome.node)}" if outcome.node else ""
-        line += f"{subset}: [{style}]{outcome.verdict}[/{style}]{where}{carried}"
+        close = "" if measurement.certifiable else f", {TOO_CLOSE}"
+        line += f"{subset}: [{style}]{outcome.verdict}[/{style}]{where}{carried}{close}"
         facts |= {**({"node": outcome.node} if outcome.node else {}), "verdict": outcome.verdict}
     progress.line(line, "measured", **facts)
 

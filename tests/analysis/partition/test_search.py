@@ -272,6 +272,19 @@ def test_the_observer_hears_of_every_measurement_in_order():
     assert heard[-1].runs_used == plan.runs_used
 
 
+def test_an_unperturbed_candidate_that_no_certificate_can_follow_says_so():
+    """The log said *unperturbed*, and went on to other candidates without a reason."""
+
+    class Close(Scripted):
+        def repetitions_to_certify(self, subset, level, maximum):
+            return None if len(subset) > 2 else 4
+
+    plan = search("abcd", Close(), SearchSettings())
+    assert {each.outcome.verdict for each in plan.history if each.outcome} == {"unperturbed"}
+    assert all(each.certifiable == (len(each.subset) < 3) for each in plan.history)
+    assert not plan.to_json()["history"][0]["certifiable"]
+
+
 def test_a_plan_is_plain_json():
     judge = Scripted(
         lambda name: "perturbed" if len(name) > 2 or "d" in name else "unperturbed",

@@ -91,3 +91,28 @@ def test_where_runs_differ_more_than_they_vary_within_the_spread_between_them_co
     assert compared.low[0] < 0 < compared.high[0]
     single = compare_by_bootstrap(reference[:1], observed[:1], (errors[0][:1], errors[1][:1]), alpha=0.05)
     assert single.p[0] < 1e-6  # two runs alone tell nothing of their spread
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("n", [30, 300])
+@pytest.mark.parametrize("apart", [0, 1, 9])
+def test_resamples_without_spread_are_left_out(n, apart):
+    """Each metric differs in one interval, which many resamples lack: their coefficient was 0/0."""
+    values = np.zeros((n, 3))
+    values[[7, 7 + apart], [0, 1]] = 1
+    values[:, 2] = np.random.default_rng(6).standard_normal(n)
+    ranks = standard_ranks(values)
+    error = bootstrap_error(ranks, [0, 0], [1, 2], np.random.default_rng(7))
+    assert np.isfinite(error).all()
+    assert 0 < error[1] < 5
+    together = bootstrap_error(ranks[:, [1, 1]], [0], [1], np.random.default_rng(7))
+    assert together[0] == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.filterwarnings("error")
+def test_an_error_without_any_resample_is_unknown():
+    ranks = np.zeros((40, 3))
+    ranks[:, 1:] = standard_ranks(np.random.default_rng(8).standard_normal((40, 2)))
+    found = bootstrap_error(ranks, [0, 1], [1, 2], np.random.default_rng(9))
+    assert np.isnan(found[0])
+    assert found[1] > 0

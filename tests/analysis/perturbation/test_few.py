@@ -51,3 +51,45 @@ def test_runs_that_cannot_be_compared_are_refused(program):
         inner_by_bootstrap(one, two, focus=["MILESTONE"])
     with pytest.raises(DataError, match="there is no baseline run: give at least one"):
         inner_by_bootstrap([], two)
+
+
+def _with(trace, **columns):
+    """Return a trace with other values of some metrics."""
+    return replace(trace, columns={**trace.columns, **columns})
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("n", [30, 300])
+def test_metrics_that_hardly_vary_or_move_together_have_finite_intervals(n):
+    rng = np.random.default_rng(7)
+    made = simulate.program(rng, correlation=simulate.equicorrelated(3, 0.6), intervals=n, run_effect=0.0)
+    runs = []
+    for run in simulate.runs(made, rng, 4):
+        rare = np.zeros(len(run), np.int64)
+        rare[n // 3] = 1
+        twin = run.columns["H1"]
+        runs.append(_with(run, H0=rare, H2=twin))
+    found = inner_by_bootstrap(runs[:2], runs[2:], metrics=["H0", "H1", "H2"])
+    assert len(found.changes) == 3
+    for change in found.changes:
+        assert np.isfinite([change.low, change.high, change.p, change.p_beyond, change.smallest_visible]).all()
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_pair_without_an_estimate_is_lost(program, monkeypatch):
+    rng = np.random.default_rng(8)
+    runs = simulate.runs(program, rng, 3)
+
+    def unknown(ranks, first, second, rng):
+        return np.where(np.arange(len(first)) < unknown.count, np.nan, 0.1)
+
+    monkeypatch.setattr("unperturbed.analysis.perturbation.bootstrap.bootstrap_error", unknown)
+    unknown.count = 1
+    found = inner_by_bootstrap(runs[:1], runs[1:], metrics=["H0", "H1", "H2"], tolerance=1.0)
+    assert found.verdict == "undecided"
+    assert [change.verdict for change in found.changes] == ["unperturbed"] * 2
+    assert found.lost == (("H0 – H1", found.lost[0][1]),)
+    assert "cannot be estimated" in found.lost[0][1]
+    unknown.count = 3
+    none = inner_by_bootstrap(runs[:1], runs[1:], metrics=["H0", "H1", "H2"])
+    assert (none.verdict, none.changes, len(none.lost)) == ("undecided", (), 3)

@@ -10,7 +10,7 @@ from tests.analysis.report.synthetic import make_content
 from tests.harness.phases_campaign import write_spec
 from unperturbed.analysis.perturbation.verdict import VerdictName
 from unperturbed.analysis.totals import TotalChange
-from unperturbed.harness.cli.running import _changed_totals, decide_open_changes
+from unperturbed.harness.cli.running import _changed_totals, _repeat, decide_open_changes
 from unperturbed.harness.results.verdicts import CampaignVerdicts
 from unperturbed.harness.spec.load import load_spec
 
@@ -63,8 +63,10 @@ def test_no_runs_are_to_be_added_twice(tmp_path: Path) -> None:
 def test_other_settings_are_named_if_sixty_runs_leave_a_change_open(tmp_path: Path) -> None:
     for needed in ((14, None), (14, 61)):
         said = _advice(tmp_path, *needed)
-        assert "60 runs per configuration would probably not decide every open change" in said
-        assert "--until decided" in said
+        assert said.startswith(
+            "decide as much as possible with --until decided, give the program more work per run, or "
+        )
+        assert said.endswith(": the chance that 60 runs per configuration decide 1 correlation of medium is below 80 %")
 
 
 def _total(metric: str, runs: int | None) -> TotalChange:
@@ -81,7 +83,8 @@ def test_open_changes_beside_a_decided_verdict_are_named_too(tmp_path: Path) -> 
     times = _advice(tmp_path, verdict="perturbed", totals=(changed, _total("cpu_s", 52)))
     assert times.startswith("the verdicts are decided; only times are open. To decide them too, add runs once, with a ")
     far = _advice(tmp_path, 14, None, verdict="perturbed")
-    assert "would probably not decide every open change (not 1 correlation of medium)" in far
+    assert far.startswith("give the program more work per run or set a wider `tolerance` in the spec: the chance that ")
+    assert far.endswith(" 60 runs per configuration decide 1 correlation of medium is below 80 %")
     assert "--until decided" not in far
 
 
@@ -112,10 +115,29 @@ def test_the_number_of_runs_decides_everything_that_the_output_names(tmp_path: P
     assert said.endswith("; time of medium may stay undecided")
     assert not _advice(tmp_path, totals=(_total("cpu_s", None),))
     far = _advice(tmp_path, 17, totals=(_total("PAPI_TOT_INS", None),))
-    assert "(not instructions of medium)" in far
+    assert "decide instructions of medium is below" in far
     assert "set a wider tolerance under `totals` in the spec" in far
 
 
 def test_no_advice_without_open_changes_or_if_the_campaign_goes_on_by_itself(tmp_path: Path) -> None:
     assert not _advice(tmp_path)
     assert not _advice(tmp_path, 14, campaign__runs="until decided")
+
+
+def test_failed_runs_are_repeated_before_anything_else(tmp_path: Path) -> None:
+    content = make_content()
+    few = [replace(verdict, method="bootstrap") for verdict in content.verdicts]
+    checked = CampaignVerdicts(tuple(few), {}, ())
+    judgement = SimpleNamespace(
+        verdicts=checked, content=content, extensions=0, failed=("7", "8"), missing=("9",), complete=False
+    )
+    assert [*_repeat(judgement, typed=True)] == [  # type: ignore[arg-type]
+        "see above why 2 runs failed, then type the command again: it repeats them, because too few baseline runs are "
+        "left for a full check"
+    ]
+    assert not decide_open_changes(load_spec(write_spec(tmp_path)), judgement, tmp_path)  # type: ignore[arg-type]
+    judgement.failed = ()
+    judgement.verdicts = CampaignVerdicts(tuple(content.verdicts), {}, ())
+    assert [*_repeat(judgement, typed=False)] == ["run the spec again: it makes 1 missing run"]  # type: ignore[arg-type]
+    judgement.complete = True
+    assert not [*_repeat(judgement, typed=True)]  # type: ignore[arg-type]

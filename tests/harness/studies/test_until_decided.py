@@ -255,4 +255,4 @@ def test_a_finished_campaign_makes_no_further_runs(grown: Path) -> None:
     assert again.returncode in (0, 4), again.stderr
     assert _counts(grown) == before
     assert "would probably decide" not in again.stdout
-    assert "More than 60 runs" not in again.stdout
+    assert "The chance that 60 runs" not in again.stdout

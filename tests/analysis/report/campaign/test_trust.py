@@ -9,6 +9,7 @@ import pytest
 from tests.analysis.report.campaign.test_page import Document
 from tests.analysis.report.synthetic import make_change
 from unperturbed.analysis.perturbation import VERDICT_SIGNS, Verdict, combine
+from unperturbed.analysis.perturbation.verdict_text import anchor_notes, cause_legend
 from unperturbed.analysis.report.campaign.content import (
     CounterSource,
     ReportContent,
@@ -68,6 +69,40 @@ def test_every_verdict_that_there_is_has_a_cell_and_a_place(name: str):
     html = str(trust_section(ReportView(content, columns)))
     assert f'class="badge {name}"' in html
     assert f'<span class="sign">{VERDICT_SIGNS[name]}</span><span class="share"> 1 of 1</span>' in html  # type: ignore[index]
+
+
+def against(reference: str, made: Verdict) -> Verdict:
+    """Return a verdict whose outer changes have other reference runs than its inner changes."""
+    changes = tuple(replace(one, against="baseline" if one.check == "inner" else reference) for one in made.changes)
+    return replace(made, changes=changes)
+
+
+def test_changes_of_the_anchor_hold_for_subsets_that_are_compared_with_its_runs():
+    anchor = against("baseline", verdict("anchor", a_b="unperturbed", a="perturbed", b="shifted", c="undecided"))
+    calls = against("anchor", verdict("calls", a_b="unperturbed", a="unperturbed", b="unperturbed", c="unperturbed"))
+    other = against("anchor", verdict("other", a_b="unperturbed", a="shifted", b="perturbed", c="unperturbed"))
+    (said,) = anchor_notes([anchor, calls])
+    assert said == (
+        "Between runs, the anchor itself is ✗ perturbed in a and ~ shifted in b against the baseline. calls runs with "
+        "the anchor, and between runs is compared with its runs: so this holds for it too."
+    )
+    (both,) = anchor_notes([anchor, calls, other])
+    assert both.endswith(
+        "calls and other run with the anchor, and between runs are compared with its runs: so this holds for them too."
+    )
+    assert "between runs, subsets against the anchor's runs" in cause_legend([anchor, calls])
+    assert "anchor" not in cause_legend([anchor])
+    columns, _ = rows_of(anchor, calls)
+    content = ReportContent("x", (anchor, calls), CounterSource("papi"))
+    assert said in str(trust_section(ReportView(content, columns)))
+
+
+def test_an_anchor_with_no_more_serious_change_has_no_note():
+    anchor = against("baseline", verdict("anchor", a_b="unperturbed", a="unperturbed", b="undecided"))
+    calls = against("anchor", verdict("calls", a_b="unperturbed", a="perturbed", b="unperturbed"))
+    assert anchor_notes([anchor, calls]) == ()
+    alone = against("baseline", verdict("calls", a_b="unperturbed", a="unperturbed"))
+    assert anchor_notes([against("baseline", verdict("anchor", a_b="unperturbed", a="perturbed")), alone]) == ()
 
 
 def test_what_can_be_trusted_stands_first_in_both_directions():

@@ -148,6 +148,19 @@ def test_campaign_sentence_names_every_configuration_once():
     assert verdicts.campaign_sentence([]).startswith("No verdict")
 
 
+def test_the_headline_promises_no_more_than_the_advice():
+    near = result(change(0.33, "shifted", runs_to_decide=14), verdict="shifted", name="medium")
+    far = result(change(0.33, "shifted", runs_to_decide=94), verdict="shifted", name="medium")
+    assert verdicts.campaign_sentence([near]) == (
+        "No change beyond the tolerance was shown, but medium is shifted: correlations changed, and more runs would "
+        "probably show whether they changed by more than the tolerance."
+    )
+    assert verdicts.campaign_sentence([far, replace(near, configuration="heavy")]) == (
+        "No change beyond the tolerance was shown, but medium and heavy are shifted: correlations changed, and these "
+        "runs do not show whether they changed by more than the tolerance."
+    )
+
+
 def test_campaign_sentence_of_many_configurations_names_a_few():
     many = [result(change(0.38, "unperturbed"), verdict="unperturbed", name=f"fine-{number}") for number in range(16)]
     assert verdicts.campaign_sentence([result(change(0.2, "perturbed")), *many]) == (
@@ -205,7 +218,14 @@ def test_advice_for_the_undecided_says_how_many_runs():
     beyond = [*open_changes, change(0.33, "undecided", runs_to_decide=None)]
     said = verdicts.advice(result(*beyond, verdict="undecided"), content())
     assert "decide 2 of 3 open changes" in said[0]
-    assert said[1].startswith("More than 60 runs would be needed to decide 1 change")
+    assert said[1].startswith(
+        "The chance that 60 runs decide 1 further change is below 80 %: give the program more work"
+    )
+    far = result(*beyond[2:], *beyond[2:], verdict="undecided")
+    (only,) = verdicts.advice(far, content())
+    assert only.startswith(
+        "The chance that 60 runs decide 2 changes is below 80 % for each: give the program more work"
+    )
     alone = [change(0.33, "undecided", runs_to_decide=14)]
     assert verdicts.advice(result(*alone, verdict="undecided"), content())[0].endswith("decide the open change.")
 
