@@ -28,10 +28,10 @@ from unperturbed.analysis.perturbation import Baseline, Verdict
 from unperturbed.analysis.perturbation.rounds import find_partners, shared_variance
 from unperturbed.collectors.data import Trace
 from unperturbed.common.table import Column
-from unperturbed.harness.campaign.execution import execute_plan, prepare_campaign
 from unperturbed.harness.campaign.manifest import Manifest
-from unperturbed.harness.campaign.plan import ALL, plan_batch
-from unperturbed.harness.cli.terminal import TerminalProgress
+from unperturbed.harness.campaign.plan import ALL, configurations
+from unperturbed.harness.campaign.session import family_of
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.load import load_spec
 from unperturbed.harness.spec.sections.campaign import READY
 
@@ -153,25 +153,13 @@ def _kinds(steps: Sequence[Step]) -> tuple[list[Verdict], list[Verdict]]:
     return [step.both for step in steps], [step.counting for step in steps]
 
 
-def add_ready_runs(spec_path: Path, campaign: Path) -> None:
-    """Give `ready` as many runs as the baseline: steps are compared with both, and a campaign gives `ready` five."""
-    spec = load_spec(spec_path)
-    design = spec.campaign
-    wanted = design.baseline_runs
+def ready_of_steps(spec: CampaignSpec, campaign: Path) -> dict[str, list[Trace]]:
+    """Return for each step the runs of the build that it shares with others, without counting."""
+    _, shams = runs_by_configuration(campaign)
     with Manifest(campaign / MANIFEST, read_only=True) as manifest:
-        done = sum(state.run.configuration == READY for state in manifest.runs("done"))
-    if done >= wanted:
-        return
-    with (
-        TerminalProgress() as progress,
-        prepare_campaign(spec, campaign, progress, needed=lambda *_: {READY}) as (session, samplings, manifest),
-    ):
-        before = [state.run for state in manifest.runs(hosts=False)]
-        more = wanted - sum(run.configuration == READY for run in before)
-        if more > 0:
-            batch = plan_batch({READY: more}, list(session.passes), seed=design.seed, before=before, builds=spec.builds)
-            manifest.plan(batch)
-        execute_plan(session, samplings, manifest, progress)
+        families = manifest.required_fact("one_build")["families"]
+    runs = {name: [trace for trace in shams[ALL] if trace.attributes["configuration"] == name] for name in families}
+    return {item.name: runs[family_of(spec, item, families)] for item in configurations(spec) if item.software}
 
 
 def changes_in_series(program: Program, spec_path: Path, one: Path, separate: Path) -> pl.DataFrame:
@@ -184,15 +172,14 @@ def changes_in_series(program: Program, spec_path: Path, one: Path, separate: Pa
     step against the untouched program) and `sham` (the sham of that build against it).
     """
     spec = load_spec(spec_path)
-    (runs, shams), (builds, their_shams) = runs_by_configuration(one), runs_by_configuration(separate)
-    untouched, ready = baseline_of(spec, runs["baseline"]), baseline_of(spec, shams[ALL])
-    untouched_again = baseline_of(spec, builds["baseline"])
-    align_on = tuple(spec.analysis.align_on)
-    rewriting = judge_runs(untouched, READY, ready.traces, align_on)
+    (runs, _), (builds, their_shams) = runs_by_configuration(one), runs_by_configuration(separate)
+    untouched, untouched_again = baseline_of(spec, runs["baseline"]), baseline_of(spec, builds["baseline"])
+    align_on, readied = tuple(spec.analysis.align_on), ready_of_steps(spec, one)
     rows = []
     for name, software in spec.campaign.subsets.items():
+        ready = baseline_of(spec, readied[name])
         checks = {
-            "rewriting": rewriting,
+            "rewriting": judge_runs(untouched, READY, ready.traces, align_on),
             "counting": judge_runs(ready, name, runs[name], align_on),
             "both": judge_runs(untouched, name, runs[name], align_on),
             "separate": judge_runs(untouched_again, name, builds[name], align_on),
@@ -290,12 +277,10 @@ def series_programs(changes: pl.DataFrame) -> list[str]:
     """Return a line for each program: perturbed changes of all its steps."""
     lines = []
     for (program,), group in changes.group_by(["program"], maintain_order=True):
-        steps = len(group["step"].unique())
         lines.append(
             f"- **{program}**: {_number(group, 'separate')} by separate builds ({_number(group, 'separate', 'sham')} "
             f"in shams too); by one build {_number(group, 'counting')} by the counting and {_number(group, 'both')} by "
-            f"both. The rewriting perturbs {_number(group, 'rewriting') // steps} of {len(group) // steps} in each "
-            "step."
+            f"both. The rewriting perturbs {_number(group, 'rewriting')} of {len(group)}."
         )
     return lines
 
@@ -330,7 +315,6 @@ def write_series(asked: Evaluation) -> None:
     found, folders = [], []
     both_ways = (asked.run(change, layouts=False, under=f"{SERIES}/{way}") for way, change in BUILDS.items())
     for (program, spec, one), (_, _, separate) in zip(*both_ways, strict=True):
-        add_ready_runs(spec, one)
         found.append(changes_in_series(program, spec, one, separate))
         folders += [one, separate]
     changes = pl.concat(found)
