@@ -10,7 +10,9 @@ from experiments.perturbation import one_build, programs
 from experiments.perturbation.series import runs_by_configuration
 from tests.experiments.perturbation.test_series import PERTURBED, write_run
 from tests.harness.phases_campaign import unperturbed, write_spec
+from unperturbed.collectors.data import Trace
 from unperturbed.harness.campaign.plan import ALL
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.load import load_spec
 
 PLANTED = f"with-{PERTURBED}"
@@ -37,7 +39,7 @@ def test_the_section_says_which_changes_counting_makes(tmp_path: Path, monkeypat
     page.write_text("# Page\n\n<!-- series -->\n\n<!-- layouts -->\nkept\n")
     monkeypatch.setattr(one_build, "PAGE", page)
     monkeypatch.setattr(programs, "run_campaign", write_campaign)
-    monkeypatch.setattr(one_build, "add_ready_runs", lambda *_: None)  # below, of a real campaign
+    monkeypatch.setattr(one_build, "ready_of_steps", one_ready)  # below, of a real campaign
     assert one_build.main(["--series", "--programs", "bzip2", "--campaigns", str(tmp_path)]) == 0
     text = page.read_text()
     changed = text.partition("### What the counting changes")[2].count("| bzip2 | runs |")
@@ -54,17 +56,27 @@ def test_the_section_says_which_changes_counting_makes(tmp_path: Path, monkeypat
     assert text.endswith("<!-- layouts -->\nkept\n")
 
 
-def test_ready_gets_as_many_runs_as_the_baseline(tmp_path: Path) -> None:
-    spec = write_spec(tmp_path, campaign__builds="one", campaign__sham=True, campaign__baseline_runs=7)
-    campaign = tmp_path / "campaigns" / "phases"
-    assert unperturbed(tmp_path, "run", spec).returncode in (0, 4)
-    for _ in range(2):
-        one_build.add_ready_runs(spec, campaign)
-        assert _runs_of_baseline_and_ready(campaign) == (7, 7)
-    assert unperturbed(tmp_path, "run", spec).returncode in (0, 4)
-    assert _runs_of_baseline_and_ready(campaign) == (7, 7)
+def one_ready(spec: CampaignSpec, campaign: Path) -> dict[str, list[Trace]]:
+    """Return the same runs for each step: those of the one build without counting."""
+    return dict.fromkeys(spec.campaign.subsets, runs_by_configuration(campaign)[1][ALL])
 
 
-def _runs_of_baseline_and_ready(campaign: Path) -> tuple[int, int]:
-    runs, shams = runs_by_configuration(campaign)
-    return len(runs["baseline"]), len(shams[ALL])
+@pytest.mark.parametrize("families", [None, {"few": ["rounds"], "many": ["rounds", "steps"]}])
+def test_each_step_has_the_runs_of_its_own_build(tmp_path: Path, families: dict[str, list[str]] | None) -> None:
+    spec = write_spec(
+        tmp_path,
+        campaign__builds="one",
+        campaign__sham=True,
+        campaign__subsets={"few": ["rounds"], "all": ["rounds", "steps"]},
+        campaign__families=families,
+        analysis__anchor=None,
+    )
+    assert unperturbed(tmp_path, "run", spec).returncode in (0, 4)
+    readied = one_build.ready_of_steps(load_spec(spec), tmp_path / "campaigns" / "phases")
+    built = {step: {str(trace.attributes["configuration"]) for trace in runs} for step, runs in readied.items()}
+    assert list(built) == ["few", "all"]
+    assert all(len(runs) >= 3 for runs in readied.values())
+    if families is None:
+        assert all(len(names) == 1 for names in built.values())
+    else:
+        assert built == {"few": {"ready-few"}, "all": {"ready-many"}}
