@@ -69,6 +69,7 @@ bench:
 	$(python) tests/benchmarks/sampler_overhead.py
 	$(python) tests/benchmarks/sampler_intervals.py
 	$(python) tests/benchmarks/simulation_slowdown.py
+	$(python) tests/benchmarks/sampler_children.py
 	$(python) tests/benchmarks/instrument_instructions.py
 	$(python) tests/benchmarks/instrument_builds.py
 	$(python) tests/benchmarks/instrument_patching.py

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,9 @@ from unperturbed.collectors.records.counts import (
     throttling,
 )
 from unperturbed.collectors.records.file import Mark, Records, deltas
+from unperturbed.collectors.records.processes import Counted, join
 from unperturbed.collectors.sources import Pass, find_source
+from unperturbed.collectors.sources.callgrind import executable, has_intervals, lifetime
 from unperturbed.collectors.sources.catalogue import OS_GROUPS, OS_METRICS
 from unperturbed.collectors.sources.source import NONE
 from unperturbed.common.expressions.metrics import MetricExpression
@@ -30,7 +33,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def assemble(
+def assemble(records: Records, collected: Pass, **kwargs: Any) -> Trace:
+    """Make the trace of one run, as `assemble_processes` does, without those of its processes."""
+    return assemble_processes(records, collected, **kwargs)[0]
+
+
+def assemble_processes(
     records: Records,
     collected: Pass,
     *,
@@ -40,8 +48,9 @@ def assemble(
     dumps: Path,
     attributes: Mapping[str, Any],
     whole: bool = False,
-) -> Trace:
-    """Make the trace of one run; interval i is between records i and i + 1.
+    further: Sequence[Records] = (),
+) -> tuple[Trace, list[Trace]]:
+    """Make the trace of one run, and one of each process if it has several; interval i is between records i and i + 1.
 
     `software`: The software metrics, ordered by their index in the run; `milestone` makes such a metric. None: the
     counts of this index are left out.
@@ -50,64 +59,185 @@ def assemble(
     `attributes`: Attributes of the trace; `clock` selects the records' timestamps. With `interval_event`, `interval_ns`
     is the number of counts of that event after which an interval ends.
     `whole`: The run may consist of one interval, and must have been recorded to its end.
+    `further`: Records of the run's other processes, each in its own file.
     """
-    _check(records, software, whole=whole, fewest=1 if whole or attributes.get("interval_metric") else 2)
-    rows = main_thread(records)
-    intervals = len(rows) - 1
-    metrics: list[Metric] = []
-    columns: dict[str, NDArray[Any]] = {}
-
     source = None if collected.source == NONE else find_source(collected.source)
-    if source is None or source.columns is None:
-        counted = hardware_columns(collected, records)
-    else:
-        counted = source.columns(collected, dumps.with_name(f"{dumps.name}.{records.owner}"), intervals)
-    for metric, column in counted:
-        metrics.append(metric)
-        columns[metric.name] = column
+    simulated = source is not None and source.simulated
+    alone = not further and not (simulated and _others(dumps, [records]))
+    fewest = 1 if whole or attributes.get("interval_metric") else 2
+    _check(records, software, whole=whole, fewest=fewest if alone else 0, alone=alone)
+    for other in further:
+        _check_further(other)
+    run = _Run(collected, software, os_metrics, dumps, attributes)
+    if simulated:
+        further = [one for one in further if _is_sampled_to_the_end(dumps, one)]
+    with_counts, ended = _divide([records, *further], by_last_image=simulated)
+    processes = [run.counted(one, ended.get(one.owner, ())) for one in with_counts]
+    if simulated and not alone:
+        processes += [run.simulated_only(file) for file in _others(dumps, [records, *further])]
+    clock = attributes.get("clock", "monotonic")
+    by_time = clock == "monotonic" and "interval_event" not in attributes
+    joined = join(processes, by_time=by_time, whole=whole and not alone) if processes else None
+    if joined is None or joined.intervals < fewest:
+        raise RunError(_TOO_SHORT)
+    described = {**attributes, **_facts(records, joined), **_overflows(records, collected, attributes)}
+    if before := _counted_before(records, software):
+        described["counted_before"] = before
+    if len(processes) == 1:
+        return _trace(joined, derived, described), []
+    origin_ns = int(joined.moments_ns[0])
+    told = [process.summary(origin_ns) for process in processes]
+    each = [
+        _trace(process, derived, {**attributes, "processes": [summary]})
+        for process, summary in zip(processes, told, strict=True)
+    ]
+    return _trace(joined, derived, {**described, "processes": told}), each
 
-    for name in os_metrics:
-        meaning = OS_METRICS[name] + (" of the simulator's process" if source is not None and source.simulated else "")
-        if records.wall_ns and name in ("user_time_us", "system_time_us"):
-            meaning += " (an observer reads it in ticks of 10 ms)"
-        group = next(group for group in OS_GROUPS if name in group.metrics)
-        metrics.append(Metric(name, "os", source=group.source, meaning=meaning))
-        columns[name] = deltas(rows["os"][:, records.os_columns.index(name)])
-    before: dict[str, int] = {}
-    for index, milestone_metric in enumerate(software):
-        if milestone_metric is None:
-            continue
-        metrics.append(milestone_metric)
-        values = rows["software"][:, index]
-        if milestone_metric.semantics != "gauge" and values[0] > 0:  # by constructors, before the first record
-            before[milestone_metric.name] = int(values[0])
-        columns[milestone_metric.name] = values[1:] if milestone_metric.semantics == "gauge" else deltas(values)
+
+@dataclass(frozen=True)
+class _Run:
+    """What a run collected, in each of its processes."""
+
+    collected: Pass
+    software: Sequence[Metric | None]
+    os_metrics: Sequence[str]
+    dumps: Path
+    attributes: Mapping[str, Any]
+
+    def counted(self, records: Records, ended: Sequence[Records] = ()) -> Counted:
+        """Return a process's counts over its intervals.
+
+        `ended`: Records of earlier images of the process, whose simulated counts are lost. Their software counts are
+        added to the first interval.
+        """
+        rows = main_thread(records)
+        metrics: dict[str, Metric] = {}
+        columns: dict[str, NDArray[Any]] = {}
+        for metric, column in [*self._hardware(records, len(rows) - 1), *self._of_the_system(records, rows)]:
+            metrics[metric.name], columns[metric.name] = metric, column
+        for index, milestone_metric in enumerate(self.software):
+            if milestone_metric is None:
+                continue
+            values = rows["software"][:, index]
+            column = values[1:] if milestone_metric.semantics == "gauge" else deltas(values)
+            if milestone_metric.semantics != "gauge" and len(column):
+                column[0] += sum(int(main_thread(image)["software"][-1, index]) for image in ended)
+            metrics[milestone_metric.name], columns[milestone_metric.name] = milestone_metric, column
+        by_wall = self.attributes.get("clock", "monotonic") in ("monotonic", PROGRAM_CLOCK)
+        missed = rows["overruns"][1:].astype("i8")
+        if self.attributes.get("interval_event"):
+            counts, period = _paced(rows, self.collected, self.attributes)
+            _check_throttling(records, counts, self.attributes)
+            missed = missed_overflows(counts, period)
+        return Counted(
+            records.image,
+            records.owner,
+            records.parent,
+            metrics,
+            columns,
+            rows["monotonic_ns"],
+            rows["monotonic_ns" if by_wall else "cpu_ns"],
+            missed,
+        )
+
+    def simulated_only(self, dump: Path) -> Counted:
+        """Return the counts of a process without a sampler, as one interval: callgrind counted it as a whole."""
+        source = find_source(self.collected.source)
+        assert source.columns is not None
+        begin_ns, end_ns = lifetime(dump)
+        counted = list(source.columns(self.collected, dump, None))
+        moments = np.array([begin_ns, end_ns])
+        return Counted(
+            executable(dump),
+            int(dump.suffix[1:]),
+            0,
+            {metric.name: metric for metric, _ in counted},
+            {metric.name: column for metric, column in counted},
+            moments,
+            moments,
+            np.zeros(1, np.int64),
+        )
+
+    def _hardware(self, records: Records, intervals: int) -> Iterator[tuple[Metric, NDArray[Any]]]:
+        source = None if self.collected.source == NONE else find_source(self.collected.source)
+        if source is None or source.columns is None:
+            yield from hardware_columns(self.collected, records)
+        else:
+            dump = self.dumps.with_name(f"{self.dumps.name}.{records.owner}")
+            yield from source.columns(self.collected, dump, intervals)
+
+    def _of_the_system(self, records: Records, rows: NDArray[Any]) -> Iterator[tuple[Metric, NDArray[Any]]]:
+        simulated = self.collected.source != NONE and find_source(self.collected.source).simulated
+        for name in self.os_metrics:
+            meaning = OS_METRICS[name] + (" of the simulator's process" if simulated else "")
+            if records.wall_ns and name in ("user_time_us", "system_time_us"):
+                meaning += " (an observer reads it in ticks of 10 ms)"
+            group = next(group for group in OS_GROUPS if name in group.metrics)
+            column = deltas(rows["os"][:, records.os_columns.index(name)])
+            yield Metric(name, "os", source=group.source, meaning=meaning), column
+
+
+def _divide(
+    processes: Sequence[Records], *, by_last_image: bool
+) -> tuple[list[Records], dict[int, tuple[Records, ...]]]:
+    """Return the records that have intervals, and for each process those of its earlier images without counts.
+
+    A process that executes another program has records of each. Callgrind keeps only the counts of the last.
+    """
+    last = {one.owner: one for one in processes}
+    kept = [one for one in processes if not by_last_image or last[one.owner] is one]
+    ended = {
+        pid: tuple(one for one in processes if one.owner == pid and one is not last[pid] and len(main_thread(one)))
+        for pid in (last if by_last_image else ())
+    }
+    return [one for one in kept if len(main_thread(one)) > 1], ended
+
+
+def _is_sampled_to_the_end(dumps: Path, records: Records) -> bool:
+    """Return whether callgrind's counts of a process are by interval: its last image has a sampler."""
+    dump = dumps.with_name(f"{dumps.name}.{records.owner}")
+    return not dump.is_file() or has_intervals(dump)
+
+
+def _others(dumps: Path, known: Sequence[Records]) -> list[Path]:
+    """Return callgrind's dumps of processes without records, in the order of process numbers."""
+    pids = {one.owner for one in known}
+    found = {int(file.suffix[1:]): file for file in dumps.parent.glob(f"{dumps.name}.*") if file.suffix[1:].isdigit()}
+    return [found[pid] for pid in sorted(found.keys() - pids) if found[pid].stat().st_size]
+
+
+def _counted_before(records: Records, software: Sequence[Metric | None]) -> dict[str, int]:
+    """Return the events of each software metric before the first record, in constructors."""
+    rows = main_thread(records)
+    return {
+        metric.name: int(rows["software"][0, index])
+        for index, metric in enumerate(software)
+        if metric is not None and metric.semantics != "gauge" and len(rows) and rows["software"][0, index] > 0
+    }
+
+
+def _trace(counted: Counted, derived: Mapping[str, MetricExpression], attributes: Mapping[str, Any]) -> Trace:
+    metrics, columns = dict(counted.metrics), dict(counted.columns)
     for name, expression in derived.items():
         if all(part in columns for part in expression.names):
-            metrics.append(derived_metric(name, expression, {metric.name: metric for metric in metrics}))
+            metrics[name] = derived_metric(name, expression, metrics)
             columns[name] = expression.evaluate(columns)
-
-    by_wall = attributes.get("clock", "monotonic") in ("monotonic", PROGRAM_CLOCK)
-    stamps = rows["monotonic_ns" if by_wall else "cpu_ns"]
-    missed, work = rows["overruns"][1:].astype("i8"), {}
-    if attributes.get("interval_event"):
-        counts, period = _paced(rows, collected, attributes)
-        _check_throttling(records, counts, attributes)
-        missed, work = missed_overflows(counts, period), describe_overflows(counts, period)
+    stamps = counted.stamps_ns
     return Trace.from_columns(
-        metrics,
+        list(metrics.values()),
         columns,
         begin_ns=stamps[:-1] - stamps[0],
         end_ns=stamps[1:] - stamps[0],
-        overruns=missed,
-        attributes={
-            **attributes,
-            **_facts(records, rows, missed),
-            **work,
-            **({"counted_before": before} if before else {}),
-            "implausible": implausible(columns),
-        },
+        overruns=counted.missed,
+        attributes={**attributes, "implausible": implausible(columns)},
     )
+
+
+def _overflows(records: Records, collected: Pass, attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the skid of intervals that an event ends, in the first process."""
+    if not attributes.get("interval_event"):
+        return {}
+    return describe_overflows(*_paced(main_thread(records), collected, attributes))
 
 
 def thread_traces(records: Records, collected: Pass, attributes: Mapping[str, Any]) -> dict[int, Trace]:
@@ -149,14 +279,15 @@ def _check_throttling(records: Records, counts: NDArray[np.int64], attributes: M
         )
 
 
-def _facts(records: Records, rows: NDArray[Any], missed: NDArray[np.int64]) -> dict[str, Any]:
-    """Return facts about the sampling, for the trace's attributes."""
-    lengths = np.diff(rows["monotonic_ns"]) / 1e6
+def _facts(records: Records, joined: Counted) -> dict[str, Any]:
+    """Return facts about the sampling of the first process, and the length of the whole run, for the attributes."""
+    rows = main_thread(records)
+    lengths = np.diff(joined.moments_ns) / 1e6
     facts: dict[str, Any] = {
-        "wall_seconds": int(rows["monotonic_ns"][-1] - rows["monotonic_ns"][0]) / 1e9,
+        "wall_seconds": int(joined.moments_ns[-1] - joined.moments_ns[0]) / 1e9,
         "nested_ticks": records.nested,
         "ended_cleanly": records.state == "finished",
-        "missed_ticks": int(missed.sum()),
+        "missed_ticks": int(joined.missed.sum()),
         "unread_ticks": records.unread,
         "longest_gap_ms": float(lengths.max()),
         "reading_us": float(np.median(rows["read_ns"]) / 1e3),
@@ -203,8 +334,13 @@ _MEANS: Mapping[str, tuple[str, str]] = {
 }
 
 
-def _check(records: Records, software: Sequence[Metric | None], *, whole: bool, fewest: int) -> None:
-    """Reject a run whose counts are invalid, or that has fewer than `fewest` intervals."""
+def _check(
+    records: Records, software: Sequence[Metric | None], *, whole: bool, fewest: int, alone: bool = True
+) -> None:
+    """Reject a run whose counts are invalid, or that has fewer than `fewest` intervals.
+
+    `alone`: No other process of the run has counts, such as one that the program replaced itself with.
+    """
     within = [metric.name for metric in software if metric is not None and metric.source != _MEANS["kernel"][0]]
     counted = f"{', '.join(within)}: " if within else ""
     if records.state == "waiting":
@@ -240,14 +376,40 @@ def _check(records: Records, software: Sequence[Metric | None], *, whole: bool, 
             "`sampler: outside` (unperturbed run --sampler outside -- …)"
         )
         raise RunError(f"{failed}: {'repeat the run' if records.wall_ns else closed}")
-    if whole and records.state != "finished":
+    if whole and alone and records.state != "finished":
         raise RunError(
             "the program ended without running its exit handlers in its main thread (it called _exit or exec, or "
             "another thread ended it), so its last counts were not read: let the main thread end the program, by "
             "calling exit or by returning from main, or use `sampler: outside`"
         )
     if np.count_nonzero(records.rows["thread"] == 0) <= fewest:
-        raise RunError("the program ended within the first interval: give it more work, or use a shorter interval")
+        raise RunError(_TOO_SHORT)
+
+
+_TOO_SHORT = "the program ended within the first interval: give it more work, or use a shorter interval"
+
+
+def _check_further(records: Records) -> None:
+    """Reject a run if the counts of another than its first process are invalid."""
+    who = f"process {records.owner} ({records.image}), which the program started: "
+    if records.state == "failed":
+        raise RunError(f"{who}the sampler failed: {records.message}")
+    for mark, sentence in _FATAL.items():
+        if mark in records.marks:
+            raise RunError(f"{who}{sentence}")
+    if records.lost:
+        raise RunError(f"{who}the record file was full. Use a longer interval")
+    if records.unread > _UNREAD_SHARE * len(records.rows) + 1:
+        raise RunError(
+            f"{who}{records.unread:,} of {records.unread + len(records.rows):,} readings of the counters failed, "
+            f"because it closed the sampler's file descriptors, as daemons do. {_OUTSIDE}"
+        )
+
+
+_OUTSIDE = (
+    "Use `sampler: outside` (unperturbed run --sampler outside -- …), or `processes: first` to count the first process "
+    "alone"
+)
 
 
 _UNREAD_SHARE = 0.05
@@ -261,6 +423,9 @@ _FATAL: Mapping[Mark, str] = {
     "`sampler: inside`",
     Mark.UNSHARED: "counters of a part of the program could not be shared with the observer: that part was not linked "
     "with {cc} or {cxx}, or the linker moved the counters; use `sampler: inside`",
+    Mark.UNCOUNTED: "a process that the program started could not create its record file beside that of the run (is "
+    "the disk full, or has the program changed its root folder or its user?). Use `sampler: outside`, or `processes: "
+    "first` to count the first process alone",
     Mark.SEPARATE: "a library of the program counts down a variable of its own, so its events could not end intervals: "
     "link it without -Bsymbolic, and keep the symbol unperturbed_remaining global in its version script",
     Mark.SIGNAL_TAKEN: "the program installed its own handler for the sampler's signal: choose another signal with "

@@ -24,9 +24,9 @@ from unperturbed.errors import HostError, RunError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_MAGIC = b"UNPREC05"
+_MAGIC = b"UNPREC06"
 _NAME_BYTES = 111
-_AS_WRITTEN = "owner nested lost unread tables threads interrupts observer_cpu sample_rate tick_ns"
+_AS_WRITTEN = "owner nested lost unread tables threads interrupts observer_cpu sample_rate tick_ns parent"
 """Numbers of the header that `Records` contains under the same names."""
 _CLOCKS = {"monotonic": 0, "process-cpu": 1, "thread-cpu": 2, "work": 3, "event": 4, "program": 5}
 _STATES = ("waiting", "attached", "finished", "failed")
@@ -60,6 +60,7 @@ class Mark(IntFlag):
     UNEVEN = 1024
     THROTTLED = 2048
     SEPARATE = 4096
+    UNCOUNTED = 8192
 
 
 _NUMBERS = {"uint32_t": "<u4", "int32_t": "<i4", "uint64_t": "<u8", "int64_t": "<i8"}
@@ -193,6 +194,9 @@ class Records:
     # sample_rate, tick_ns: The kernel's throttling parameters, if an observer used an event to end intervals.
     sample_rate: int = 0
     tick_ns: int = 0
+    # image, parent: File name of the executable of the process, and the process that created it.
+    image: str = ""
+    parent: int = 0
 
 
 def create_record_file(path: Path, setup: Setup) -> None:
@@ -215,6 +219,7 @@ def create_record_file(path: Path, setup: Setup) -> None:
         "header_bytes": HEADER.itemsize,
         "record_bytes": setup.record.itemsize,
         "capacity": setup.capacity,
+        "limit": setup.capacity,
         "interval_ns": setup.interval_ns,
         "clock": _CLOCKS[setup.clock],
         "signal": setup.signal,
@@ -264,20 +269,30 @@ def create_record_file(path: Path, setup: Setup) -> None:
             raise full from None
 
 
-def read_record_file(path: Path, setup: Setup) -> Records:
-    """Read the complete records of a run, even of a killed program."""
+def further_record_files(path: Path) -> list[Path]:
+    """Return the record files of a run's further processes, in the order of their creation by each process."""
+    found = [file for file in path.parent.glob(f"{path.name}.*.*") if file.name.count(".") == path.name.count(".") + 2]
+    return sorted(found, key=lambda file: [int(number) for number in file.name.split(".")[-2:]])
+
+
+def read_record_file(path: Path, setup: Setup, *, grows: bool = False) -> Records:
+    """Read the complete records of a process, even of a killed one.
+
+    `grows`: The process created the file itself, with room for fewer records than the run allows.
+    """
     data = path.read_bytes()
     overwritten = "did the measured program overwrite it?"
     if len(data) < HEADER.itemsize or data[: len(_MAGIC)] != _MAGIC:
         raise RunError(f"{path}: not a record file; {overwritten}")
     header = np.frombuffer(data, HEADER, 1)[0]
-    needed = HEADER.itemsize + setup.capacity * setup.record.itemsize
+    capacity = min(int(header["capacity"]), setup.capacity) if grows else setup.capacity
+    needed = HEADER.itemsize + capacity * setup.record.itemsize
     if len(data) < needed:
         raise RunError(f"{path}: the record file has {len(data):,} bytes, expected {needed:,}; {overwritten}")
     asked = {
         "header_bytes": HEADER.itemsize,
         "record_bytes": setup.record.itemsize,
-        "capacity": setup.capacity,
+        "capacity": capacity,
         "events": len(setup.events),
         "software": setup.software,
     }
@@ -287,12 +302,13 @@ def read_record_file(path: Path, setup: Setup) -> Records:
     if int(header["state"]) >= len(_STATES):
         raise RunError(f"{path}: unknown run state {int(header['state']):,}; {overwritten}")
     version = int(header["papi_version"])
-    taken = min(int(header["taken"]), setup.capacity)
+    taken = min(int(header["taken"]), capacity)
     rows = np.frombuffer(data, setup.record, taken, HEADER.itemsize)
     return Records(
         rows=rows[rows["whole"] == np.arange(1, taken + 1)],
         state=_STATES[int(header["state"])],  # type: ignore[arg-type]
         message=bytes(header["message"]).rstrip(b"\0").decode(errors="replace"),
+        image=bytes(header["image"]).rstrip(b"\0").decode(errors="replace"),
         marks=Mark(int(header["marks"])),
         user_us=int(header["program_user_us"]),
         system_us=int(header["program_system_us"]),

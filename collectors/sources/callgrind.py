@@ -9,7 +9,8 @@ from __future__ import annotations
 import mmap
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -215,8 +216,33 @@ _MOST = 1 << 56  # no program reaches this count; multiplied by a formula's fact
 _PART = re.compile(rb"^(desc: Trigger: Client Request: interval (\d+)|part: \d+|events: .*|totals: .*)$", re.MULTILINE)
 
 
-def read_dumps(path: Path, intervals: int) -> dict[str, NDArray[np.int64]]:
-    """Read each interval's events from a combined dump file: dump i is for interval i; dump 0 ends at record 0."""
+def executable(dump: Path) -> str:
+    """Return the file name of the program whose events a dump file contains."""
+    with dump.open("rb") as lines:
+        command = next((line for line in lines if line.startswith(b"cmd:")), b"cmd: ?")
+    return Path([*command.decode(errors="replace").split(maxsplit=2), "?"][1]).name
+
+
+def has_intervals(dump: Path) -> bool:
+    """Return whether a sampler ended intervals of the last program that a process executed."""
+    with dump.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+        return any(match.group(2) is not None for match in _PART.finditer(text))
+
+
+def lifetime(dump: Path) -> tuple[int, int]:
+    """Return the monotonic times at which a process without a sampler began and ended, from its files, in ns."""
+    offset_ns = time.time_ns() - time.monotonic_ns()
+    end_ns = dump.stat().st_mtime_ns
+    log = dump.with_name(log_of(dump.with_suffix("")).name + dump.suffix[1:])
+    begin_ns = min(end_ns, log.stat().st_mtime_ns) if log.is_file() else end_ns
+    return begin_ns - offset_ns, end_ns - offset_ns
+
+
+def read_dumps(path: Path, intervals: int | None) -> dict[str, NDArray[np.int64]]:
+    """Read each interval's events from a combined dump file: dump i is for interval i; dump 0 ends at record 0.
+
+    `intervals`: None for all events of the process, as one interval.
+    """
     if not path.is_file():
         raise RunError(f"callgrind did not write its dump file {path.name}: it was killed, or the disk is full")
     order: list[str] = []
@@ -228,15 +254,17 @@ def read_dumps(path: Path, intervals: int) -> dict[str, NDArray[np.int64]]:
             for match in _PART.finditer(text):
                 line, number = match.group(1), match.group(2)
                 if number is not None:
-                    label = int(number)
+                    label = label if intervals is None else int(number)
                 elif line.startswith(b"part:"):
-                    label = None
+                    label = None if intervals is not None else len(rows) + 1
                 elif line.startswith(b"events:"):
                     order = line.decode().split()[1:]
                 elif label is not None:
                     rows[label] = [int(value) for value in line.split()[1:]]
     except ValueError:  # also for an empty file, which cannot be mapped
         raise damaged from None
+    if intervals is None:
+        return _sums(order, rows.values(), damaged)
     missing = [number for number in range(1, intervals + 1) if number not in rows]
     if missing:
         raise RunError(
@@ -255,6 +283,19 @@ def read_dumps(path: Path, intervals: int) -> dict[str, NDArray[np.int64]]:
     return {event: counts[:, column] for column, event in enumerate(order)}
 
 
+def _sums(order: Sequence[str], rows: Iterable[Sequence[int]], damaged: RunError) -> dict[str, NDArray[np.int64]]:
+    """Return the sum of each event over dumps, shape (1,)."""
+    import numpy as np  # noqa: PLC0415
+
+    sums = dict.fromkeys(order, 0)
+    for row in rows:
+        for event, value in zip(order, row, strict=False):  # callgrind leaves trailing zeros out
+            sums[event] += value
+    if not all(0 <= value < _MOST for value in sums.values()):
+        raise damaged
+    return {event: np.array([value], np.int64) for event, value in sums.items()}
+
+
 def combine(name: str, events: Mapping[str, NDArray[np.int64]]) -> NDArray[np.int64]:
     """Compute a metric from callgrind's events, shape (intervals,)."""
     import numpy as np  # noqa: PLC0415
@@ -267,8 +308,11 @@ _ALWAYS = ("PAPI_TOT_INS", "PAPI_TOT_CYC")
 """Metrics of every run: callgrind counts all its events anyway, and these show the cost of the measurement."""
 
 
-def columns(collected: Pass, dumps: Path, intervals: int) -> Iterator[tuple[Metric, NDArray[Any]]]:
-    """Yield each metric of a pass, and those of `_ALWAYS` that the pass can count, with the counts of each interval."""
+def columns(collected: Pass, dumps: Path, intervals: int | None) -> Iterator[tuple[Metric, NDArray[Any]]]:
+    """Yield each metric of a pass, and those of `_ALWAYS` that the pass can count, with the counts of each interval.
+
+    `intervals`: None for all counts of the process, as one interval.
+    """
     events = read_dumps(dumps, intervals)
     if absent := [event for event in EVENTS if event not in events]:
         raise RunError(f"{dumps}: callgrind's dump is damaged: event {absent[0]} is missing")

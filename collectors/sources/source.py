@@ -344,7 +344,7 @@ class Source:
     timed: bool = False
     simulated: bool = False
     plan: Callable[[Sequence[str], Request], Planned] | None = None
-    columns: Callable[[Pass, Path, int], Iterator[tuple[Metric, NDArray[Any]]]] | None = None
+    columns: Callable[[Pass, Path, int | None], Iterator[tuple[Metric, NDArray[Any]]]] | None = None
     library: Callable[[], str] = str
     observer_library: Callable[[], str] = str
 

@@ -62,7 +62,7 @@ State = Literal["planned", "running", "done", "failed"]
 
 _FACTS: Mapping[str, Shape] = {
     **dict.fromkeys(("id", "name", "begun", "host", "program", "purpose", "shared", "staged"), str),
-    **dict.fromkeys(("builds_wanted", "spec_digest", "spec_path", "spec_text"), str),
+    **dict.fromkeys(("builds_wanted", "processes_wanted", "spec_digest", "spec_path", "spec_text"), str),
     **dict.fromkeys(("candidates", "programs", "reasons", "skipped"), dict),
     "description": {"host": {"name": str, "system": str}, "processor": {"model": str}},
     "builds": {str: dict},

@@ -73,7 +73,7 @@ def prepare(
     """Prepare everything that the pilot needs, unless already done; after the first run, build only `needed`."""
     spec = in_effect(spec, manifest)
     if not manifest.has_done():
-        manifest.set_facts(builds_wanted=spec.campaign.builds)
+        manifest.set_facts(builds_wanted=spec.campaign.builds, processes_wanted=spec.measure.processes)
     passes, here = detect_host(spec, manifest, progress)
     if judged:
         check_verdict_possible(spec, passes)

@@ -10,14 +10,14 @@ import shlex
 import shutil
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from unperturbed.collectors.data import Trace
 from unperturbed.collectors.data.trace import PROGRAM_CLOCK
-from unperturbed.collectors.records.assemble import assemble, thread_traces
+from unperturbed.collectors.records.assemble import assemble_processes, thread_traces
 from unperturbed.collectors.records.file import (
     CHOOSE_PROCESSOR,
     NO_PINNING,
@@ -26,6 +26,7 @@ from unperturbed.collectors.records.file import (
     Records,
     Setup,
     create_record_file,
+    further_record_files,
     read_record_file,
 )
 from unperturbed.collectors.runtime import build_observer, build_preload
@@ -102,6 +103,8 @@ def run_plain(
         command = replace(command, environment={**command.environment, "UNPERTURBED_PAD": "x" * pad_bytes})
     outcome = _launch(command, folder)
     shown = f"The command was: {shlex.join(command.argv)}"
+    if outcome.still_running:
+        raise RunError(f"{_outlived(outcome)}. {shown}")
     if outcome.timed_out:
         raise RunError(
             f"the program did not end within its timeout of {spec.program.timeout.seconds:g} s, even without "
@@ -156,9 +159,10 @@ def execute(
     `build`: The configuration's build; None for a program that is not built here and loads the sampler by LD_PRELOAD.
     """
     command, setup = _sampled_command(spec, folder, sampling, build=build, inputs=inputs, pad_bytes=pad_bytes)
-    outcome = _launch(command, folder)
+    outcome = _launch(command, folder, others=lambda: _known_processes(folder))
     ended_ns = time.monotonic_ns()
     records = read_record_file(folder / "record", setup)
+    further = [read_record_file(file, setup, grows=True) for file in further_record_files(folder / "record")]
     if records.wall_ns:
         # Use the program's times, without those of the observer.
         outcome = replace(
@@ -167,10 +171,10 @@ def execute(
     elif records.state == "failed" and spec.measure.sampler == "outside":
         raise RunError(f"the observer could not start: {records.message}")
     _check_outcome(spec, command, outcome, expected)
-    if sampling.clock in ("monotonic", PROGRAM_CLOCK) and not sampling.whole:
+    if sampling.clock in ("monotonic", PROGRAM_CLOCK) and not sampling.whole and not further:
         _check_end(records, ended_ns, setup, wrapped=spec.program.sampled is not None)
     times = {"time_s": outcome.seconds, "cpu_s": outcome.user_s + outcome.system_s}
-    trace = assemble(
+    trace, processes = assemble_processes(
         records,
         sampling.collected,
         software=sampling.software_metrics.metrics,
@@ -192,8 +196,13 @@ def execute(
             "seconds": outcome.seconds,
         },
         whole=sampling.whole,
+        further=further,
     )
     trace.write(folder / "trace.parquet")
+    if processes:
+        (folder / "processes").mkdir()
+        for number, alone in enumerate(processes):
+            alone.write(folder / "processes" / f"{number:03d}.parquet")
     if setup.threads and len(own := thread_traces(records, sampling.collected, trace.attributes)) > 1:
         (folder / "threads").mkdir()
         for thread, alone in own.items():
@@ -288,7 +297,7 @@ def _setup(spec: CampaignSpec, sampling: Sampling, program: str) -> Setup:
         program,
         sampler=measure.sampler,
         threads=measure.samples_all_threads and hardware,
-        children=measure.children,
+        children=measure.counts_children,
         reset=hardware and measure.reading == "reset",
         multiplex=sampling.collected.multiplexed,
         user_read=inside and hardware and measure.reading == "read",
@@ -319,10 +328,18 @@ def _command(spec: CampaignSpec, folder: Path, *, build: Path | None, inputs: Pa
         stdout=folder / "stdout",
         stderr=folder / "stderr",
         timeout_s=spec.program.timeout.seconds,
+        first_only=spec.measure.processes == "first",
     )
 
 
-def _launch(command: Command, folder: Path) -> ProcessOutcome:
+def _known_processes(folder: Path) -> set[int]:
+    """Return the processes of a run that have records or, if simulated, a log."""
+    logs = _simulator_logs(folder)
+    records = further_record_files(folder / "record")
+    return {int(file.name.split(".")[1]) for file in [*logs, *records]}
+
+
+def _launch(command: Command, folder: Path, others: Callable[[], Iterable[int]] = tuple) -> ProcessOutcome:
     if not command.folder.is_dir():
         raise RunError(
             f"`working_folder`: {command.folder} is not a folder: create it, or use `{{scratch}}`, which is a new "
@@ -331,7 +348,7 @@ def _launch(command: Command, folder: Path) -> ProcessOutcome:
     if command.stdin is not None and not command.stdin.is_file():
         raise RunError(f"`stdin`: {command.stdin} is not a file: give the path of a file")
     folder.mkdir(parents=True, exist_ok=True)
-    return launch(command)
+    return launch(command, others=others)
 
 
 def _digest(spec: CampaignSpec, command: Command) -> str:
@@ -343,6 +360,8 @@ def _digest(spec: CampaignSpec, command: Command) -> str:
 
 def _check_outcome(spec: CampaignSpec, command: Command, outcome: ProcessOutcome, expected: ProgramResult) -> None:
     folder = command.stdout.parent
+    if outcome.still_running:
+        raise TimedOutError(_outlived(outcome))
     if outcome.timed_out:
         raise TimedOutError(
             f"timed out after {outcome.seconds:.0f} s: raise `timeout` (simulated runs take 40 to 300 times as long as "
@@ -376,6 +395,14 @@ def _check_outcome(spec: CampaignSpec, command: Command, outcome: ProcessOutcome
             f"Compare {folder / 'stdout'} with {folder.with_name(expected.run) / 'stdout'} of the untouched program; "
             "if the program prints times or addresses, set `result: any`"
         )
+
+
+def _outlived(outcome: ProcessOutcome) -> str:
+    return (
+        f"{', '.join(outcome.still_running)} still ran {outcome.seconds:.0f} s after the start, although the program "
+        "itself had ended: a run lasts until all its processes have ended. Let the program stop what it starts, or set "
+        "`processes: first` under `measure` to count its first process alone"
+    )
 
 
 _ASAN_REFUSES = "ASan runtime does not come first in initial library list"
@@ -427,5 +454,6 @@ def _last_stderr(folder: Path) -> str:
 def _tidy(folder: Path) -> None:
     """Remove the raw records and the program's scratch files."""
     shutil.rmtree(folder / "scratch", ignore_errors=True)
-    for file in [folder / "record", *folder.glob("dumps.*"), *_simulator_logs(folder)]:
+    records = [folder / "record", *further_record_files(folder / "record")]
+    for file in [*records, *folder.glob("dumps.*"), *_simulator_logs(folder)]:
         file.unlink(missing_ok=True)

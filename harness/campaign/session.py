@@ -209,7 +209,11 @@ def in_effect(spec: CampaignSpec, manifest: Manifest) -> CampaignSpec:
     """Return a campaign's spec as its first session read it, with the families that it chose.
 
     Versions that recorded no `builds_wanted` had other defaults: separate builds, and counters of the main thread.
+    Those that recorded no `processes_wanted` counted the first process, unless `children` was set.
     """
+    if manifest.has_done() and manifest.fact("processes_wanted") is None and not spec.measure.children:
+        measure = spec.measure.model_copy(update={"processes": "first"})
+        spec = spec.model_copy(update={"measure": measure})
     if manifest.has_done() and manifest.fact("builds_wanted") is None:
         builds = "separate" if manifest.fact("one_build") is None else spec.campaign.builds
         threads = "main" if spec.measure.threads == "auto" else spec.measure.threads

@@ -100,7 +100,6 @@ class CommandSpec:
     calls: Mapping[str, str]  # Software metrics: name and library function
     choices: Choices  # The user's options
     static: bool = False  # Whether the program is linked statically: nothing can be preloaded
-    forks: bool = False  # Whether the program was seen to have child processes that are copies of itself
     trial: Trial | None = field(default=None)  # Observations from unmeasured runs
 
     def program_lines(self) -> Sequence[str]:
@@ -211,8 +210,6 @@ class CommandSpec:
         sampler = self.choices.sampler or ("outside" if self.static and not self.hardware.simulated else "")
         if sampler:
             yield f"  sampler: {sampler}"
-        if sampler == "outside" and self.forks:
-            yield "  children: true              # copies of itself that the program makes (fork)"
 
     def _interval_line(self) -> str:
         interval = self.choices.interval

@@ -15,7 +15,6 @@ import shutil
 import stat
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -76,8 +75,6 @@ class Watched:
     """Observations of a process."""
 
     image: Image | None  # The last program that the process ran; None if it ended before the first poll
-    child: tuple[str, ...]  # The command of the child process that ran longest; empty if there was none
-    own_s: float  # CPU time of the process itself, without its children, as of the last poll
 
 
 class Watch:
@@ -89,8 +86,6 @@ class Watch:
         self._thread: threading.Thread | None = None
         self._looks = 0
         self._last: Image | None = None
-        self._children: Counter[tuple[str, ...]] = Counter()
-        self._own_s = 0.0
 
     def begin(self, pid: int) -> None:
         """Start to watch a process."""
@@ -102,8 +97,7 @@ class Watch:
         self._over.set()
         if self._thread is not None:
             self._thread.join()
-        child = self._children.most_common(1)
-        return Watched(self._last, child[0][0] if child else (), self._own_s)
+        return Watched(self._last)
 
     def _watch(self, pid: int) -> None:
         begun = time.monotonic()
@@ -127,21 +121,8 @@ class Watch:
                     image = Image(file, _words(place / "cmdline"), (place / "cwd").readlink(), _variables(place))
                     if (place / "exe").readlink() == file and image.words:
                         self._last = image
-                self._own_s = _own_seconds(place)
-            for child in (place / "task" / str(pid) / "children").read_text().split():
-                self._children[_words(Path(f"/proc/{child}/cmdline"))] += 1
         except (OSError, ValueError, IndexError):  # the process ended, or became another program meanwhile
             return
-
-
-def _own_seconds(process: Path) -> float:
-    """Return a process's CPU time: in clock ticks for all threads, but in ns for the first thread, which may be all."""
-    stat = (process / "stat").read_text().rpartition(")")[2].split()
-    try:
-        first_thread_ns = int((process / "schedstat").read_text().split()[0])
-    except FileNotFoundError:  # a kernel without CONFIG_SCHED_INFO
-        first_thread_ns = 0
-    return max((int(stat[11]) + int(stat[12])) / _TICKS, first_thread_ns / 1e9)
 
 
 def _words(cmdline: Path) -> tuple[str, ...]:
@@ -249,10 +230,7 @@ def try_command(
         if spec.hardware.simulated and runs[-1].processor_s < _SHORT_S:
             runs = _without_starting(runs)
     last = runs[-1]
-    spec = replace(spec, forks=any(run.watched.child == spec.words for run in runs))
     seconds = max(run.seconds for run in runs)
-    if follow:
-        said += tuple(_elsewhere(spec, last))
     _require_length(spec, runs)
     trial = Trial(seconds, last.exit_code, len({run.digest for run in runs}) == 1, last.wrote, said)
     return replace(spec, trial=trial)
@@ -276,14 +254,7 @@ def _without_starting(runs: Sequence[_Once]) -> list[_Once]:
     with scratch_folder("starting") as place:
         starting = time_of_starting(place)
     cpu_s = 0.0 if starting is None else starting["cpu_s"]
-    return [
-        replace(
-            run,
-            processor_s=max(0.0, run.processor_s - cpu_s),
-            watched=replace(run.watched, own_s=max(0.0, run.watched.own_s - cpu_s)),
-        )
-        for run in runs
-    ]
+    return [replace(run, processor_s=max(0.0, run.processor_s - cpu_s)) for run in runs]
 
 
 def _parsed(spec: CommandSpec) -> CampaignSpec:
@@ -362,34 +333,6 @@ def _with_calls_made(spec: CommandSpec, exit_code: int, place: Path) -> tuple[Co
             "(unperturbed init SOURCE-FOLDER), or compare two set-ups (unperturbed compare -- A -- B)"
         )
     return replace(spec, calls={name: spec.calls[name] for name in chosen}), (said,) if said else ()
-
-
-def _elsewhere(spec: CommandSpec, run: _Once) -> Iterator[str]:
-    """Yield a sentence if child processes do most of the work, and enough of it to be measured.
-
-    Raise RunError if the program's own work is too little to be measured.
-    """
-    child, own = run.watched.child, run.watched.own_s
-    if child == spec.words and spec.choices.sampler == "outside":
-        return  # copies of the program, which the observer counts
-    if not child or run.processor_s - own < spec.shortest_s or own > _OWN_SHARE * run.processor_s:
-        return
-    name = Path(spec.words[0]).name
-    said = (
-        f"{name} itself uses {duration(own)} of {duration(run.processor_s)} of CPU time, and only {name} is measured; "
-    )
-    if child == spec.words:
-        kernel = " --metrics perf::task-clock,perf::page-faults" if spec.hardware.simulated else ""
-        said += (
-            "its child processes, copies of itself (fork), use the rest. To measure them too: unperturbed run "
-            f"--sampler outside{kernel} -- {shlex.join(child)}"
-        )
-    else:
-        said += "the programs that it starts use the rest. To measure such a program: unperturbed run -- "
-        said += shlex.join(child)
-    if own < spec.shortest_s:
-        raise RunError(said)
-    yield said
 
 
 def _require_same_end(spec: CommandSpec, first: _Once, second: _Once, made: Sequence[str]) -> None:

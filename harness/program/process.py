@@ -13,7 +13,7 @@ import shutil
 import signal
 import stat
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from unperturbed.harness.spec.sections.program import PROGRAM_PATH
 from unperturbed.harness.spec.text import substitute
 
 _STARTS = 7  # Number of starts whose fastest is the time to start a program
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.001, 0.05  # Between two looks whether processes are left
 _GRACE_S = 2.0  # Time between SIGTERM and SIGKILL for a command that is stopped
 
 
@@ -40,6 +41,7 @@ class Command:
     stderr: Path
     stdin: Path | None = None
     timeout_s: float | None = None
+    first_only: bool = False  # The command ends with its first process; the others are then killed
 
 
 @dataclass(frozen=True)
@@ -53,15 +55,22 @@ class ProcessOutcome:
     user_s: float
     system_s: float
     max_rss_kib: int  # Largest resident memory of any of these processes
+    still_running: tuple[str, ...] = ()  # Executables of processes that had outlived the first until the time limit
 
 
-def launch(command: Command, *, started_as: Callable[[int], None] | None = None) -> ProcessOutcome:
-    """Run a command in its own process group and wait for it; an interrupt kills the group and is raised again.
+def launch(
+    command: Command,
+    *,
+    started_as: Callable[[int], None] | None = None,
+    others: Callable[[], Iterable[int]] = tuple,
+) -> ProcessOutcome:
+    """Run a command in its own session and wait for all its processes; an interrupt kills them and is raised again.
 
     The harness sleeps in the kernel while the program runs, and executes nothing. setpriv(1) starts the command, so
     that the kernel kills the command if the harness is killed.
 
     `started_as`: Called with the process number after the start, for runs that are watched instead of measured.
+    `others`: Called after the first process has ended; returns processes of the command that may have left its session.
     """
     setpriv = shutil.which("setpriv")
     if setpriv is None:
@@ -85,7 +94,7 @@ def launch(command: Command, *, started_as: Callable[[int], None] | None = None)
             stdout=stdout,
             stderr=stderr,
         )
-    timed_out = False
+    timed_out, outlived = False, set[int]()
     try:
         if started_as is not None:
             started_as(process.pid)
@@ -96,17 +105,82 @@ def launch(command: Command, *, started_as: Callable[[int], None] | None = None)
                 _stop(process.pid, watch)
         finally:
             os.close(watch)
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.monotonic() - started
+        if not command.first_only and not timed_out:
+            end_s = None if command.timeout_s is None else started + command.timeout_s
+            outlived, waited = _wait_for_others(lambda: _session_of(process.pid) | _running(others()), end_s)
+            seconds += waited
     except BaseException:
         supervision.end(process)
+        _kill_each(_running(others()))
         raise
-    _, status, usage = os.wait4(process.pid, 0)
-    seconds = time.monotonic() - started
     code = os.waitstatus_to_exitcode(status)
     process.returncode = code
+    still = tuple(sorted({_name_of(pid) for pid in outlived}))
+    _kill_each(outlived | (_running(others()) if timed_out else set()))
     supervision.end(process)  # processes that the program left running would disturb the next run
     return ProcessOutcome(
-        code if code >= 0 else 128 - code, timed_out, seconds, usage.ru_utime, usage.ru_stime, usage.ru_maxrss
+        code if code >= 0 else 128 - code,
+        timed_out or bool(outlived),
+        seconds,
+        usage.ru_utime,
+        usage.ru_stime,
+        usage.ru_maxrss,
+        still,
     )
+
+
+def _kill_each(pids: Iterable[int]) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _wait_for_others(left: Callable[[], set[int]], end_s: float | None) -> tuple[set[int], float]:
+    """Wait until no process is left; return those left at the time limit, and the time waited."""
+    began, pause = time.monotonic(), _FIRST_PAUSE_S
+    if not left():
+        return set(), 0.0
+    while running := left():
+        if end_s is not None and time.monotonic() >= end_s:
+            return running, time.monotonic() - began
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE_S)
+    return set(), time.monotonic() - began
+
+
+def _session_of(leader: int) -> set[int]:
+    """Return the processes of a session that have not ended."""
+    found = set()
+    for process in Path("/proc").iterdir():
+        fields = _stat(process.name) if process.name.isdigit() else []
+        if fields and fields[_SESSION] == str(leader) and fields[0] not in _ENDED:
+            found.add(int(process.name))
+    return found
+
+
+def _running(pids: Iterable[int]) -> set[int]:
+    return {pid for pid in pids if (fields := _stat(pid)) and fields[0] not in _ENDED}
+
+
+_SESSION = 3
+_ENDED = ("Z", "X")
+
+
+def _stat(pid: int | str) -> list[str]:
+    """Return a process's fields in /proc from its state on; empty if it is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2].decode().split()
+    except OSError:
+        return []
+
+
+def _name_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return "a process that has just ended"
 
 
 def check_program(spec: CampaignSpec, command: Command, build: Path | None) -> None:

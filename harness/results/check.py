@@ -25,8 +25,9 @@ from unperturbed.analysis.perturbation import (
 from unperturbed.analysis.perturbation.decide import with_origins
 from unperturbed.analysis.perturbation.rounds import find_partners, shared_variance
 from unperturbed.collectors.data import Trace
+from unperturbed.collectors.records.processes import images
 from unperturbed.collectors.sources import find_sources
-from unperturbed.common.wording import counted, percent
+from unperturbed.common.wording import counted, listing, number, percent
 from unperturbed.errors import DataError
 from unperturbed.harness.campaign.plan import ALL, Configuration, find_sham, judged_configurations
 from unperturbed.harness.campaign.progress import Watch, unwatched
@@ -111,7 +112,7 @@ def check_runs(
             if any(trace.names("hardware", "simulated") for trace in every)
             else "No hardware metric was measured, so perturbation cannot be detected."
         )
-    findings.note(*_uncounted_threads(every), *_events_before(every), *warm_up.notes)
+    findings.note(*_of_several_processes(every), *_uncounted_threads(every), *_events_before(every), *warm_up.notes)
     doses, notes = decide_all_responses(findings.responses, alpha=spec.analysis.alpha)
     findings.note(*notes)
     return CampaignVerdicts(
@@ -139,6 +140,32 @@ def _of_whole_runs(verdict: Verdict, traces: Traces, warm_up: WarmUp) -> Verdict
         for by_configuration in traces.values()
     )
     return next((replace(verdict, overhead=overhead(*both)) for both in sides if all(both)), verdict)
+
+
+def _of_several_processes(traces: Sequence[Trace]) -> Iterator[str]:
+    """Yield a sentence on the processes of a run, by executable, if runs have several."""
+    runs = [trace.attributes["processes"] for trace in traces if len(trace.attributes.get("processes", ())) > 1]
+    if not runs:
+        return
+    typical = sorted(runs, key=len)[len(runs) // 2]
+    metric = next((name for name in ("PAPI_TOT_INS", "perf::instructions") if name in typical[0]["totals"]), "")
+    shares = images(typical, metric)
+    parts = [
+        f"{image} {number(100 * entry['share'], 2)} %"
+        + (f" ({entry['processes']} processes)" if entry["processes"] > 1 else "")
+        for image, entry in list(shares.items())[:_MOST_IMAGES]
+    ]
+    if len(shares) > len(parts):
+        parts.append(counted(len(shares) - len(parts), "other executable"))
+    least, most = min(map(len, runs)), max(map(len, runs))
+    processes = f"{most} processes" if least == most else f"{least} to {most} processes"
+    yield (
+        f"Each run has {processes}, whose counts are added. Shares of {'instructions' if metric else 'time'}: "
+        f"{listing(parts)}."
+    )
+
+
+_MOST_IMAGES = 6
 
 
 def _uncounted_threads(traces: Sequence[Trace]) -> Iterator[str]:

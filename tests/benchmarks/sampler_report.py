@@ -42,7 +42,7 @@ _PAGES = (
 Both samplers of `collectors/runtime`, beside `perf stat -I`. Each section is written by the command below it;
 `make bench` prints the same tables.
 """,
-        ("sampler_instructions", "sampler_overhead", "sampler_intervals", "simulation_slowdown"),
+        ("sampler_instructions", "sampler_overhead", "sampler_intervals", "simulation_slowdown", "sampler_children"),
     ),
     _Page(
         _EVIDENCE / "instrumentation.md",

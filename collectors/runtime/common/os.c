@@ -34,6 +34,16 @@ int unperturbed_os_open(struct unperturbed_os_files *files, uint32_t groups, int
     return 0;
 }
 
+void unperturbed_os_close(struct unperturbed_os_files *files)
+{
+    int *const file[] = {&files->stat, &files->status, &files->scheduler, &files->io};
+    for (unsigned i = 0; i < sizeof file / sizeof *file; i++) {
+        if (*file[i] > 0)
+            close(*file[i]);
+        *file[i] = -1;
+    }
+}
+
 /* Uses no library function that might allocate or lock, and no cancellation point: this also runs in a signal
  * handler. */
 static const char *number(const char *text, int64_t *value)

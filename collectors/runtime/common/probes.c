@@ -115,3 +115,9 @@ int unperturbed_probes_read(const struct unperturbed_probes *probes, const struc
             software[header->probe[i].metric] += reading[1 + i];
     return 0;
 }
+
+void unperturbed_probes_close(struct unperturbed_probes *probes)
+{
+    while (probes->count > 0)
+        close(probes->fd[--probes->count]);
+}

@@ -6,17 +6,36 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <stddef.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+#if defined(__has_include)
+#if __has_include(<valgrind/valgrind.h>)
+#include <valgrind/valgrind.h>
+#endif
+#endif
+#ifndef RUNNING_ON_VALGRIND
+#define RUNNING_ON_VALGRIND 0
+#endif
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
 
+#define STEP_BYTES 65536  /* a further process's file grows by so much */
+#define MOST_IMAGES 10000 /* programs that one process may execute in sequence */
+
 struct unperturbed_header *unperturbed_header;
 static size_t mapped_bytes;
+static char first_path[4096]; /* the run's file */
+static char own_path[4128];   /* the file that this process created; empty for the run's */
+static pid_t counted;         /* the process that this file, or the observer, counts */
+
+int unperturbed_is_counted(void) { return unperturbed_header && counted == getpid(); }
 
 /* Returns whether a header matches its file: nothing may be written beyond the file's end, even if the file is damaged
  * or from a different version. */
@@ -68,32 +87,154 @@ static const char *record_path(char **environment)
     return NULL;
 }
 
+static const char *name_of(const char *path)
+{
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    return slash ? slash + 1 : path ? path : "";
+}
+
+/* Notes which process the file is for, under the name by which it was executed. */
+static void introduce(struct unperturbed_header *header, const char *image)
+{
+    counted = getpid();
+    header->parent = (uint64_t)getppid();
+    strncpy(header->image, image, sizeof header->image - 1);
+}
+
+/* Gives the file bytes up to `end`, not only holes. In a handler too: system calls only. */
+static int allocate(int fd, size_t from, size_t end)
+{
+    if (syscall(SYS_fallocate, fd, 0, (long)from, (long)(end - from)) == 0)
+        return 0;
+    return errno == EOPNOTSUPP ? (int)syscall(SYS_ftruncate, fd, (long)end) : -1;
+}
+
+static size_t bytes_of(const struct unperturbed_header *header, uint64_t records)
+{
+    return header->header_bytes + (size_t)(records * header->record_bytes);
+}
+
+int unperturbed_grow(uint64_t position)
+{
+    struct unperturbed_header *header = unperturbed_header;
+    if (position >= header->limit)
+        return -1;
+    size_t from = bytes_of(header, header->capacity), end = bytes_of(header, position + 1) + STEP_BYTES;
+    uint64_t records = (end - header->header_bytes) / header->record_bytes;
+    if (records > header->limit)
+        records = header->limit;
+    int fd = open(own_path, O_RDWR | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    int result = allocate(fd, from, bytes_of(header, records));
+    close(fd);
+    /* Another thread may have made more room meanwhile. */
+    for (uint64_t now = header->capacity; result == 0 && now < records;)
+        if (__atomic_compare_exchange_n(&header->capacity, &now, records, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+            break;
+    return result;
+}
+
+/* Opens a new file for this process: the first image of a process has number 0, and each exec adds 1. */
+static int create(void)
+{
+    for (int image = 0; image < MOST_IMAGES; image++) {
+        snprintf(own_path, sizeof own_path, "%s.%d.%d", first_path, (int)getpid(), image);
+        int fd = open(own_path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        if (fd >= 0 || errno != EEXIST)
+            return fd;
+    }
+    return -1;
+}
+
+/* Creates a record file for this process, with the settings of the mapped one, and maps it in its place. The address
+ * range is that of a full file, of which only a beginning exists. */
+static int claim_another(const char *image)
+{
+    const struct unperturbed_header *first = unperturbed_header;
+    uint64_t limit = first->limit, records = STEP_BYTES / first->record_bytes;
+    if (records > limit)
+        records = limit;
+    size_t room = bytes_of(first, limit);
+    int fd = create();
+    if (fd < 0)
+        return -1;
+    struct unperturbed_header *own = MAP_FAILED;
+    if (allocate(fd, 0, bytes_of(first, records)) == 0)
+        own = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    if (own == MAP_FAILED) {
+        unlink(own_path);
+        return -1;
+    }
+    memcpy(own, first, offsetof(struct unperturbed_header, observer));
+    memcpy(own->event, first->event, sizeof own->event);
+    memcpy(own->probe, first->probe, sizeof own->probe);
+    own->probes = first->probes;
+    own->interval_event = first->interval_event;
+    own->early_blocks = first->early_blocks;
+    own->quantum_blocks = first->quantum_blocks;
+    own->capacity = records;
+    own->limit = limit;
+    own->owner = (uint64_t)getpid();
+    leave();
+    unperturbed_header = own;
+    mapped_bytes = room;
+    introduce(own, image);
+    return 0;
+}
+
+/* A further process of the run: with OPTION_CHILDREN it has a file of its own, or the observer's counters. */
+static int join(const char *image)
+{
+    if (unperturbed_header->source == SOURCE_CALLGRIND && !RUNNING_ON_VALGRIND) {
+        leave(); /* valgrind's own launcher, which every exec starts first */
+        return -1;
+    }
+    if (unperturbed_header->options & OPTION_OUTSIDE)
+        counted = getpid();
+    if ((unperturbed_header->options & OPTION_CHILDREN) &&
+        ((unperturbed_header->options & OPTION_OUTSIDE) || claim_another(image) == 0))
+        return 0;
+    unperturbed_mark(MARK_UNCOUNTED * !!(unperturbed_header->options & OPTION_CHILDREN));
+    leave();
+    return -1;
+}
+
+int unperturbed_claim_in_child(void)
+{
+    char image[sizeof unperturbed_header->image];
+    if (!unperturbed_header)
+        return -1;
+    memcpy(image, unperturbed_header->image, sizeof image);
+    return join(image);
+}
+
 /* Maps the record file that the environment names, and claims it for this process. A second program of the same run
- * (`sh -c 'a; b'`) finds the file claimed and does not use it; nor does a set-uid program, which must not open files
- * named by its caller's environment. Works before the C library is initialised. */
+ * (`sh -c 'a; b'`) finds the file claimed; a set-uid program must not open files named by its caller's environment.
+ * Works before the C library is initialised. */
 int unperturbed_claim(char **environment)
 {
     if (unperturbed_header)
         return 0;
     const char *path = record_path(environment);
-    if (!path || !*path || getauxval(AT_SECURE) || unperturbed_map(path) != 0)
+    if (!path || !*path || strlen(path) >= sizeof first_path || getauxval(AT_SECURE) || unperturbed_map(path) != 0)
         return -1;
+    strcpy(first_path, path);
     struct unperturbed_header *header = unperturbed_header;
-    const char *name = (const char *)getauxval(AT_EXECFN);
-    const char *slash = name ? strrchr(name, '/') : NULL;
-    name = slash ? slash + 1 : name ? name : "";
+    const char *name = name_of((const char *)getauxval(AT_EXECFN));
     uint64_t owner = 0, me = (uint64_t)getpid();
-    /* This process claimed the file as another image, and then called exec: maybe by another name. */
-    if (header->owner == me) {
-        unperturbed_mark(MARK_EXEC);
+    if (header->owner == me && !(header->options & OPTION_CHILDREN))
+        unperturbed_mark(MARK_EXEC); /* this process claimed the file as another image, and then called exec */
+    if (header->owner)
+        return join(name);
+    if (header->program[0] && strncmp(header->program, name, sizeof header->program - 1) != 0) {
         leave();
         return -1;
     }
-    if ((header->program[0] && strncmp(header->program, name, sizeof header->program - 1) != 0) ||
-        !__atomic_compare_exchange_n(&header->owner, &owner, me, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
-        leave();
-        return -1;
-    }
+    if (!__atomic_compare_exchange_n(&header->owner, &owner, me, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+        return join(name);
+    introduce(header, name);
     /* Takes about 1 ms now, and prevents page faults by the sampler during the run. Linux before 5.14 does not have
      * this call, so the page faults occur. */
     if (!(header->options & OPTION_OUTSIDE))

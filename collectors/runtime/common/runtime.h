@@ -12,6 +12,9 @@
 extern struct unperturbed_header *unperturbed_header;
 int unperturbed_map(const char *path);
 int unperturbed_claim(char **environment);
+int unperturbed_is_counted(void); /* whether the run counts this process, which is not a child that forgot it */
+int unperturbed_claim_in_child(void); /* after a fork: a record file for the child; outside, the parent's */
+int unperturbed_grow(uint64_t position); /* makes room for a record; -1 if the file is full */
 void unperturbed_mark(uint64_t mark);
 int unperturbed_fail(const char *what); /* writes errno and what failed to the header */
 
@@ -19,7 +22,7 @@ int unperturbed_fail(const char *what); /* writes errno and what failed to the h
 static inline struct unperturbed_record *unperturbed_take(struct unperturbed_header *header, uint64_t *position)
 {
     *position = __atomic_fetch_add(&header->taken, 1, __ATOMIC_RELAXED);
-    if (*position < header->capacity)
+    if (*position < header->capacity || (header->limit > header->capacity && unperturbed_grow(*position) == 0))
         return (struct unperturbed_record *)((char *)header + header->header_bytes + *position * header->record_bytes);
     __atomic_fetch_sub(&header->taken, 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&header->lost, 1, __ATOMIC_RELAXED);
@@ -62,7 +65,7 @@ static inline int64_t unperturbed_gauge_value(const volatile void *at, uint32_t 
 /* software.c: sums of all counters by metric (about 30 ns for 64 of them), and of the gauges' values. */
 void unperturbed_read_software(int64_t *value, uint32_t software);
 uint64_t unperturbed_tables(void);
-void unperturbed_watch_forks(void);
+void unperturbed_share_after_fork(void); /* in the child, if an observer reads */
 int unperturbed_counts_elsewhere(void); /* whether this is a forked child that still uses its parent's shared pages */
 
 /* intervals.c: prepares for intervals that the program's own events end; -1 if this machine cannot have them. */
@@ -74,6 +77,7 @@ struct unperturbed_os_files {
     int stat, status, scheduler, io;
 };
 int unperturbed_os_open(struct unperturbed_os_files *files, uint32_t groups, int pid);
+void unperturbed_os_close(struct unperturbed_os_files *files);
 int unperturbed_os_read(const struct unperturbed_os_files *files, uint32_t groups, int pid, int64_t *value);
 
 /* sampler.c: above 0 while this thread executes the runtime, or a library for it (PAPI allocates memory and opens files):

@@ -22,7 +22,7 @@ static int read_nothing(struct unperturbed_counters *counters, struct unperturbe
 
 static void close_nothing(struct unperturbed_counters *counters) { (void)counters; }
 
-const struct unperturbed_source unperturbed_nothing = {open_nothing, read_nothing, close_nothing, NULL, 0};
+const struct unperturbed_source unperturbed_nothing = {open_nothing, read_nothing, close_nothing, NULL, 0, NULL};
 
 int unperturbed_encode(struct unperturbed_header *header)
 {

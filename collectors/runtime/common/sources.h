@@ -42,6 +42,10 @@ struct unperturbed_source {
     int (*encode)(struct unperturbed_header *header);
 
     uint32_t traits; /* set of enum unperturbed_trait */
+
+    /* In a forked child: gives up what `open` took in the parent, without stopping the parent's counting; the child then
+     * opens the events for itself. NULL if there is nothing to do. */
+    void (*forget)(struct unperturbed_counters *counters);
 };
 
 enum unperturbed_trait {
@@ -96,6 +100,9 @@ struct unperturbed_probes {
 /* Opens the header's probes on the calling thread (pid 0), counting immediately, or on process `pid`, counting from its
  * next exec on; about 10 ms each. Returns 0, or sets header->error and header->message and returns -1. */
 int unperturbed_probes_open(struct unperturbed_probes *probes, struct unperturbed_header *header, pid_t pid);
+
+/* In a forked child: closes the parent's probes, which go on counting for the parent. */
+void unperturbed_probes_close(struct unperturbed_probes *probes);
 
 /* Adds the hits since opening to the software metrics of a record: one read(2), about 1 us. If the hits cannot be read,
  * returns -1 and adds nothing. */

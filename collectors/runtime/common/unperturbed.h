@@ -1,7 +1,8 @@
 /* The interface of the harness, the runtime in the measured program, and the observer.
  *
  * Record file: one per run, mapped shared: a header, then `capacity` records of `record_bytes` each. The harness
- * creates the file at full size (a hole would cause SIGBUS on a full disk), zero-filled.
+ * creates the file at full size (a hole would cause SIGBUS on a full disk), zero-filled. With OPTION_CHILDREN, each
+ * further process that the inside sampler finds creates a file of its own, `<file>.<pid>.<image>`, which grows.
  * `unperturbed.collectors.records.file` has the same layout for Python; a test compares them. Counter tables: the
  * instrumenting compiler puts one into each translation unit. Modules: the location of the counters of an executable or
  * library.
@@ -11,7 +12,7 @@
 
 #include <stdint.h>
 
-#define UNPERTURBED_MAGIC "UNPREC05"
+#define UNPERTURBED_MAGIC "UNPREC06"
 #define UNPERTURBED_ENVIRONMENT "UNPERTURBED_RECORD"
 #define UNPERTURBED_LOG_ENVIRONMENT "UNPERTURBED_LOG" /* the simulator's log, without the process id */
 #define UNPERTURBED_EVENTS 16
@@ -40,7 +41,7 @@ enum unperturbed_state { STATE_WAITING = 0, STATE_ATTACHED = 1, STATE_FINISHED =
 enum unperturbed_option {
     OPTION_OUTSIDE = 1,  /* an observer process reads; the program only shares its counters */
     OPTION_THREADS = 2,  /* inside: a sampler for every thread, not only for the main thread */
-    OPTION_CHILDREN = 4, /* outside: count child processes too */
+    OPTION_CHILDREN = 4, /* count child processes too: outside in the same records, inside in files of their own */
     /* Stop, read, reset, start at each record (003, section 3.1) instead of reading running counters. */
     OPTION_RESET = 8,
     /* Events are multiplexed; each record has every event's enabled and running time. */
@@ -70,6 +71,7 @@ enum unperturbed_mark {
     MARK_UNEVEN = 1024,    /* on the work clock: system calls that may wait took ticks away from the ends of quanta */
     MARK_THROTTLED = 2048, /* the kernel stopped an event that interrupted too often: counts are missing */
     MARK_SEPARATE = 4096,  /* on the program's clock: a library counts down a variable of its own */
+    MARK_UNCOUNTED = 8192, /* with OPTION_CHILDREN: a process could not create its record file */
 };
 
 /* A hardware event, encoded for its source: perf_event's type and configuration, or PAPI's name. */
@@ -95,7 +97,7 @@ struct unperturbed_header {
     char magic[8];
     uint32_t header_bytes;
     uint32_t record_bytes;
-    uint64_t capacity;    /* records */
+    uint64_t capacity;    /* records for which the file has room */
     uint64_t interval_ns; /* on the work clock: in quanta of the simulator; on an event's or the program's: in counts */
     uint32_t clock;
     uint32_t signal;
@@ -115,7 +117,7 @@ struct unperturbed_header {
     uint32_t papi_version;
     /* Function call interrupts on other processors during the run, including those not caused by the observer. */
     uint64_t interrupts;
-    int64_t program_user_us; /* CPU time of the program and the children it waited for */
+    int64_t program_user_us; /* CPU time of the program and the children it waited for; with OPTION_CHILDREN, of all */
     int64_t program_system_us;
     int64_t program_wall_ns;
     /* Below: written by the runtime or the observer. */
@@ -139,6 +141,9 @@ struct unperturbed_header {
     uint32_t tick_ns;        /* the kernel's tick */
     uint64_t early_blocks;   /* on the work clock: number of basic blocks by which the first interval is shorter */
     uint64_t quantum_blocks; /* on the work clock: number of basic blocks of the simulator's quantum */
+    uint64_t limit;          /* records up to which the file may grow */
+    uint64_t parent;         /* process that created the one that claimed the file */
+    char image[64];          /* file name of its executable */
 };
 
 /* A record: cumulative values at one time. It is followed by `events` hardware values; if multiplexed, by enabled and

@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #define CHECK_IMAGE_NS 16000000
+#define AFTERWARDS_MS 10 /* between two looks whether processes that outlive the program have ended */
 #define ENDING_TRIES 200
 #define ENDING_PAUSE_NS 10000
 #define FROZEN_SHARE 0.9
@@ -35,6 +36,9 @@
 
 struct observed {
     pid_t pid;
+    int has_ended; /* and `status` and `usage` are known */
+    int status;
+    struct rusage usage;
     int watch; /* pidfd */
     struct unperturbed_counters counters;
     struct unperturbed_counters task_clock;
@@ -180,7 +184,7 @@ static int open_counters(struct observed *observed)
 static void check_image(struct observed *observed, int64_t now_ns)
 {
     char path[64], image[sizeof observed->image] = "";
-    if (now_ns - observed->checked_ns < CHECK_IMAGE_NS ||
+    if ((unperturbed_header->options & OPTION_CHILDREN) || now_ns - observed->checked_ns < CHECK_IMAGE_NS ||
         !__atomic_load_n(&unperturbed_header->owner, __ATOMIC_RELAXED))
         return;
     observed->checked_ns = now_ns;
@@ -296,17 +300,49 @@ static void note_limits(void)
     fclose(file);
 }
 
+static void add_time(struct timeval *sum, const struct timeval *more)
+{
+    sum->tv_sec += more->tv_sec;
+    sum->tv_usec += more->tv_usec;
+}
+
+/* Takes leave of processes that have ended: the program, and processes that outlived the one that created them, whose
+ * parent is then the observer. Returns whether none is left. */
+static int are_gone(struct observed *observed)
+{
+    struct rusage usage;
+    int status;
+    pid_t pid;
+    while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0 || (pid < 0 && errno == EINTR)) {
+        if (pid == observed->pid) {
+            observed->status = status;
+            observed->has_ended = 1;
+        }
+        if (pid > 0) {
+            add_time(&observed->usage.ru_utime, &usage.ru_utime);
+            add_time(&observed->usage.ru_stime, &usage.ru_stime);
+        }
+    }
+    return pid < 0;
+}
+
+/* Until the program has ended; if child processes count, until all of them have. */
 static void watch_until_the_end(struct observed *observed, int ticks)
 {
     struct pollfd events[2] = {{ticks, POLLIN, 0}, {observed->watch, POLLIN, 0}};
+    int children = !!(unperturbed_header->options & OPTION_CHILDREN);
     union {
         uint64_t expirations;
         struct signalfd_siginfo overflow;
     } news;
     for (;;) {
-        if (poll(events, 2, -1) < 0)
+        if (poll(events, 2, observed->has_ended ? AFTERWARDS_MS : -1) < 0)
             continue;
-        if (events[1].revents)
+        if (events[1].revents && (are_gone(observed) || !children))
+            break;
+        if (events[1].revents && observed->has_ended)
+            events[1].fd = -1; /* processes that it created go on */
+        if (children && are_gone(observed))
             break;
         ssize_t size = read(ticks, &news, sizeof news);
         if (size == (ssize_t)sizeof news.expirations)
@@ -343,7 +379,7 @@ static void end_as(int status)
 int main(int count, char **argument)
 {
     struct observed observed;
-    int go[2], trouble[2], error = EPIPE, status;
+    int go[2], trouble[2], error = EPIPE;
     cpu_set_t processors;
     if (count < 3 || unperturbed_map(argument[1]) != 0) {
         fprintf(stderr, "usage: observer RECORD PROGRAM [ARGUMENT…]\n");
@@ -351,6 +387,8 @@ int main(int count, char **argument)
     }
     memset(&observed, 0, sizeof observed);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (unperturbed_header->options & OPTION_CHILDREN)
+        prctl(PR_SET_CHILD_SUBREAPER, 1);
     if (unperturbed_share() != 0 || share_processors(&processors) != 0)
         return 127;
     observed.pid = start_waiting(argument + 2, &processors, go, trouble);
@@ -384,17 +422,16 @@ int main(int count, char **argument)
     watch_until_the_end(&observed, ticks);
     if (is_event)
         note_limits();
-    struct rusage usage;
-    while (wait4(observed.pid, &status, 0, &usage) < 0 && errno == EINTR)
+    while (!observed.has_ended && wait4(observed.pid, &observed.status, 0, &observed.usage) < 0 && errno == EINTR)
         ;
     struct unperturbed_header *header = unperturbed_header;
     header->program_wall_ns = unperturbed_nanoseconds(CLOCK_MONOTONIC) - began_ns;
-    header->program_user_us = (int64_t)usage.ru_utime.tv_sec * 1000000 + usage.ru_utime.tv_usec;
-    header->program_system_us = (int64_t)usage.ru_stime.tv_sec * 1000000 + usage.ru_stime.tv_usec;
+    header->program_user_us = (int64_t)observed.usage.ru_utime.tv_sec * 1000000 + observed.usage.ru_utime.tv_usec;
+    header->program_system_us = (int64_t)observed.usage.ru_stime.tv_sec * 1000000 + observed.usage.ru_stime.tv_usec;
     header->interrupts = interrupts_elsewhere() - interrupts;
     compare_times(&observed);
     if (header->state != STATE_FAILED && (header->state == STATE_ATTACHED || header->software == header->probes))
         __atomic_store_n(&header->state, STATE_FINISHED, __ATOMIC_RELEASE);
-    end_as(status);
+    end_as(observed.status);
     return 127;
 }

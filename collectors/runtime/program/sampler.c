@@ -198,8 +198,9 @@ void unperturbed_end_interval(void)
     int saved = errno, before;
     unperturbed_apart++;
     syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &blocked, sizeof all);
-    /* Before the signals were blocked, a handler may have ended this interval. A forked child does not record. */
-    if (sampler && unperturbed_remaining <= 0 && unperturbed_header->owner == (uint64_t)getpid()) {
+    /* Before the signals were blocked, a handler may have ended this interval. A child that the run does not count does
+     * not record. */
+    if (sampler && unperturbed_remaining <= 0 && unperturbed_is_counted()) {
         sampler->busy = 1;
         int forbidden = forbid_cancelling(sampler, &before);
         write_record(sampler, 0);
@@ -232,7 +233,7 @@ static int take_signal(void)
     struct sigaction action, before;
     if (sigaction((int)unperturbed_header->signal, NULL, &before) != 0)
         return unperturbed_fail("cannot receive the sampler's signal");
-    if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
+    if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN && before.sa_sigaction != handler()) {
         errno = EBUSY;
         return unperturbed_fail("the program already handles the sampler's signal");
     }
@@ -386,7 +387,7 @@ void unperturbed_sampler_stop(struct unperturbed_sampler *sampler)
     sigset_t blocked;
     int cancelling;
     unperturbed_apart++;
-    if (unperturbed_header->owner != (uint64_t)getpid()) {
+    if (!unperturbed_is_counted() || sampler != own) {
         unperturbed_apart--;
         return; /* the thread forked, and this is the child */
     }
@@ -410,8 +411,7 @@ void unperturbed_sampler_stop(struct unperturbed_sampler *sampler)
 
 static int is_sampled(void)
 {
-    return unperturbed_header && unperturbed_header->owner == (uint64_t)getpid() &&
-           !(unperturbed_header->options & OPTION_OUTSIDE);
+    return unperturbed_is_counted() && !(unperturbed_header->options & OPTION_OUTSIDE);
 }
 
 /* Only perf_event can interrupt at an overflow, so it also reads other sources' events then. Runs once, before any
@@ -459,16 +459,50 @@ int unperturbed_samples_threads(void)
     return samples;
 }
 
+/* In a forked child: starts again, with a record file and counters of its own. The parent's go on. */
+static void begin_in_child(void)
+{
+    int ended_records = own && own->busy;
+    if (own && own->counters.source->forget)
+        own->counters.source->forget(&own->counters);
+    if (own != &main_sampler && main_sampler.counters.source && main_sampler.counters.source->forget)
+        main_sampler.counters.source->forget(&main_sampler.counters);
+    own = NULL;
+    unperturbed_remaining = UNPERTURBED_NEVER;
+    memset(&main_sampler, 0, sizeof main_sampler);
+    unperturbed_os_close(&os_files);
+    unperturbed_probes_close(&probes);
+    if (unperturbed_claim_in_child() == 0 && !ended_records)
+        begin();
+}
+
+static void after_fork(void)
+{
+    int saved = errno;
+    unperturbed_apart++;
+    if (unperturbed_header && (unperturbed_header->options & OPTION_OUTSIDE))
+        unperturbed_share_after_fork();
+    else if (unperturbed_header && (unperturbed_header->options & OPTION_CHILDREN))
+        begin_in_child();
+    unperturbed_apart--;
+    errno = saved;
+}
+
 static void start_once(char **environment)
 {
     int first = !begun;
     begun = 1;
     if (!first || unperturbed_claim(environment) != 0)
         return;
-    struct unperturbed_header *header = unperturbed_header;
-    if (header->owner != (uint64_t)getpid() || header->state == STATE_FAILED)
+    /* A constructor may have forked. */
+    if (!unperturbed_is_counted() &&
+        (!(unperturbed_header->options & OPTION_CHILDREN) || unperturbed_claim_in_child() != 0))
         return;
-    unperturbed_watch_forks();
+    struct unperturbed_header *header = unperturbed_header;
+    if (header->state == STATE_FAILED)
+        return;
+    if (header->options & (OPTION_OUTSIDE | OPTION_CHILDREN))
+        pthread_atfork(NULL, NULL, after_fork);
     if (header->options & OPTION_OUTSIDE)
         __atomic_store_n(&header->state, STATE_ATTACHED, __ATOMIC_RELEASE);
     else
@@ -548,3 +582,31 @@ __attribute__((destructor)) static void finish(void)
     finish_once();
     unperturbed_apart--;
 }
+
+/* Writes the last record of a process that calls _exit(2), as forked children do: it runs no exit handlers. Maybe in a
+ * signal handler of the program: uses nothing that might allocate or lock. */
+static void finish_at_once(void)
+{
+    struct unperturbed_sampler *sampler = own;
+    if (sampler != &main_sampler || sampler->busy || !is_sampled() || unperturbed_header->state != STATE_ATTACHED ||
+        missing_work())
+        return;
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, NULL);
+    unperturbed_apart++;
+    write_bound(sampler);
+    unperturbed_apart--;
+    __atomic_store_n(&unperturbed_header->state, STATE_FINISHED, __ATOMIC_RELEASE);
+}
+
+static __attribute__((noreturn)) void end_at_once(int code)
+{
+    finish_at_once();
+    for (;;)
+        syscall(SYS_exit_group, code);
+}
+
+__attribute__((weak, visibility("default"), noreturn)) void _exit(int code) { end_at_once(code); }
+
+__attribute__((weak, visibility("default"), noreturn)) void _Exit(int code) { end_at_once(code); }

@@ -250,7 +250,15 @@ static APART uint64_t quanta_since(struct quanta *quanta, const void *context)
     uint64_t blocks, ended;
     if (quanta->log < 0 || read_statistics(quanta, &blocks, &ended) != 0)
         return (uint64_t)ends_quantum(quanta, context);
-    int stands = !went_on(quanta, context) && ended == quanta->begun;
+    int moved = went_on(quanta, context), stands = !moved && ended == quanta->begun;
+    if (!moved && in_system_call(context) && blocks - quanta->left < CLOSE_BLOCKS) {
+        /* The program waits: the handling of ticks alone executes blocks, and ends quanta that are not its own. */
+        quanta->first = stands ? quanta->first + blocks - quanta->entered : blocks;
+        quanta->counted = quanta->begun = ended;
+        quanta->entered = blocks;
+        quanta->tick_ns = quanta->tick_ns < LONGEST_TICK_NS ? 2 * quanta->tick_ns : LONGEST_TICK_NS;
+        return 0;
+    }
     quanta->tick_ns = stands && quanta->tick_ns < LONGEST_TICK_NS ? 2 * quanta->tick_ns : SHORTEST_TICK_NS;
     spare_blocks(quanta, blocks, stands, ended != quanta->begun);
     if (ended != quanta->begun) {

@@ -27,9 +27,7 @@ static struct unperturbed_counters_area *area;
 static uint64_t token; /* shows the observer that this is still the image that registered the gauges */
 static int kept;       /* whether this is a child with its own counters */
 
-static int is_own_run(void) { return unperturbed_header && unperturbed_header->owner == (uint64_t)getpid(); }
-
-static int is_shared_run(void) { return is_own_run() && (unperturbed_header->options & OPTION_OUTSIDE); }
+static int is_shared_run(void) { return unperturbed_is_counted() && (unperturbed_header->options & OPTION_OUTSIDE); }
 
 /* Keeps a library that the program opened loaded, even if the program closes it: the handler may read its counters at
  * any time, until the end. */
@@ -37,7 +35,7 @@ static void keep_loaded(const void *counters)
 {
 #ifndef UNPERTURBED_STATIC
     Dl_info library;
-    if (!is_own_run() || unperturbed_header->state != STATE_ATTACHED || !dladdr(counters, &library))
+    if (!unperturbed_is_counted() || unperturbed_header->state != STATE_ATTACHED || !dladdr(counters, &library))
         return;
     if (!dlopen(library.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE))
         dlerror(); /* hide the error from the program */
@@ -66,8 +64,8 @@ static int map_area(void)
     return fd;
 }
 
-/* Replaces a module's pages by the observer's, with the same content: two system calls and one copy. */
-static int share(struct unperturbed_module *module)
+/* Replaces a module's pages by the observer's: two system calls, and one copy unless a child begins at 0. */
+static int share(struct unperturbed_module *module, int is_child)
 {
     size_t bytes = (size_t)(module->last - module->first);
     if (bytes == 0)
@@ -85,7 +83,8 @@ static int share(struct unperturbed_module *module)
         errno = ENOSPC;
         unperturbed_fail("the observer has no room for so many software counters");
     } else {
-        memcpy((char *)area->slot + module->place, module->first, bytes);
+        if (!is_child)
+            memcpy((char *)area->slot + module->place, module->first, bytes);
         off_t offset = (off_t)(offsetof(struct unperturbed_counters_area, slot) + module->place);
         if (mmap(module->first, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, offset) == MAP_FAILED)
             unperturbed_fail("cannot share the pages of the counters");
@@ -125,7 +124,7 @@ void unperturbed_register(struct unperturbed_table *table)
     do
         table->next = head;
     while (!__atomic_compare_exchange_n(&tables, &head, table, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
-    if (is_own_run())
+    if (unperturbed_is_counted())
         __atomic_fetch_add(&unperturbed_header->tables, 1, __ATOMIC_RELAXED);
     if (is_shared_run())
         publish(table);
@@ -158,8 +157,8 @@ static uint64_t take_gauges(struct unperturbed_module *module)
 /* Writes the addresses of a module's gauges for the observer: their values stay in the program's memory. */
 static int publish_gauges(const struct unperturbed_module *module)
 {
-    if (module->gauges == module->gauges_end)
-        return 0;
+    if (module->gauges == module->gauges_end || unperturbed_header->owner != (uint64_t)getpid())
+        return 0; /* the observer reads variables of the first process only */
     int fd = map_area();
     if (fd < 0)
         return -1;
@@ -187,7 +186,8 @@ static int publish_gauges(const struct unperturbed_module *module)
  * the values read last remain. */
 static void leave_values(void)
 {
-    if (!is_shared_run() || !area || area->token != (uint64_t)(uintptr_t)&token)
+    if (!is_shared_run() || !area || area->token != (uint64_t)(uintptr_t)&token ||
+        unperturbed_header->owner != (uint64_t)getpid())
         return;
     uint64_t count = __atomic_load_n(&area->gauges, __ATOMIC_RELAXED);
     for (uint64_t place = 0; place < count && place < UNPERTURBED_GAUGES; place++) {
@@ -219,7 +219,7 @@ void unperturbed_register_module(struct unperturbed_module *module, char **envir
     if (taken)
         __atomic_store_n(&simple_from, UINT32_MAX, __ATOMIC_RELEASE);
     unperturbed_claim(environment);
-    if (is_shared_run() && (share(module) != 0 || publish_gauges(module) != 0))
+    if (is_shared_run() && (share(module, 0) != 0 || publish_gauges(module) != 0))
         __atomic_store_n(&unperturbed_header->state, STATE_FAILED, __ATOMIC_RELEASE);
     unperturbed_apart--;
 }
@@ -243,10 +243,22 @@ static void keep_to_itself(void)
     unperturbed_apart--;
 }
 
-void unperturbed_watch_forks(void)
+/* Gives a child counters of its own in the observer's memory, which begin at 0. */
+static void share_in_child(void)
 {
-    if (is_shared_run() && !(unperturbed_header->options & OPTION_CHILDREN))
-        pthread_atfork(NULL, NULL, keep_to_itself);
+    for (struct unperturbed_module *module = modules; module; module = module->next)
+        if (module->shared && share(module, 1) != 0)
+            unperturbed_mark(MARK_UNSHARED);
+    for (const struct unperturbed_table *table = tables; table; table = table->next)
+        publish(table);
+}
+
+void unperturbed_share_after_fork(void)
+{
+    if (!(unperturbed_header->options & OPTION_CHILDREN))
+        keep_to_itself();
+    else if (unperturbed_claim_in_child() == 0)
+        share_in_child();
 }
 
 int unperturbed_counts_elsewhere(void)

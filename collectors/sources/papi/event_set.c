@@ -269,6 +269,14 @@ static void close_events(struct unperturbed_counters *counters)
     counters->events = 0;
 }
 
+/* PAPI_library_init notices that it runs in another process, and begins anew. PAPI_stop would stop the parent's
+ * events, which the child has inherited. */
+static void forget(struct unperturbed_counters *counters)
+{
+    papi.version = 0;
+    counters->events = 0;
+}
+
 /* libpfm's structure, as in its manual page pfm_get_os_event_encoding(3). */
 struct pfm_perf_argument {
     struct perf_event_attr *attr;
@@ -329,4 +337,4 @@ static int encode(struct unperturbed_header *header)
 }
 
 const struct unperturbed_source unperturbed_papi = {open_events, read_events, close_events, encode,
-                                                    TRAIT_CANCELLATION_POINT};
+                                                    TRAIT_CANCELLATION_POINT, forget};

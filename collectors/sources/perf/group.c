@@ -302,4 +302,4 @@ static void close_events(struct unperturbed_counters *counters)
     counters->events = 0;
 }
 
-const struct unperturbed_source unperturbed_perf = {open_events, read_events, close_events, NULL, 0};
+const struct unperturbed_source unperturbed_perf = {open_events, read_events, close_events, NULL, 0, close_events};

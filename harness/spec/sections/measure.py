@@ -149,9 +149,12 @@ class Measure(Section):
     """For `sampler: inside`: threads whose hardware counters are read. `all`: all threads, also those that libraries
     start, with a sampler in each. `main`: only the main thread. `auto`: `all`, but `main` with `multiplex`. `sampler:
     outside` and simulated counters always count all threads."""
+    processes: Annotated[Literal["all", "first"], ADDED_LATER] = Field(default="all")
+    """Processes that are counted. `all`: the program's first process and all processes that it starts, directly or not;
+    a run lasts until all have ended. Their counts are added, and each has a trace of its own (`sampler: inside`).
+    `first`: the first process alone; a run ends with it, and the others are killed."""
     children: Annotated[bool, ADDED_LATER] = Field(default=False)
-    """For `sampler: outside`: also count hardware events of the program's child processes. `os` counters cover only the
-    program itself."""
+    """The older way to write `processes: all` for `sampler: outside`: it has no effect any more."""
     reading: Annotated[Literal["read", "reset"], ADDED_LATER] = Field(default="read")
     """How `sampler: inside` reads counters. `read`: counters keep running. `reset`: each sample stops, reads, resets
     and restarts the counters, as in the original paper."""
@@ -201,6 +204,11 @@ class Measure(Section):
         return chosen and self.sampler == "inside"
 
     @property
+    def counts_children(self) -> bool:
+        """Return whether processes that the program starts are counted."""
+        return self.processes == "all" and not (self.multiplex and self.sampler == "inside")
+
+    @property
     def interval_event(self) -> str:
         """Return the hardware metric whose counts end intervals; '' if time or the simulator ends them."""
         return self.interval.event(self.hardware) if isinstance(self.interval, WorkInterval) else ""
@@ -218,7 +226,6 @@ _INSIDE_ONLY = {
     "threads": "`sampler: outside` counts all threads",
 }
 _OUTSIDE_ONLY = {
-    "children": "only `sampler: outside` can count child processes",
     "observer_cpu": "only `sampler: outside` has an observer process",
     "pin": "only `sampler: outside` has an observer process",
 }
@@ -288,11 +295,10 @@ def _check(draft: Draft) -> None:
 
 
 def _check_outside(draft: Draft) -> None:
-    if draft.value("program", "shell") is True and draft.value("measure", "children") is not True:
+    if draft.value("program", "shell") is True and draft.value("measure", "processes") == "first":
         draft.report_key(
-            ("measure", "sampler"),
-            "with `shell: true`, the program is a child of the shell: set `children: true` to count the program's "
-            "events",
+            ("measure", "processes"),
+            "with `shell: true`, the first process is the shell, and the program is its child: remove `processes`",
         )
     for path, name in draft.texts("measure", "os"):
         if name in _UNSEEN_OUTSIDE:

@@ -240,13 +240,14 @@ def test_a_forked_child_counts_for_itself_and_a_bare_one_is_told(tmp_path: Path)
     assert Mark.SHARED_FORK in records.marks
 
 
-def test_a_second_program_does_not_reset_the_counters(tmp_path: Path) -> None:
+@pytest.mark.parametrize("children", [False, True])
+def test_a_second_program_does_not_reset_the_counters(tmp_path: Path, children: bool) -> None:
     """Pitfall 6: `sh -c 'a; b'`."""
     program = compile_program(tmp_path, COUNTED + BUSY + "int main(void) { counts[0] += 5; busy(5000000); return 0; }")
-    records, _ = sample(tmp_path, ["/bin/sh", "-c", f"{program}; {program}"], outside(software=2, children=True))
+    records, _ = sample(tmp_path, ["/bin/sh", "-c", f"{program}; {program}"], outside(software=2, children=children))
     assert records.state == "finished"
-    assert int(records.rows["software"][-1][0]) == 5
-    assert records.tables == 1
+    assert int(records.rows["software"][-1][0]) == (10 if children else 5)
+    assert records.tables == (2 if children else 1)
 
 
 def test_a_program_that_never_attaches_is_not_silently_zero(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -48,9 +47,10 @@ def test_a_script_that_becomes_a_program_is_followed(folder: Path) -> None:
     assert f"executes (exec) another program, which is measured: {folder}/work one" in " ".join(spec.remarks())
 
 
-def test_a_script_that_waits_for_a_program_says_what_to_measure(folder: Path) -> None:
-    with pytest.raises(RunError, match=rf"To measure such a program: unperturbed run -- {folder}/work one"):
-        _tried(str(folder / "parent"), "one")
+def test_the_work_of_all_processes_is_that_of_the_program(folder: Path) -> None:
+    spec = describe_command([str(folder / "parent"), "one"], Choices(stdin="null")).after_trial()
+    assert spec.words == ("/bin/sh", str(folder / "parent"), "one")
+    assert not any("exec" in remark for remark in spec.remarks())
 
 
 def test_a_program_that_waits_is_told_from_one_that_is_short(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
@@ -74,44 +74,7 @@ def test_starting_a_process_is_no_work_of_the_program(folder: Path) -> None:
         run = trial._run_once(spec, place, print)
     (own,) = trial._without_starting([run])
     assert own.processor_s < run.processor_s
-    assert own.watched.own_s <= run.watched.own_s
     assert own.seconds == run.seconds
-
-
-def test_own_work_is_measured_more_finely_than_by_clock_ticks(folder: Path) -> None:
-    if not Path("/proc/self/schedstat").exists():
-        pytest.skip("this kernel tells CPU times in clock ticks only")
-    watch = trial.Watch(print, 60)
-    process = subprocess.Popen([folder / "sleeps"])
-    watch.begin(process.pid)
-    time.sleep(0.1)
-    own_s = watch.end().own_s
-    process.wait()
-    assert own_s > 0
-
-
-@pytest.mark.parametrize(
-    ("processor_s", "own_s", "outcome"),
-    [
-        (0.0067, 0.003, "nothing"),  # a shell that starts `sleep`: neither is worth measuring
-        (0.009, 0.003, "refused"),
-        (0.004, 0.0, "nothing"),
-        (0.04, 0.01, "noted"),
-        (0.04, 0.03, "nothing"),
-    ],
-)
-def test_a_child_is_named_only_if_there_is_enough_of_it_to_measure(
-    monkeypatch: pytest.MonkeyPatch, folder: Path, processor_s: float, own_s: float, outcome: str
-) -> None:
-    monkeypatch.setattr("unperturbed.harness.drafts.command.finest_quantum", lambda: 100_000)
-    spec = describe_command([str(folder / "parent")], Choices(stdin="null"))
-    spec = replace(spec, hardware=replace(spec.hardware, simulated=True))
-    run = trial._Once(0.3, processor_s, 0, "", "", trial.Watched(None, ("sleep", "0.3"), own_s), {})
-    if outcome == "refused":
-        with pytest.raises(RunError, match=r"To measure such a program: unperturbed run -- sleep 0\.3"):
-            list(trial._elsewhere(spec, run))
-    else:
-        assert len(list(trial._elsewhere(spec, run))) == (outcome == "noted")
 
 
 @pytest.mark.parametrize(
@@ -152,8 +115,7 @@ def test_a_short_program_is_told_how_many_times_as_much_work_it_needs(
     (tmp_path / "words.txt").touch()
     spec = describe_command(["cat", str(tmp_path / "words.txt")], Choices(stdin="null"))
     spec = replace(spec, hardware=replace(spec.hardware, simulated=simulated))
-    watched = trial.Watched(None, (), processor_s)
-    longer = trial._Once(seconds, processor_s, 0, "", "", watched, {})
+    longer = trial._Once(seconds, processor_s, 0, "", "", trial.Watched(None), {})
     runs = [longer, replace(longer, seconds=0.9 * seconds, processor_s=0.9 * processor_s)]
     if not said:
         trial._require_length(spec, runs)
@@ -167,7 +129,7 @@ def test_a_short_program_is_told_how_many_times_as_much_work_it_needs(
 
 def test_a_program_that_reads_no_input_is_asked_for_more_work_only(folder: Path) -> None:
     spec = describe_command([str(folder / "work"), "10000"], Choices(stdin="null"))
-    run = trial._Once(0.001, 0.001, 3, "", "It wrote nothing.", trial.Watched(None, (), 0.001), {})
+    run = trial._Once(0.001, 0.001, 3, "", "It wrote nothing.", trial.Watched(None), {})
     with pytest.raises(RunError, match=r"times as much work\.$") as refused:
         trial._require_length(spec, [run, run])
     assert "work 10000: it ended with exit code 3. It wrote nothing. It takes 0.0010 s" in str(refused.value)
@@ -175,7 +137,7 @@ def test_a_program_that_reads_no_input_is_asked_for_more_work_only(folder: Path)
 
 def test_no_factor_rests_on_the_start_of_a_process(folder: Path) -> None:
     spec = describe_command([str(folder / "work"), "10000"], Choices(stdin="null"))
-    run = trial._Once(0.0004, 0.0004, 0, "", "", trial.Watched(None, (), 0.0004), {})
+    run = trial._Once(0.0004, 0.0004, 0, "", "", trial.Watched(None), {})
     with pytest.raises(RunError, match="much more work, because most of this time is the start of the process"):
         trial._require_length(spec, [run, run])
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -68,8 +69,21 @@ def test_a_program_that_ignores_the_polite_signal_is_killed(tmp_path: Path) -> N
 
 
 def test_what_a_program_leaves_running_is_ended(tmp_path: Path) -> None:
-    launch(_command(tmp_path, "sh", "-c", f"sleep 300 & echo $! > {tmp_path}/child"))
+    command = _command(tmp_path, "sh", "-c", f"sleep 300 & echo $! > {tmp_path}/child")
+    launch(replace(command, first_only=True))
     _gone(int((tmp_path / "child").read_text()))
+    outcome = launch(replace(command, timeout_s=0.5))
+    assert outcome.timed_out
+    assert outcome.still_running == ("sleep",)
+    _gone(int((tmp_path / "child").read_text()))
+
+
+def test_a_command_lasts_until_all_its_processes_have_ended(tmp_path: Path) -> None:
+    outcome = launch(_command(tmp_path, "sh", "-c", "(sleep 0.3; echo late) & exit 3"))
+    assert outcome.exit_code == 3
+    assert outcome.seconds >= 0.3
+    assert (tmp_path / "out").read_text() == "late\n"
+    assert not outcome.timed_out
 
 
 def test_an_interrupt_stops_the_program_and_is_passed_on(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ int main(void) {
 
 
 ENDINGS = {
-    "_exit": ("_exit(6);", 6, "attached"),
+    "_exit": ("_exit(6);", 6, "finished"),
     "quick_exit": ("quick_exit(6);", 6, "attached"),
     "abort": ("abort();", -int(signal.SIGABRT), "attached"),
     "exit in a handler": ("signal(SIGUSR1, leave); raise(SIGUSR1);", 6, "finished"),

@@ -1,0 +1,105 @@
+"""Campaigns of programs with several processes: sums, traces of each, and what valgrind counts of the same tree."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness.phases_campaign import unperturbed
+from unperturbed.collectors.data import Trace
+
+TREE = """
+#define _GNU_SOURCE
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static volatile long sum;
+static char area[1 << 20];
+void step(int n) { for (int i = 0; i < 60000; i++) { sum += i * n; area[(i * 64) % sizeof area] = 1; } }
+int main(int n, char **v) {
+    if (n > 1) { for (int i = 0; i < atoi(v[1]); i++) step(i); _exit(0); }
+    for (int i = 0; i < 20; i++) step(i);
+    for (int child = 0; child < 2; child++) {
+        pid_t pid; char *words[] = {"child", child ? "60" : "30", 0};
+        if (posix_spawn(&pid, v[0], 0, 0, words, environ)) return 9;
+        waitpid(pid, 0, 0);
+    }
+    for (int i = 0; i < 20; i++) step(i);
+    return 0; }
+"""
+_LOADING = 400_000
+"""Most instructions before the first record of each process: the loading of the program and its libraries."""
+
+
+def _spec(folder: Path, **measure: Any) -> Path:
+    (folder / "src").mkdir()
+    (folder / "src" / "tree.c").write_text(TREE)
+    content = {
+        "name": "tree",
+        "program": {"source": "src", "build": "{cc} -O1 tree.c -o tree", "run": "{build}/tree"},
+        "measure": {"software": {"steps": {"enter": "step"}}, "interval": {"records": 60}, **measure},
+        "campaign": {"baseline_runs": 5, "runs": 3, "subsets": {"counted": ["steps"]}},
+    }
+    spec = folder / "tree.yaml"
+    spec.write_text(json.dumps(content))
+    return spec
+
+
+def _runs(folder: Path) -> list[Path]:
+    return [run for run in sorted((folder / "campaigns" / "tree" / "runs").glob("0*")) if run.name != "0000"]
+
+
+@pytest.mark.parametrize("builds", ["one", "separate"])
+def test_simulated_counts_of_a_tree_are_those_of_valgrind(tmp_path: Path, builds: str) -> None:
+    spec = _spec(tmp_path, source="simulated", hardware=["PAPI_TOT_INS", "PAPI_L1_DCM"])
+    content = json.loads(spec.read_text())
+    content["campaign"]["builds"] = builds
+    spec.write_text(json.dumps(content))
+    done = unperturbed(tmp_path, "run", spec)
+    assert done.returncode in (0, 4), done.stderr
+    assert "Each run has 3 processes, whose counts are added." in " ".join(done.stderr.split() + done.stdout.split())
+    subprocess.run(["gcc", "-O1", "src/tree.c", "-o", "plain"], cwd=tmp_path, check=True)
+    valgrind = ["valgrind", "--tool=callgrind", "--trace-children=yes", f"--callgrind-out-file={tmp_path}/all.%p"]
+    subprocess.run([*valgrind, "./plain"], cwd=tmp_path, check=True, capture_output=True)
+    plain = sum(
+        int(re.findall(r"^totals: (\d+)", file.read_text(), re.MULTILINE)[-1]) for file in tmp_path.glob("all.*")
+    )
+    lengths = set()
+    for run in _runs(tmp_path):
+        trace = Trace.read(run / "trace.parquet")
+        counted, told = int(trace["PAPI_TOT_INS"].sum()), trace.attributes["processes"]
+        steps = int(trace["steps"].sum()) if "steps" in trace.metrics else 0
+        assert steps in (0, 130)
+        assert 0 < plain + steps - counted < 3 * _LOADING, (plain, counted)
+        assert [process["image"] for process in told] == ["tree", "tree", "tree"]
+        assert sum(process["totals"]["PAPI_TOT_INS"] for process in told) == counted
+        parts = [Trace.read(file) for file in sorted((run / "processes").iterdir())]
+        assert [len(part) for part in parts] == [process["intervals"] for process in told]
+        lengths.add(tuple(len(part) for part in parts))
+    for of_one in zip(*lengths, strict=True):  # a round moves the ends of intervals, and waiting makes none
+        assert max(of_one) - min(of_one) <= 2, lengths
+
+
+@pytest.mark.parametrize("sampler", ["inside", "outside"])
+def test_kernel_counts_of_a_tree(tmp_path: Path, sampler: str) -> None:
+    spec = _spec(
+        tmp_path,
+        source="perf_event",
+        hardware=["perf::task-clock", "perf::page-faults"],
+        interval="1 ms",
+        sampler=sampler,
+    )
+    done = unperturbed(tmp_path, "run", spec)
+    assert done.returncode in (0, 4), done.stderr
+    for run in _runs(tmp_path):
+        trace = Trace.read(run / "trace.parquet")
+        assert int(trace["perf::task-clock"].sum()) > 0
+        assert ("processes" in trace.attributes) == (sampler == "inside")
+        assert "steps" not in trace.metrics or int(trace["steps"].sum()) == 130
