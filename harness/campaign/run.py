@@ -198,6 +198,11 @@ def execute(
         whole=sampling.whole,
         further=further,
     )
+    if spec.measure.threads == "main" and sampling.collected.machine is not None and trace.attributes["made_threads"]:
+        raise RunError(
+            "`threads: main`: the simulator counts all threads of a process, and the program started some: remove "
+            "`threads` under `measure`, or count by `source: papi` or `perf_event`"
+        )
     trace.write(folder / "trace.parquet")
     if processes:
         (folder / "processes").mkdir()

@@ -148,7 +148,8 @@ class Measure(Section):
     threads: Annotated[Literal["auto", "main", "all"], ADDED_LATER] = Field(default="auto")
     """For `sampler: inside`: threads whose hardware counters are read. `all`: all threads, also those that libraries
     start, with a sampler in each. `main`: only the main thread. `auto`: `all`, but `main` with `multiplex`. `sampler:
-    outside` and simulated counters always count all threads."""
+    outside` and simulated counters always count all threads: with the latter, `main` is refused for a program that
+    starts threads."""
     processes: Annotated[Literal["all", "first"], ADDED_LATER] = Field(default="all")
     """Processes that are counted. `all`: the program's first process and all processes that it starts, directly or not;
     a run lasts until all have ended. Their counts are added, and each has a trace of its own (`sampler: inside`).

@@ -103,3 +103,18 @@ def test_kernel_counts_of_a_tree(tmp_path: Path, sampler: str) -> None:
         assert int(trace["perf::task-clock"].sum()) > 0
         assert ("processes" in trace.attributes) == (sampler == "inside")
         assert "steps" not in trace.metrics or int(trace["steps"].sum()) == 130
+
+
+def test_the_main_thread_alone_is_refused_where_the_simulator_counts_all(tmp_path: Path) -> None:
+    spec = _spec(tmp_path, source="simulated", hardware=["PAPI_TOT_INS"], threads="main", software={})
+    (tmp_path / "src" / "tree.c").write_text(
+        TREE.replace("#include <spawn.h>", "#include <pthread.h>\n#include <spawn.h>").replace("int main(", "int tree(")
+        + "static void *act(void *none) { for (int i = 0; i < 200; i++) step(i); return none; }\n"
+        "int main(void) { pthread_t t; pthread_create(&t, 0, act, 0); act(0); pthread_join(t, 0); return 0; }\n"
+    )
+    content = json.loads(spec.read_text())
+    content["campaign"] = {"baseline_runs": 5, "retries": 0}
+    spec.write_text(json.dumps(content))
+    done = unperturbed(tmp_path, "run", spec)
+    assert done.returncode == 1, done.stderr
+    assert "`threads: main`: the simulator counts all threads of a process" in done.stderr

@@ -147,7 +147,6 @@ SOME = ("--runs", "3", "--baseline-runs", "5", "--metrics", "perf::task-clock", 
 @pytest.mark.parametrize(
     ("text", "flags", "cause", "advised", "works"),
     [
-        (FORKS, (), "copies of itself (fork)", "--sampler outside", ("--sampler", "outside")),
         (CLOSES, (), "closed the sampler's file descriptors", "--sampler outside", ("--sampler", "outside")),
         (
             PLAIN,
@@ -157,7 +156,7 @@ SOME = ("--runs", "3", "--baseline-runs", "5", "--metrics", "perf::task-clock", 
             ("--env", "ASAN_OPTIONS=verify_asan_link_order=0"),
         ),
     ],
-    ids=["forks", "closes", "sanitizer"],
+    ids=["closes", "sanitizer"],
 )
 def test_a_refusal_names_the_cause_and_the_option_that_works(
     tmp_path: Path, text: str, flags: tuple[str, ...], cause: str, advised: str, works: tuple[str, ...]
@@ -174,19 +173,11 @@ def test_a_refusal_names_the_cause_and_the_option_that_works(
         assert trace["perf::task-clock"].sum() / 1e9 > 0.7 * trace.attributes["cpu_s"]
 
 
-def test_a_program_that_executes_itself_again_is_refused_by_name(tmp_path: Path) -> None:
-    compiled(tmp_path, WORK + EXECUTES, "worker")
-    refused = unperturbed(tmp_path, "run", *SOME, "--", "./worker")
-    said = " ".join(refused.stderr.split())
-    assert "started itself again (exec)" in said
-    assert "`sampler: outside` without software metrics" in said
-    spec = (tmp_path / "campaigns" / "worker.yaml").read_text()
-    begin, end = spec.index("  # calls, counted without"), spec.index("campaign:\n")
-    spec = spec[:begin] + spec[end:]
-    kept = [line for line in spec.splitlines() if not line.startswith(("  runs:", "  subsets:"))]
-    text = "\n".join(kept).replace("name: worker", "name: outside").replace("measure:", "measure:\n  sampler: outside")
-    (tmp_path / "campaigns" / "outside.yaml").write_text(text + "\n")
-    done = unperturbed(tmp_path, "run", "campaigns/outside.yaml")
+@pytest.mark.parametrize("text", [FORKS, EXECUTES], ids=["forks", "executes itself"])
+@pytest.mark.parametrize("sampler", ["inside", "outside"])
+def test_all_processes_of_a_program_are_counted(tmp_path: Path, text: str, sampler: str) -> None:
+    compiled(tmp_path, WORK + text, "worker")
+    done = unperturbed(tmp_path, "run", *SOME, "--sampler", sampler, "--", "./worker")
     assert done.returncode in (0, 4), done.stderr
-    for trace in traces(tmp_path / "campaigns" / "outside", "baseline"):
+    for trace in traces(tmp_path / "campaigns" / "worker", "baseline"):
         assert trace["perf::task-clock"].sum() / 1e9 > 0.7 * trace.attributes["cpu_s"]
