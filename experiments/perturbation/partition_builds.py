@@ -3,8 +3,8 @@
     python -m experiments.perturbation.partition_builds [--campaigns FOLDER] [--programs quickstart bzip2]
 
 Runs `unperturbed partition` twice on each program, with the same metrics, tolerance and limits, and writes
-docs/evidence/partition_builds.md. A search that is already complete in its folder keeps its recorded time. Times are CPU
-times of everything that the command executes: they hardly depend on what else the host does.
+docs/evidence/partition_builds.md. A search that is already complete in its folder keeps its recorded time. Times are
+CPU times of everything that the command executes: they hardly depend on what else the host does.
 """
 
 from __future__ import annotations
@@ -139,9 +139,8 @@ def headline(searches: Sequence[Search]) -> str:
     for builds in WAYS:
         chosen = [each for each in searches if each.builds == builds]
         minutes, made = sum(each.seconds for each in chosen) / 60, sum(each.made for each in chosen)
-        said.append(
-            f"with `builds: {builds}` {made} builds, {sum(each.runs for each in chosen)} runs and {minutes:.0f} min of CPU time"
-        )
+        runs = sum(each.runs for each in chosen)
+        said.append(f"with `builds: {builds}` {made} builds, {runs} runs and {minutes:.0f} min of CPU time")
     return f"{len(searches) // len(WAYS)} searches took {said[0]}; {said[1]}."
 
 
