@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _MAGIC = b"UNPREC06"
 _NAME_BYTES = 111
-_AS_WRITTEN = "owner nested lost unread tables threads interrupts observer_cpu sample_rate tick_ns parent"
+_AS_WRITTEN = "owner nested lost unread tables threads interrupts observer_cpu sample_rate tick_ns parent cpu_ns"
 """Numbers of the header that `Records` contains under the same names."""
 _CLOCKS = {"monotonic": 0, "process-cpu": 1, "thread-cpu": 2, "work": 3, "event": 4, "program": 5}
 _STATES = ("waiting", "attached", "finished", "failed")
@@ -197,6 +197,7 @@ class Records:
     # image, parent: File name of the executable of the process, and the process that created it.
     image: str = ""
     parent: int = 0
+    cpu_ns: int = 0  # CPU time of the process at its end; 0 if it ended without the runtime
 
 
 def create_record_file(path: Path, setup: Setup) -> None:

@@ -194,6 +194,7 @@ def execute(
             **({"quantum_blocks": sampling.quantum} if sampling.quantum != QUANTUM_BLOCKS else {}),
             "environment_pad_bytes": pad_bytes,
             "seconds": outcome.seconds,
+            **_uncounted(spec, sampling, outcome, [records, *further]),
         },
         whole=sampling.whole,
         further=further,
@@ -335,6 +336,24 @@ def _command(spec: CampaignSpec, folder: Path, *, build: Path | None, inputs: Pa
         timeout_s=spec.program.timeout.seconds,
         first_only=spec.measure.processes == "first",
     )
+
+
+def _uncounted(
+    spec: CampaignSpec, sampling: Sampling, outcome: ProcessOutcome, processes: Sequence[Records]
+) -> dict[str, float]:
+    """Return the share of CPU time that processes without a sampler used, if all are to be counted, from inside."""
+    simulated = sampling.collected.machine is not None
+    if not spec.measure.counts_children or spec.measure.sampler == "outside" or simulated:
+        return {}
+    used_s = outcome.user_s + outcome.system_s
+    counted_ns: dict[int, int] = {}
+    for process in processes:
+        stamps = process.rows["monotonic_ns"]
+        lasted_ns = int(stamps[-1] - stamps[0]) if len(stamps) else 0
+        # An exec does not begin the CPU time again. One that was killed used its processor at most all the time.
+        counted_ns[process.owner] = process.cpu_ns or counted_ns.get(process.owner, 0) + lasted_ns
+    without_s = used_s - sum(counted_ns.values()) / 1e9
+    return {"uncounted_share": max(0.0, without_s / used_s)} if used_s else {}
 
 
 def _known_processes(folder: Path) -> set[int]:

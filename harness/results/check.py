@@ -112,7 +112,8 @@ def check_runs(
             if any(trace.names("hardware", "simulated") for trace in every)
             else "No hardware metric was measured, so perturbation cannot be detected."
         )
-    findings.note(*_of_several_processes(every), *_uncounted_threads(every), *_events_before(every), *warm_up.notes)
+    findings.note(*_of_several_processes(every), *_without_sampler(every))
+    findings.note(*_uncounted_threads(every), *_events_before(every), *warm_up.notes)
     doses, notes = decide_all_responses(findings.responses, alpha=spec.analysis.alpha)
     findings.note(*notes)
     return CampaignVerdicts(
@@ -166,6 +167,21 @@ def _of_several_processes(traces: Sequence[Trace]) -> Iterator[str]:
 
 
 _MOST_IMAGES = 6
+
+
+def _without_sampler(traces: Sequence[Trace]) -> Iterator[str]:
+    """Yield a note if processes that no sampler could enter used much of the CPU time: their events are missing."""
+    shares = [trace.attributes.get("uncounted_share", 0.0) for trace in traces]
+    if shares and (share := float(np.median(shares))) > _MUCH_UNCOUNTED:
+        yield (
+            f"Processes without a sampler used {number(100 * share, 2)} % of the CPU time, and their events are "
+            "missing: programs that are linked statically, set-uid, built elsewhere (if the spec has a `build`), or "
+            "started with an empty environment. To count them, use `sampler: outside`."
+        )
+
+
+_MUCH_UNCOUNTED = 0.1
+"""Starting processes takes CPU time before their samplers: a smaller share says nothing."""
 
 
 def _uncounted_threads(traces: Sequence[Trace]) -> Iterator[str]:

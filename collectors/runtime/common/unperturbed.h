@@ -144,6 +144,7 @@ struct unperturbed_header {
     uint64_t limit;          /* records up to which the file may grow */
     uint64_t parent;         /* process that created the one that claimed the file */
     char image[64];          /* file name of its executable */
+    int64_t cpu_ns;          /* CPU time of its threads at its end; 0 if it ended without the runtime */
 };
 
 /* A record: cumulative values at one time. It is followed by `events` hardware values; if multiplexed, by enabled and

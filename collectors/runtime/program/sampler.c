@@ -557,6 +557,7 @@ static void finish_once(void)
         unperturbed_mark(MARK_SHARED_FORK);
     if (!is_sampled() || header->state != STATE_ATTACHED)
         return;
+    header->cpu_ns = unperturbed_nanoseconds(CLOCK_PROCESS_CPUTIME_ID);
     if (main_sampler.quanta.calls > main_sampler.quanta.all / UNEVEN_SHARE)
         unperturbed_mark(MARK_UNEVEN);
     if (main_sampler.counters.user_reads)
@@ -597,6 +598,7 @@ static void finish_at_once(void)
     unperturbed_apart++;
     write_bound(sampler);
     unperturbed_apart--;
+    unperturbed_header->cpu_ns = unperturbed_nanoseconds(CLOCK_PROCESS_CPUTIME_ID);
     __atomic_store_n(&unperturbed_header->state, STATE_FINISHED, __ATOMIC_RELEASE);
 }
 

@@ -118,3 +118,18 @@ def test_the_main_thread_alone_is_refused_where_the_simulator_counts_all(tmp_pat
     done = unperturbed(tmp_path, "run", spec)
     assert done.returncode == 1, done.stderr
     assert "`threads: main`: the simulator counts all threads of a process" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["./tree", "env -i ./tree"])
+def test_processes_without_a_sampler_are_told(tmp_path: Path, command: str) -> None:
+    (tmp_path / "tree.c").write_text(TREE)
+    static = ["-static"] if command == "./tree" else []
+    subprocess.run(["gcc", "-O1", *static, "tree.c", "-o", "tree"], cwd=tmp_path, check=True)
+    (tmp_path / "all.sh").write_text(f"#!/bin/sh\ni=0\nwhile [ $i -lt 9000 ]; do i=$((i+1)); done\n{command}\necho "$i"\n")
+    (tmp_path / "all.sh").chmod(0o755)
+    counts = ("--source", "perf_event", "--metrics", "perf::task-clock", "--runs", "3", "--baseline-runs", "5")
+    done = unperturbed(tmp_path, "run", *counts, "--name", "all", "--interval", "1 ms", "--", "./all.sh")
+    assert done.returncode in (0, 4), done.stderr
+    said = " ".join(done.stdout.split())
+    assert re.search(r"Processes without a sampler used \d\d % of the CPU time, and their events are missing", said)
+    assert "use `sampler: outside`" in said
