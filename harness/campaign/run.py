@@ -212,7 +212,7 @@ def _sampled_command(
     software_metrics = sampling.software_metrics
     compiler = spec.program.compilers["cc"]
     inside = spec.measure.sampler == "inside"
-    preloaded = build is None and (inside or software_metrics.within)
+    preloaded = (build is None and (inside or software_metrics.within)) or bool(software_metrics.java_option)
     sampled = spec.program.sampled or Path(shlex.split(spec.program.run)[0]).name
     setup = replace(_setup(spec, sampling, sampled if preloaded else ""), early_blocks=_early(sampling, pad_bytes))
     record = folder / "record"
@@ -230,11 +230,12 @@ def _sampled_command(
         extra["UNPERTURBED_LOG"] = str(log_of(folder / "dumps"))
     plain = _command(spec, folder, build=build, inputs=inputs)
     limit = spec.program.timeout.seconds
+    words = software_metrics.command(plain.argv)
     environment = {**plain.environment, **software_metrics.environment(plain.environment), **extra}
     command = replace(
         plain,
-        argv=[*prefix, *plain.argv],
-        environment=_padded(plain.argv, environment, pad_bytes),
+        argv=[*prefix, *words],
+        environment=_padded(words, environment, pad_bytes),
         timeout_s=limit if sampling.timeout_s is None else min(sampling.timeout_s, limit),
     )
     return command, setup
