@@ -123,7 +123,10 @@ def _share(stretch: slice, bad: slice) -> float:
 
 
 def _is_elsewhere(stretch: MovedStretch, rest: WarpPath, keep_x: Keep, keep_y: Keep) -> bool:
-    """Tell whether a stretch is not where the rest of the path would have it: at least 4 intervals away."""
+    """Tell whether a stretch is at least as far as it is long from where the rest of the path would have it.
+
+    Of two neighbouring stretches that change places, the shorter one counts as moved.
+    """
     place_x, place_y = (
         int(np.count_nonzero(keep_x[: stretch.x.start])),
         int(np.count_nonzero(keep_y[: stretch.y.start])),
@@ -131,7 +134,8 @@ def _is_elsewhere(stretch: MovedStretch, rest: WarpPath, keep_x: Keep, keep_y: K
     behind = int(np.searchsorted(rest.x_index, place_x))
     low = int(rest.y_index[behind - 1]) + 1 if behind else 0
     high = int(rest.y_index[behind]) if behind < len(rest) else int(rest.y_index[-1]) + 1
-    return max(low - place_y, place_y - high) >= SHORTEST
+    length: int = max(stretch.x.stop - stretch.x.start, stretch.y.stop - stretch.y.start)
+    return max(low - place_y, place_y - high) >= length
 
 
 def _bad_stretches(index: IntArray, distances: FloatArray, at: IntArray, noise: float) -> list[slice]:

@@ -1,13 +1,16 @@
 """Stretches that change places: made runs with known moved stretches, aligned with and without matching them.
 
 python -m experiments.alignment.moved [--pairs 200]
+python -m experiments.alignment.moved --campaign FOLDER     runs of experiments/jvm/compacting.yaml
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -145,11 +148,37 @@ def ways(pair: MadePair) -> Iterator[tuple[str, Alignment]]:
     yield "default, moved stretches matched", align(pair.a, pair.b, on="IPC", moved="match")
 
 
+def of_runs(campaign: Path, on: tuple[str, ...] = ("words", "merges"), judge: str = "documents") -> None:
+    """Print a table of all pairs of a campaign's runs with a compaction: whether it is matched, and the scores."""
+    read = (Trace.read(file) for file in sorted(campaign.glob("runs/*/trace.parquet")))
+    runs = [run for run in read if "compactions" in run.metrics]
+    print(
+        f"aligned on {' and '.join(on)}, judged by {judge}; {len(runs)} runs of {', '.join(str(len(r)) for r in runs)}"
+    )
+    print("\n| runs | compactions begin at | plain | default | matched | moved |\n|---|---|---:|---:|---:|---|")
+    for a, b in itertools.combinations(runs, 2):
+        begin = [int(np.flatnonzero(run["compactions"])[0]) for run in (a, b)]
+        ways = [
+            align(a, b, on=on, method="paper"),
+            align(a, b, on=on),
+            align(a, b, on=on, moved="match"),
+        ]
+        scores = [f"{way.scores[judge].within_one:.1%}" for way in ways]
+        moved = ", ".join(f"{s[0]}:{s[1]} ↔ {s[2]}:{s[3]}" for s in ways[-1].moved.tolist()) or "–"
+        names = " and ".join(str(run.attributes["run"]) for run in (a, b))
+        print(f"| {names} | {begin[0]} and {begin[1]} | {' | '.join(scores)} | {moved} |")
+
+
 def main() -> None:
-    """Print a table for each kind of program."""
+    """Print a table for each kind of program, or one of real runs."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=200)
-    pairs = parser.parse_args().pairs
+    parser.add_argument("--campaign", type=Path)
+    arguments = parser.parse_args()
+    if arguments.campaign:
+        of_runs(arguments.campaign)
+        return
+    pairs = arguments.pairs
     for kind, words in KINDS.items():
         print(f"\n**{kind}**: {words}\n")
         print(
