@@ -15,6 +15,7 @@ from typing import Literal
 
 import numpy as np
 
+from experiments.common.provenance import made_by
 from unperturbed.analysis.alignment import Alignment, align
 from unperturbed.analysis.alignment.dtw.series import FloatArray, IntArray
 from unperturbed.collectors.data import Metric, Trace
@@ -175,6 +176,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=200)
     parser.add_argument("--campaign", type=Path)
     arguments = parser.parse_args()
+    print(made_by())
     if arguments.campaign:
         of_runs(arguments.campaign)
         return

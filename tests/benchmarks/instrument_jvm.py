@@ -1,6 +1,6 @@
 """Cost of metrics of a Java virtual machine: nanoseconds per entry of a method, and what starting the program takes.
 
-python tests/benchmarks/instrument_jvm.py
+python -m tests.benchmarks.instrument_jvm
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from experiments.common.provenance import made_by
 from unperturbed.collectors.records.file import Setup, create_record_file
 from unperturbed.collectors.runtime import build_observer, build_preload
 from unperturbed.collectors.runtime.jvm import build_jvm_counter
@@ -90,6 +91,7 @@ STARTS: Mapping[str, Mapping[str, Event]] = {
 
 
 def main() -> None:
+    print(made_by())
     shown = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr.splitlines()
     print(f"{shown[1]}; Linux {platform.release()}, {platform.machine()}; medians of {ROUNDS} runs in turn\n")
     with tempfile.TemporaryDirectory() as name:
