@@ -29,7 +29,7 @@ ORDER: Mapping[str, tuple[str, ...]] = {
     ),
     "collectors/sources": ("perf", "papi"),
     "collectors/imports": ("perf", "totals"),
-    "instrument": ("events", "finding", "missing", "compiler", "binaries", "python"),
+    "instrument": ("events", "finding", "missing", "compiler", "binaries", "python", "java"),
     "analysis": (
         "alignment",
         "perturbation",

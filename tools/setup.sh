@@ -59,6 +59,10 @@ if [ "$goal" != run ]; then
     command -v ccache >/dev/null || need ccache
     command -v distcc >/dev/null || need distcc
     command -v csmith >/dev/null || need csmith
+    # Managed runtimes, and other compilers.
+    command -v javac >/dev/null || need default-jdk-headless
+    command -v go >/dev/null || need golang-go
+    command -v rustc >/dev/null || need rustc
     # A cluster of three nodes in a temporary folder, for campaigns on nodes.
     has_daemon() { command -v "$1" >/dev/null || [ -x "/usr/sbin/$1" ]; }
     has_daemon slurmctld || need slurmctld

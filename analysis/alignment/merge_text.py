@@ -42,6 +42,9 @@ def facts(alignment: Alignment) -> list[tuple[str, str]]:
         guide = "" if alignment.pace == "time" else ", which also guides the path"
         flat = f"{alignment.flat_share:.0%} of the path, longest stretch {alignment.longest_flat} intervals"
         pairs += [("progress", f"{alignment.pace}{guide}"), ("flat", flat)]
+    if len(alignment.moved):
+        places = [f"{of_a}:{end_a} is {of_b}:{end_b} of the second run" for of_a, end_a, of_b, end_b in alignment.moved]
+        pairs.append(("moved", "; ".join(places)))
     return pairs
 
 

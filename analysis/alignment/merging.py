@@ -72,11 +72,16 @@ def map_region(alignment: Alignment, start: int, stop: int) -> Region:
     reasoning within each run, is often all that is needed. A border that milestones contradict is moved to the nearest
     position that they permit. Its uncertainty is the largest of: half the number of intervals that are aligned to the
     border's interval, how far the path moved there when flat stretches were made even, how far the border was moved,
-    and half an interval.
+    and half an interval. A stretch inside one that changed places (`align(…, moved="match")`) is mapped by the
+    alignment in there; milestones do not limit it.
     """
     n = int(alignment.x_index[-1]) + 1
     if not 0 <= start < stop <= n:
         raise DataError(f"stretch {start}:{stop} is empty or outside the run: use 0 ≤ start < stop ≤ {n}")
+    if any(of_a <= start and stop <= end_a for of_a, end_a, *_ in alignment.moved.tolist()):
+        i, j = alignment.moved_index.T
+        at, anywhere = j[(i >= start) & (i < stop)], (0, int(alignment.y_index[-1]) + 1)
+        return Region(int(at.min()), int(at.max()) + 1, (0.5, 0.5), (anywhere, anywhere))
     first, of_first = _border(alignment, start, 0)
     last, of_last = _border(alignment, stop - 1, 1)
     (low, high), (last_low, last_high) = alignment.possible[[start, stop - 1]].tolist()

@@ -258,7 +258,7 @@ def milestone_scores(path: WarpPath, milestones_x: ArrayLike, milestones_y: Arra
     an anchor are too good: evaluate with another milestone. O(elements · log m) time.
     """
     x = cumulative("milestones_x", milestones_x, int(path.x_index[-1]) + 1)
-    y = cumulative("milestones_y", milestones_y, int(path.y_index[-1]) + 1)
+    y = cumulative("milestones_y", milestones_y, int(path.y_index.max()) + 1)
     before_x = np.concatenate(([0], x[:-1]))
     # Ordinals in an x interval: first … last, limited to those that y also reaches.
     first = before_x[path.x_index] + 1

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unperturbed.analysis.alignment import merge_text
 from unperturbed.analysis.alignment.dtw.paths import WarpPath, anchored_dtw
 from unperturbed.analysis.alignment.dtw.series import FloatArray, IntArray
 from unperturbed.analysis.alignment.flatness import (
-    even_pace,
-    flat_elements,
     path_from_positions,
-    stretches_between_anchors,
 )
 from unperturbed.analysis.alignment.milestones import (
     ScoreSummary,
-    choose_anchors,
     milestone_anchors,
     milestone_counts,
     milestone_positions,
     possible_intervals,
     score_summaries,
 )
+from unperturbed.analysis.alignment.moved import MovedStretch, find_moved
 from unperturbed.analysis.alignment.prepared_runs import (
     ascending_columns,
     common_scales,
@@ -35,6 +31,7 @@ from unperturbed.analysis.alignment.prepared_runs import (
     finite_values,
     program_cuts,
 )
+from unperturbed.analysis.alignment.warping import WarpSettings, align_without, kept_anchors, path_cost
 from unperturbed.collectors.data import Metric, Trace
 from unperturbed.collectors.data.trace import require_traces
 from unperturbed.common.table import Table
@@ -83,6 +80,11 @@ class Alignment(WarpPath):
     possible : array of int64, shape (n, 2)
         First and last interval of b that can show the work of each interval of a, according to all software counters
         with the same total in both runs.
+    moved : array of int64, shape (k, 4)
+        Stretches that changed places: first interval and the one after the last in a, then the same in b. The path
+        itself is monotone: it aligns their intervals with a neighbour that stayed in place.
+    moved_index : array of int64, shape (elements, 2)
+        Intervals of a and b that are aligned inside the moved stretches.
     """
 
     _page: ClassVar[str] = "unperturbed.analysis.report.alignment:render_alignment"
@@ -97,11 +99,30 @@ class Alignment(WarpPath):
     pace: str
     warped: WarpPath
     possible: IntArray
+    moved: IntArray = field(default_factory=lambda: np.empty((0, 4), np.int64))
+    moved_index: IntArray = field(default_factory=lambda: np.empty((0, 2), np.int64))
 
     @cached_property
     def scores(self) -> dict[str, ScoreSummary]:
-        """Scores by each software counter with the same total in both runs, except the anchor; rarest counter first."""
-        return score_summaries(self, *self.runs, anchor=self.anchor)
+        """Scores by each software counter with the same total in both runs, except the anchor; rarest counter first.
+
+        In moved stretches, their own alignment is scored.
+        """
+        return score_summaries(self._matched(), *self.runs, anchor=self.anchor)
+
+    def _matched(self) -> WarpPath:
+        """Return the elements that count: those of the path outside moved stretches, and those inside, by a's interval.
+
+        They are no warp path, because b's intervals come in another order.
+        """
+        stays = np.ones(len(self), bool)
+        for of_a, end_a, of_b, end_b in self.moved.tolist():
+            stays &= (self.x_index < of_a) | (self.x_index >= end_a)
+            stays &= (self.y_index < of_b) | (self.y_index >= end_b)
+        i = np.concatenate((self.x_index[stays], self.moved_index[:, 0]))
+        j = np.concatenate((self.y_index[stays], self.moved_index[:, 1]))
+        order = np.argsort(i, kind="stable")
+        return WarpPath(i[order], j[order], self.cost)
 
     def headline(self) -> str:
         """Return the runs, the sizes and the cost in one line."""
@@ -129,6 +150,7 @@ class Alignment(WarpPath):
             "evened": self.evened,
             "pace": self.pace,
             "contradicted": self.contradicted,
+            "moved": self.moved.tolist(),
             "warning": "; ".join(merge_text.notes(self)),
             "scores": {name: vars(summary) for name, summary in self.scores.items()},
             "x_index": self.x_index.tolist(),
@@ -144,7 +166,7 @@ class Alignment(WarpPath):
     @property
     def flat_share(self) -> float:
         """Share of path elements in flat stretches."""
-        return float((self.flat[:, 1] - self.flat[:, 0]).sum()) / len(self.warped)
+        return _share(self.flat, self.warped)
 
     @property
     def longest_flat(self) -> int:
@@ -186,6 +208,7 @@ def align(
     pace: str | None = None,
     mend: bool = True,
     band: int | None = None,
+    moved: Literal["absorb", "match"] = "absorb",
 ) -> Alignment:
     """Align two traces of one program.
 
@@ -227,6 +250,14 @@ def align(
         late tick, from their neighbours.
     band : int, optional
         As for `dtw`, in intervals, between neighbouring anchors.
+    moved : {"absorb", "match"}, default "absorb"
+        What to do with stretches that change places, such as a garbage collection or a compilation that comes earlier
+        in one run. `absorb` aligns their intervals with some neighbour, as any monotone path must. `match` searches for
+        stretches of at least 4 intervals that the path aligns badly and that match each other elsewhere, and aligns
+        them and the rest separately. It takes only what reduces the total cost by more than a price for each stretch;
+        if there is no such stretch, the result is that of `absorb`. Nothing is matched if more than a quarter of the
+        path is flat and there are no anchors, because the stretches then hold the path, or if both runs' intervals
+        ended at the same events of the program.
 
     Returns
     -------
@@ -246,6 +277,8 @@ def align(
     experiments/alignment compares them with the paper's method.
     """
     require_traces((a, b))
+    if moved not in ("absorb", "match") or (moved == "match" and method == "milestones"):
+        raise ValueError(f"`moved={moved!r}`: use `absorb`, or with another method than `milestones` also `match`")
     if method not in ("dtw", "milestones", "paper"):
         raise ValueError(f"unknown method {method!r}: use `dtw`, `milestones` or `paper`")
     if method == "paper":
@@ -258,7 +291,7 @@ def align(
     x, y = (finite_values(trace, names, mend=mend) for trace in (a, b))
     scale = common_scales(names, ascending_columns(x), ascending_columns(y))
     x, y = x / scale, y / scale
-    pace_name, paces = _paces(a, b, pace)
+    pace_name, steps = _steps_of_pace(a, b, pace)
     free = anchored_dtw(x, y, (), band=band)
     distances = np.abs(x[free.x_index] - y[free.y_index]).sum(axis=1)
     # The median is 0 for a metric that is mostly constant.
@@ -266,36 +299,42 @@ def align(
     rule = PENALTY_RULE * noise
     fine = rule if penalty is None else penalty
     counts = [milestone_counts(trace, anchor) for trace in (a, b)] if anchor is not None else []
-    stretches, evened = np.empty((0, 2), np.int64), False
+    stretches, evened, found = np.empty((0, 2), np.int64), False, list[MovedStretch]()
     if method == "milestones":
         if anchor is None:
             raise DataError(
                 '`method="milestones"` needs an anchor: name a software counter, whose events are the milestones'
             )
         index = path_from_positions(milestone_positions(*counts, name=anchor), len(y))
-        warped = WarpPath(*index, _cost(x, y, *index, fine))
+        warped = WarpPath(*index, path_cost(x, y, *index, fine))
     elif len(x) == len(y) and program_cuts(a) is not None and program_cuts(a) == program_cuts(b):
         warped = diagonal(x, y)
         index = (warped.x_index, warped.y_index)
     else:
-
-        def warp(anchors: IntArray, penalty: float) -> WarpPath:
-            guided = _guided(x, y, paces, anchors, noise) if pace_name != "time" else (x, y)
-            return anchored_dtw(*guided, anchors.tolist(), penalty=penalty, band=band)
-
         anchors = milestone_anchors(*counts, name=anchor) if anchor is not None else np.empty((0, 2), np.int64)
-        if budget is not None:
-            anchors = choose_anchors(anchors, *_flat_intervals(warp(anchors[:0], rule), x, y), budget)
-        warped = warp(anchors, fine)
-        # A path with a smaller penalty than the rule's finds agreement in noise, so it cannot show what is flat.
-        judge = warped if fine >= rule else warp(anchors, rule)
-        stretches = stretches_between_anchors(warped, _flat_intervals(judge, x, y)[0][warped.x_index])
-        index, evened = (warped.x_index, warped.y_index), flat == "even"
-        if evened:
-            index = even_pace(*index, stretches - (1, 0), *paces)
+        settings = WarpSettings(pace_name, noise, fine, rule, budget, band, evens=flat == "even")
+        if moved == "match":
+            found = find_moved(
+                x,
+                y,
+                penalty=max(fine, rule),
+                warp=lambda keep_x, keep_y: anchored_dtw(
+                    x[keep_x],
+                    y[keep_y],
+                    kept_anchors(anchors, keep_x, keep_y).tolist(),
+                    penalty=max(fine, rule),
+                    band=band,
+                ),
+            )
+        warped, index, stretches = align_without(found, x, y, steps, anchors, settings)
+        if found and not warped.anchors and _share(stretches, warped) > _MUCH_FLAT:
+            # Nothing but the stretches themselves holds the path, so it gets loose without them.
+            found = []
+            warped, index, stretches = align_without(found, x, y, steps, anchors, settings)
+        evened = settings.evens
     return Alignment(
         *index,
-        _cost(x, y, *index, fine),
+        path_cost(x, y, *index, fine),
         warped.anchors,
         warped.dropped,
         tuple(map(float, scale)),
@@ -309,37 +348,14 @@ def align(
         pace=pace_name,
         warped=warped,
         possible=possible_intervals(a, b),
+        moved=np.array([(s.x.start, s.x.stop, s.y.start, s.y.stop) for s in found], np.int64).reshape(-1, 4),
+        moved_index=np.concatenate([np.empty((0, 2), np.int64), *(stretch.index for stretch in found)]),
     )
 
 
-def _flat_intervals(path: WarpPath, x: FloatArray, y: FloatArray) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Mark the intervals of both runs that are only on flat path elements."""
-    flat = flat_elements(path, x, y)
-    marks = np.ones(len(x), bool), np.ones(len(y), bool)
-    for mark, index in zip(marks, (path.x_index, path.y_index), strict=True):
-        mark[index[~flat]] = False
-    return marks
-
-
-def _cost(x: FloatArray, y: FloatArray, x_index: IntArray, y_index: IntArray, penalty: float) -> float:
-    """Return the cost of a path: distances in the metrics, plus penalties."""
-    bent = int(((np.diff(x_index) == 0) | (np.diff(y_index) == 0)).sum())
-    return float(np.abs(x[x_index] - y[y_index]).sum()) + penalty * bent
-
-
-def _guided(
-    x: FloatArray, y: FloatArray, paces: tuple[FloatArray, FloatArray], anchors: IntArray, noise: float
-) -> tuple[FloatArray, FloatArray]:
-    """Add progress as a column to both runs, weighted to make a deviation of one interval cost as much as noise."""
-    intervals = (len(x) + len(y)) / 2
-    totals = [pace[-1] for pace in paces]
-    of_x, of_y = (pace / total * intervals for pace, total in zip(paces, totals, strict=True))
-    # Between anchors, both runs progress equally by definition, even if one of them does extra work there.
-    of_y = np.interp(of_y, [0, *of_y[anchors[:, 1]], intervals], [0, *of_x[anchors[:, 0]], intervals])
-    # If a run does all extra work at one point, its progress half-way is off by up to a quarter of the difference.
-    off = 1 + abs(totals[0] - totals[1]) / max(totals) * intervals / 4 / (len(anchors) + 1)
-    weight = noise / off
-    return np.column_stack((x, of_x * weight)), np.column_stack((y, of_y * weight))
+def _share(stretches: IntArray, path: WarpPath) -> float:
+    """Return the share of a path's elements that are in stretches."""
+    return float((stretches[:, 1] - stretches[:, 0]).sum()) / len(path)
 
 
 def with_default_metrics(a: Trace, b: Trace) -> tuple[Trace, Trace, tuple[str, ...]]:
@@ -373,11 +389,11 @@ def _with_rate(trace: Trace) -> Trace:
     return replace(trace, metrics={**trace.metrics, _RATE: metric}, columns={**trace.columns, _RATE: rate})
 
 
-def _paces(a: Trace, b: Trace, pace: str | None) -> tuple[str, tuple[FloatArray, FloatArray]]:
-    """Return the name of the pace (a counter or `time`), and both runs' progress at the middle of each interval."""
+def _steps_of_pace(a: Trace, b: Trace, pace: str | None) -> tuple[str, tuple[FloatArray, FloatArray]]:
+    """Return the name of the pace (a counter or `time`), and both runs' progress in each interval."""
     name = pace or (_WORK if all(_WORK in trace.metrics and trace[_WORK].any() for trace in (a, b)) else "time")
     if name == "time":
-        return name, (np.arange(len(a), dtype=np.float64), np.arange(len(b), dtype=np.float64))
+        return name, (np.ones(len(a)), np.ones(len(b)))
     for trace in (a, b):
         gauge = trace.metrics[name].semantics != "counter"
         if gauge or trace[name].sum() <= 0:
@@ -385,4 +401,4 @@ def _paces(a: Trace, b: Trace, pace: str | None) -> tuple[str, tuple[FloatArray,
             raise DataError(
                 f"metric {name!r} {why}, so it cannot be the `pace`: use a counter that grows with the work, or `time`"
             )
-    return name, (np.cumsum(a[name]) - a[name] / 2, np.cumsum(b[name]) - b[name] / 2)
+    return name, (np.asarray(a[name], np.float64), np.asarray(b[name], np.float64))

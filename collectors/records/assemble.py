@@ -331,6 +331,7 @@ _MEANS: Mapping[str, tuple[str, str]] = {
     "kernel": ("kernel probe", "hits of a probe, counted by the kernel"),
     "preload": ("interposition", "calls from outside a library to its function, counted by interposition"),
     "python": ("import hook", "entries of Python functions"),
+    "jvm": ("JVM", "events of the Java virtual machine, or entries of methods, counted by a library in it"),
 }
 
 

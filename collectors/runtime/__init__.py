@@ -132,6 +132,11 @@ def build_python_counter(compiler: str) -> Path:
     return _build(compiler, "python.so", (*_FLAGS, "-shared"), (first, *_files("program/python.c"), last))
 
 
+def build_library(compiler: str, name: str, flags: tuple[str, ...], sources: tuple[Path, ...], text: str) -> Path:
+    """Compile a library that a program loads, from C files and a text, and return its path."""
+    return _build(compiler, name, (*_FLAGS, "-shared", *flags), sources, text)
+
+
 def build_trials(compiler: str) -> Path:
     """Compile the program that tries single events and lists PAPI's events; return its path."""
     return _build(compiler, "trials", (*_FLAGS, "-rdynamic"), _files("tools/trials.c", "tools/papi.c"))

@@ -14,6 +14,9 @@ from unperturbed.harness.spec.load import key_position, metric_position
 from unperturbed.harness.spec.quantities import WorkInterval
 
 _NO_EVENT = "none of the metrics is a hardware event, so perturbation cannot be detected"
+_ON_OTHER_HOSTS = (
+    "Add an event such as PAPI_TOT_INS on a host that can count it: a Java virtual machine is not simulated"
+)
 _SIMULATE = (
     "Add an event such as PAPI_TOT_INS: with `source: auto` and `sampler: inside`, it is simulated if this host cannot "
     "count it"
@@ -138,7 +141,7 @@ def check_processor(spec: CampaignSpec) -> None:
 def no_verdict(spec: CampaignSpec, passes: Passes) -> str:
     """Return why a campaign will give traces but no verdict; empty if it will give a verdict."""
     if not shows_perturbation(passes.passes):
-        return f"{_NO_EVENT}: this campaign gives traces but no verdict. {_SIMULATE}"
+        return f"{_NO_EVENT}: this campaign gives traces but no verdict. {_advice(spec)}"
     if len(configurations(spec)) == 1:
         return "the baseline is the only configuration: this campaign gives traces but no verdict"
     return ""
@@ -164,7 +167,12 @@ def never_computed(spec: CampaignSpec, passes: Passes) -> str:
 def check_verdict_possible(spec: CampaignSpec, passes: Passes) -> None:
     """Reject a spec without a metric that can show perturbation."""
     if not shows_perturbation(passes.passes):
-        raise SpecError(f"{spec.path}: {_NO_EVENT}. {_SIMULATE}")
+        raise SpecError(f"{spec.path}: {_NO_EVENT}. {_advice(spec)}")
+
+
+def _advice(spec: CampaignSpec) -> str:
+    in_java = any(event.means == "jvm" for event in spec.measure.software.values())
+    return _ON_OTHER_HOSTS if in_java else _SIMULATE
 
 
 def shows_perturbation(passes: Iterable[Pass]) -> bool:

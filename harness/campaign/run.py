@@ -35,10 +35,18 @@ from unperturbed.collectors.sources.callgrind import QUANTUM_BLOCKS, complaints,
 from unperturbed.collectors.sources.source import NONE
 from unperturbed.errors import RunError
 from unperturbed.harness.campaign.plan import PAD_BYTES
-from unperturbed.harness.program.process import Command, ProcessOutcome, check_program, launch, program_command
+from unperturbed.harness.program.process import (
+    Command,
+    ProcessOutcome,
+    cannot_preload,
+    check_program,
+    launch,
+    program_command,
+)
 from unperturbed.harness.program.software_metrics import SoftwareMetrics
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.campaign import REFERENCE
+from unperturbed.harness.spec.text import find_placeholders
 
 _SHOWN_BYTES = 2000
 _NO_SPACE_BYTES = 1 << 20
@@ -227,7 +235,9 @@ def _sampled_command(
     software_metrics = sampling.software_metrics
     compiler = spec.program.compilers["cc"]
     inside = spec.measure.sampler == "inside"
-    preloaded = build is None and (inside or software_metrics.within)
+    # A build by another compiler than the wrapper (cargo, javac) has no sampler linked in.
+    linked = build is not None and bool({"cc", "cxx"} & set(find_placeholders(spec.program.build or "")))
+    preloaded = (not linked and (inside or software_metrics.within)) or bool(software_metrics.java_option)
     sampled = spec.program.sampled or Path(shlex.split(spec.program.run)[0]).name
     setup = replace(_setup(spec, sampling, sampled if preloaded else ""), early_blocks=_early(sampling, pad_bytes))
     record = folder / "record"
@@ -245,11 +255,16 @@ def _sampled_command(
         extra["UNPERTURBED_LOG"] = str(log_of(folder / "dumps"))
     plain = _command(spec, folder, build=build, inputs=inputs)
     limit = spec.program.timeout.seconds
+    words = software_metrics.command(plain.argv)
+    program = shutil.which(plain.argv[0], path=plain.environment["PATH"])
+    if preloaded and build is not None and program is not None and (reason := cannot_preload(program)) is not None:
+        advice = "use `sampler: outside` with metrics that need no sampler in the program, such as `probe`"
+        raise RunError(f"{program} {reason}; {advice}")
     environment = {**plain.environment, **software_metrics.environment(plain.environment), **extra}
     command = replace(
         plain,
-        argv=[*prefix, *plain.argv],
-        environment=_padded(plain.argv, environment, pad_bytes),
+        argv=[*prefix, *words],
+        environment=_padded(words, environment, pad_bytes),
         timeout_s=limit if sampling.timeout_s is None else min(sampling.timeout_s, limit),
     )
     return command, setup

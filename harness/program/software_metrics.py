@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import platform
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +18,7 @@ from unperturbed.collectors.kernel_probes import measure_hit_cost, register_prob
 from unperturbed.collectors.records.assemble import milestone
 from unperturbed.collectors.records.file import Probe
 from unperturbed.collectors.runtime import build_interposer, build_python_counter
+from unperturbed.collectors.runtime.jvm import build_jvm_counter
 from unperturbed.common.scratch import scratch_folder
 from unperturbed.common.user_cache import user_cache
 from unperturbed.common.wording import counted
@@ -30,6 +31,7 @@ from unperturbed.instrument.binaries.interposition import Interposed, find_funct
 from unperturbed.instrument.binaries.probes import HIT_COSTS, HIT_NS, ProbeSite, find_probes
 from unperturbed.instrument.events import DEFAULT_MAX_RATE, Event, Means
 from unperturbed.instrument.finding.site_log import SiteReport, count_records, read_sites
+from unperturbed.instrument.java import JavaSites, counts_methods, find_java_sites, java_machine, load_option
 from unperturbed.instrument.python import PythonSites, find_python_sites, prepare_python_hook, python_environment
 
 _MICROSECOND_NS = 1000
@@ -46,6 +48,7 @@ class SoftwareMetrics:
     sites: tuple[ProbeSite, ...] = ()  # Sites of the kernel probes
     preload: tuple[Path, ...] = ()  # Libraries to preload into the program
     python_hook: Path | None = None  # Import hook that counts in a Python program, or None
+    java_option: str = ""  # Option that loads the counters into a Java virtual machine; '' for none
 
     @property
     def within(self) -> bool:
@@ -55,7 +58,15 @@ class SoftwareMetrics:
     @property
     def compiled(self) -> bool:
         """Tell whether only compiled-in code counts, which also counts in runs without a sampler."""
-        return not self.probes and not self.preload and self.python_hook is None
+        return not self.probes and not self.preload and self.python_hook is None and not self.java_option
+
+    def command(self, words: Sequence[str]) -> list[str]:
+        """Return a program's command with the option that loads the counters, if the program is `java`.
+
+        An option, and not JAVA_TOOL_OPTIONS: that variable makes the machine write to stderr, and other Java programs
+        that the program starts would count too.
+        """
+        return [words[0], self.java_option, *words[1:]] if self.java_option else list(words)
 
     def environment(self, own: Mapping[str, str]) -> dict[str, str]:
         """Return the environment variables to add to (or replace in) the program's environment."""
@@ -75,7 +86,7 @@ def find_software_metrics(
     )
     located: dict[int, Any] = {}
     faults = []
-    finders = {"kernel": probe_sites, "preload": interposed, "python": python_sites}
+    finders = {"kernel": probe_sites, "preload": interposed, "python": python_sites, "jvm": java_sites}
     for number, (name, event) in enumerate(software.items()):
         try:
             located[number] = finders[event.means](spec, name, event, command) if event.means in finders else None
@@ -97,7 +108,17 @@ def find_software_metrics(
             library=build_python_counter(compiler),
             cache=user_cache() / "python",
         )
-    return SoftwareMetrics(metrics, register_probes(sites, compiler=compiler), sites, tuple(preload), hook)
+    option = _java_option(software, command, compiler)
+    return SoftwareMetrics(metrics, register_probes(sites, compiler=compiler), sites, tuple(preload), hook, option)
+
+
+def _java_option(software: Mapping[str, Event], command: ProgramCommand, compiler: str) -> str:
+    """Return the option that loads the counters into a Java virtual machine; '' if no metric is counted there."""
+    if not _of(software, "jvm"):
+        return ""
+    machine = java_machine(command.words, environment=command.environment, folder=command.folder)
+    library = build_jvm_counter(compiler, machine.home, machine.include, methods=counts_methods(software))
+    return load_option(library, software)
 
 
 def _of(software: Mapping[str, Event], means: Means) -> list[int]:
@@ -124,6 +145,13 @@ def python_sites(spec: CampaignSpec, name: str, event: Event, command: ProgramCo
     command.folder.mkdir(parents=True, exist_ok=True)
     with with_metric_position(spec, name):
         return find_python_sites(command.words, name, event, environment=command.environment, folder=command.folder)
+
+
+def java_sites(spec: CampaignSpec, name: str, event: Event, command: ProgramCommand) -> JavaSites:
+    """Return what one metric of a Java virtual machine counts."""
+    command.folder.mkdir(parents=True, exist_ok=True)
+    with with_metric_position(spec, name):
+        return find_java_sites(command.words, name, event, environment=command.environment, folder=command.folder)
 
 
 def _binary(command: ProgramCommand) -> Path:
@@ -306,6 +334,11 @@ def _sourceless(spec: CampaignSpec, name: str, event: Event, command: ProgramCom
             return MetricSites(
                 name, event, places, uncounted, None, f"about 5 ns per entry, in Python {report.version}"
             )
+        if event.means == "jvm":
+            found = java_sites(spec, name, event, command)
+            places = tuple(Place(_shown_in(site.file, tree), site.line, site.text) for site in found.sites)
+            uncounted = tuple(Place("", 0, why) for why in found.uncounted)
+            return MetricSites(name, event, places, uncounted, None, _COST_IN_JAVA[event.kind, event.threads])
         function = interposed(spec, name, event, command)
     except SpecError as error:
         return MetricSites(name, event, (), (), None, "", str(error))
@@ -333,6 +366,13 @@ def _predicted(event: Event) -> tuple[float | None, str]:
 
 
 _COST_OF_ENDING = (3.0, "3 instructions per event, and 4 in a library, because its events end intervals")
+
+_COST_IN_JAVA = {
+    ("jvm", "plain"): "one addition per entry in compiled code, and two calls in interpreted code",
+    ("jvm", "exact"): "one atomic addition per entry in compiled code, and two calls in interpreted code",
+    ("jvm_event", "plain"): "one atomic addition per event, in a call from the machine",
+}
+"""Cost in a Java virtual machine, by kind and `threads` (docs/how-to/software.md)."""
 
 _COST_OF_CALLS = {
     (False, "plain"): (5.0, "5 instructions per call"),

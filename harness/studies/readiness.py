@@ -38,7 +38,13 @@ _OS_SOURCES = {name: group.source for group in OS_GROUPS for name in group.metri
 _OS_FILES = {"schedstat": REAL / "proc/self/schedstat", "procio": REAL / "proc/self/io"}
 """Files of metric sources that some kernels are built without."""
 
-_MEANS = {"compiled": "compiled in", "kernel": "kernel probe", "preload": "interposition", "python": "import hook"}
+_MEANS = {
+    "compiled": "compiled in",
+    "kernel": "kernel probe",
+    "preload": "interposition",
+    "python": "import hook",
+    "jvm": "JVM",
+}
 
 
 @dataclass(frozen=True)
@@ -55,7 +61,7 @@ class MetricSource:
 
     metric: str  # The metric's name
     # A counter source (`papi`, …), a system source (`getrusage`, …), `compiled in`, `kernel probe`, `interposition`,
-    # `import hook`, or `computed`.
+    # `import hook`, `JVM`, or `computed`.
     source: str
     passes: tuple[str, ...]  # The passes that count the metric
 

@@ -164,7 +164,7 @@ def _below(node: yaml.Node | None, wanted: str) -> yaml.Node | None:
 
 def _note_uncounted(settings: ToolchainSettings, software: Mapping[str, Event]) -> None:
     """Warn once about metrics that are not compiled in."""
-    kinds = {"kernel": "probe", "preload": "preload", "python": "python"}
+    kinds = {"kernel": "probe", "preload": "preload", "python": "python", "jvm": "jvm"}
     names = [f"{name} ({kinds[event.means]})" for name, event in software.items() if event.means != "compiled"]
     if names and wrapper.is_first_note(settings, f"campaign only\0{names}"):
         what = f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} counted only in a campaign"

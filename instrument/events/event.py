@@ -12,6 +12,8 @@ A spec's `software:` mapping gives each event the name of a metric::
     thrown:   {probe: {usdt: "libstdc++.so.6:libstdcxx:throw"}}
     allocs:   {preload: malloc}
     parsed:   {python: {enter: json.decoder.JSONDecoder.decode}}
+    grown:    {jvm: {enter: java.util.HashMap.resize}}
+    pauses:   {jvm: {event: collections}}
 
 Mytkowicz et al., "Understanding Measurement Perturbation in Trace-based Data", section 3.1, counts "every update of a
 particular variable or every call to a particular function"; the other kinds follow the same idea.
@@ -96,7 +98,8 @@ class Event:
 
     @property
     def means(self) -> Means:
-        """What counts the event: `compiled` code, a `kernel` probe, a `preload`ed library or the `python` hook."""
+        """What counts the event: `compiled` code, a `kernel` probe, a `preload`ed library, the `python` hook or
+        the library in a `jvm`."""
         return event_kinds()[self.kind].means
 
     @property

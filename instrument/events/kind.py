@@ -34,8 +34,9 @@ if TYPE_CHECKING:
     from unperturbed.instrument.events.event import Event
 
 
-Means = Literal["compiled", "kernel", "preload", "python"]
-"""What counts an event: code compiled into the program, a kernel probe, a preloaded library or Python's import hook."""
+Means = Literal["compiled", "kernel", "preload", "python", "jvm"]
+"""What counts an event: code compiled into the program, a kernel probe, a preloaded library, Python's import hook, or a
+library that the Java virtual machine loads."""
 
 WORD = r"[\w$*?[~][]\w$*?![~-]*"
 NAME = rf"(?:::)?{WORD}(?:::{WORD})*"
@@ -49,6 +50,7 @@ FUNCTION_FORM = "a function's name, such as f, sort_* or ns::f"
 GROUPS: Mapping[str, str] = {
     "probe": "An event in a binary that the kernel counts; the source is not needed.",
     "python": "An event in a program that is written in Python.",
+    "jvm": "An event in a program on the Java virtual machine, or of that machine itself.",
 }
 """Spec keys that group several kinds, with a description of each group."""
 
@@ -72,7 +74,7 @@ class EventKind:
         Description of the target's form in error messages.
     filters : tuple of str
         Supported filters: those of a spec's `in`, `file`, `add` and `threads` that the kind accepts.
-    means : {"compiled", "kernel", "preload", "python"}
+    means : {"compiled", "kernel", "preload", "python", "jvm"}
         What counts the event.
     semantics : {"counter", "gauge"}
         Whether the metric counts events, or reads a value at the end of each interval.

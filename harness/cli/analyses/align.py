@@ -67,6 +67,13 @@ class Command:
             "without penalty)",
         )
         add(
+            "--moved",
+            choices=("absorb", "match"),
+            default="absorb",
+            help="match: search for stretches that change places between the runs, such as a garbage collection that "
+            "comes earlier in one run, and align them separately; absorb (default): align them with a neighbour",
+        )
+        add(
             "--region",
             metavar="START:STOP",
             help="show which intervals of RUN_B do the same work as these intervals of RUN_A",
@@ -95,6 +102,7 @@ class Command:
             anchor=arguments.anchor,
             budget=arguments.anchors,
             penalty=arguments.penalty,
+            moved=arguments.moved,
         )
         mapped = map_region(alignment, *region) if region else None
         if arguments.html:
@@ -106,6 +114,8 @@ class Command:
             print_json(described)
             return 0
         _show(alignment)
+        if arguments.moved == "match" and not len(alignment.moved):
+            print("\nno stretch was found that changed places")
         if region and mapped:
             _show_region(region, mapped, certain=bool(matching_counters(a, b)))
         if arguments.html:
@@ -135,6 +145,8 @@ def _named_by_spec(a: Trace, b: Trace, arguments: argparse.Namespace) -> tuple[s
 def _refuse(arguments: argparse.Namespace) -> None:
     if arguments.method == "paper" and arguments.penalty is not None:
         raise SpecError("--penalty cannot be used with --method paper: the paper's method has no penalty")
+    if arguments.method == "milestones" and arguments.moved == "match":
+        raise SpecError("--moved match compares the metric, which --method milestones ignores: use another method")
     if arguments.penalty is not None and not 0 <= arguments.penalty < float("inf"):
         raise SpecError(f"--penalty {arguments.penalty:g}: give a finite number, 0 or more")
     if arguments.anchors is not None and not arguments.anchor:

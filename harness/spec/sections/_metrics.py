@@ -222,6 +222,7 @@ _MAX_RATE = Field(
 _GROUP_DOCUMENTS = {
     "probe": "An event in a binary, counted by the kernel; the source is not needed. One hit costs about 1 µs.",
     "python": "An event in a program that is written in Python.",
+    "jvm": "An event in a program on the Java virtual machine, or of that machine itself. It needs `sampler: outside`.",
 }
 
 
@@ -287,9 +288,38 @@ def _to_event(fields: Section) -> Event:
 
 SoftwareMetric = Annotated[Event, reading(EventFields, _to_event), BeforeValidator(_refuse_text)]
 
-PRELOADED = frozenset({"preload", "python"})  # Means of counting that the dynamic linker loads into the program
+PRELOADED = frozenset({"preload", "python", "jvm"})  # Means of counting that the dynamic linker loads into the program
 
 
 def means_of(event: object) -> set[str]:
     """Return the means by which an event of a draft is counted, given its keys; none if its kind is unknown."""
     return {kind.means for kind in event_kinds().values() if isinstance(event, dict) and kind.keys[0] in event}
+
+
+def check_jvm(draft: Draft) -> None:
+    """Check that events of a Java virtual machine, if there are any, can be counted with these settings."""
+    means = {name: means_of(draft.value(*path)) for name, path in draft.keys("measure", "software").items()}
+    path = next((path for name, path in draft.keys("measure", "software").items() if "jvm" in means[name]), None)
+    if path is None:
+        return
+    if draft.value("measure", "sampler") != "outside":
+        simulates = draft.value("measure", "source") == "simulated"
+        simulated = "simulated counters, which need `sampler: inside`, cannot measure it" if simulates else ""
+        why = simulated or "the sampler inside would sample its idle first thread"
+        draft.report_key(
+            path,
+            f"a Java virtual machine runs `main` in a thread that it creates, and {why}: set `sampler: outside`"
+            + (", and remove `source: simulated`" if simulates else ""),
+        )
+    if draft.value("program", "shell") is True:
+        draft.report_key(
+            path,
+            "the option that loads the counters goes behind `java` in `run`, not into a shell: remove `shell: true`",
+        )
+    others = [name for name, found in means.items() if "compiled" in found]
+    if others:
+        draft.report_key(
+            path,
+            f"one program cannot count by its Java virtual machine and by compiled-in code (`{others[0]}`): use two "
+            "campaigns",
+        )

@@ -46,6 +46,7 @@ from unperturbed.harness.spec.sections._metrics import (
     EventFields,
     Metrics,
     SoftwareMetric,
+    check_jvm,
     check_metrics,
     means_of,
 )
@@ -186,8 +187,8 @@ class Measure(Section):
     software: Annotated[Mapping[MetricName, SoftwareMetric], Frozen] = Field(
         default_factory=empty, examples=[{"blocks": {"enter": "compress_block"}}]
     )
-    """Software metrics: each has a name and counts an event. Most are compiled into the program; `probe`, `preload` and
-    `python` count in an unmodified program."""
+    """Software metrics: each has a name and counts an event. Most are compiled into the program; `probe`, `preload`,
+    `python` and `jvm` count in an unmodified program."""
     derived: Annotated[Mapping[MetricName, Derived], Frozen] = Field(
         default_factory=empty,
         examples=[{"IPC": "PAPI_TOT_INS / PAPI_TOT_CYC"}, {"retiring": "perf-metric:tma_retiring"}],
@@ -293,6 +294,7 @@ def _check(draft: Draft) -> None:
     _check_interval(draft, settings["clock"])
     for path in draft.keys("measure", "software").values():
         _check_event(draft, path, draft.value(*path))
+    check_jvm(draft)
 
 
 def _check_outside(draft: Draft) -> None:
@@ -416,7 +418,7 @@ def _check_event(draft: Draft, path: YamlPath, event: object) -> None:
             "kernel probes do not work in a simulated program: use real counters (`source: perf_event`), or a metric "
             "that is compiled in",
         )
-    if means & PRELOADED and draft.value("program", "shell") is True and not draft.has("program", "build"):
+    if means & PRELOADED - {"jvm"} and draft.value("program", "shell") is True and not draft.has("program", "build"):
         draft.report_key(
             path,
             "without `build`, `preload` and `python` find the program by its name in `run`, which `shell: true` does "

@@ -163,7 +163,7 @@ def _check_compiled(draft: Draft) -> None:
     if compiled and not draft.has("program", "build"):
         everything = len(compiled) == len(draft.keys("measure", "software"))
         metrics = "software metrics are" if everything else "this software metric is"
-        what = "compiled in, but `program:` has no `build`: add `build`, or use `probe`, `preload` or `python`"
+        what = "compiled in, but `program:` has no `build`: add `build`, or use `probe`, `preload`, `python` or `jvm`"
         for path in [("measure", "software")] if everything else compiled:
             draft.report_key(path, f"{metrics} {what}")
     elif compiled and build is not None and not {"cc", "cxx"} & set(find_placeholders(build)):
@@ -348,7 +348,9 @@ def _check_environment(draft: Draft) -> None:
                 "`LD_PRELOAD` is reserved: without `build`, the sampler is loaded into the program with `LD_PRELOAD`",
             )
         elif name == "LD_PRELOAD" and PRELOADED & _means(draft):
-            draft.report_key(path, "`LD_PRELOAD` is reserved: software metrics with `preload` or `python` need it")
+            draft.report_key(
+                path, "`LD_PRELOAD` is reserved: software metrics with `preload`, `python` or `jvm` need it"
+            )
 
 
 def _is_file(path: Path) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -244,6 +245,52 @@ def test_a_python_program_that_is_not_built(tmp_path: Path, sampler: str) -> Non
     for trace in traces(campaign, "library"):
         assert trace["decodes"].sum() == 5000
         assert trace["allocations"].sum() > 100
+
+
+JAVA = """
+import java.util.HashMap;
+
+public class Lends {
+    static long lend(long n) { long sum = 0; for (long i = 0; i < n; i++) sum += i ^ sum; return sum; }
+    public static void main(String[] words) {
+        HashMap<Integer, byte[]> kept = new HashMap<>();
+        long total = 0;
+        for (int i = 0; i < 10000; i++) { total += lend(5000); kept.put(i % 100, new byte[20000]); }
+        System.gc();
+        System.out.println(total + " " + kept.size());
+    }
+}
+"""
+
+
+@pytest.mark.skipif(shutil.which("javac") is None, reason="no Java development kit here (default-jdk-headless)")
+def test_a_java_program_that_the_campaign_compiles(tmp_path: Path) -> None:
+    (tmp_path / "java").mkdir()
+    (tmp_path / "java/Lends.java").write_text(JAVA)
+    changed = {
+        **NATIVE,
+        "program__source": "java",
+        "program__build": "javac -g Lends.java",
+        "program__run": "java -XX:+UseSerialGC -Xmx64m -cp {build} Lends",
+        "measure__sampler": "outside",
+        "measure__software": {
+            "lends": {"jvm": {"enter": "Lends.lend"}},
+            "puts": {"jvm": {"enter": "java.util.HashMap.put"}, "threads": "exact"},
+            "pauses": {"jvm": {"event": "collections"}},
+        },
+        "campaign__subsets": {"methods": ["lends", "puts"], "machine": ["pauses"]},
+        "analysis__anchor": None,
+    }
+    done = unperturbed(tmp_path, "run", write_spec(tmp_path, **changed))
+    assert done.returncode == 0, done.stderr
+    campaign = tmp_path / "campaigns" / "phases"
+    for trace in traces(campaign, "methods"):
+        assert trace["lends"].sum() == 10000
+        assert trace["puts"].sum() >= 10000
+    for trace in traces(campaign, "machine"):
+        assert trace["pauses"].sum() > 5
+    shown = unperturbed(tmp_path, "sites", tmp_path / "spec.yaml")
+    assert "Lends.java:5  Lends.lend(long)" in shown.stdout
 
 
 def test_sites_lists_places_costs_and_what_is_not_seen(tmp_path: Path) -> None:

@@ -25,6 +25,8 @@ from unperturbed.instrument.events import event_keys
 _ROOT = Path(__file__).parents[3]
 _SCHEMA = json_schema()
 _CROSS_FIELD = {
+    "events of a Java virtual machine beside compiled-in ones, with the sampler inside",
+    "events of a Java virtual machine with settings that it cannot have",
     "doses that show no response",
     "doses of runs without their warm-up",
     "families without one build",
@@ -184,7 +186,7 @@ def test_known_metrics_can_be_completed(schema: dict[str, Any]) -> None:
 def test_every_kind_of_event_has_its_key(schema: dict[str, Any]) -> None:
     assert set(schema["$defs"]["EventFields"]["properties"]) == {
         *event_keys(),
-        *("probe", "preload", "python", "in", "file", "add", "threads"),
+        *("probe", "preload", "python", "jvm", "in", "file", "add", "threads"),
     }
 
 

@@ -112,7 +112,7 @@ def test_each_mistake_has_one_clear_message(mapping, message):
 def test_every_kind_is_explained_in_one_line():
     compiled = [name for name, kind in event_kinds().items() if kind.means == "compiled"]
     assert {"enter", "call", "write", "loop", "line", "label", "return", "gauge"} <= set(compiled)
-    assert set(event_kinds()) - set(compiled) >= {"uprobe", "usdt", "preload", "python"}
+    assert set(event_kinds()) - set(compiled) >= {"uprobe", "usdt", "preload", "python", "jvm", "jvm_event"}
     assert all(kind.meaning and "\n" not in kind.meaning for kind in event_kinds().values())
     assert all(parse_event(Event(name, kind.example).to_json()) for name, kind in event_kinds().items())
 
@@ -125,6 +125,8 @@ def test_an_event_tells_by_what_means_it_is_counted_and_what_its_values_mean():
         "usdt": "kernel",
         "preload": "preload",
         "python": "python",
+        "jvm": "jvm",
+        "jvm_event": "jvm",
     }
     assert {kind: Event(kind, "x").means for kind in means} == means
     assert {kind: Event(kind, "x").semantics for kind in means} == {
