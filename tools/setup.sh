@@ -59,6 +59,10 @@ if [ "$goal" != run ]; then
     command -v ccache >/dev/null || need ccache
     command -v distcc >/dev/null || need distcc
     command -v csmith >/dev/null || need csmith
+    # Services, and what generates their load.
+    command -v redis-server >/dev/null || need redis-server
+    command -v nginx >/dev/null || [ -x /usr/sbin/nginx ] || need nginx-light
+    command -v ab >/dev/null || need apache2-utils
     # A cluster of three nodes in a temporary folder, for campaigns on nodes.
     has_daemon() { command -v "$1" >/dev/null || [ -x "/usr/sbin/$1" ]; }
     has_daemon slurmctld || need slurmctld

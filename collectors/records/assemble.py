@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,7 @@ def assemble(
     dumps: Path,
     attributes: Mapping[str, Any],
     whole: bool = False,
+    window: tuple[int, int] | None = None,
 ) -> Trace:
     """Make the trace of one run; interval i is between records i and i + 1.
 
@@ -50,24 +52,23 @@ def assemble(
     `attributes`: Attributes of the trace; `clock` selects the records' timestamps. With `interval_event`, `interval_ns`
     is the number of counts of that event after which an interval ends.
     `whole`: The run may consist of one interval, and must have been recorded to its end.
+    `window`: The part of the run to keep, in ns of CLOCK_MONOTONIC; with `whole`, as one interval.
     """
-    _check(records, software, whole=whole, fewest=1 if whole or attributes.get("interval_metric") else 2)
+    _check(
+        records, software, whole=whole and window is None, fewest=1 if whole or attributes.get("interval_metric") else 2
+    )
     rows = main_thread(records)
     intervals = len(rows) - 1
     metrics: list[Metric] = []
     columns: dict[str, NDArray[Any]] = {}
 
-    source = None if collected.source == NONE else find_source(collected.source)
-    if source is None or source.columns is None:
-        counted = hardware_columns(collected, records)
-    else:
-        counted = source.columns(collected, dumps.with_name(f"{dumps.name}.{records.owner}"), intervals)
-    for metric, column in counted:
+    for metric, column in _counted(collected, records, dumps, intervals):
         metrics.append(metric)
         columns[metric.name] = column
 
+    is_simulated = collected.source != NONE and find_source(collected.source).simulated
     for name in os_metrics:
-        meaning = OS_METRICS[name] + (" of the simulator's process" if source is not None and source.simulated else "")
+        meaning = OS_METRICS[name] + (" of the simulator's process" if is_simulated else "")
         if records.wall_ns and name in ("user_time_us", "system_time_us"):
             meaning += " (an observer reads it in ticks of 10 ms)"
         group = next(group for group in OS_GROUPS if name in group.metrics)
@@ -82,17 +83,27 @@ def assemble(
         if milestone_metric.semantics != "gauge" and values[0] > 0:  # by constructors, before the first record
             before[milestone_metric.name] = int(values[0])
         columns[milestone_metric.name] = values[1:] if milestone_metric.semantics == "gauge" else deltas(values)
+    by_wall = attributes.get("clock", "monotonic") in ("monotonic", PROGRAM_CLOCK)
+    counts, period = _paced(rows, collected, attributes) if attributes.get("interval_event") else (None, 0)
+    lost = rows["overruns"][1:].astype("i8")
+    if window is not None:
+        outward = by_wall and counts is None and not attributes.get("interval_metric")
+        kept, before = _kept(records, window, outward=outward), {}
+        rows, counts = rows[kept], None if counts is None else counts[kept]
+        lost = lost[kept][: len(rows) - 1]
+        columns = {name: column[kept][: len(rows) - 1] for name, column in columns.items()}
+    if window is not None and whole:
+        rows, lost = rows[[0, -1]], lost.sum(keepdims=True)
+        columns = {metric.name: _joined(metric, columns[metric.name]) for metric in metrics}
     for name, expression in derived.items():
         if all(part in columns for part in expression.names):
             metrics.append(derived_metric(name, expression, {metric.name: metric for metric in metrics}))
             columns[name] = expression.evaluate(columns)
 
-    by_wall = attributes.get("clock", "monotonic") in ("monotonic", PROGRAM_CLOCK)
     stamps = rows["monotonic_ns" if by_wall else "cpu_ns"]
-    missed, work = rows["overruns"][1:].astype("i8"), {}
-    if attributes.get("interval_event"):
-        counts, period = _paced(rows, collected, attributes)
-        _check_throttling(records, counts, attributes)
+    missed, work = lost, {}
+    if counts is not None:
+        _check_throttling(records, _paced(main_thread(records), collected, attributes)[0], attributes)
         missed, work = missed_overflows(counts, period), describe_overflows(counts, period)
     return Trace.from_columns(
         metrics,
@@ -108,6 +119,55 @@ def assemble(
             "implausible": implausible(columns),
         },
     )
+
+
+def _counted(collected: Pass, records: Records, dumps: Path, intervals: int) -> Iterator[tuple[Metric, NDArray[Any]]]:
+    """Yield each metric of a pass with its column, from the source's own files or from the records."""
+    source = None if collected.source == NONE else find_source(collected.source)
+    if source is None or source.columns is None:
+        yield from hardware_columns(collected, records)
+    else:
+        yield from source.columns(collected, dumps.with_name(f"{dumps.name}.{records.owner}"), intervals)
+
+
+def _joined(metric: Metric, column: NDArray[Any]) -> NDArray[Any]:
+    """Return the value of a metric over all intervals as those of one interval."""
+    return column[-1:] if metric.semantics == "gauge" else np.asarray(column.sum(keepdims=True))
+
+
+def within(records: Records, window: tuple[int, int]) -> Records:
+    """Return the records of the intervals that a window of time bounds, in all threads."""
+    stamps = main_thread(records)["monotonic_ns"]
+    kept = _kept(records, window, outward=True)
+    first, last = stamps[kept][0], stamps[kept][-1]
+    times = records.rows["monotonic_ns"]
+    return replace(records, rows=records.rows[(times >= first) & (times <= last)])
+
+
+def _kept(records: Records, window: tuple[int, int], *, outward: bool) -> slice:
+    """Return which records of the main thread bound the intervals of a window, a service's load.
+
+    `outward`: From the last record before the window to the first one after it, because the program is idle there;
+    otherwise only the intervals inside.
+    """
+    stamps = main_thread(records)["monotonic_ns"]
+    first, last = int(np.searchsorted(stamps, window[0], "left")), int(np.searchsorted(stamps, window[1], "right"))
+    if outward:
+        first, last = max(first - 1, 0), min(last + 1, len(stamps))
+        if stamps[last - 1] < window[1] - _LATE_NS:
+            raise RunError(
+                f"the records end {(window[1] - int(stamps[-1])) / 1e9:.2g} s before the load ends: the service "
+                "replaced itself with another program (exec), or blocked the sampler's signal. Use `sampler: outside`"
+            )
+    if last - first < 2:
+        raise RunError(
+            "the load has no whole interval: give it more requests or a longer `duration`, or use a shorter interval"
+        )
+    return slice(first, last)
+
+
+_LATE_NS = 300_000_000
+"""Tolerated lateness of the last record of a service's load."""
 
 
 def thread_traces(records: Records, collected: Pass, attributes: Mapping[str, Any]) -> dict[int, Trace]:

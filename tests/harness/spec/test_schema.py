@@ -12,7 +12,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.harness.spec.examples import SMALL_EXAMPLE, SWEEP_EXAMPLE, full_example
+from tests.harness.spec.examples import SERVICE_EXAMPLE, SMALL_EXAMPLE, SWEEP_EXAMPLE, full_example
 from tests.harness.spec.json_schema_check import accepts
 from unperturbed.collectors.sources.catalogue import OS_METRICS, PRESETS
 from unperturbed.harness.spec.docs import spec_markdown
@@ -33,6 +33,14 @@ _CROSS_FIELD = {
     "nodes: a stage for nothing",
     "what only sweeps have without one",
     "a digest where any result is right",
+    "keys of a service without a load",
+    "a service whose address has no port",
+    "a service whose address has an unknown scheme",
+    "a service with an unknown signal",
+    "a service's load that does not exist",
+    "a service's load that needs a shell",
+    "a service with what has no effect",
+    "a service with a port where there is none",
     "no metric for the baseline",
     "a software metric that no subset holds",
     "a derived metric over two subsets",
@@ -118,6 +126,7 @@ def test_the_schema_refuses_what_the_loader_refuses(title: str, data: object, sc
         SMALL_EXAMPLE,
         full_example(),
         SWEEP_EXAMPLE,
+        SERVICE_EXAMPLE,
         *(p.read_text() for p in sorted(_ROOT.glob("experiments/quickstart/*.yaml"))),
     ],
 )
@@ -125,7 +134,7 @@ def test_the_schema_accepts_good_specs(text: str, schema: dict[str, Any]) -> Non
     assert accepts(schema, yaml.safe_load(text))
 
 
-@pytest.mark.parametrize("text", [SMALL_EXAMPLE, full_example(), SWEEP_EXAMPLE])
+@pytest.mark.parametrize("text", [SMALL_EXAMPLE, full_example(), SWEEP_EXAMPLE, SERVICE_EXAMPLE])
 def test_the_examples_of_the_reference_are_good(text: str, tmp_path: Path) -> None:
     (tmp_path / "blocksort").mkdir()
     (tmp_path / "words.txt").touch()
@@ -137,6 +146,7 @@ def test_the_full_example_has_every_key(schema: dict[str, Any]) -> None:
     for section in ("program", "measure", "campaign", "analysis"):
         definition = definition_at((section,))
         of_sweeps = {"points", "repetitions", "native_runs"}
+        of_services = {"ready", "ready_timeout", "load", "duration", "stop"}
         assert set(definition["properties"]) - set(data[section]) <= {
             "debian",
             "output_digest",
@@ -146,9 +156,11 @@ def test_the_full_example_has_every_key(schema: dict[str, Any]) -> None:
             "families",
             "doses",
             *of_sweeps,
+            *of_services,
         }
     sweep = yaml.safe_load(SWEEP_EXAMPLE)
     assert of_sweeps <= set(sweep["campaign"])
+    assert of_services <= set(yaml.safe_load(SERVICE_EXAMPLE)["program"])
     ways = {key for values in sweep["parameters"].values() if isinstance(values, dict) for key in values}
     assert set(schema["$defs"]["ParameterFields"]["properties"]) - ways == {"uniform"}
 
