@@ -33,6 +33,7 @@ from unperturbed.collectors.sources.callgrind import QUANTUM_BLOCKS, complaints,
 from unperturbed.collectors.sources.source import NONE
 from unperturbed.errors import RunError
 from unperturbed.harness.campaign.plan import PAD_BYTES
+from unperturbed.harness.program.attach import watch, window_of, within_records
 from unperturbed.harness.program.process import (
     KILLED,
     Command,
@@ -110,7 +111,8 @@ def run_plain(
     `before`: Words put before the program's command, such as those of a profiler.
     """
     command = _command(spec, folder, build=build, inputs=inputs)
-    check_program(spec, command, build)
+    if command.window is None:
+        check_program(spec, command, build)
     command = replace(command, argv=[*before, *command.argv])
     if before:
         command = replace(command, service=_patient(command.service))
@@ -181,17 +183,22 @@ def execute(
     ended_ns = time.monotonic_ns()
     records = read_record_file(folder / "record", setup)
     service = outcome.service
+    load = None if service is None or command.window is not None else (service.began_ns, service.ended_ns)
     if records.wall_ns and service is None:
         # Use the program's times, without those of the observer.
         outcome = replace(
             outcome, seconds=records.wall_ns / 1e9, user_s=records.user_us / 1e6, system_s=records.system_us / 1e6
         )
+    elif records.wall_ns and command.window is not None:
+        outcome = within_records(outcome, records.wall_ns / 1e9, records.user_us / 1e6)
     elif records.state == "failed" and spec.measure.sampler == "outside":
-        raise RunError(f"the observer could not start: {records.message}")
+        raise RunError(f"the observer could not {'start' if command.window is None else 'count'}: {records.message}")
     _check_outcome(spec, command, outcome, expected)
     if sampling.clock in ("monotonic", PROGRAM_CLOCK) and not sampling.whole and service is None:
         _check_end(records, ended_ns, setup, wrapped=spec.program.sampled is not None)
     times = {"time_s": outcome.seconds, "cpu_s": outcome.user_s + outcome.system_s}
+    if command.window is not None or (spec.program.is_service and spec.program.load is None):
+        del times["time_s"]  # it is the spec's `duration`
     trace = assemble(
         records,
         sampling.collected,
@@ -215,11 +222,11 @@ def execute(
             **({} if service is None else _service_facts(service)),
         },
         whole=sampling.whole,
-        window=None if service is None else (service.began_ns, service.ended_ns),
+        window=load,
     )
     trace.write(folder / "trace.parquet")
-    if service is not None:
-        records = within(records, (service.began_ns, service.ended_ns))
+    if load is not None:
+        records = within(records, load)
     if setup.threads and len(own := thread_traces(records, sampling.collected, trace.attributes)) > 1:
         (folder / "threads").mkdir()
         for thread, alone in own.items():
@@ -240,7 +247,9 @@ def _service_facts(service: ServiceRun) -> dict[str, Any]:
 def _check_service(outcome: ProcessOutcome, folder: Path) -> None:
     """Raise RunError if a service was not measured: it was not ready, it ended early, or its load failed."""
     if outcome.service is not None and outcome.service.trouble:
-        raise RunError(f"{outcome.service.trouble}. {_last_stderr(folder)}".replace("\n.", "\n"))
+        trouble = f"{outcome.service.trouble}." if outcome.service.trouble[-1] != "\n" else outcome.service.trouble
+        # What runs already prints elsewhere.
+        raise RunError(f"{trouble} {_last_stderr(folder)}" if (folder / "stderr").is_file() else trouble)
 
 
 def _patient(service: ServiceCommands | None) -> ServiceCommands | None:
@@ -266,12 +275,14 @@ def _sampled_command(
         # The observer passes the libraries on to the program without loading them itself.
         extra["LD_PRELOAD" if inside else "UNPERTURBED_PRELOAD"] = ":".join(map(str, libraries))
     prefix: list[str] = []
-    if not inside:
+    plain = _command(spec, folder, build=build, inputs=inputs)
+    if plain.window is not None:
+        prefix = [str(build_observer(compiler, attached=True)), str(record), *plain.window.arguments]
+    elif not inside:
         prefix = [str(build_observer(compiler)), str(record)]
     elif sampling.collected.machine is not None:
         prefix = valgrind_command(sampling.collected.machine, folder / "dumps", sampling.quantum)
         extra["UNPERTURBED_LOG"] = str(log_of(folder / "dumps"))
-    plain = _command(spec, folder, build=build, inputs=inputs)
     limit = spec.program.timeout.seconds
     service = plain.service
     if service is not None:
@@ -313,7 +324,7 @@ def _padded(words: Sequence[str], environment: Mapping[str, str], pad_bytes: int
     padded = {**environment, "UNPERTURBED_PAD": ""}
     if (len(words) + len(padded)) % 2:
         padded["UNPERTURBED_EVEN"] = ""
-    texts = [words[0], *words, *(f"{name}={value}" for name, value in padded.items())]
+    texts = [*words[:1], *words, *(f"{name}={value}" for name, value in padded.items())]
     used = sum(len(os.fsencode(text)) + 1 for text in texts) + _POINTER_BYTES * (len(texts) - 1)
     return {**padded, "UNPERTURBED_PAD": "x" * (-used % _STACK_STEP + pad_bytes)}
 
@@ -346,6 +357,7 @@ def _setup(spec: CampaignSpec, sampling: Sampling, program: str) -> Setup:
         user_read=inside and hardware and measure.reading == "read",
         alternate_stack=measure.alternate_stack,
         signal=measure.signal or (OVERFLOW_SIGNAL if sampling.event else SIGNAL),
+        attached=spec.program.attach is not None,
         papi=library,
         observer_cpu=(CHOOSE_PROCESSOR if measure.observer_cpu is None else measure.observer_cpu)
         if measure.pin
@@ -361,10 +373,11 @@ def _command(spec: CampaignSpec, folder: Path, *, build: Path | None, inputs: Pa
     scratch = folder / "scratch"
     scratch.mkdir(parents=True, exist_ok=True)
     program = program_command(spec, scratch=scratch, build=build, inputs=inputs)
+    window = window_of(spec, scratch)
     if program.folder.is_relative_to(scratch):
         program.folder.mkdir(parents=True, exist_ok=True)
     return Command(
-        argv=program.words,
+        argv=program.words if window is None else (),
         folder=program.folder,
         environment=program.environment,
         stdin=program.stdin,
@@ -372,6 +385,7 @@ def _command(spec: CampaignSpec, folder: Path, *, build: Path | None, inputs: Pa
         stderr=folder / "stderr",
         timeout_s=spec.program.timeout.seconds,
         service=program.service,
+        window=window,
     )
 
 
@@ -384,6 +398,8 @@ def _launch(command: Command, folder: Path) -> ProcessOutcome:
     if command.stdin is not None and not command.stdin.is_file():
         raise RunError(f"`stdin`: {command.stdin} is not a file: give the path of a file")
     folder.mkdir(parents=True, exist_ok=True)
+    if command.window is not None:
+        return watch(command, command.window)
     return launch(command) if command.service is None else serve(command, command.service)
 
 

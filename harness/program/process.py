@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from unperturbed.common import supervision
 from unperturbed.common.wording import did_you_mean, first_of
@@ -26,6 +27,9 @@ from unperturbed.harness.spec.load import key_position
 from unperturbed.harness.spec.sections._service import find_free_port
 from unperturbed.harness.spec.sections.program import PROGRAM_PATH, Program
 from unperturbed.harness.spec.text import substitute
+
+if TYPE_CHECKING:
+    from unperturbed.harness.program.attach import Window
 
 _STARTS = 7  # Number of starts whose fastest is the time to start a program
 KILLED = 128  # Exit codes above this mean a signal, as in the shell
@@ -44,6 +48,7 @@ class Command:
     stdin: Path | None = None
     timeout_s: float | None = None
     service: ServiceCommands | None = None  # How to use and to end a program that does not end by itself
+    window: Window | None = None  # What runs already, and for how long to sample it
 
 
 @dataclass(frozen=True)
@@ -259,7 +264,8 @@ def program_command(spec: CampaignSpec, *, scratch: Path, build: Path | None, in
         **{name: substitute(value, known) for name, value in program.environment.items()},
     }
     stdin = None if program.stdin is None else Path(substitute(program.stdin, known))
-    service = _service_commands(program, known, environment) if program.is_service else None
+    started_here = program.is_service and program.attach is None
+    service = _service_commands(program, known, environment) if started_here else None
     return ProgramCommand(words, environment, Path(substitute(program.working_folder, known)), stdin, service)
 
 

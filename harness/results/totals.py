@@ -51,6 +51,12 @@ def unequal_loads(spec: CampaignSpec, traces: Sequence[Trace]) -> Iterator[str]:
     """Yield a note if the load of a service is not the same work in all runs: totals then differ by that too."""
     if spec.imported is not None or not spec.program.is_service or not traces:
         return
+    if spec.program.attach is not None:
+        yield (
+            "A run is a time of what runs already: totals differ by its traffic as well as by the tool. Keep the "
+            "traffic steady while the campaign runs."
+        )
+        return
     requests = [trace.attributes.get("requests") for trace in traces]
     known = [count for count in requests if count is not None]
     if known and max(known) > (1 + _SAME_LOAD) * min(known):

@@ -81,13 +81,16 @@ PLACEHOLDERS: Mapping[str, Placeholder] = {
         frozenset({"prepare", *_OF_A_RUN}),
     ),
     "scratch": Placeholder(
-        "a folder for this run only, empty when the run starts", frozenset({"working_folder", *_OF_A_RUN})
+        "a folder for this run only, empty when the run starts", frozenset({"working_folder", "tool", *_OF_A_RUN})
     ),
     "port": Placeholder(
         "a free TCP port of this host, the same in all keys of a run",
-        frozenset({"run", "ready", "load", "environment"}),
+        frozenset({"run", "ready", "load", "tool", "environment"}),
     ),
-    "spec": Placeholder("the folder of the spec's file", frozenset({"build", "prepare", "working_folder", *_OF_A_RUN})),
+    "pid": Placeholder("the number of the attached process, the first one of several", frozenset({"tool"})),
+    "spec": Placeholder(
+        "the folder of the spec's file", frozenset({"build", "prepare", "tool", "working_folder", *_OF_A_RUN})
+    ),
     "python": Placeholder("the Python interpreter that runs this tool", frozenset({"prepare"})),
 }
 

@@ -49,10 +49,12 @@ def check_service(draft: Draft) -> None:
     has_load, has_duration = draft.has("program", "load"), draft.has("program", "duration")
     is_service = has_load or has_duration
     for field in _OF_A_SERVICE:
-        if draft.has("program", field) and not is_service:
+        if draft.has("program", field) and not is_service and not draft.has("program", "attach"):
             draft.report_key(
                 ("program", field), f"`{field}` is for a service, which does not end by itself: add {_MEASURES}"
             )
+    if draft.has("program", "attach"):
+        return
     if draft.has("program", "ready_timeout") and is_service and not draft.has("program", "ready"):
         draft.report_key(("program", "ready_timeout"), "`ready_timeout` has no effect without `ready`: add `ready`")
     ready = draft.text("program", "ready")

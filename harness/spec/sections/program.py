@@ -9,9 +9,9 @@ import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from unperturbed.common.wording import listing
 from unperturbed.harness.spec.model import (
@@ -26,6 +26,7 @@ from unperturbed.harness.spec.model import (
     reading,
 )
 from unperturbed.harness.spec.quantities import TimeSpan, parse_duration
+from unperturbed.harness.spec.sections._attach import Attach, check_attach
 from unperturbed.harness.spec.sections._metrics import PRELOADED, means_of
 from unperturbed.harness.spec.sections._service import StopSignal, check_service, is_address
 from unperturbed.harness.spec.text import (
@@ -69,6 +70,11 @@ Compilers = Annotated[
 OutputDigest = Annotated[str, reading(Sha256, lambda text: text.removeprefix("sha256:"))]
 
 
+def _without_default(schema: dict[str, Any]) -> None:
+    """Hide the default of a field that only a rule requires."""
+    del schema["default"]
+
+
 class Program(Section):
     """The program: its source, how it is built and run, and the result of a correct run."""
 
@@ -85,9 +91,13 @@ class Program(Section):
     prepare: Text | None = Field(default=None, examples=["{python} make_corpus.py --size 600000 {inputs}/corpus.txt"])
     """Command that creates input files in `{inputs}`. It runs once in a campaign, without a shell, in the folder of the
     untouched build."""
-    run: Text = Field(examples=["{build}/blocksort -c {inputs}/corpus.txt"])
-    """Command that runs the program. It is split into words as by a shell, but no shell runs it unless `shell` is
-    true."""
+    run: Text = Field(
+        default="",
+        examples=["{build}/blocksort -c {inputs}/corpus.txt"],
+        json_schema_extra=_without_default,
+    )
+    """Command that runs the program; every program needs it, except one with `attach`. It is split into words as by a
+    shell, but no shell runs it unless `shell` is true."""
     sampled: Annotated[Text | None, ADDED_LATER] = Field(default=None, examples=["sorter"])
     """Name of the program to sample, if `run` starts it through another program (`perf`, `env`) and nothing is built.
     By default, the first word of `run`."""
@@ -126,6 +136,8 @@ class Program(Section):
     duration: Annotated[TimeSpan | None, ADDED_LATER] = Field(default=None, examples=["30 s"])
     """Length of a service's measured run: a `load` that takes longer is stopped. Without `load`, the service is
     measured for this time as it is."""
+    attach: Annotated[Attach | None, ADDED_LATER] = Field(default=None, examples=[{"pid": 1234}, {"unit": "nginx"}])
+    """Instead of `run`: what runs already. It is sampled from outside for `duration`, without a restart."""
     stop: Annotated[StopSignal, ADDED_LATER] = Field(default="SIGTERM", examples=["SIGINT"])
     """Signal that ends a service after the measured run. A service that takes longer than 10 s to end is killed."""
     exit_code: Annotated[int, Because("exit codes of processes are 0 to 255; 128 + n means killed by signal n")] = (
@@ -140,6 +152,13 @@ class Program(Section):
     the result. `any`: only the exit code must be correct, for a program that prints times or addresses. What a service
     prints is not compared, only its `outputs`."""
 
+    @model_validator(mode="after")
+    def _name_attached(self) -> Program:
+        """Show what runs already where messages and pages show the command."""
+        return (
+            self if self.attach is None or self.run else self.model_copy(update={"run": f"attached to {self.attach}"})
+        )
+
     @property
     def is_service(self) -> bool:
         """Return whether the program does not end by itself: it is stopped after its load, or after a time."""
@@ -149,6 +168,7 @@ class Program(Section):
 def _check(draft: Draft) -> None:
     if draft.recorded:
         return  # the files may no longer exist
+    check_attach(draft)
     _check_source(draft)
     _check_compiled(draft)
     for path, field, text in templates(draft):
@@ -253,7 +273,7 @@ def check_words(draft: Draft, path: YamlPath) -> None:
     by_shell = draft.value(*path[:-1], "shell")
     if by_shell is None:
         by_shell = draft.value("program", "shell")
-    by_script = field in ("prepare", "ready", "load")  # `shell` is not for these
+    by_script = field in ("prepare", "ready", "load", "tool")  # `shell` is not for these
     if text is None or (by_shell is True and not by_script):
         return
     way_out = "put the commands into a script" if by_script else "set `shell: true`"

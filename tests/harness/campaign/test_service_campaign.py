@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -71,21 +70,14 @@ def test_redis_observed_from_outside_is_measured_for_the_time_of_its_load(tmp_pa
     assert running_in(tmp_path) == []
 
 
-def test_simulated_counts_of_redis_tell_a_set_up_that_does_more(tmp_path: Path) -> None:
-    spec = write(
-        tmp_path,
-        {**_REDIS, "load": "redis-benchmark -p {port} -c 1 -n 2000 -t set"},
-        measure={"hardware": ["PAPI_TOT_INS"]},
-        programs={"to_disk": {"run": "redis-server --port {port} --appendonly yes"}},
-    )
-    result = run(spec)
-    assert result.returncode in (0, 3, 4), result.stderr
-    content = json.loads((tmp_path / "campaigns/service/verdicts.json").read_text())
-    change = next(item for item in content["totals"]["to_disk"] if item["metric"] == "PAPI_TOT_INS")
-    assert change["verdict"] == "perturbed"
-    assert change["low"] > 0.05
+def test_simulated_counts_of_redis_are_those_of_its_load(tmp_path: Path) -> None:
+    load = "redis-benchmark -p {port} -c 1 -n 300 -t set"
+    result = run(write(tmp_path, {**_REDIS, "load": load}, measure={"hardware": ["PAPI_TOT_INS"]}), "--no-check")
+    assert result.returncode == 0, result.stderr
+    totals = [float(trace["PAPI_TOT_INS"].sum()) for trace in traces(tmp_path)]
     # A request takes redis thousands of instructions; its start, of millions, is left out.
-    assert 1e6 < float(traces(tmp_path)[0]["PAPI_TOT_INS"].sum()) < 50e6
+    assert 3e5 < min(totals) < max(totals) < 15e6
+    assert all(trace.attributes["time_s"] > 0 for trace in traces(tmp_path))
 
 
 @pytest.mark.parametrize("sampler", ["inside", "outside"])
@@ -98,18 +90,20 @@ def test_nginx_with_a_load_for_a_time_says_that_the_work_differs(tmp_path: Path,
     program = {
         "run": "sh {spec}/start.sh {port}" if sampler == "outside" else "nginx -e stderr -c {inputs}/fixed.conf",
         "ready": "http://127.0.0.1:{port}/",
-        "load": "ab -q -t 1 -n 100000 http://127.0.0.1:{port}/",
+        "load": "ab -q -n 1000000 http://127.0.0.1:{port}/",
+        "duration": "300 ms",
         "stop": "SIGQUIT",
     }
     if sampler == "inside":
         program |= {"run": "nginx -e stderr -c {spec}/nginx.conf", "ready": "http://127.0.0.1:18471/"}
         program["load"] = "ab -q -n 300 http://127.0.0.1:18471/"
+        del program["duration"]
         (tmp_path / "nginx.conf").write_text(_NGINX.format(here=tmp_path, port=18471))
     measure = {"interval": "10 ms", "sampler": sampler, "hardware": ["perf::task-clock"], "os": []}
     result = run(write(tmp_path, program, measure=measure))
     assert result.returncode == 0, result.stderr
     assert ("so totals are not of equal work" in result.stdout) == (sampler == "outside")
-    assert all(trace.attributes["requests"] for trace in traces(tmp_path))
+    assert all(trace.attributes.get("requests") == 300 for trace in traces(tmp_path)) == (sampler == "inside")
 
 
 def test_what_goes_wrong_is_said_with_what_the_service_printed(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
 """The examples of the reference's page: the smallest useful spec, one with every key but
-those of a sweep and of a service, a sweep, a service."""
+those of a sweep and of a service, a sweep, a service, what runs already."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from unperturbed.harness.spec.campaign_spec import CampaignSpec, spec_keys
 
 _PAGE = Path(docs.__file__).with_name("reference.md").read_text(encoding="utf-8")
 
-SMALL_EXAMPLE, _FULL, SWEEP_EXAMPLE, SERVICE_EXAMPLE = re.findall(
+SMALL_EXAMPLE, _FULL, SWEEP_EXAMPLE, SERVICE_EXAMPLE, ATTACH_EXAMPLE = re.findall(
     r"```yaml\n(.*?)(?:<!-- .* -->)?```", _PAGE, re.DOTALL
 )
 

@@ -12,7 +12,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.harness.spec.examples import SERVICE_EXAMPLE, SMALL_EXAMPLE, SWEEP_EXAMPLE, full_example
+from tests.harness.spec.examples import ATTACH_EXAMPLE, SERVICE_EXAMPLE, SMALL_EXAMPLE, SWEEP_EXAMPLE, full_example
 from tests.harness.spec.json_schema_check import accepts
 from unperturbed.collectors.sources.catalogue import OS_METRICS, PRESETS
 from unperturbed.harness.spec.docs import spec_markdown
@@ -33,6 +33,12 @@ _CROSS_FIELD = {
     "nodes: a stage for nothing",
     "what only sweeps have without one",
     "a digest where any result is right",
+    "attach: two targets and no duration",
+    "attach: keys of a program that is started here",
+    "attach: what cannot be counted in it",
+    "attach: no simulation",
+    "attach: programs without a tool",
+    "a tool without attach",
     "keys of a service without a load",
     "a service whose address has no port",
     "a service whose address has an unknown scheme",
@@ -127,6 +133,7 @@ def test_the_schema_refuses_what_the_loader_refuses(title: str, data: object, sc
         full_example(),
         SWEEP_EXAMPLE,
         SERVICE_EXAMPLE,
+        ATTACH_EXAMPLE,
         *(p.read_text() for p in sorted(_ROOT.glob("experiments/quickstart/*.yaml"))),
     ],
 )
@@ -134,7 +141,7 @@ def test_the_schema_accepts_good_specs(text: str, schema: dict[str, Any]) -> Non
     assert accepts(schema, yaml.safe_load(text))
 
 
-@pytest.mark.parametrize("text", [SMALL_EXAMPLE, full_example(), SWEEP_EXAMPLE, SERVICE_EXAMPLE])
+@pytest.mark.parametrize("text", [SMALL_EXAMPLE, full_example(), SWEEP_EXAMPLE, SERVICE_EXAMPLE, ATTACH_EXAMPLE])
 def test_the_examples_of_the_reference_are_good(text: str, tmp_path: Path) -> None:
     (tmp_path / "blocksort").mkdir()
     (tmp_path / "words.txt").touch()
@@ -157,6 +164,7 @@ def test_the_full_example_has_every_key(schema: dict[str, Any]) -> None:
             "doses",
             *of_sweeps,
             *of_services,
+            "attach",
         }
     sweep = yaml.safe_load(SWEEP_EXAMPLE)
     assert of_sweeps <= set(sweep["campaign"])
@@ -216,7 +224,7 @@ def test_reasons_for_bounds_are_in_the_schema(schema: dict[str, Any]) -> None:
     reasons = [
         field["$comment"] for _, one in mappings() for field in one["properties"].values() if "$comment" in field
     ]
-    assert len(reasons) == 8
+    assert len(reasons) == 9
     assert not any(reason.endswith(".") for reason in reasons)
 
 
