@@ -249,7 +249,7 @@ def _check_service(outcome: ProcessOutcome, folder: Path) -> None:
     if outcome.service is not None and outcome.service.trouble:
         trouble = f"{outcome.service.trouble}." if outcome.service.trouble[-1] != "\n" else outcome.service.trouble
         # What runs already prints elsewhere.
-        raise RunError(f"{trouble} {_last_stderr(folder)}" if (folder / "stderr").is_file() else trouble)
+        raise RunError(f"{trouble} {_last_log(folder)}" if (folder / "stderr").is_file() else trouble)
 
 
 def _patient(service: ServiceCommands | None) -> ServiceCommands | None:
@@ -487,6 +487,14 @@ def _last_stderr(folder: Path) -> str:
     text = file.read_bytes()[-_SHOWN_BYTES:].decode(errors="replace").strip() if file.is_file() else ""
     text = "\n".join(filter(None, (text, *map(complaints, _simulator_logs(folder)))))
     return f"The last error output is:\n{text}" if text else "The program wrote nothing to stderr."
+
+
+def _last_log(folder: Path) -> str:
+    """Return the last lines that a service wrote: to stderr, or else to stdout, where some have their log."""
+    log = (folder / "stdout").read_bytes()[-_SHOWN_BYTES:].decode(errors="replace").strip()
+    if log and not (folder / "stderr").read_bytes().strip():
+        return f"The program wrote nothing to stderr. The last output is:\n{log}"
+    return _last_stderr(folder)
 
 
 def _tidy(folder: Path) -> None:

@@ -144,6 +144,7 @@ def watch(command: Command, window: Window) -> ProcessOutcome:
 
     What goes wrong is the outcome's `trouble`. Nothing that was started here is left behind.
     """
+    ends = os.pidfd_open(window.target.pid) if window.target.kind == "pid" else None
     with supervision.orphans_ended():
         tool = None
         if window.tool:
@@ -169,6 +170,10 @@ def watch(command: Command, window: Window) -> ProcessOutcome:
         finally:
             if tool is not None:
                 supervision.end(tool)
+    if ends is not None:
+        if has_ended(ends, 0):
+            trouble = f"process {window.target.pid}, which the run was attached to, has ended"
+        os.close(ends)
     if trouble:
         code, timed_out = 0, False
     run = ServiceRun(began_ns, ended_ns, trouble=trouble)

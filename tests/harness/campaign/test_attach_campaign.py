@@ -16,6 +16,9 @@ import pytest
 import yaml
 
 from unperturbed.collectors.data import Trace
+from unperturbed.collectors.records.file import Setup, create_record_file, read_record_file
+from unperturbed.collectors.runtime import build_observer
+from unperturbed.collectors.sources import find_source
 from unperturbed.errors import HostError, RunError, UnperturbedError
 from unperturbed.harness.campaign.execution import run_campaign
 from unperturbed.harness.campaign.progress import Progress
@@ -36,6 +39,7 @@ def more():
 for _ in range(int(sys.argv[1])): threading.Thread(target=work, daemon=True).start()
 more()
 """
+_ROOTS = (Path("/sys/fs/cgroup/unified"), Path("/sys/fs/cgroup"))
 _TOOL = """
 import os, signal, sys, time
 signal.signal(signal.SIGTERM, lambda *_: (print("detached", flush=True), sys.exit(9)))
@@ -105,7 +109,7 @@ def test_a_process_is_sampled_with_and_without_a_tool(tmp_path: Path, busy: subp
 
 
 def test_a_cgroup_is_sampled_as_a_whole(tmp_path: Path, busy: subprocess.Popen[bytes]) -> None:
-    root = next((path for path in (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified")) if _is_v2(path)), None)
+    root = next((path for path in _ROOTS if (path / "cgroup.controllers").is_file()), None)
     if root is None or not os.access(root, os.W_OK):
         pytest.skip("no cgroup of version 2 can be made here")
     group = root / f"unperturbed-test-{os.getpid()}"
@@ -119,10 +123,6 @@ def test_a_cgroup_is_sampled_as_a_whole(tmp_path: Path, busy: subprocess.Popen[b
     finally:
         (root / "cgroup.procs").write_text(str(busy.pid))
         group.rmdir()
-
-
-def _is_v2(path: Path) -> bool:
-    return (path / "cgroup.controllers").is_file()
 
 
 @pytest.mark.parametrize(
@@ -159,15 +159,30 @@ def test_a_tool_that_ends_is_named(tmp_path: Path, busy: subprocess.Popen[bytes]
 
 def test_a_process_that_ends_during_a_run_is_named(tmp_path: Path) -> None:
     with subprocess.Popen(["sleep", "1.2"]) as process:
-        with pytest.raises(RunError, match="the observer could not count: the process ended before the time of its"):
+        with pytest.raises(RunError, match="the process ended before|has ended"):
             run(write(tmp_path, {"pid": process.pid}, "sleep 100", interval="20 ms"))
         process.kill()
 
 
-def test_another_users_process_is_refused_by_name(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [("pid", "another user's process; run as that user or as root, or with CAP_PERFMON"), ("cgroup", "need root")],
+)
+def test_what_this_user_may_not_count_is_refused_by_name(tmp_path: Path, kind: str, message: str) -> None:
     if os.geteuid() != 0:
-        spec = write(tmp_path, {"pid": 1}, "sleep 100")
-        with pytest.raises(RunError, match="another user's process"):
-            run(spec)
-        return
-    pytest.skip("root may observe every process")
+        pytest.skip("only root has another user's rights")
+    events = find_source("perf_event").event("perf::context-switches")
+    assert events is not None
+    setup = Setup("perf_event", 10_000_000, "monotonic", (events,), sampler="outside", attached=True)
+    record = tmp_path / "record"
+    create_record_file(record, setup)
+    record.chmod(0o666)
+    where = str(os.getpid()) if kind == "pid" else next(str(path) for path in _ROOTS if path.is_dir())
+    # Another user may not pass through the folders of these files, but may use them if they are open.
+    with build_observer("gcc", attached=True).open("rb") as program, record.open("rb+") as file:
+        files = program.fileno(), file.fileno()
+        observer, shown = (f"/proc/self/fd/{number}" for number in files)
+        command = [observer, shown, "100000000", kind, where]
+        done = subprocess.run(command, pass_fds=files, user=65534, group=65534, extra_groups=[], check=False)
+    assert done.returncode == 127
+    assert message in read_record_file(record, setup).message
