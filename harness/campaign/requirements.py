@@ -9,11 +9,13 @@ from unperturbed.collectors.passes import Passes, misspelt, plan_passes
 from unperturbed.collectors.sources import Pass, find_source
 from unperturbed.errors import HostError, SpecError
 from unperturbed.harness.campaign.plan import configurations
+from unperturbed.harness.program.attach import find_target
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.load import key_position, metric_position
 from unperturbed.harness.spec.quantities import WorkInterval
 
 _NO_EVENT = "none of the metrics is a hardware event, so perturbation cannot be detected"
+_COUNT = "Add an event such as PAPI_TOT_INS, if this host has hardware counters"
 _SIMULATE = (
     "Add an event such as PAPI_TOT_INS: with `source: auto` and `sampler: inside`, it is simulated if this host cannot "
     "count it"
@@ -61,7 +63,10 @@ def _shared(spec: CampaignSpec) -> tuple[str, ...]:
 
 
 def check_sampled_program(spec: CampaignSpec) -> None:
-    """Reject a program that the sampler cannot be loaded into."""
+    """Reject a program that the sampler cannot be loaded into, or that should run already and does not."""
+    if spec.program.attach is not None:
+        find_target(spec.program.attach)
+        return
     if spec.program.build is None and spec.program.shell and spec.measure.sampler == "inside":
         raise SpecError(
             "with `shell: true` and no `build`, the sampler cannot know which of the shell's child processes to "
@@ -138,10 +143,15 @@ def check_processor(spec: CampaignSpec) -> None:
 def no_verdict(spec: CampaignSpec, passes: Passes) -> str:
     """Return why a campaign will give traces but no verdict; empty if it will give a verdict."""
     if not shows_perturbation(passes.passes):
-        return f"{_NO_EVENT}: this campaign gives traces but no verdict. {_SIMULATE}"
+        return f"{_NO_EVENT}: this campaign gives traces but no verdict. {_advice(spec)}"
     if len(configurations(spec)) == 1:
         return "the baseline is the only configuration: this campaign gives traces but no verdict"
     return ""
+
+
+def _advice(spec: CampaignSpec) -> str:
+    """Return how a campaign gets a hardware event; what runs already cannot be simulated."""
+    return _SIMULATE if spec.program.attach is None else _COUNT
 
 
 def never_computed(spec: CampaignSpec, passes: Passes) -> str:
@@ -164,7 +174,7 @@ def never_computed(spec: CampaignSpec, passes: Passes) -> str:
 def check_verdict_possible(spec: CampaignSpec, passes: Passes) -> None:
     """Reject a spec without a metric that can show perturbation."""
     if not shows_perturbation(passes.passes):
-        raise SpecError(f"{spec.path}: {_NO_EVENT}. {_SIMULATE}")
+        raise SpecError(f"{spec.path}: {_NO_EVENT}. {_advice(spec)}")
 
 
 def shows_perturbation(passes: Iterable[Pass]) -> bool:

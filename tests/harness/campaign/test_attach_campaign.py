@@ -159,7 +159,7 @@ def test_a_tool_that_ends_is_named(tmp_path: Path, busy: subprocess.Popen[bytes]
 
 def test_a_process_that_ends_during_a_run_is_named(tmp_path: Path) -> None:
     with subprocess.Popen(["sleep", "1.2"]) as process:
-        with pytest.raises(RunError, match="the process ended before|has ended"):
+        with pytest.raises(RunError, match=r"the process ended before|has ended"):
             run(write(tmp_path, {"pid": process.pid}, "sleep 100", interval="20 ms"))
         process.kill()
 
