@@ -56,6 +56,7 @@ _UNSEEN_NS = 300_000_000
 _UNSEEN_SHARE = 0.1
 """Share of a run that may lack records at its end: releasing a large program's memory takes time."""
 _ANY_RESULT = "any"
+_NO_END = ", or give a program that does not end by itself, such as a server, a `load` or a `duration` in a spec"
 _SIMULATED_TIMES = 50  # A simulated service gets this many times the time to become ready
 _SETTLES, _LONGEST_SETTLE_S = 1.5, 10.0  # Idle time before and after a service's load, in intervals
 _WHOLE_LOAD_NS, _WHOLE_LOAD_RECORDS = 50_000_000, 1 << 16
@@ -124,7 +125,7 @@ def run_plain(
         raise RunError(
             f"the program{' with its load' if outcome.service else ''} did not end within its timeout of "
             f"{spec.program.timeout.seconds:g} s, even without measurement; raise `timeout` (simulated runs take 40 to "
-            f"300 times as long as this run). {shown}"
+            f"300 times as long as this run){'' if outcome.service else _NO_END}. {shown}"
         )
     _check_service(outcome, folder)
     if outcome.exit_code != spec.program.exit_code:

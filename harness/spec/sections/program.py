@@ -139,7 +139,8 @@ class Program(Section):
     attach: Annotated[Attach | None, ADDED_LATER] = Field(default=None, examples=[{"pid": 1234}, {"unit": "nginx"}])
     """Instead of `run`: what runs already. It is sampled from outside for `duration`, without a restart."""
     stop: Annotated[StopSignal, ADDED_LATER] = Field(default="SIGTERM", examples=["SIGINT"])
-    """Signal that ends a service after the measured run. A service that takes longer than 10 s to end is killed."""
+    """Signal that ends a service after the measured run; any exit code is right then. A service that takes longer than
+    10 s to end is killed."""
     exit_code: Annotated[int, Because("exit codes of processes are 0 to 255; 128 + n means killed by signal n")] = (
         Field(default=0, ge=0, le=255)
     )
