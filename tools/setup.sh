@@ -63,6 +63,10 @@ if [ "$goal" != run ]; then
     command -v javac >/dev/null || need default-jdk-headless
     command -v go >/dev/null || need golang-go
     command -v rustc >/dev/null || need rustc
+    # Services, and what generates their load.
+    command -v redis-server >/dev/null || need redis-server
+    command -v nginx >/dev/null || [ -x /usr/sbin/nginx ] || need nginx-light
+    command -v ab >/dev/null || need apache2-utils
     # A cluster of three nodes in a temporary folder, for campaigns on nodes.
     has_daemon() { command -v "$1" >/dev/null || [ -x "/usr/sbin/$1" ]; }
     has_daemon slurmctld || need slurmctld

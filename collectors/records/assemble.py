@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +49,7 @@ def assemble_processes(
     attributes: Mapping[str, Any],
     whole: bool = False,
     further: Sequence[Records] = (),
+    window: tuple[int, int] | None = None,
 ) -> tuple[Trace, list[Trace]]:
     """Make the trace of one run, and one of each process if it has several; interval i is between records i and i + 1.
 
@@ -60,12 +61,13 @@ def assemble_processes(
     is the number of counts of that event after which an interval ends.
     `whole`: The run may consist of one interval, and must have been recorded to its end.
     `further`: Records of the run's other processes, each in its own file.
+    `window`: The part of the run to keep, in ns of CLOCK_MONOTONIC; with `whole`, as one interval.
     """
     source = None if collected.source == NONE else find_source(collected.source)
     simulated = source is not None and source.simulated
     alone = not further and not (simulated and _others(dumps, [records]))
     fewest = 1 if whole or attributes.get("interval_metric") else 2
-    _check(records, software, whole=whole, fewest=fewest if alone else 0, alone=alone)
+    _check(records, software, whole=whole and window is None, fewest=fewest if alone else 0, alone=alone)
     for other in further:
         _check_further(other)
     run = _Run(collected, software, os_metrics, dumps, attributes)
@@ -77,11 +79,15 @@ def assemble_processes(
         processes += [run.simulated_only(file) for file in _others(dumps, [records, *further])]
     clock = attributes.get("clock", "monotonic")
     by_time = clock == "monotonic" and "interval_event" not in attributes
-    joined = join(processes, by_time=by_time, whole=whole and not alone) if processes else None
+    if window is not None:
+        outward = clock in ("monotonic", PROGRAM_CLOCK) and not {"interval_event", "interval_metric"} & {*attributes}
+        processes = _in_window(processes, window, outward=outward)
+    as_one = whole and not (alone and window is None)
+    joined = join(processes, by_time=by_time, whole=as_one) if processes else None
     if joined is None or joined.intervals < fewest:
         raise RunError(_TOO_SHORT)
     described = {**attributes, **_facts(records, joined), **_overflows(records, collected, attributes)}
-    if before := _counted_before(records, software):
+    if window is None and (before := _counted_before(records, software)):
         described["counted_before"] = before
     if len(processes) == 1:
         return _trace(joined, derived, described), []
@@ -238,6 +244,57 @@ def _overflows(records: Records, collected: Pass, attributes: Mapping[str, Any])
     if not attributes.get("interval_event"):
         return {}
     return describe_overflows(*_paced(main_thread(records), collected, attributes))
+
+
+def _in_window(processes: Sequence[Counted], window: tuple[int, int], *, outward: bool) -> list[Counted]:
+    """Return the processes' intervals in a window; those that have none are left out."""
+    kept = []
+    last_ns = max(int(process.moments_ns[-1]) for process in processes) if processes else 0
+    for process in processes:
+        bounds = _kept(process.moments_ns, window, outward=outward)
+        if bounds.stop - bounds.start > 1:
+            part = slice(bounds.start, bounds.stop - 1)
+            columns = {name: column[part] for name, column in process.columns.items()}
+            moments, stamps = process.moments_ns[bounds], process.stamps_ns[bounds]
+            kept.append(
+                replace(process, columns=columns, moments_ns=moments, stamps_ns=stamps, missed=process.missed[part])
+            )
+    _check_window(kept, window, last_ns, outward=outward)
+    return kept
+
+
+def within(records: Records, window: tuple[int, int]) -> Records:
+    """Return the records of the intervals that a window of time bounds, in all threads."""
+    stamps = main_thread(records)["monotonic_ns"]
+    kept = stamps[_kept(stamps, window, outward=True)]
+    times = records.rows["monotonic_ns"]
+    return replace(records, rows=records.rows[(times >= kept[0]) & (times <= kept[-1])])
+
+
+def _kept(stamps: NDArray[np.int64], window: tuple[int, int], *, outward: bool) -> slice:
+    """Return which records of the main thread bound the intervals of a window, a service's load.
+
+    `outward`: From the last record before the window to the first one after it, because the program is idle there;
+    otherwise only the intervals inside.
+    """
+    first, last = int(np.searchsorted(stamps, window[0], "left")), int(np.searchsorted(stamps, window[1], "right"))
+    return slice(max(first - 1, 0), min(last + 1, len(stamps))) if outward else slice(first, last)
+
+
+def _check_window(kept: Sequence[Counted], window: tuple[int, int], last_ns: int, *, outward: bool) -> None:
+    if outward and last_ns < window[1] - _LATE_NS:
+        raise RunError(
+            f"the records end {(window[1] - last_ns) / 1e9:.2g} s before the load ends: the service replaced itself "
+            "with another program (exec), or blocked the sampler's signal. Use `sampler: outside`"
+        )
+    if not kept:
+        raise RunError(
+            "the load has no whole interval: give it more requests or a longer `duration`, or use a shorter interval"
+        )
+
+
+_LATE_NS = 300_000_000
+"""Tolerated lateness of the last record of a service's load."""
 
 
 def thread_traces(records: Records, collected: Pass, attributes: Mapping[str, Any]) -> dict[int, Trace]:

@@ -123,6 +123,7 @@ class Setup:
     user_read: bool = False  # Read counters in user space where the kernel allows it
     alternate_stack: bool = False  # Inside: handle the signal on the program's alternate stack, if it has one
     signal: int = SIGNAL  # Number of the sampler's signal
+    attached: bool = False  # Outside: the observed processes run already
     papi: str = ""  # PAPI library to try before the system's
     # Processor of the observer; -1: the last allowed processor, with the program on the others; -2: no pinning.
     observer_cpu: int = CHOOSE_PROCESSOR
@@ -153,7 +154,7 @@ class Setup:
     def options(self) -> int:
         """Return the options as the runtime's bit set, in the order of `unperturbed.h`."""
         first = (self.sampler == "outside", self.threads, self.children, self.reset)
-        more = (self.multiplex, self.user_read, self.alternate_stack)
+        more = (self.multiplex, self.user_read, self.alternate_stack, self.attached)
         return sum(wanted << bit for bit, wanted in enumerate((*first, *more)))
 
     @property

@@ -59,9 +59,8 @@ def join(processes: Sequence[Counted], *, by_time: bool, whole: bool = False) ->
 
     `by_time`: Time ends intervals, in all processes at once. `whole`: The result has one interval.
     """
-    first = processes[0]
-    if len(processes) == 1:
-        return first
+    if len(processes) == 1 and not whole:
+        return processes[0]
     metrics: dict[str, Metric] = {}
     for process in processes:
         for name, metric in process.metrics.items():

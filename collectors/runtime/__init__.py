@@ -36,6 +36,7 @@ BOUNDS = _files("program/module_first.c", "program/module_last.c")
 """Files linked first and last into each program and library with counters, so the counters have separate pages."""
 
 _OBSERVER = _files("observer/main.c", "observer/shared.c")
+_ATTACH = _files("observer/attach.c")
 _HEADERS = tuple(sorted(_FOLDER.glob("*/*.h")))
 _FLAGS = ("-std=gnu11", "-O2", "-g", "-fPIC")
 _FIELD = re.compile(r"(?:struct unperturbed_)?(\w+) (\w+)(?:\[(\w*)\])?;")
@@ -105,8 +106,10 @@ def build_preload(compiler: str) -> Path:
     return _build(compiler, "preload.so", (*_FLAGS, "-shared"), runtime_files())
 
 
-def build_observer(compiler: str) -> Path:
-    """Compile the observer (the outside sampler), and return its path."""
+def build_observer(compiler: str, *, attached: bool = False) -> Path:
+    """Compile the observer (the outside sampler), or the one of processes that run already, and return its path."""
+    if attached:
+        return _build(compiler, "attach", (*_FLAGS, "-rdynamic"), (*_ATTACH, *_COMMON, *_source_files()))
     return _build(compiler, "observer", (*_FLAGS, "-rdynamic"), (*_OBSERVER, *_COMMON, *_source_files()))
 
 

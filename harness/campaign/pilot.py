@@ -181,6 +181,9 @@ def times_as_much(spec: CampaignSpec, ratio: float) -> str:
     digit = 10.0 ** (math.floor(math.log10(ratio)) - 1)
     times = number(math.ceil(round(ratio / digit, 6)) * digit, 2)
     program = spec.program
+    if program.is_service:
+        more = "more requests in `load`" if program.load is not None else "a longer `duration`"
+        return f"{times} times as much work ({more})"
     words = [word.replace("{spec}", str(spec.folder)) for word in program.run.split()[1:]]
     folder = spec.folder / program.working_folder
     files = any(_is_input(folder / word) for word in words)

@@ -49,6 +49,7 @@ from unperturbed.harness.host import state as host
 from unperturbed.harness.program.build import check_compilers, find_source
 from unperturbed.harness.program.patching import count_at
 from unperturbed.harness.program.rewriting import compare_builds
+from unperturbed.harness.program.service import STOPPING_S
 from unperturbed.harness.program.sources import program_identity
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.campaign import BASELINE, PILOT, READY, REFERENCE
@@ -305,6 +306,11 @@ def _reference(
             "the input, the compiler or the program has changed since the spec was written"
         )
     manifest.set_facts(expected=asdict(result), native=asdict(outcome))
+    if outcome.service is not None and outcome.service.was_killed:
+        progress.note(
+            f"The service did not end within {STOPPING_S:g} s of {spec.program.stop} and was killed; `stop` chooses "
+            "another signal, such as SIGINT or SIGKILL."
+        )
     return result
 
 

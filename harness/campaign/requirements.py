@@ -9,6 +9,7 @@ from unperturbed.collectors.passes import Passes, misspelt, plan_passes
 from unperturbed.collectors.sources import Pass, find_source
 from unperturbed.errors import HostError, SpecError
 from unperturbed.harness.campaign.plan import configurations
+from unperturbed.harness.program.attach import find_target
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.load import key_position, metric_position
 from unperturbed.harness.spec.quantities import WorkInterval
@@ -17,6 +18,7 @@ _NO_EVENT = "none of the metrics is a hardware event, so perturbation cannot be 
 _ON_OTHER_HOSTS = (
     "Add an event such as PAPI_TOT_INS on a host that can count it: a Java virtual machine is not simulated"
 )
+_COUNT = "Add an event such as PAPI_TOT_INS, if this host has hardware counters"
 _SIMULATE = (
     "Add an event such as PAPI_TOT_INS: with `source: auto` and `sampler: inside`, it is simulated if this host cannot "
     "count it"
@@ -64,7 +66,10 @@ def _shared(spec: CampaignSpec) -> tuple[str, ...]:
 
 
 def check_sampled_program(spec: CampaignSpec) -> None:
-    """Reject a program that the sampler cannot be loaded into."""
+    """Reject a program that the sampler cannot be loaded into, or that should run already and does not."""
+    if spec.program.attach is not None:
+        find_target(spec.program.attach)
+        return
     if spec.program.build is None and spec.program.shell and spec.measure.sampler == "inside":
         raise SpecError(
             "with `shell: true` and no `build`, the sampler cannot know which of the shell's child processes to "
@@ -147,6 +152,12 @@ def no_verdict(spec: CampaignSpec, passes: Passes) -> str:
     return ""
 
 
+def _advice(spec: CampaignSpec) -> str:
+    if any(event.means == "jvm" for event in spec.measure.software.values()):
+        return _ON_OTHER_HOSTS
+    return _SIMULATE if spec.program.attach is None else _COUNT
+
+
 def never_computed(spec: CampaignSpec, passes: Passes) -> str:
     """Return a note on derived metrics that no single run can compute; empty if there are none, and for sweeps."""
     if spec.parameters:
@@ -168,11 +179,6 @@ def check_verdict_possible(spec: CampaignSpec, passes: Passes) -> None:
     """Reject a spec without a metric that can show perturbation."""
     if not shows_perturbation(passes.passes):
         raise SpecError(f"{spec.path}: {_NO_EVENT}. {_advice(spec)}")
-
-
-def _advice(spec: CampaignSpec) -> str:
-    in_java = any(event.means == "jvm" for event in spec.measure.software.values())
-    return _ON_OTHER_HOSTS if in_java else _SIMULATE
 
 
 def shows_perturbation(passes: Iterable[Pass]) -> bool:

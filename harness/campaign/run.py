@@ -8,7 +8,6 @@ import json
 import os
 import shlex
 import shutil
-import signal
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -17,7 +16,7 @@ from typing import Any
 
 from unperturbed.collectors.data import Trace
 from unperturbed.collectors.data.trace import PROGRAM_CLOCK
-from unperturbed.collectors.records.assemble import assemble_processes, thread_traces
+from unperturbed.collectors.records.assemble import assemble_processes, thread_traces, within
 from unperturbed.collectors.records.file import (
     CHOOSE_PROCESSOR,
     NO_PINNING,
@@ -35,14 +34,20 @@ from unperturbed.collectors.sources.callgrind import QUANTUM_BLOCKS, complaints,
 from unperturbed.collectors.sources.source import NONE
 from unperturbed.errors import RunError
 from unperturbed.harness.campaign.plan import PAD_BYTES
+from unperturbed.harness.program.attach import watch, window_of, within_records
 from unperturbed.harness.program.process import (
+    KILLED,
     Command,
     ProcessOutcome,
+    ServiceCommands,
+    ServiceRun,
     cannot_preload,
     check_program,
+    how_it_ended,
     launch,
     program_command,
 )
+from unperturbed.harness.program.service import serve
 from unperturbed.harness.program.software_metrics import SoftwareMetrics
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.campaign import REFERENCE
@@ -54,10 +59,15 @@ _UNSEEN_NS = 300_000_000
 _UNSEEN_SHARE = 0.1
 """Share of a run that may lack records at its end: releasing a large program's memory takes time."""
 _ANY_RESULT = "any"
+_NO_END = ", or give a program that does not end by itself, such as a server, a `load` or a `duration` in a spec"
+_SIMULATED_TIMES = 50  # A simulated service gets this many times the time to become ready
+_SETTLES, _LONGEST_SETTLE_S = 1.5, 10.0  # Idle time before and after a service's load, in intervals
+_WHOLE_LOAD_NS, _WHOLE_LOAD_RECORDS = 50_000_000, 1 << 16
+"""Intervals of a service's run that is counted as a whole: the last record before its load and the first one after it
+bound the count."""
 _EARLY_PARTS = 32  # A round shifts the ends of intervals by less than this fraction (1/32) of an interval
 _POINTER_BYTES = 8
 _STACK_STEP = 4096  # Stacks that differ by a multiple of this use the same sets in usual first-level caches
-_KILLED = 128  # Exit codes above this mean a signal, as in the shell
 
 
 @dataclass(frozen=True)
@@ -105,8 +115,11 @@ def run_plain(
     `before`: Words put before the program's command, such as those of a profiler.
     """
     command = _command(spec, folder, build=build, inputs=inputs)
-    check_program(spec, command, build)
+    if command.window is None:
+        check_program(spec, command, build)
     command = replace(command, argv=[*before, *command.argv])
+    if before:
+        command = replace(command, service=_patient(command.service))
     if pad_bytes:
         command = replace(command, environment={**command.environment, "UNPERTURBED_PAD": "x" * pad_bytes})
     outcome = _launch(command, folder)
@@ -115,12 +128,14 @@ def run_plain(
         raise RunError(f"{_outlived(outcome)}. {shown}")
     if outcome.timed_out:
         raise RunError(
-            f"the program did not end within its timeout of {spec.program.timeout.seconds:g} s, even without "
-            f"measurement; raise `timeout` (simulated runs take 40 to 300 times as long as this run). {shown}"
+            f"the program{' with its load' if outcome.service else ''} did not end within its timeout of "
+            f"{spec.program.timeout.seconds:g} s, even without measurement; raise `timeout` (simulated runs take 40 to "
+            f"300 times as long as this run){'' if outcome.service else _NO_END}. {shown}"
         )
+    _check_service(outcome, folder)
     if outcome.exit_code != spec.program.exit_code:
         raise RunError(
-            f"the program {_how_it_ended(outcome)} in a run without measurement; expected exit code "
+            f"the program {how_it_ended(outcome.exit_code)} in a run without measurement; expected exit code "
             f"{spec.program.exit_code}. "
             f"{_last_stderr(folder)} {shown}"
         )
@@ -166,22 +181,31 @@ def execute(
     `folder`: The run's empty folder, for trace.parquet, stdout, stderr and meta.json.
     `build`: The configuration's build; None for a program that is not built here and loads the sampler by LD_PRELOAD.
     """
+    if spec.program.is_service and sampling.whole:
+        # Records bound the load within the service's life.
+        sampling = replace(sampling, interval_ns=_WHOLE_LOAD_NS, capacity=max(sampling.capacity, _WHOLE_LOAD_RECORDS))
     command, setup = _sampled_command(spec, folder, sampling, build=build, inputs=inputs, pad_bytes=pad_bytes)
     outcome = _launch(command, folder, others=lambda: _known_processes(folder))
     ended_ns = time.monotonic_ns()
     records = read_record_file(folder / "record", setup)
     further = [read_record_file(file, setup, grows=True) for file in further_record_files(folder / "record")]
-    if records.wall_ns:
+    service = outcome.service
+    load = None if service is None or command.window is not None else (service.began_ns, service.ended_ns)
+    if records.wall_ns and service is None:
         # Use the program's times, without those of the observer.
         outcome = replace(
             outcome, seconds=records.wall_ns / 1e9, user_s=records.user_us / 1e6, system_s=records.system_us / 1e6
         )
+    elif records.wall_ns and command.window is not None:
+        outcome = within_records(outcome, records.wall_ns / 1e9, records.user_us / 1e6)
     elif records.state == "failed" and spec.measure.sampler == "outside":
-        raise RunError(f"the observer could not start: {records.message}")
+        raise RunError(f"the observer could not {'start' if command.window is None else 'count'}: {records.message}")
     _check_outcome(spec, command, outcome, expected)
-    if sampling.clock in ("monotonic", PROGRAM_CLOCK) and not sampling.whole and not further:
+    if sampling.clock in ("monotonic", PROGRAM_CLOCK) and not sampling.whole and service is None and not further:
         _check_end(records, ended_ns, setup, wrapped=spec.program.sampled is not None)
     times = {"time_s": outcome.seconds, "cpu_s": outcome.user_s + outcome.system_s}
+    if command.window is not None or (spec.program.is_service and spec.program.load is None):
+        del times["time_s"]  # it is the spec's `duration`
     trace, processes = assemble_processes(
         records,
         sampling.collected,
@@ -202,10 +226,12 @@ def execute(
             **({"quantum_blocks": sampling.quantum} if sampling.quantum != QUANTUM_BLOCKS else {}),
             "environment_pad_bytes": pad_bytes,
             "seconds": outcome.seconds,
-            **_uncounted(spec, sampling, outcome, [records, *further]),
+            **({} if service is None else _service_facts(service)),
+            **(_uncounted(spec, sampling, outcome, [records, *further]) if service is None else {}),
         },
         whole=sampling.whole,
         further=further,
+        window=load,
     )
     if spec.measure.threads == "main" and sampling.collected.machine is not None and trace.attributes["made_threads"]:
         raise RunError(
@@ -217,6 +243,8 @@ def execute(
         (folder / "processes").mkdir()
         for number, alone in enumerate(processes):
             alone.write(folder / "processes" / f"{number:03d}.parquet")
+    if load is not None:
+        records = within(records, load)
     if setup.threads and len(own := thread_traces(records, sampling.collected, trace.attributes)) > 1:
         (folder / "threads").mkdir()
         for thread, alone in own.items():
@@ -226,6 +254,25 @@ def execute(
     )
     _tidy(folder)
     return trace
+
+
+def _service_facts(service: ServiceRun) -> dict[str, Any]:
+    """Return facts about a service's run, for the trace's attributes."""
+    facts: dict[str, Any] = {"ready_s": service.ready_s, "requests": service.requests}
+    return {name: value for name, value in facts.items() if value is not None}
+
+
+def _check_service(outcome: ProcessOutcome, folder: Path) -> None:
+    """Raise RunError if a service was not measured: it was not ready, it ended early, or its load failed."""
+    if outcome.service is not None and outcome.service.trouble:
+        trouble = f"{outcome.service.trouble}." if outcome.service.trouble[-1] != "\n" else outcome.service.trouble
+        # What runs already prints elsewhere.
+        raise RunError(f"{trouble} {_last_log(folder)}" if (folder / "stderr").is_file() else trouble)
+
+
+def _patient(service: ServiceCommands | None) -> ServiceCommands | None:
+    """Give a service more time to become ready, as a simulator needs."""
+    return service and replace(service, ready_timeout_s=_SIMULATED_TIMES * service.ready_timeout_s)
 
 
 def _sampled_command(
@@ -248,24 +295,35 @@ def _sampled_command(
         # The observer passes the libraries on to the program without loading them itself.
         extra["LD_PRELOAD" if inside else "UNPERTURBED_PRELOAD"] = ":".join(map(str, libraries))
     prefix: list[str] = []
-    if not inside:
+    plain = _command(spec, folder, build=build, inputs=inputs)
+    if plain.window is not None:
+        prefix = [str(build_observer(compiler, attached=True)), str(record), *plain.window.arguments]
+    elif not inside:
         prefix = [str(build_observer(compiler)), str(record)]
     elif sampling.collected.machine is not None:
         prefix = valgrind_command(sampling.collected.machine, folder / "dumps", sampling.quantum)
         extra["UNPERTURBED_LOG"] = str(log_of(folder / "dumps"))
-    plain = _command(spec, folder, build=build, inputs=inputs)
     limit = spec.program.timeout.seconds
     words = software_metrics.command(plain.argv)
     program = shutil.which(plain.argv[0], path=plain.environment["PATH"])
     if preloaded and build is not None and program is not None and (reason := cannot_preload(program)) is not None:
         advice = "use `sampler: outside` with metrics that need no sampler in the program, such as `probe`"
         raise RunError(f"{program} {reason}; {advice}")
+    service = plain.service
+    if service is not None:
+        # On a clock of time, one interval before the load and one after it, at least
+        timed = sampling.clock == "monotonic" and not sampling.event
+        settle_s = min(_LONGEST_SETTLE_S, _SETTLES * sampling.interval_ns / 1e9) if timed else 0.0
+        service = replace(service, observed=not inside, settle_s=settle_s)
+        if inside and sampling.collected.machine is not None:
+            service = _patient(service)
     environment = {**plain.environment, **software_metrics.environment(plain.environment), **extra}
     command = replace(
         plain,
         argv=[*prefix, *words],
         environment=_padded(words, environment, pad_bytes),
         timeout_s=limit if sampling.timeout_s is None else min(sampling.timeout_s, limit),
+        service=service,
     )
     return command, setup
 
@@ -291,7 +349,7 @@ def _padded(words: Sequence[str], environment: Mapping[str, str], pad_bytes: int
     padded = {**environment, "UNPERTURBED_PAD": ""}
     if (len(words) + len(padded)) % 2:
         padded["UNPERTURBED_EVEN"] = ""
-    texts = [words[0], *words, *(f"{name}={value}" for name, value in padded.items())]
+    texts = [*words[:1], *words, *(f"{name}={value}" for name, value in padded.items())]
     used = sum(len(os.fsencode(text)) + 1 for text in texts) + _POINTER_BYTES * (len(texts) - 1)
     return {**padded, "UNPERTURBED_PAD": "x" * (-used % _STACK_STEP + pad_bytes)}
 
@@ -324,6 +382,7 @@ def _setup(spec: CampaignSpec, sampling: Sampling, program: str) -> Setup:
         user_read=inside and hardware and measure.reading == "read",
         alternate_stack=measure.alternate_stack,
         signal=measure.signal or (OVERFLOW_SIGNAL if sampling.event else SIGNAL),
+        attached=spec.program.attach is not None,
         papi=library,
         observer_cpu=(CHOOSE_PROCESSOR if measure.observer_cpu is None else measure.observer_cpu)
         if measure.pin
@@ -339,10 +398,11 @@ def _command(spec: CampaignSpec, folder: Path, *, build: Path | None, inputs: Pa
     scratch = folder / "scratch"
     scratch.mkdir(parents=True, exist_ok=True)
     program = program_command(spec, scratch=scratch, build=build, inputs=inputs)
+    window = window_of(spec, scratch)
     if program.folder.is_relative_to(scratch):
         program.folder.mkdir(parents=True, exist_ok=True)
     return Command(
-        argv=program.words,
+        argv=program.words if window is None else (),
         folder=program.folder,
         environment=program.environment,
         stdin=program.stdin,
@@ -350,6 +410,8 @@ def _command(spec: CampaignSpec, folder: Path, *, build: Path | None, inputs: Pa
         stderr=folder / "stderr",
         timeout_s=spec.program.timeout.seconds,
         first_only=spec.measure.processes == "first",
+        service=program.service,
+        window=window,
     )
 
 
@@ -387,13 +449,17 @@ def _launch(command: Command, folder: Path, others: Callable[[], Iterable[int]] 
     if command.stdin is not None and not command.stdin.is_file():
         raise RunError(f"`stdin`: {command.stdin} is not a file: give the path of a file")
     folder.mkdir(parents=True, exist_ok=True)
-    return launch(command, others=others)
+    if command.window is not None:
+        return watch(command, command.window)
+    return launch(command, others=others) if command.service is None else serve(command, command.service)
 
 
 def _digest(spec: CampaignSpec, command: Command) -> str:
     """Return the digest of a run's result, which must be the same in all runs; a constant for `result: any`."""
-    if spec.program.result == "any":
+    if spec.program.result == "any" or (spec.program.is_service and not spec.program.outputs):
         return _ANY_RESULT
+    if spec.program.is_service:  # it prints a log
+        return digest_of_result(Path(os.devnull), [command.folder / name for name in spec.program.outputs])
     return digest_of_result(command.stdout, [command.folder / name for name in spec.program.outputs])
 
 
@@ -409,7 +475,7 @@ def _check_outcome(spec: CampaignSpec, command: Command, outcome: ProcessOutcome
     status = os.statvfs(folder)
     if status.f_bavail * status.f_frsize < _NO_SPACE_BYTES:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
-    if outcome.exit_code == _KILLED + (spec.measure.signal or SIGNAL):
+    if outcome.exit_code == KILLED + (spec.measure.signal or SIGNAL):
         raise RunError(
             "the sampler's signal killed the program: the program replaced the signal's handler, or replaced itself "
             "with another program (exec) while the sampler's timer was running. Choose another signal with `signal`, "
@@ -422,9 +488,11 @@ def _check_outcome(spec: CampaignSpec, command: Command, outcome: ProcessOutcome
             "in the spec, or unperturbed run --env ASAN_OPTIONS=verify_asan_link_order=0 -- …; or measure a build "
             "without -fsanitize=address"
         )
+    _check_service(outcome, folder)
     if outcome.exit_code != expected.exit_code:
         raise RunError(
-            f"the program {_how_it_ended(outcome)}; expected exit code {expected.exit_code}. {_last_stderr(folder)}"
+            f"the program {how_it_ended(outcome.exit_code)}; expected exit code {expected.exit_code}. "
+            f"{_last_stderr(folder)}"
         )
     digest = _digest(spec, command)
     if digest != expected.digest:
@@ -474,20 +542,20 @@ def digest_of_result(stdout: Path, outputs: Sequence[Path]) -> str:
     return content.hexdigest()
 
 
-def _how_it_ended(outcome: ProcessOutcome) -> str:
-    try:
-        name = signal.Signals(outcome.exit_code - _KILLED).name
-    except ValueError:  # no signal has this number: the program chose the exit code itself
-        return f"ended with exit code {outcome.exit_code}"
-    return f"was killed by {name} (exit code {outcome.exit_code})"
-
-
 def _last_stderr(folder: Path) -> str:
     """Return the last lines of the program's stderr, for an error message."""
     file = folder / "stderr"
     text = file.read_bytes()[-_SHOWN_BYTES:].decode(errors="replace").strip() if file.is_file() else ""
     text = "\n".join(filter(None, (text, *map(complaints, _simulator_logs(folder)))))
     return f"The last error output is:\n{text}" if text else "The program wrote nothing to stderr."
+
+
+def _last_log(folder: Path) -> str:
+    """Return the last lines that a service wrote: to stderr, or else to stdout, where some have their log."""
+    log = (folder / "stdout").read_bytes()[-_SHOWN_BYTES:].decode(errors="replace").strip()
+    if log and not (folder / "stderr").read_bytes().strip():
+        return f"The program wrote nothing to stderr. The last output is:\n{log}"
+    return _last_stderr(folder)
 
 
 def _tidy(folder: Path) -> None:

@@ -12,21 +12,28 @@ import shlex
 import shutil
 import signal
 import stat
+import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from unperturbed.common import supervision
 from unperturbed.common.wording import did_you_mean, first_of
 from unperturbed.errors import HostError, RunError
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.load import key_position
-from unperturbed.harness.spec.sections.program import PROGRAM_PATH
+from unperturbed.harness.spec.sections._service import find_free_port
+from unperturbed.harness.spec.sections.program import PROGRAM_PATH, Program
 from unperturbed.harness.spec.text import substitute
+
+if TYPE_CHECKING:
+    from unperturbed.harness.program.attach import Window
 
 _STARTS = 7  # Number of starts whose fastest is the time to start a program
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.001, 0.05  # Between two looks whether processes are left
+KILLED = 128  # Exit codes above this mean a signal, as in the shell
 _GRACE_S = 2.0  # Time between SIGTERM and SIGKILL for a command that is stopped
 
 
@@ -42,6 +49,37 @@ class Command:
     stdin: Path | None = None
     timeout_s: float | None = None
     first_only: bool = False  # The command ends with its first process; the others are then killed
+    service: ServiceCommands | None = None  # How to use and to end a program that does not end by itself
+    window: Window | None = None  # What runs already, and for how long to sample it
+
+
+@dataclass(frozen=True)
+class ServiceCommands:
+    """How a service is used and ended in one run; the placeholders are filled in."""
+
+    ready: str  # An address or a command; '' if the service is ready at once
+    ready_timeout_s: float
+    load: tuple[str, ...]  # The words of the command that uses the service; () without one
+    duration_s: float | None  # Length of the measured run; None: as long as the load
+    stop: signal.Signals
+    right_code: int  # The exit code of a correct run
+    environment: Mapping[str, str]  # The environment of `ready` and `load`, without a sampler
+    observed: bool = False  # Whether the started process is an observer, and the service its child
+    # Time before and after the measured run in which the sampler takes a record of the idle service
+    settle_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class ServiceRun:
+    """The measured run of a service."""
+
+    began_ns: int = 0  # CLOCK_MONOTONIC at the start of the load, and at its end
+    ended_ns: int = 0
+    ready_s: float = 0.0  # Time from the start until the service was ready
+    requests: int | None = None  # Number of requests, if the load generator prints it
+    exit_code: int = 0  # Exit code of the service after `stop`
+    was_killed: bool = False  # Whether the service did not end after `stop`
+    trouble: str = ""  # Why there is no such run
 
 
 @dataclass(frozen=True)
@@ -55,6 +93,8 @@ class ProcessOutcome:
     user_s: float
     system_s: float
     max_rss_kib: int  # Largest resident memory of any of these processes
+    # Of a service; all times are then those of the measured run, the CPU time that of all its processes.
+    service: ServiceRun | None = None
     still_running: tuple[str, ...] = ()  # Executables of processes that had outlived the first until the time limit
 
 
@@ -72,35 +112,14 @@ def launch(
     `started_as`: Called with the process number after the start, for runs that are watched instead of measured.
     `others`: Called after the first process has ended; returns processes of the command that may have left its session.
     """
-    setpriv = shutil.which("setpriv")
-    if setpriv is None:
-        raise HostError(
-            "cannot find setpriv, which the harness needs to stop programs (on Debian: apt-get install util-linux)"
-        )
-    program = shutil.which(command.argv[0], path=command.environment.get("PATH", os.defpath))
-    if program is None:
-        there = Path(command.argv[0]).exists()
-        raise RunError(f"{command.argv[0]}: " + ("not an executable file" if there else "no such program"))
-    with contextlib.ExitStack() as stack:
-        stdin = stack.enter_context(Path(command.stdin or os.devnull).open("rb"))
-        stdout = stack.enter_context(command.stdout.open("wb"))
-        stderr = stack.enter_context(command.stderr.open("wb"))
-        started = time.monotonic()
-        process = supervision.start(
-            [setpriv, "--pdeathsig", "KILL", "--", program, *command.argv[1:]],
-            cwd=command.folder,
-            env=dict(command.environment),
-            stdin=stdin,
-            stdout=stdout,
-            stderr=stderr,
-        )
+    started, process = time.monotonic(), start(command)
     timed_out, outlived = False, set[int]()
     try:
         if started_as is not None:
             started_as(process.pid)
         watch = os.pidfd_open(process.pid)
         try:
-            if not _ended(watch, command.timeout_s):
+            if not has_ended(watch, command.timeout_s):
                 timed_out = True
                 _stop(process.pid, watch)
         finally:
@@ -127,8 +146,33 @@ def launch(
         usage.ru_utime,
         usage.ru_stime,
         usage.ru_maxrss,
-        still,
+        still_running=still,
     )
+
+
+def start(command: Command) -> subprocess.Popen[bytes]:
+    """Start a command without waiting for it; the caller ends it by `supervision.end`."""
+    setpriv = shutil.which("setpriv")
+    if setpriv is None:
+        raise HostError(
+            "cannot find setpriv, which the harness needs to stop programs (on Debian: apt-get install util-linux)"
+        )
+    program = shutil.which(command.argv[0], path=command.environment.get("PATH", os.defpath))
+    if program is None:
+        there = Path(command.argv[0]).exists()
+        raise RunError(f"{command.argv[0]}: " + ("not an executable file" if there else "no such program"))
+    with contextlib.ExitStack() as stack:
+        stdin = stack.enter_context(Path(command.stdin or os.devnull).open("rb"))
+        stdout = stack.enter_context(command.stdout.open("wb"))
+        stderr = stack.enter_context(command.stderr.open("wb"))
+        return supervision.start(
+            [setpriv, "--pdeathsig", "KILL", "--", program, *command.argv[1:]],
+            cwd=command.folder,
+            env=dict(command.environment),
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+        )
 
 
 def _kill_each(pids: Iterable[int]) -> None:
@@ -221,7 +265,17 @@ def time_of_starting(folder: Path) -> dict[str, float] | None:
     }
 
 
-def _ended(watch: int, timeout_s: float | None) -> bool:
+def how_it_ended(exit_code: int) -> str:
+    """Describe the end of a program by its exit code, as in a shell."""
+    try:
+        name = signal.Signals(exit_code - KILLED).name
+    except ValueError:  # no signal has this number: the program chose the exit code itself
+        return f"ended with exit code {exit_code}"
+    return f"was killed by {name} (exit code {exit_code})"
+
+
+def has_ended(watch: int, timeout_s: float | None) -> bool:
+    """Return whether a process has ended, by its pidfd; wait for it at most so long."""
     poller = select.poll()
     poller.register(watch, select.POLLIN)
     return bool(poller.poll(None if timeout_s is None else timeout_s * 1000))
@@ -229,7 +283,7 @@ def _ended(watch: int, timeout_s: float | None) -> bool:
 
 def _stop(group: int, watch: int) -> None:
     _kill(group, signal.SIGTERM)
-    if not _ended(watch, _GRACE_S):
+    if not has_ended(watch, _GRACE_S):
         _kill(group, signal.SIGKILL)
 
 
@@ -246,6 +300,7 @@ class ProgramCommand:
     environment: Mapping[str, str]  # The whole environment
     folder: Path  # The working folder
     stdin: Path | None  # File for standard input, or None
+    service: ServiceCommands | None = None
 
     @property
     def binary(self) -> Path | None:
@@ -268,6 +323,7 @@ def program_command(spec: CampaignSpec, *, scratch: Path, build: Path | None, in
     """Return the command that runs the program (in a sweep, at `spec.point`); `build` is None if nothing is built."""
     program = spec.program
     known = {"scratch": str(scratch), "inputs": str(inputs), "spec": str(spec.folder), **spec.point}
+    known["port"] = str(find_free_port())
     if build is not None:
         known |= {"build": str(build), "source": str(build)}
     words = (
@@ -282,7 +338,21 @@ def program_command(spec: CampaignSpec, *, scratch: Path, build: Path | None, in
         **{name: substitute(value, known) for name, value in program.environment.items()},
     }
     stdin = None if program.stdin is None else Path(substitute(program.stdin, known))
-    return ProgramCommand(words, environment, Path(substitute(program.working_folder, known)), stdin)
+    started_here = program.is_service and program.attach is None
+    service = _service_commands(program, known, environment) if started_here else None
+    return ProgramCommand(words, environment, Path(substitute(program.working_folder, known)), stdin, service)
+
+
+def _service_commands(program: Program, known: Mapping[str, str], environment: Mapping[str, str]) -> ServiceCommands:
+    return ServiceCommands(
+        substitute(program.ready or "", known),
+        program.ready_timeout.seconds,
+        tuple(substitute(word, known) for word in shlex.split(program.load or "")),
+        None if program.duration is None else program.duration.seconds,
+        signal.Signals[program.stop],
+        program.exit_code,
+        environment,
+    )
 
 
 def cannot_preload(file: str | Path) -> str | None:

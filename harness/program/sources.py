@@ -242,6 +242,9 @@ def program_identity(spec: CampaignSpec, source: Path | None) -> str:
         [_word(spec, word) for word in shlex.split(program.prepare or "")],
         [] if program.build is None else [_word(spec, program.build), dict(program.compilers)],
     ]
+    if program.is_service:
+        load = [_word(spec, word) for word in shlex.split(program.load or "")]
+        parts.append([load, None if program.duration is None else program.duration.ns])
     content.update(json.dumps(parts, sort_keys=True).encode())
     for command in (program.build, program.run if program.shell else None):
         for digest in _contents_beside(spec, command or ""):

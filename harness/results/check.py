@@ -33,7 +33,7 @@ from unperturbed.harness.campaign.plan import ALL, Configuration, find_sham, jud
 from unperturbed.harness.campaign.progress import Watch, unwatched
 from unperturbed.harness.results.doses import decide_all_responses, responses_in_pass, runs_by_dose
 from unperturbed.harness.results.recorded import Traces
-from unperturbed.harness.results.totals import check_totals_of, totals_to_check
+from unperturbed.harness.results.totals import check_totals_of, totals_to_check, unequal_loads
 from unperturbed.harness.results.verdicts import CampaignVerdicts
 from unperturbed.harness.results.warm_up import WarmUp, find_warm_up
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
@@ -113,7 +113,7 @@ def check_runs(
             else "No hardware metric was measured, so perturbation cannot be detected."
         )
     findings.note(*_of_several_processes(every), *_without_sampler(every))
-    findings.note(*_uncounted_threads(every), *_events_before(every), *warm_up.notes)
+    findings.note(*_uncounted_threads(every), *_events_before(every), *unequal_loads(spec, every), *warm_up.notes)
     doses, notes = decide_all_responses(findings.responses, alpha=spec.analysis.alpha)
     findings.note(*notes)
     return CampaignVerdicts(

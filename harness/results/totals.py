@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from unperturbed.analysis.totals.verdict import TIMES, TotalChange, compare_runs, decide_totals
 from unperturbed.collectors.data import Trace
@@ -45,3 +45,31 @@ def totals_to_check(spec: CampaignSpec, baseline: Sequence[Trace]) -> list[str]:
     wanted = spec.imported.metrics if spec.imported is not None else (*_FIRST, *spec.measure.hardware)
     known = [name for name in dict.fromkeys(wanted) if name in described and described[name].semantics == "counter"]
     return [*known, *TIMES]
+
+
+def unequal_loads(spec: CampaignSpec, traces: Sequence[Trace]) -> Iterator[str]:
+    """Yield a note if the load of a service is not the same work in all runs: totals then differ by that too."""
+    if spec.imported is not None or not spec.program.is_service or not traces:
+        return
+    if spec.program.attach is not None:
+        yield (
+            "A run is a time of what runs already: totals differ by its traffic as well as by the tool. Keep the "
+            "traffic steady while the campaign runs."
+        )
+        return
+    requests = [trace.attributes.get("requests") for trace in traces]
+    known = [count for count in requests if count is not None]
+    if known and max(known) > (1 + _SAME_LOAD) * min(known):
+        yield (
+            f"The load made {min(known):,} to {max(known):,} requests in a run, so totals are not of equal work: use a "
+            "load with a fixed number of requests and no `duration`."
+        )
+    elif not known and spec.program.duration is not None:
+        yield (
+            "A run of the service is a time (`duration`), and its number of requests is not known, so totals are not "
+            "of equal work: use a `load` with a fixed number of requests and no `duration`, or compare ratios."
+        )
+
+
+_SAME_LOAD = 0.001
+"""Relative difference of numbers of requests that leaves totals comparable."""

@@ -66,7 +66,7 @@ class Placeholder:
     fields: frozenset[str]  # Keys of `program:` whose text may contain it
 
 
-_OF_A_RUN = ("run", "stdin", "environment")
+_OF_A_RUN = ("run", "ready", "load", "stdin", "environment")
 
 PLACEHOLDERS: Mapping[str, Placeholder] = {
     "cc": Placeholder("the instrumenting C compiler", frozenset({"build"})),
@@ -81,9 +81,16 @@ PLACEHOLDERS: Mapping[str, Placeholder] = {
         frozenset({"prepare", *_OF_A_RUN}),
     ),
     "scratch": Placeholder(
-        "a folder for this run only, empty when the run starts", frozenset({"working_folder", *_OF_A_RUN})
+        "a folder for this run only, empty when the run starts", frozenset({"working_folder", "tool", *_OF_A_RUN})
     ),
-    "spec": Placeholder("the folder of the spec's file", frozenset({"build", "prepare", "working_folder", *_OF_A_RUN})),
+    "port": Placeholder(
+        "a free TCP port of this host, the same in all keys of a run",
+        frozenset({"run", "ready", "load", "tool", "environment"}),
+    ),
+    "pid": Placeholder("the number of the attached process, the first one of several", frozenset({"tool"})),
+    "spec": Placeholder(
+        "the folder of the spec's file", frozenset({"build", "prepare", "tool", "working_folder", *_OF_A_RUN})
+    ),
     "python": Placeholder("the Python interpreter that runs this tool", frozenset({"prepare"})),
 }
 

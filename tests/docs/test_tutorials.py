@@ -18,9 +18,11 @@ _LONG = ("campaign", "jvm", "subsets")
 
 _LIGHTER = {
     "first_answer": {'glob("*.py")': 'glob("[a-i]*.py")'},  # its command as it stands: other tests give options
+    "services": {"s/pid: 1234/": "s/duration: 2 s/duration: 300 ms/; s/pid: 1234/"},
     "own_traces": {"range(16)": "range(8)", "-I 20": "-I 10"},
 }
-"""Half the text for programs that are run a dozen times and more; `perf` gives as many intervals of half the length."""
+"""Half the text for programs that are run a dozen times and more, and shorter windows; `perf` gives as many intervals
+of half the length."""
 
 
 @pytest.mark.parametrize(

@@ -41,15 +41,11 @@ int unperturbed_encode(struct unperturbed_header *header)
     return left < 0 ? -1 : !left;
 }
 
-int unperturbed_open(struct unperturbed_counters *counters, struct unperturbed_header *header, pid_t pid)
-{
-    return unperturbed_open_by(header->source, counters, header, pid);
-}
-
-int unperturbed_open_by(uint32_t source, struct unperturbed_counters *counters, struct unperturbed_header *header,
-                        pid_t pid)
+static int open_on(uint32_t source, struct unperturbed_counters *counters, struct unperturbed_header *header, pid_t pid,
+                   int32_t processor)
 {
     counters->source = unperturbed_find_source(source);
+    counters->processor = processor;
     counters->overflow = header->clock == CLOCK_IS_EVENT ? header->interval_event + 1 : 0;
     counters->options = header->options;
     counters->events = header->events;
@@ -62,4 +58,21 @@ int unperturbed_open_by(uint32_t source, struct unperturbed_counters *counters, 
         return -1;
     }
     return counters->source->open(counters, header, pid);
+}
+
+int unperturbed_open_by(uint32_t source, struct unperturbed_counters *counters, struct unperturbed_header *header,
+                        pid_t pid)
+{
+    return open_on(source, counters, header, pid, 0);
+}
+
+int unperturbed_open_attached(struct unperturbed_counters *counters, struct unperturbed_header *header, pid_t pid,
+                              int32_t processor)
+{
+    return open_on(SOURCE_PERF, counters, header, pid, processor);
+}
+
+int unperturbed_open(struct unperturbed_counters *counters, struct unperturbed_header *header, pid_t pid)
+{
+    return unperturbed_open_by(header->source, counters, header, pid);
 }

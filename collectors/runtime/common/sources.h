@@ -20,6 +20,7 @@ struct unperturbed_counters {
     void *page[UNPERTURBED_EVENTS];    /* perf_event: the page for reading in user space, or NULL */
     int64_t total[UNPERTURBED_EVENTS]; /* OPTION_RESET: counts before the last reset */
     uint64_t user_reads;               /* number of readings without a system call */
+    int32_t processor;                 /* of a cgroup's events: number of their processor, from 1; 0: any */
     uint32_t overflow;                 /* number of the event that ends intervals, from 1; 0: none */
     void *state;                       /* the source's own state */
 };
@@ -65,6 +66,11 @@ int unperturbed_open(struct unperturbed_counters *counters, struct unperturbed_h
 /* Like unperturbed_open, with a source other than the header's, for events that have its encoding. */
 int unperturbed_open_by(uint32_t source, struct unperturbed_counters *counters, struct unperturbed_header *header,
                         pid_t pid);
+
+/* Opens the header's events, which have perf_event's encoding, on a thread that runs (OPTION_ATTACHED), with the threads
+ * that it will create; or, with `processor` from 1, on a processor for the cgroup whose descriptor is `pid`. */
+int unperturbed_open_attached(struct unperturbed_counters *counters, struct unperturbed_header *header, pid_t pid,
+                              int32_t processor);
 
 /* Encodes the header's events for perf_event. Returns 1 on success; 0 if only their source can read them; -1 with
  * header->message if they are refused, or if one of them must end intervals, for which perf_event is required. */

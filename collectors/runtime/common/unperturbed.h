@@ -48,6 +48,7 @@ enum unperturbed_option {
     OPTION_MULTIPLEX = 16,
     OPTION_USER_READ = 32,       /* read counters in user space (rdpmc) where the kernel allows it */
     OPTION_ALTERNATE_STACK = 64, /* inside: handle the signal on the program's alternate stack, if it has one */
+    OPTION_ATTACHED = 128,       /* outside: the observed processes run already */
 };
 
 /* Groups of operating-system counters in a record, in this order. */

@@ -24,8 +24,9 @@ struct single_reading {
     uint64_t running;
 };
 
-static int open_event(const struct unperturbed_event *event, uint32_t options, pid_t pid, int leader, uint64_t access,
-                      uint64_t period)
+/* `processor`: the only processor on which a cgroup's event counts; `pid` is then the cgroup's descriptor. -1: any. */
+static int open_event(const struct unperturbed_event *event, uint32_t options, pid_t pid, int processor, int leader,
+                      uint64_t access, uint64_t period)
 {
     struct perf_event_attr attr;
     memset(&attr, 0, sizeof attr);
@@ -43,14 +44,15 @@ static int open_event(const struct unperturbed_event *event, uint32_t options, p
     attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
     if (!(options & OPTION_MULTIPLEX))
         attr.read_format |= PERF_FORMAT_GROUP;
-    if (pid) {
+    if (pid && processor < 0) {
         attr.inherit = 1;
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 13, 0)
         attr.inherit_thread = !(options & OPTION_CHILDREN);
 #endif
-        attr.enable_on_exec = leader < 0;
+        attr.enable_on_exec = leader < 0 && !(options & OPTION_ATTACHED);
     }
-    return (int)syscall(SYS_perf_event_open, &attr, pid, -1, leader, PERF_FLAG_FD_CLOEXEC);
+    unsigned long flags = PERF_FLAG_FD_CLOEXEC | (processor < 0 ? 0 : PERF_FLAG_PID_CGROUP);
+    return (int)syscall(SYS_perf_event_open, &attr, pid, processor, leader, flags);
 }
 
 static int failed(struct unperturbed_header *header, const char *what, const char *name)
@@ -62,12 +64,12 @@ static int failed(struct unperturbed_header *header, const char *what, const cha
 
 /* Returns whether the kernel refuses an event only because of its mode: the PMU counts user space and the kernel
  * together, and can exclude neither (as on a RISC-V processor without Sscofpmf). */
-static int counts_everywhere_only(const struct unperturbed_event *event, uint32_t options, pid_t pid)
+static int counts_everywhere_only(const struct unperturbed_event *event, uint32_t options, pid_t pid, int processor)
 {
     struct unperturbed_event everywhere = *event;
     everywhere.flags = KERNEL_TOO;
-    int as_asked = open_event(event, options, pid, -1, 0, 0);
-    int in_both = as_asked < 0 ? open_event(&everywhere, options, pid, -1, 0, 0) : -1;
+    int as_asked = open_event(event, options, pid, processor, -1, 0, 0);
+    int in_both = as_asked < 0 ? open_event(&everywhere, options, pid, processor, -1, 0, 0) : -1;
     if (as_asked >= 0)
         close(as_asked);
     if (in_both >= 0)
@@ -75,14 +77,19 @@ static int counts_everywhere_only(const struct unperturbed_event *event, uint32_
     return in_both >= 0;
 }
 
-static int no_event(struct unperturbed_header *header, const struct unperturbed_event *event, pid_t pid)
+static int no_event(struct unperturbed_header *header, const struct unperturbed_event *event, pid_t pid, int processor)
 {
-    int invalid = errno == EINVAL;
+    int invalid = errno == EINVAL, forbidden = errno == EACCES || errno == EPERM;
     failed(header, "perf_event_open of ", event->name);
     size_t length = strlen(header->message);
-    if (invalid && counts_everywhere_only(event, header->options, pid))
+    if (invalid && counts_everywhere_only(event, header->options, pid, processor))
         snprintf(header->message + length, sizeof header->message - length,
                  " (this PMU cannot leave the kernel out; count in both with the modifier :uk)");
+    if (forbidden && (header->options & OPTION_ATTACHED))
+        snprintf(header->message + length, sizeof header->message - length,
+                 processor < 0
+                     ? " (another user's process; run as that user or as root, or with CAP_PERFMON)"
+                     : " (a cgroup's events need root, CAP_PERFMON or kernel.perf_event_paranoid of 0 or less)");
     return -1;
 }
 
@@ -117,6 +124,7 @@ static int map_page(struct unperturbed_counters *counters, uint32_t event)
 static int open_events(struct unperturbed_counters *counters, struct unperturbed_header *header, pid_t pid)
 {
     uint32_t options = header->options;
+    int processor = counters->processor - 1;
     int user_read = (options & OPTION_USER_READ) && !pid && !(options & (OPTION_MULTIPLEX | OPTION_RESET));
     int leads = -1; /* the group's descriptor; if multiplexed, the last group's */
     for (uint32_t i = 0; i < header->events; i++) {
@@ -126,12 +134,12 @@ static int open_events(struct unperturbed_counters *counters, struct unperturbed
         uint64_t period = ends_intervals ? header->interval_ns : 0;
 #if defined(__aarch64__)
         if (user_read)
-            fd = open_event(event, options, pid, leader, ARM64_USER_ACCESS, period);
+            fd = open_event(event, options, pid, processor, leader, ARM64_USER_ACCESS, period);
 #endif
         if (fd < 0)
-            fd = open_event(event, options, pid, leader, 0, period);
+            fd = open_event(event, options, pid, processor, leader, 0, period);
         if (fd < 0)
-            return ends_intervals ? no_overflow(header, event->name) : no_event(header, event, pid);
+            return ends_intervals ? no_overflow(header, event->name) : no_event(header, event, pid, processor);
         counters->fd[i] = fd;
         leads = leader < 0 ? fd : leader;
         /* The kernel does not map buffers of inherited events. */
@@ -142,7 +150,8 @@ static int open_events(struct unperturbed_counters *counters, struct unperturbed
     }
     if (!user_read)
         counters->options &= ~(uint32_t)OPTION_USER_READ;
-    for (uint32_t i = 0; i < (options & OPTION_MULTIPLEX ? header->events : header->events > 0) && !pid; i++)
+    int running = !pid || (options & OPTION_ATTACHED); /* otherwise, the program's start enables the events */
+    for (uint32_t i = 0; i < (options & OPTION_MULTIPLEX ? header->events : header->events > 0) && running; i++)
         if (ioctl(counters->fd[i], PERF_EVENT_IOC_ENABLE, PERF_IOC_FLAG_GROUP) != 0)
             return failed(header, "cannot enable the event group", "");
     return 0;

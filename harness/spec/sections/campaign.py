@@ -304,6 +304,9 @@ class OtherProgram(Section):
     """The compilers that the build of this program calls."""
     run: Text | None = Field(default=None, examples=["perf record -o perf.data {build}/sorter"])
     """Command that runs this program, for example with other arguments, or started by another tool."""
+    tool: Annotated[Text | None, ADDED_LATER] = Field(default=None, examples=["perf record -F 99 -p {pid}"])
+    """For a program with `attach`: command of a tool, such as a profiler or an exporter, that runs during the runs of
+    this configuration. It must not end by itself; SIGTERM ends it."""
     sampled: Text | None = Field(default=None, examples=["sorter"])
     """Name of the program to sample, if `run` starts it through another program and nothing is built."""
     shell: bool | None = Field(default=None)
@@ -342,6 +345,8 @@ class OtherProgram(Section):
         }
         given["environment"] = {**program.environment, **self.environment}
         given["output_digest"] = None
+        if (tool := given.pop("tool", None)) is not None:
+            given["load"] = tool  # what runs beside the attached process
         if "source" in given or "debian" in given:
             given = {"source": None, "debian": None, **given}
         return program.model_copy(update=given)
@@ -371,13 +376,13 @@ def _check_programs(draft: Draft) -> None:
             draft.report_key(
                 path, f"`{name}` does not differ from `program`: add the keys that differ, or remove `{name}`"
             )
-        for field in ("build", "run", "stdin", "working_folder"):
+        for field in ("build", "run", "tool", "stdin", "working_folder"):
             text = draft.text(*path, field)
             if text is not None and not draft.recorded:
                 check_placeholders(draft, (*path, field), field, text)
         if draft.recorded:
             continue
-        for field in ("build", "run"):
+        for field in ("build", "run", "tool"):
             check_words(draft, (*path, field))
         build = draft.text(*path, "build")
         if build is not None and not {"cc", "cxx"} & set(find_placeholders(build)) and draft.has("program", "build"):

@@ -286,7 +286,7 @@ def _check_placeholder(draft: Draft, path: YamlPath, field: str, placeholder: st
     """Check one `{parameters.NAME}` in a key of `program:`."""
     name, known = placeholder.removeprefix(PARAMETER), draft.keys("parameters")
     if field not in OF_PARAMETERS.fields:
-        what = f"{_FIELDS_OF_ALL[field]}; use the parameter in `run`, `environment` or `stdin`"
+        what = f"{_FIELDS_OF_ALL[field]}; use the parameter in `run`, `load`, `environment` or `stdin`"
         draft.report(path, f"`{{{placeholder}}}` is not allowed in `{field}`: {what}")
     elif not known:
         if not draft.has("parameters"):
@@ -316,8 +316,8 @@ def _check_names(draft: Draft) -> None:
 
 
 def _check_used(draft: Draft) -> None:
-    """Reject parameters that neither the command, the environment nor standard input uses."""
-    texts = [draft.text("program", "run"), draft.text("program", "stdin")]
+    """Reject parameters that neither the command, its load, the environment nor standard input uses."""
+    texts = [draft.text("program", field) for field in ("run", "ready", "load", "stdin")]
     texts += [draft.text(*path) for path in draft.keys("program", "environment").values()]
     used = {name for text in texts if text is not None for name in find_placeholders(text)}
     if not isinstance(draft.value("program"), dict):
@@ -326,8 +326,8 @@ def _check_used(draft: Draft) -> None:
         if f"{PARAMETER}{name}" not in used and re.fullmatch(PARAMETER_PATTERN, name):
             draft.report_key(
                 path,
-                f"parameter `{name}` is not used: write `{{{PARAMETER}{name}}}` in `run`, `environment` or `stdin`, "
-                "or remove the parameter",
+                f"parameter `{name}` is not used: write `{{{PARAMETER}{name}}}` in `run`, `load`, `environment` or "
+                "`stdin`, or remove the parameter",
             )
 
 

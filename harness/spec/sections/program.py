@@ -9,9 +9,9 @@ import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from unperturbed.common.wording import listing
 from unperturbed.harness.spec.model import (
@@ -26,7 +26,9 @@ from unperturbed.harness.spec.model import (
     reading,
 )
 from unperturbed.harness.spec.quantities import TimeSpan, parse_duration
+from unperturbed.harness.spec.sections._attach import Attach, check_attach
 from unperturbed.harness.spec.sections._metrics import PRELOADED, means_of
+from unperturbed.harness.spec.sections._service import StopSignal, check_service, is_address
 from unperturbed.harness.spec.text import (
     PARAMETER,
     PLACEHOLDERS,
@@ -45,11 +47,12 @@ DEFAULT_TIMEOUT = "10 min"
 PROGRAM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Default PATH of a measured program."""
 
-_COMMANDS = ("build", "prepare", "run")
+_COMMANDS = ("build", "prepare", "run", "load")
 _WORKING_FOLDER = re.compile(r"\{(scratch|build|source|spec)\}(/.*)?|/.*", re.DOTALL)
 _SHELL_WORD = re.compile(r"\|\|?|&&?|;|[0-9]?[<>].*|.*;")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _MOST_LISTED = 500
+DEFAULT_READY_TIMEOUT = "30 s"
 
 
 class CompilerFields(Section):
@@ -65,6 +68,11 @@ Compilers = Annotated[
     Mapping[str, str], reading(CompilerFields, lambda fields: MappingProxyType({"cc": fields.cc, "cxx": fields.cxx}))
 ]
 OutputDigest = Annotated[str, reading(Sha256, lambda text: text.removeprefix("sha256:"))]
+
+
+def _without_default(schema: dict[str, Any]) -> None:
+    """Hide the default of a field that only a rule requires."""
+    del schema["default"]
 
 
 class Program(Section):
@@ -83,9 +91,13 @@ class Program(Section):
     prepare: Text | None = Field(default=None, examples=["{python} make_corpus.py --size 600000 {inputs}/corpus.txt"])
     """Command that creates input files in `{inputs}`. It runs once in a campaign, without a shell, in the folder of the
     untouched build."""
-    run: Text = Field(examples=["{build}/blocksort -c {inputs}/corpus.txt"])
-    """Command that runs the program. It is split into words as by a shell, but no shell runs it unless `shell` is
-    true."""
+    run: Text = Field(
+        default="",
+        examples=["{build}/blocksort -c {inputs}/corpus.txt"],
+        json_schema_extra=_without_default,
+    )
+    """Command that runs the program; every program needs it, except one with `attach`. It is split into words as by a
+    shell, but no shell runs it unless `shell` is true."""
     sampled: Annotated[Text | None, ADDED_LATER] = Field(default=None, examples=["sorter"])
     """Name of the program to sample, if `run` starts it through another program (`perf`, `env`) and nothing is built.
     By default, the first word of `run`."""
@@ -107,6 +119,28 @@ class Program(Section):
     )
     """Time after which a run is stopped and counts as failed. A simulated run is 40 to 300 times slower than the
     program alone."""
+    ready: Annotated[Text | None, ADDED_LATER] = Field(
+        default=None, examples=["tcp://127.0.0.1:{port}", "http://127.0.0.1:{port}/health", "redis-cli -p {port} ping"]
+    )
+    """For a service, a program that does not end by itself: how to see that it can be used. An address
+    (`http://…`, `https://…`, `tcp://HOST:PORT`) must answer, or a command must end with exit code 0."""
+    ready_timeout: Annotated[TimeSpan, ADDED_LATER, MAY_CHANGE] = Field(
+        default_factory=lambda: parse_duration(DEFAULT_READY_TIMEOUT), examples=["2 min"]
+    )
+    """Time in which a service must be ready; 50 times as long if its counters are simulated, up to `timeout`."""
+    load: Annotated[Text | None, ADDED_LATER] = Field(
+        default=None, examples=["redis-benchmark -p {port} -n 100000 -t set,get -q"]
+    )
+    """Command that uses the service once it is ready, such as a load generator. The measured run is from its start to
+    its end. It runs without a shell, unmeasured, and must end with exit code 0."""
+    duration: Annotated[TimeSpan | None, ADDED_LATER] = Field(default=None, examples=["30 s"])
+    """Length of a service's measured run: a `load` that takes longer is stopped. Without `load`, the service is
+    measured for this time as it is."""
+    attach: Annotated[Attach | None, ADDED_LATER] = Field(default=None, examples=[{"pid": 1234}, {"unit": "nginx"}])
+    """Instead of `run`: what runs already. It is sampled from outside for `duration`, without a restart."""
+    stop: Annotated[StopSignal, ADDED_LATER] = Field(default="SIGTERM", examples=["SIGINT"])
+    """Signal that ends a service after the measured run; any exit code is right then. A service that takes longer than
+    10 s to end is killed."""
     exit_code: Annotated[int, Because("exit codes of processes are 0 to 255; 128 + n means killed by signal n")] = (
         Field(default=0, ge=0, le=255)
     )
@@ -116,19 +150,37 @@ class Program(Section):
     untouched program's result; that program runs once before all other runs."""
     result: Annotated[Literal["same", "any"], ADDED_LATER] = Field(default="same")
     """`same`: each run must give the result of the untouched program, byte for byte, because counters must not change
-    the result. `any`: only the exit code must be correct, for a program that prints times or addresses."""
+    the result. `any`: only the exit code must be correct, for a program that prints times or addresses. What a service
+    prints is not compared, only its `outputs`."""
+
+    @model_validator(mode="after")
+    def _name_attached(self) -> Program:
+        """Show what runs already where messages and pages show the command."""
+        return (
+            self if self.attach is None or self.run else self.model_copy(update={"run": f"attached to {self.attach}"})
+        )
+
+    @property
+    def is_service(self) -> bool:
+        """Return whether the program does not end by itself: it is stopped after its load, or after a time."""
+        return self.load is not None or self.duration is not None
 
 
 def _check(draft: Draft) -> None:
     if draft.recorded:
         return  # the files may no longer exist
+    check_attach(draft)
     _check_source(draft)
     _check_compiled(draft)
     for path, field, text in templates(draft):
         check_placeholders(draft, path, field, text)
     for field in _COMMANDS:
         check_words(draft, ("program", field))
+    if not is_address(draft.text("program", "ready") or ""):
+        check_words(draft, ("program", "ready"))
+    check_service(draft)
     _check_program_is_there(draft)
+    _check_load_is_there(draft)
     _check_working_folder(draft)
     _check_inputs(draft)
     _check_stdin(draft)
@@ -181,7 +233,7 @@ def _means(draft: Draft) -> set[str]:
 
 def templates(draft: Draft) -> Iterator[tuple[YamlPath, str, str]]:
     """Yield the path, key and text of every value that may contain placeholders."""
-    for field in (*_COMMANDS, "stdin", "working_folder"):
+    for field in (*_COMMANDS, "ready", "stdin", "working_folder"):
         text = draft.text("program", field)
         if text is not None:
             yield ("program", field), field, text
@@ -222,9 +274,10 @@ def check_words(draft: Draft, path: YamlPath) -> None:
     by_shell = draft.value(*path[:-1], "shell")
     if by_shell is None:
         by_shell = draft.value("program", "shell")
-    if text is None or (by_shell is True and field != "prepare"):
+    by_script = field in ("prepare", "ready", "load", "tool")  # `shell` is not for these
+    if text is None or (by_shell is True and not by_script):
         return
-    way_out = "put the commands into a script" if field == "prepare" else "set `shell: true`"
+    way_out = "put the commands into a script" if by_script else "set `shell: true`"
     try:
         words = shlex.split(text)
         quoted = shlex.split(text, posix=False)
@@ -282,6 +335,26 @@ def _check_program_is_there(draft: Draft) -> None:
             where = "is not a program" if "/" in word else f"is not a program on the PATH ({search})"
             mend = "correct" if "/" in word else "give"
             draft.report(path, f"`{word}` {where}, and there is no `build`: install the program, or {mend} its path")
+
+
+def _check_load_is_there(draft: Draft) -> None:
+    """Check that `load`, and a command in `ready`, name existing programs."""
+    search = draft.text("program", "environment", "PATH") or PROGRAM_PATH
+    for field in ("load", "ready"):
+        text = draft.text("program", field) or ""
+        if is_address(text):
+            continue
+        try:
+            word = next(iter(shlex.split(text)), "")
+        except ValueError:
+            continue
+        if word.strip() and set(find_placeholders(word)) <= {"spec"} and not _ASSIGNMENT.match(word):
+            program = substitute(word, {"spec": str(draft.folder)})
+            if "/" not in word and shutil.which(program, path=search) is None:
+                what = f"`{word}` is not a program on the PATH ({search}): install the program, or give its path"
+                draft.report(("program", field), what)
+            elif "/" in word and shutil.which(program) is None:
+                draft.report(("program", field), f"`{word}` is not a program: correct its path")
 
 
 def _check_working_folder(draft: Draft) -> None:

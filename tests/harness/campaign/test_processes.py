@@ -125,7 +125,9 @@ def test_processes_without_a_sampler_are_told(tmp_path: Path, command: str) -> N
     (tmp_path / "tree.c").write_text(TREE)
     static = ["-static"] if command == "./tree" else []
     subprocess.run(["gcc", "-O1", *static, "tree.c", "-o", "tree"], cwd=tmp_path, check=True)
-    (tmp_path / "all.sh").write_text(f"#!/bin/sh\ni=0\nwhile [ $i -lt 9000 ]; do i=$((i+1)); done\n{command}\necho $i\n")
+    (tmp_path / "all.sh").write_text(
+        f"#!/bin/sh\ni=0\nwhile [ $i -lt 9000 ]; do i=$((i+1)); done\n{command}\necho $i\n"
+    )
     (tmp_path / "all.sh").chmod(0o755)
     counts = ("--source", "perf_event", "--metrics", "perf::task-clock", "--runs", "3", "--baseline-runs", "5")
     done = unperturbed(tmp_path, "run", *counts, "--name", "all", "--interval", "1 ms", "--", "./all.sh")

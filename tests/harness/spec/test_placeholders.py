@@ -51,7 +51,7 @@ def test_what_is_found_is_what_is_replaced(text: str) -> None:
 
 
 def test_the_table_is_complete() -> None:
-    fields = {"build", "prepare", "run", "stdin", "working_folder", "environment"}
+    fields = {"build", "prepare", "run", "ready", "load", "tool", "stdin", "working_folder", "environment"}
     assert set().union(*(placeholder.fields for placeholder in PLACEHOLDERS.values())) == fields
     assert all(placeholder.meaning for placeholder in PLACEHOLDERS.values())
     assert {name for name, placeholder in PLACEHOLDERS.items() if placeholder.fields == {"build"}} == {"cc", "cxx"}

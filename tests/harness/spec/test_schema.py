@@ -12,7 +12,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.harness.spec.examples import SMALL_EXAMPLE, SWEEP_EXAMPLE, full_example
+from tests.harness.spec.examples import ATTACH_EXAMPLE, SERVICE_EXAMPLE, SMALL_EXAMPLE, SWEEP_EXAMPLE, full_example
 from tests.harness.spec.json_schema_check import accepts
 from unperturbed.collectors.sources.catalogue import OS_METRICS, PRESETS
 from unperturbed.harness.spec.docs import spec_markdown
@@ -35,6 +35,20 @@ _CROSS_FIELD = {
     "nodes: a stage for nothing",
     "what only sweeps have without one",
     "a digest where any result is right",
+    "attach: two targets and no duration",
+    "attach: keys of a program that is started here",
+    "attach: what cannot be counted in it",
+    "attach: no simulation",
+    "attach: programs without a tool",
+    "a tool without attach",
+    "keys of a service without a load",
+    "a service whose address has no port",
+    "a service whose address has an unknown scheme",
+    "a service with an unknown signal",
+    "a service's load that does not exist",
+    "a service's load that needs a shell",
+    "a service with what has no effect",
+    "a service with a port where there is none",
     "no metric for the baseline",
     "a software metric that no subset holds",
     "a derived metric over two subsets",
@@ -120,6 +134,8 @@ def test_the_schema_refuses_what_the_loader_refuses(title: str, data: object, sc
         SMALL_EXAMPLE,
         full_example(),
         SWEEP_EXAMPLE,
+        SERVICE_EXAMPLE,
+        ATTACH_EXAMPLE,
         *(p.read_text() for p in sorted(_ROOT.glob("experiments/quickstart/*.yaml"))),
     ],
 )
@@ -127,7 +143,7 @@ def test_the_schema_accepts_good_specs(text: str, schema: dict[str, Any]) -> Non
     assert accepts(schema, yaml.safe_load(text))
 
 
-@pytest.mark.parametrize("text", [SMALL_EXAMPLE, full_example(), SWEEP_EXAMPLE])
+@pytest.mark.parametrize("text", [SMALL_EXAMPLE, full_example(), SWEEP_EXAMPLE, SERVICE_EXAMPLE, ATTACH_EXAMPLE])
 def test_the_examples_of_the_reference_are_good(text: str, tmp_path: Path) -> None:
     (tmp_path / "blocksort").mkdir()
     (tmp_path / "words.txt").touch()
@@ -139,6 +155,7 @@ def test_the_full_example_has_every_key(schema: dict[str, Any]) -> None:
     for section in ("program", "measure", "campaign", "analysis"):
         definition = definition_at((section,))
         of_sweeps = {"points", "repetitions", "native_runs"}
+        of_services = {"ready", "ready_timeout", "load", "duration", "stop"}
         assert set(definition["properties"]) - set(data[section]) <= {
             "debian",
             "output_digest",
@@ -148,9 +165,12 @@ def test_the_full_example_has_every_key(schema: dict[str, Any]) -> None:
             "families",
             "doses",
             *of_sweeps,
+            *of_services,
+            "attach",
         }
     sweep = yaml.safe_load(SWEEP_EXAMPLE)
     assert of_sweeps <= set(sweep["campaign"])
+    assert of_services <= set(yaml.safe_load(SERVICE_EXAMPLE)["program"])
     ways = {key for values in sweep["parameters"].values() if isinstance(values, dict) for key in values}
     assert set(schema["$defs"]["ParameterFields"]["properties"]) - ways == {"uniform"}
 
@@ -206,7 +226,7 @@ def test_reasons_for_bounds_are_in_the_schema(schema: dict[str, Any]) -> None:
     reasons = [
         field["$comment"] for _, one in mappings() for field in one["properties"].values() if "$comment" in field
     ]
-    assert len(reasons) == 8
+    assert len(reasons) == 9
     assert not any(reason.endswith(".") for reason in reasons)
 
 

@@ -1,0 +1,188 @@
+"""Campaigns on what runs already: a process or a cgroup, with and without a tool, sampled from outside."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest.mock import create_autospec
+
+import psutil
+import pytest
+import yaml
+
+from unperturbed.collectors.data import Trace
+from unperturbed.collectors.records.file import Setup, create_record_file, read_record_file
+from unperturbed.collectors.runtime import build_observer
+from unperturbed.collectors.sources import find_source
+from unperturbed.errors import HostError, RunError, UnperturbedError
+from unperturbed.harness.campaign.execution import run_campaign
+from unperturbed.harness.campaign.progress import Progress
+from unperturbed.harness.program import attach as module
+from unperturbed.harness.spec.load import load_spec
+
+_BUSY = """
+import sys, threading, time
+def work():
+    while True:
+        end = time.thread_time() + 0.002
+        while time.thread_time() < end: pass
+        time.sleep(0.002)
+def more():
+    while True:
+        one = threading.Thread(target=lambda: time.sleep(0.01))
+        one.start(); one.join()
+for _ in range(int(sys.argv[1])): threading.Thread(target=work, daemon=True).start()
+more()
+"""
+_ROOTS = (Path("/sys/fs/cgroup/unified"), Path("/sys/fs/cgroup"))
+_TOOL = """
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: (print("detached", flush=True), sys.exit(9)))
+print("attached to", sys.argv[1], os.getpid(), flush=True)
+time.sleep(100)
+"""
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TOOL_STARTS_S", 0.3)
+
+
+@pytest.fixture(scope="module")
+def busy() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen([sys.executable, "-S", "-c", _BUSY, "2"]) as process:
+        time.sleep(0.5)
+        yield process
+        process.kill()
+
+
+def write(folder: Path, attach: dict[str, Any], tool: str = "", **measure: Any) -> Path:
+    (folder / "tool.py").write_text(_TOOL)
+    hardware = ["perf::task-clock", "perf::context-switches"]
+    measure = {"interval": "10 ms", "sampler": "outside", "hardware": hardware, **measure}
+    program = {"attach": attach, "duration": "300 ms"}
+    others = {"tool": {"tool": tool}} if tool else {}
+    spec = {"name": "a", "program": program, "measure": measure, "programs": others, "campaign": {"baseline_runs": 5}}
+    (folder / "spec.yaml").write_text(yaml.safe_dump(spec, sort_keys=False))
+    return folder / "spec.yaml"
+
+
+def run(spec: Path) -> dict[str, list[Trace]]:
+    folder = spec.with_name("campaign")
+    run_campaign(load_spec(spec), folder, create_autospec(Progress, instance=True))
+    found: dict[str, list[Trace]] = {}
+    for file in sorted(folder.glob("runs/[0-9]*/trace.parquet")):
+        trace = Trace.read(file)
+        if file.parent.name != "0000":
+            found.setdefault(trace.attributes["configuration"], []).append(trace)
+    return found
+
+
+def test_a_process_is_sampled_with_and_without_a_tool(tmp_path: Path, busy: subprocess.Popen[bytes]) -> None:
+    maps = Path(f"/proc/{busy.pid}/maps").read_text()
+    spec = write(
+        tmp_path, {"pid": busy.pid}, f"{sys.executable} -S {{spec}}/tool.py {{pid}}", os=["voluntary_switches"]
+    )
+    found = run(spec)
+    assert {name: len(runs) for name, runs in found.items()} == {"baseline": 5, "tool": 5}
+    every = [trace for runs in found.values() for trace in runs]
+    orders = {name: [trace.attributes["order"] for trace in runs] for name, runs in found.items()}
+    assert max(orders["baseline"]) > min(orders["tool"])  # they alternate
+    for trace in every:
+        counted_s = trace["perf::task-clock"].sum() / 1e9  # threads that start meanwhile too
+        # The kernel adds the time of a running thread to its process at the next tick.
+        assert counted_s == pytest.approx(trace.attributes["cpu_s"], rel=0.3)
+        assert trace.attributes["wall_seconds"] == pytest.approx(0.3, abs=0.1)
+        assert "time_s" not in trace.attributes  # it would be the spec's
+        assert 15 <= len(trace) <= 40
+    assert Path(f"/proc/{busy.pid}/maps").read_text() == maps
+    for trace in found["tool"]:
+        said = (tmp_path / "campaign/runs" / trace.attributes["run"] / "tool.stdout").read_text().splitlines()
+        assert said[0].startswith(f"attached to {busy.pid} ")
+        assert said[1] == "detached"
+        assert not psutil.pid_exists(int(said[0].split()[-1]))
+
+
+def test_a_cgroup_is_sampled_as_a_whole(tmp_path: Path, busy: subprocess.Popen[bytes]) -> None:
+    root = next((path for path in _ROOTS if (path / "cgroup.controllers").is_file()), None)
+    if root is None or not os.access(root, os.W_OK):
+        pytest.skip("no cgroup of version 2 can be made here")
+    group = root / f"unperturbed-test-{os.getpid()}"
+    group.mkdir()
+    try:
+        (group / "cgroup.procs").write_text(str(busy.pid))
+        found = run(write(tmp_path, {"cgroup": group.name}, hardware=["perf::context-switches"]))
+        for trace in (trace for runs in found.values() for trace in runs):
+            assert trace["perf::context-switches"].sum() > 50
+            assert 0 < trace.attributes["cpu_s"] < 1.2
+    finally:
+        (root / "cgroup.procs").write_text(str(busy.pid))
+        group.rmdir()
+
+
+@pytest.mark.parametrize(
+    ("attach", "message"),
+    [
+        ({"pid": 4194303}, "there is no process 4194303"),
+        ({"pid": os.getpid()}, "is this tool itself"),
+        ({"cgroup": "no/such/group"}, "the cgroup no/such/group has no folder below /sys/fs/cgroup"),
+        ({"unit": "no-such-unit"}, "systemctl is not installed here|no-such-unit (does not run|failed)"),
+        ({"container": "no-such"}, "docker is not installed here|docker inspect --format .* no-such failed"),
+    ],
+)
+def test_what_does_not_run_is_refused_by_name(tmp_path: Path, attach: dict[str, Any], message: str) -> None:
+    spec = write(tmp_path, attach, "sleep 100", hardware=["perf::context-switches"])
+    with pytest.raises(HostError, match=message):
+        run(spec)
+
+
+@pytest.mark.parametrize(
+    ("tool", "message"),
+    [
+        (
+            "ls /no/such/file",
+            "the tool ended with exit code 2 before the run began; its last output is:\n.*cannot access",
+        ),
+        ("sleep 0.5", "the tool ended with exit code 0 during the run; it printed nothing"),
+        ("no-such-tool", "`tool`: no-such-tool: no such program"),
+    ],
+)
+def test_a_tool_that_ends_is_named(tmp_path: Path, busy: subprocess.Popen[bytes], tool: str, message: str) -> None:
+    with pytest.raises(UnperturbedError, match=message):
+        run(write(tmp_path, {"pid": busy.pid}, tool))
+
+
+def test_a_process_that_ends_during_a_run_is_named(tmp_path: Path) -> None:
+    with subprocess.Popen(["sleep", "1.2"]) as process:
+        with pytest.raises(RunError, match=r"the process ended before|has ended"):
+            run(write(tmp_path, {"pid": process.pid}, "sleep 100", interval="20 ms"))
+        process.kill()
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [("pid", "another user's process; run as that user or as root, or with CAP_PERFMON"), ("cgroup", "need root")],
+)
+def test_what_this_user_may_not_count_is_refused_by_name(tmp_path: Path, kind: str, message: str) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root has another user's rights")
+    events = find_source("perf_event").event("perf::context-switches")
+    assert events is not None
+    setup = Setup("perf_event", 10_000_000, "monotonic", (events,), sampler="outside", attached=True)
+    record = tmp_path / "record"
+    create_record_file(record, setup)
+    record.chmod(0o666)
+    where = str(os.getpid()) if kind == "pid" else next(str(path) for path in _ROOTS if path.is_dir())
+    # Another user may not pass through the folders of these files, but may use them if they are open.
+    with build_observer("gcc", attached=True).open("rb") as program, record.open("rb+") as file:
+        files = program.fileno(), file.fileno()
+        observer, shown = (f"/proc/self/fd/{number}" for number in files)
+        command = [observer, shown, "100000000", kind, where]
+        done = subprocess.run(command, pass_fds=files, user=65534, group=65534, extra_groups=[], check=False)
+    assert done.returncode == 127
+    assert message in read_record_file(record, setup).message
