@@ -9,10 +9,10 @@ import csv
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast, get_args
+from typing import TYPE_CHECKING, cast, get_args
 
 import numpy as np
 
@@ -66,17 +66,21 @@ class _Columns(Table):
         """Return the traces of the table's runs."""
         import polars as pl  # noqa: PLC0415
 
-        frame, path, options = self.frame, self.path, self.options
         roles = self._roles()
-        if not len(frame):
-            refuse(path, "the table has no rows below the header")
+        if not len(self.frame):
+            refuse(self.path, "the table has no rows below the header")
+        if dated := self._with_dates(roles):
+            return dated.traces()
+        frame, path, options = self.frame, self.path, self.options
         names, left_out = self._metric_columns(roles)
         timed: list[str] = [role for role in ("time", "begin") if role in roles]
         ending = re.search(r"[_\[( ](s|ms|us|ns)[\])]?$", roles["time"])
         factor = UNITS[common_options(options, path, "unit", tuple(UNITS), ending[1] if ending else "s")]
-        times = {role: self.times(roles[role], role, factor) for role in timed}
+        times = {role: self.times(roles[role], role, factor, is_given="unit" in options) for role in timed}
         advice = "" if "metrics" in options else "; if the column is no metric, name those that are with metrics=A,B"
-        columns = {name: self.numbers(name, advice=advice) for name in names}
+        numbers = {name: self.read(name, advice=advice) for name in names}
+        columns = {name: read.values for name, read in numbers.items()}
+        guesses = [f"{name} was read with {read.guess}" for name, read in numbers.items() if read.guess]
         marking = [role for role in ("configuration", "run") if role in roles]
         groups: dict[tuple[str, ...], IntArray] = {(): np.arange(len(frame))}
         if marking:
@@ -89,14 +93,14 @@ class _Columns(Table):
         source = plain_name(path).suffix[1:]
         unit, semantics = _SEMANTICS[meant == "gauge"]
         metrics = [
-            self.described.get(name) or Metric(name, known_kind(name) or kind, unit, semantics, source)
-            for name in names
+            self.described.get(name) or Metric(name, known_kind(name) or kind, read.unit or unit, semantics, source)
+            for name, read in numbers.items()
         ]
         traces = []
         for key, here in groups.items():
             bounds, values, notes = self.intervals(here, times, columns, cumulative=meant == "cumulative")
             trace = make_counted_trace(
-                metrics, values, bounds, path, missing="missing", notes=[*self.notes, *left_out, *notes]
+                metrics, values, bounds, path, missing="missing", notes=[*self.notes, *left_out, *guesses, *notes]
             )
             traces.append(with_attributes(trace, **dict(zip(marking, key, strict=False))))
         return traces
@@ -123,6 +127,33 @@ class _Columns(Table):
             if role in folded:
                 roles.setdefault(role, folded[role])
         return roles
+
+    def _with_dates(self, roles: Mapping[str, str]) -> _Columns | None:
+        """Return the table with dates in its times of day, if a column of its own has the dates."""
+        import polars as pl  # noqa: PLC0415
+
+        from unperturbed.common.reading.cells import read_moments  # noqa: PLC0415  loads polars
+
+        name = next((name for name in self.frame.columns if name.casefold().strip() == "date"), None)
+        if name is None or name in roles.values() or "date" in self.options.get("metrics", "").split(","):
+            return None
+        dates = self.frame[name].cast(pl.String).str.replace(r"^((?:19|20)\d\d)(\d\d)(\d\d)$", "${1}-${2}-${3}")
+        joined, first = {}, ""
+        for role in ("time", "begin"):
+            clock = self.frame[roles[role]].cast(pl.String) if role in roles else pl.Series([], dtype=pl.String)
+            if not bool(clock.str.contains(r"^\s*\d{1,2}:\d{2}").any()) or role not in roles:
+                continue
+            both = pl.select(pl.concat_str(dates.str.strip_chars(), clock.str.strip_chars(), separator=" ")).to_series()
+            first = first or str(both[0])
+            if read_moments(both) is None:
+                what = f"the columns {name} and {roles[role]} are no date and time together ({both[0]!r})"
+                self.refuse(0, f"{what}: write both as 2024-05-01 12:00:00")
+            joined[roles[role]] = both.alias(roles[role])
+        if not joined:
+            return None
+        frame = self.frame.drop(name).with_columns(**joined)
+        note = f"the times are those of {' and '.join(joined)} on the dates of {name}"
+        return replace(self, frame=frame, notes=[*self.notes, note])
 
     def _metric_columns(self, roles: Mapping[str, str]) -> tuple[list[str], list[str]]:
         """Return the metric columns, and a note about the columns that are left out."""
@@ -182,6 +213,8 @@ def _separator(line: str) -> str:
 def _read_csv(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]:
     import polars as pl  # noqa: PLC0415  slow to load
 
+    from unperturbed.common.reading.cells import usual_comma  # noqa: PLC0415  loads polars
+
     text = decode(content, path)
     lines = text.splitlines()
     first = next((at for at, line in enumerate(lines) if line.strip() and not line.startswith("#")), None)
@@ -208,7 +241,7 @@ def _read_csv(content: bytes, path: Path, options: Mapping[str, str]) -> list[Tr
     frame, notes = _named(frame, names)
     if again := len(rows) - len(data):
         notes.append(f"the import leaves out {counted(again, 'line')} with the names again")
-    comma: Literal["decimal", "thousands"] = "thousands" if separator == "," else "decimal"
+    comma = usual_comma(frame, separator)
     return _Columns(frame, path, lambda row: data[row] + 1, comma, options, notes=notes).traces()
 
 
