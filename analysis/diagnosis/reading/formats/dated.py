@@ -28,7 +28,7 @@ from unperturbed.analysis.diagnosis.reading.formats import (
     share_of,
 )
 from unperturbed.analysis.diagnosis.reading.sources import Blocks
-from unperturbed.analysis.diagnosis.reading.stamps import SAYS, STAMPS, Clock
+from unperturbed.analysis.diagnosis.reading.stamps import SAYS, STAMPS, Clock, date_beside
 from unperturbed.analysis.diagnosis.reading.templates import template_of
 from unperturbed.errors import DataError
 
@@ -141,7 +141,7 @@ class DatedFormat(FreeTextFormat):
     """
 
     layouts: tuple[str, ...]
-    stamps: tuple[str, ...] = ("iso", "compact", "short", "ctime", "syslog", "day", "clock")
+    stamps: tuple[str, ...] = tuple(name for name in STAMPS if name not in ("common", "epoch", "seconds"))
     kind: Callable[[Parts], EventType | None] = kind_of_text
     adds_up: bool = False
 
@@ -174,6 +174,8 @@ class DatedFormat(FreeTextFormat):
                 f"{sample.source}:1: no line has the format {self.name}; the first begins with {sample.lines[0][:60]!r}"
                 ": leave out the format to have it detected, or name another one"
             )
+        if stamp == "clock":
+            _refuse_unknown_dates(line, sample)
         clock, kind, begun = Clock(stamp), self.kind, False
         adds_up, total = self.adds_up and stamp == "seconds", 0
 
@@ -192,6 +194,17 @@ class DatedFormat(FreeTextFormat):
             return None if event is None else (time, event)
 
         return parse, lambda: clock.note
+
+
+def _refuse_unknown_dates(line: re.Pattern[str], sample: LogSample) -> None:
+    """Raise DataError if a date in an unknown form is beside the times of day of most lines: days would be lost."""
+    found = list(filter(None, map(line.match, sample.lines)))
+    dates = list(filter(None, (date_beside(one.string, one.start("hour"), one.end("second")) for one in found)))
+    if 2 * len(dates) > len(found):
+        raise DataError(
+            f"{sample.source}:1: a date in an unknown form is beside the time of day, such as {dates[0]!r}: write "
+            "date and time as 2024-05-01 12:00:00; if it is no date, give a regular expression as `pattern` (--pattern)"
+        )
 
 
 def _line(layout: str, stamp: str) -> re.Pattern[str]:
@@ -242,7 +255,7 @@ APACHE = DatedFormat(
         r"\[@\] \[(?:(?P<plugin>\w+):)?(?P<level>\w+)\] (?:\[[^\]]*\] )*(?P<message>.*)",
         r"@ \[(?P<level>\w+)\] \d+#\d+: (?:\*\d+ )?(?P<message>.*)",
     ),
-    stamps=("ctime", "iso"),
+    stamps=("ctime", "iso", "named"),
 )
 ACCESS = DatedFormat(
     name="access",

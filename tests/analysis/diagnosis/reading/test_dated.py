@@ -100,6 +100,68 @@ def test_times_without_a_date_go_on_over_midnight(clock: str) -> None:
     assert trace.reading.assumed == "its times, which have no date, fall back once, which was read as the next day"
 
 
+@pytest.mark.parametrize(
+    ("days", "note"),
+    [
+        (("01-May-2024", "02-May-2024"), ""),
+        (("01-MAY-24", "02-MAY-24"), ""),
+        (("01.05.2024", "02.05.2024"), ""),
+        (("1.5.24", "2.5.24"), ""),
+        (("01 May 2024", "02 May 2024"), ""),
+        (("Wed, 01 May 2024", "Thu, 02 May 2024"), ""),
+        (("May 01 2024", "May 02 2024"), ""),
+        (("Wednesday, May 1, 2024", "Thursday, May 2, 2024"), ""),
+        (("01/May/2024", "02/May/2024"), ""),
+        (("I0501", "W0502"), ""),
+        (("05/01/2024", "05/02/2024"), "the month first, because they would be further apart otherwise"),
+        (("01/02/2024", "02/02/2024"), "the day first, because they would be further apart otherwise"),
+        (("31/01/2024", "01/02/2024"), "the day first, because no other order is possible"),
+        (("12/31/2024", "01/01/2025"), "the month first, because no other order is possible"),
+        (("05/01/24", "05/02/24"), "the month first, because they would be further apart otherwise"),
+        (("24/05/01", "24/05/02"), "the year first, because they would be further apart otherwise"),
+    ],
+)
+@pytest.mark.parametrize("before", ["", "[", "app7 "])
+def test_days_of_dates_are_read(before: str, days: tuple[str, str], note: str) -> None:
+    end = "]" if before == "[" else ""
+    log = each(f"{before}{days[0]} 23:59:{{at:02}}.5{end} {{step}}") + each(
+        f"{before}{days[1]} 23:59:{{at:02}}.5{end} {{step}}"
+    )
+    trace = read(log)
+    assert (len(trace), len(trace.types), trace.duration) == (120, 2, (86_400 + 59) * SECOND)
+    assert trace.reading is not None
+    assert trace.reading.assumed == (f"its dates were read with {note}" if note else "")
+
+
+@pytest.mark.parametrize("date", ["2024.121", "1 mai 2024", "01/02-2024", "05/01"])
+def test_dates_in_an_unknown_form_are_refused(date: str) -> None:
+    with pytest.raises(DataError, match=f"a date in an unknown form is beside the time of day, such as '{date}'"):
+        read(each(date + " 12:00:{at:02} {step}"))
+    assert read(each("192.168.1.1 12:00:{at:02} 10.0.0.1 {step}")).duration == 59 * SECOND
+
+
+@pytest.mark.parametrize(
+    ("form", "late"),
+    [
+        ("2024-05-01 11:59:{at:02} PM {step}", "2024-05-02 12:00:{at:02} AM {step}"),
+        ("5/1/2024 11:59:{at:02} AM {step}", "5/1/2024 12:00:{at:02} PM {step}"),
+        ("11:59:{at:02}.000 p.m. {step}", "12:00:{at:02}.000 a.m. {step}"),
+        ("May 01, 2024 12:59:{at:02} AM {step}", "May 01, 2024 1:00:{at:02} AM {step}"),
+    ],
+)
+def test_times_before_and_after_noon(form: str, late: str) -> None:
+    trace = read(each(form) + each(late))
+    assert (len(trace.types), trace.duration) == (2, 119 * SECOND)
+
+
+def test_times_of_a_pattern_go_on_over_midnight() -> None:
+    log = each("23:59:{at:02} {name}") + each("00:00:{at:02} {name}")
+    trace = read(log, pattern=r"(?P<time>\S+) (?P<name>\w+)")
+    assert trace.duration == 119 * SECOND
+    assert trace.reading is not None
+    assert trace.reading.assumed == "its times, which have no date, fall back once, which was read as the next day"
+
+
 def test_dates_without_a_year_go_on_over_new_year() -> None:
     days = ("Dec 30", "Dec 31", "Jan  1", "Jan  2")
     trace = read("".join(f"{day} 12:00:00 host app: step\n" for day in days))
