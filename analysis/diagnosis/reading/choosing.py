@@ -36,6 +36,17 @@ _CALL = re.compile(
     r"(?:\[pid +\d+\] |\d+ +)?(?:[a-z_]\w*\(.*|<\.\.\. \w+ resumed>.*)(?:\) += \S.*|<unfinished \.\.\.>)$"
 )
 """A call, or a part of one, that strace printed without a time."""
+_JOURNAL = "record with `journalctl -o json` or `-o short-iso-precise`"
+_OTHERS: Sequence[tuple[re.Pattern[str], str]] = tuple(
+    (re.compile(begin), what)
+    for begin, what in (
+        (r"\s*\[\s*\{|\s*\[\s*\n", "a JSON array: write one object a line, such as by `jq -c '.[]'`"),
+        (r"\s*\{\s*\n", "JSON of several lines an object: write one object a line, such as by `jq -c .`"),
+        (r"[^\[\n]* \[s=[0-9a-f]+;[^\n]*\n +[A-Z_]+=", f"the output of journalctl -o verbose: {_JOURNAL}"),
+        (r"__CURSOR=", f"the output of journalctl -o export: {_JOURNAL}"),
+    )
+)
+"""Beginnings of logs with events of several lines, which no format reads."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +119,9 @@ def choose_format(formats: Mapping[str, LogFormat], sample: LogSample, options: 
     """
     if options.format is not None:
         return formats[options.format], ""
+    for begin, what in _OTHERS:
+        if begin.match("\n".join(sample.lines[:2])):
+            raise DataError(f"{sample.source}:1: this is {what}")
     unlike = [name for name, log_format in formats.items() if log_format.rank >= _UNLIKE_OTHERS]
     matching = _matching(formats, unlike, sample, options)
     if matching:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
@@ -48,6 +49,9 @@ _COMPONENT = re.compile(
     r"(?:\[(?:[^\[\]]|\[[^\]]*\])*\] +)?(?:- +)?"
     r"(?:(?P<plugin>[A-Za-z_][\w.$/-]*)(?:: +| {2,}| (?=\[)))?(?P<rest>.*)"
 )
+_MESSAGE = re.compile(r'(?:^| )msg=(?:"((?:[^"\\]|\\.)*)"|([^\s"\']+))(?= |$)')
+_LEVEL_PAIR = re.compile(r"\b(?:level|lvl)=(\w+)")
+"""Parts of logfmt behind another log's prefix."""
 _GSTREAMER = re.compile(
     r"\d+:\d\d:\d\d\.\d{9} +\S+ +(?P<file>[^ :]+):\d+:(?P<function>[^ :]+):(?P<object><[^>]*>)? *(?P<word>\S*)"
 )
@@ -59,8 +63,11 @@ _EXIT = re.compile(r"\+\+\+ (?P<how>exited|killed)(?: with| by)? (?P<what>\w+)")
 
 def kind_of_text(parts: Parts) -> EventType:
     """Return the type of a message: its template, plugin and level."""
-    level = (parts.get("level") or "").upper()
-    return EventType(template_of(parts["message"] or ""), parts.get("plugin") or "", _LEVELS.get(level, level))
+    message, level = parts["message"] or "", (parts.get("level") or "").upper()
+    if "msg=" in message and (found := _MESSAGE.search(message)) and (found[1] or _LEVEL_PAIR.search(message)):
+        named = _LEVEL_PAIR.search(message)
+        message, level = found[1] or found[2], level or (named[1].upper() if named else "")
+    return EventType(template_of(message), parts.get("plugin") or "", _LEVELS.get(level, level))
 
 
 def _with_component(parts: Parts) -> EventType:
@@ -86,10 +93,14 @@ def _with_gstreamer(parts: Parts) -> EventType:
     )
 
 
-def _request(parts: Parts) -> EventType:
+def kind_of_request(method: str, path: str, status: str) -> EventType:
     """Return the type of a request: its method, the path without its query, and the status."""
-    path = template_of((parts["message"] or "").partition("?")[0].replace("/", " ")).replace(" ", "/")
-    return EventType(f"{parts['plugin']} /{path} {parts['status']}", "access", "")
+    path = template_of(path.partition("?")[0].replace("/", " ")).replace(" ", "/")
+    return EventType(" ".join(filter(None, (method, f"/{path}", status))), "access", "")
+
+
+def _request(parts: Parts) -> EventType:
+    return kind_of_request(parts["plugin"] or "", parts["message"] or "", parts["status"] or "")
 
 
 def _kernel_event(parts: Parts) -> EventType:
@@ -112,12 +123,22 @@ def _call(parts: Parts) -> EventType | None:
     raise ValueError("neither a call, a signal nor an exit after the time")
 
 
+_MANY, _FEW_TYPES, _OFTEN, _TEXTS = 50, 2, 3, 4
+"""Events, types, recurrences of a line's words, and different words, from which a log has more types than were read."""
+_WORD = re.compile(r"(?<![\w./:-])[A-Za-z]{3,}(?![\w./:-])")
+
+
 @dataclass(frozen=True, kw_only=True)
 class FreeTextFormat(PlainFormat):
     """Format whose events are free text with a date-time; `late_ns` is by how much an event may be late."""
 
     unit: Unit = "ns"
     late_ns: int = 2_000_000_000
+
+    @property
+    def names_texts(self) -> bool:
+        """Whether an event type is a text of the program, so that different texts are of different types."""
+        return True
 
     @abstractmethod
     def log_parser(self, sample: LogSample) -> tuple[LineParser, Callable[[], str]]:
@@ -128,7 +149,8 @@ class FreeTextFormat(PlainFormat):
         parse, note = self.log_parser(sample)
         most_late = self.late_ns if options.most_late is None else options.most_late
         log = self.read_lines(parse, lambda: self.unit, blocks, sample, replace(options, most_late=most_late))
-        return replace(log, reading=replace(log.reading, assumed=note()))
+        collapsed = _collapse(sample, log) if self.names_texts else ""
+        return replace(log, reading=replace(log.reading, assumed=note(), collapsed=collapsed))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,6 +166,11 @@ class DatedFormat(FreeTextFormat):
     stamps: tuple[str, ...] = tuple(name for name in STAMPS if name not in ("common", "epoch", "seconds"))
     kind: Callable[[Parts], EventType | None] = kind_of_text
     adds_up: bool = False
+
+    @property
+    def names_texts(self) -> bool:
+        """Whether an event type is a text of the program: calls and requests are none."""
+        return self.kind not in (_request, _kernel_event, _call)
 
     def line_of(self, sample: LogSample) -> tuple[str, re.Pattern[str], float]:
         """Return the stamp and the expression that match most of a sample's lines, and their share."""
@@ -194,6 +221,21 @@ class DatedFormat(FreeTextFormat):
             return None if event is None else (time, event)
 
         return parse, lambda: clock.note
+
+
+def _collapse(sample: LogSample, log: ScannedLog) -> str:
+    """Return why the events are probably of more types than were read: their lines have other words."""
+    if len(log.times) < _MANY or len(set(log.types)) > _FEW_TYPES:
+        return ""
+    words = Counter(tuple(_WORD.findall(line)) for line in sample.lines)
+    often = [found for found, times in words.items() if times >= _OFTEN]
+    if len(often) < _TEXTS:
+        return ""
+    types = "a single type" if len(set(log.types)) == 1 else "two types"
+    return (
+        f"{sample.source}: all {len(log.times):,} events are of {types}, but their lines have at least {len(often)} "
+        "different texts: name the part that differs by the group `name` of a `pattern` (--pattern)"
+    )
 
 
 def _refuse_unknown_dates(line: re.Pattern[str], sample: LogSample) -> None:

@@ -73,6 +73,76 @@ def test_other_ways_to_write_them(form: str, name: str) -> None:
     assert (trace.since_start == [at * minute * SECOND for at in range(60)]).all()
 
 
+TEXTS = ("db query", "cache hit", "worker started", "flush done")
+
+
+def of_texts(form: str) -> str:
+    lines = (form.replace("SS", f"{at:02}").replace("TEXT", TEXTS[at % 4]) for at in range(60))
+    return "".join(line.replace("WORD", TEXTS[at % 4].split()[0]) + "\n" for at, line in enumerate(lines))
+
+
+@pytest.mark.parametrize(
+    ("form", "name", "event"),
+    [
+        ('time="2024-05-01T12:00:SSZ" level=info msg="TEXT" n=SS', "logfmt", "db query"),
+        ("ts=2024-05-01T12:00:SSZ level=info caller=a.go:SS msg=WORD", "logfmt", "db"),
+        ("at=info ts=2024-05-01T12:00:SSZ method=GET path=/WORD?n=SS status=200", "logfmt", "GET /db 200"),
+        ('2024-05-01T12:00:SSZ level=info msg="TEXT" n=SS', "text", "db query"),
+        ('May  1 12:00:SS host app[1]: time="2024-05-01T12:00:SSZ" level=info msg="TEXT"', "syslog", "db query"),
+        ('{"timestamp":"2024-05-01T12:00:SSZ","fields":{"message":"TEXT"}}', "jsonl", "db query"),
+        (
+            '{"time_iso8601":"2024-05-01T12:00:SSZ","request_method":"GET","request_uri":"/WORD/SS?x","status":200}',
+            "jsonl",
+            "GET /db/# 200",
+        ),
+        ('{"time_local":"01/May/2024:12:00:SS +0000","request":"GET /WORD/SS?x HTTP/1.1"}', "jsonl", "GET /db/#"),
+        ('{"@t":"2024-05-01T12:00:SSZ","@mt":"TEXT {N}"}', "jsonl", "db query {N}"),
+        ('{"timeUnixNano":"17145216SS000000000","body":{"stringValue":"TEXT"}}', "jsonl", "db query"),
+        ('{"@timestamp":"2024-05-01T12:00:SSZ","event":{"action":"a"},"message":"TEXT"}', "jsonl", "db query"),
+        ('{"version":"1.1","short_message":"TEXT","timestamp":17145216SS}', "jsonl", "db query"),
+    ],
+)
+def test_named_parts(form: str, name: str, event: str) -> None:
+    trace = read(of_texts(form))
+    assert trace.reading is not None
+    assert (trace.reading.format, len(trace.types), trace.duration) == (name, 4, 59 * SECOND)
+    assert trace.types[0].name == event
+
+
+def test_fractions_of_seconds_in_json_keep_nanoseconds() -> None:
+    log = "".join(f'{{"ts":171460799{at}.400000001,"msg":"a"}}\n' for at in range(3))
+    assert read(log).timestamps.tolist() == [(1714607990 + at) * SECOND + 400_000_001 for at in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("log", "message"),
+    [
+        (
+            '{"time":"2024-05-01T12:00:01Z","what":"x"}\n',
+            r"no JSON object with a message .*; the keys are time, what: ",
+        ),
+        ('[{"ts":1,"msg":"a"},{"ts":2,"msg":"b"}]\n', r"this is a JSON array: write one object a line, such as by `jq"),
+        ('[\n{"ts":1,"msg":"a"},\n{"ts":2,"msg":"b"}]\n', r"this is a JSON array: write one object a line"),
+        ('{\n"ts":1\n}\n', r"this is JSON of several lines an object: write one object a line, such as by `jq -c"),
+        ("Wed 2024-05-01 12:00:01.5 UTC [s=ab0;i=1]\n    PRIORITY=6\n", r"this is the output of journalctl -o verbose"),
+        ("__CURSOR=s=ab0\n__REALTIME_TIMESTAMP=1714607990400000\nMESSAGE=a\n", r"the output of journalctl -o export"),
+        ('{"ts":1e999999999,"msg":"a"}\n', r"the time 1E\+999999999 is too large"),
+    ],
+)
+def test_named_parts_that_cannot_be_read(log: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        read(log)
+
+
+def test_a_log_whose_types_collapse_is_not_clean() -> None:
+    log = of_texts('2024-05-01T12:00:SSZ what="TEXT" n=SS')
+    diagnosis = diagnose([read(log)] * 3, read(log))
+    assert diagnosis.verdict == "undecided"
+    assert "all 60 events are of a single type, but their lines have at least 4 different texts" in diagnosis.notes[0]
+    clean = of_texts('12:34:SS open("/TEXT", 0) = 3')
+    assert diagnose([read(clean)] * 3, read(clean)).verdict == "clean"
+
+
 def test_levels_and_plugins() -> None:
     (kind,) = read(each("03-17 16:13:{at:02}.811  1702  2395 E Window: lost 0x12 in /tmp/a at 10.0.0.1:80")).types
     assert (kind.name, kind.plugin, kind.level) == ("lost # in # at #", "Window", "ERROR")
