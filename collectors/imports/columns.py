@@ -61,6 +61,7 @@ class _Columns(Table):
     options: Mapping[str, str] = field(default_factory=dict)
     described: Mapping[str, Metric] = field(default_factory=dict)  # Metrics that the file describes
     notes: Sequence[str] = ()
+    units: Mapping[str, str] = field(default_factory=dict)  # Of columns, from a line below the names
 
     def traces(self) -> list[Trace]:
         """Return the traces of the table's runs."""
@@ -75,7 +76,9 @@ class _Columns(Table):
         names, left_out = self._metric_columns(roles)
         timed: list[str] = [role for role in ("time", "begin") if role in roles]
         ending = re.search(r"[_\[( ](s|ms|us|ns)[\])]?$", roles["time"])
-        factor = UNITS[common_options(options, path, "unit", tuple(UNITS), ending[1] if ending else "s")]
+        below = self.units.get(roles["time"], "")
+        usual = below if below in UNITS else ending[1] if ending else "s"
+        factor = UNITS[common_options(options, path, "unit", tuple(UNITS), usual)]
         times = {role: self.times(roles[role], role, factor, is_given="unit" in options) for role in timed}
         advice = "" if "metrics" in options else "; if the column is no metric, name those that are with metrics=A,B"
         numbers = {name: self.read(name, advice=advice) for name in names}
@@ -93,7 +96,8 @@ class _Columns(Table):
         source = plain_name(path).suffix[1:]
         unit, semantics = _SEMANTICS[meant == "gauge"]
         metrics = [
-            self.described.get(name) or Metric(name, known_kind(name) or kind, read.unit or unit, semantics, source)
+            self.described.get(name)
+            or Metric(name, known_kind(name) or kind, read.unit or self.units.get(name) or unit, semantics, source)
             for name, read in numbers.items()
         ]
         traces = []
@@ -174,6 +178,8 @@ class _Columns(Table):
 
 
 _SEPARATORS = ",;\t"
+_FIRST_LINES = 400
+"""Lines among which the names are."""
 _NUMBER = re.compile(r"\s*-?\d[\d.,eE+-]*\s*")
 
 
@@ -214,6 +220,7 @@ def _read_csv(content: bytes, path: Path, options: Mapping[str, str]) -> list[Tr
     import polars as pl  # noqa: PLC0415  slow to load
 
     from unperturbed.common.reading.cells import usual_comma  # noqa: PLC0415  loads polars
+    from unperturbed.common.reading.delimited import find_heading  # noqa: PLC0415  loads polars
 
     text = decode(content, path)
     lines = text.splitlines()
@@ -224,6 +231,14 @@ def _read_csv(content: bytes, path: Path, options: Mapping[str, str]) -> list[Tr
     named = _names_in_comment(lines)
     heading, begin = (named, first) if named else (lines[first], first + 1)
     names = [name.strip() for name in next(csv.reader([heading], delimiter=separator))]
+    above, units = [], {}
+    if not named and _is_followed_by_names(lines[first:]):
+        sign, found, titles = find_heading(lines[:_FIRST_LINES], path)
+        if (titles or found.units) and len(found.lines) == 1 and sign in _SEPARATORS:
+            separator, names, begin = sign, found.names, found.end
+            first, heading = found.lines[0], lines[found.lines[0]]
+            units = {name: unit for name, unit in zip(names, found.units, strict=False) if unit.strip("-")}
+            above = [f"{counted(len(titles), 'line')} above the names left out"] if titles else []
     _check_names(names, path, first + 1)
     rows = [number for number, line in enumerate(lines[begin:], begin) if line.strip() and line[0] != "#"]
     data = [number for number in rows if lines[number] != heading]
@@ -231,18 +246,27 @@ def _read_csv(content: bytes, path: Path, options: Mapping[str, str]) -> list[Tr
     body = "\n".join((columns, *(lines[at] for at in data), ""))
     # polars fills short rows with nulls, and reports rows with too many fields without a line number.
     if '"' in body or body.count(separator) != (len(names) - 1) * (len(data) + 1):
-        _refuse_ragged(lines, separator, len(names), path)
+        _refuse_ragged(lines, separator, len(names), path, begin)
     file = BytesIO(body.encode())
     try:
         frame = pl.read_csv(file, separator=separator, infer_schema=False)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        _refuse_ragged(lines, separator, len(names), path)
+        _refuse_ragged(lines, separator, len(names), path, begin)
         refuse(path, f"cannot read a table from this file ({str(error).strip().partition(chr(10))[0]})")
     frame, notes = _named(frame, names)
     if again := len(rows) - len(data):
         notes.append(f"the import leaves out {counted(again, 'line')} with the names again")
     comma = usual_comma(frame, separator)
-    return _Columns(frame, path, lambda row: data[row] + 1, comma, options, notes=notes).traces()
+    notes = [*above, *notes]
+    return _Columns(frame, path, lambda row: data[row] + 1, comma, options, notes=notes, units=units).traces()
+
+
+def _is_followed_by_names(lines: Sequence[str]) -> bool:
+    """Return whether the first line may be a title, or be followed by units: the second is no row of its numbers."""
+    filled = (line for line in lines if line.strip() and not line.startswith("#"))
+    first, second = next(filled, ""), next(filled, "")
+    separator = _separator(second)
+    return first.count(separator) != second.count(separator) or not any(map(_NUMBER.match, second.split(separator)))
 
 
 def _named(frame: pl.DataFrame, names: Sequence[str]) -> tuple[pl.DataFrame, list[str]]:
@@ -276,8 +300,8 @@ def _check_names(names: list[str], path: Path, line: int) -> None:
         refuse(path, f"two columns are named {twice!r}", line)
 
 
-def _refuse_ragged(lines: list[str], separator: str, columns: int, path: Path) -> None:
-    for number, line in enumerate(lines, 1):
+def _refuse_ragged(lines: list[str], separator: str, columns: int, path: Path, begin: int) -> None:
+    for number, line in enumerate(lines[begin:], begin + 1):
         if not line.strip() or line.startswith("#"):
             continue
         fields = len(next(csv.reader([line], delimiter=separator)))

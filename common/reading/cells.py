@@ -63,6 +63,18 @@ _DIMENSIONS: tuple[tuple[str, Mapping[str, float]], ...] = (
     *((sign, {f"{sign}{end}": factor for end, factor in _SUMS.items()}) for sign in "$€£¥"),
 )
 """Base unit and the factors of the units that one column may mix."""
+UNITS = frozenset(unit for _, factors in _DIMENSIONS for unit in factors) | {
+    "%",
+    "W",
+    "J",
+    "V",
+    "A",
+    "°C",
+    "C",
+    "1",
+    "-",
+}
+"""Units that a line below the names usually has."""
 
 _DATE = re.compile(
     r"(?:\d{4}([-/.])\d{1,2}(?:\1\d{1,2})?|\d{1,2}([-/.])\d{1,2}\2(?:\d{4}|\d{2})"
