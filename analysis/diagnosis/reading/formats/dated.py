@@ -19,6 +19,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from unperturbed.analysis.diagnosis.events import EventType, Unit
 from unperturbed.analysis.diagnosis.reading.formats import (
     LineParser,
@@ -146,6 +148,10 @@ class FreeTextFormat(PlainFormat):
 
     def read(self, blocks: Blocks, sample: LogSample, options: ReadOptions) -> ScannedLog:
         """Read all lines of a log, one at a time."""
+        return self.read_dated(blocks, sample, options)
+
+    def read_dated(self, blocks: Blocks, sample: LogSample, options: ReadOptions) -> ScannedLog:
+        """Read all lines of a log by its parser, and tell what was assumed."""
         parse, note = self.log_parser(sample)
         most_late = self.late_ns if options.most_late is None else options.most_late
         log = self.read_lines(parse, lambda: self.unit, blocks, sample, replace(options, most_late=most_late))
@@ -166,6 +172,7 @@ class DatedFormat(FreeTextFormat):
     stamps: tuple[str, ...] = tuple(name for name in STAMPS if name not in ("common", "epoch", "seconds"))
     kind: Callable[[Parts], EventType | None] = kind_of_text
     adds_up: bool = False
+    follow: Callable[[Parts, int, EventType | None], None] | None = None  # Called for each event, and each None
 
     @property
     def names_texts(self) -> bool:
@@ -218,6 +225,8 @@ class DatedFormat(FreeTextFormat):
             if adds_up:
                 time = total = total + time
             begun = True
+            if self.follow:
+                self.follow(parts, time, event)
             return None if event is None else (time, event)
 
         return parse, lambda: clock.note
@@ -320,10 +329,43 @@ LTTNG = DatedFormat(
     stamps=("clock", "iso", "epoch", "seconds"),
     kind=_kernel_event,
 )
-STRACE = DatedFormat(
+
+
+@dataclass(frozen=True, kw_only=True)
+class _StraceFormat(DatedFormat):
+    """Format of strace, where a call that others interrupt is one event, at the time of its first line."""
+
+    def read(self, blocks: Blocks, sample: LogSample, options: ReadOptions) -> ScannedLog:
+        """Read all lines of a log, one at a time; the lines are in order of time, and the calls are sorted later."""
+        begun: dict[tuple[str, str], int] = {}
+        starts: dict[int, int] = {}
+        events = 0
+
+        def follow(parts: Parts, time: int, event: EventType | None) -> None:
+            nonlocal events
+            process, text = parts.get("pid") or parts.get("number") or "", parts["message"] or ""
+            if event is None:
+                begun[process, text.partition("(")[0]] = time
+                return
+            if resumed := _RESUMED.match(text):
+                # Before there are others, strace names no process.
+                keys = (process, resumed["call"]), ("", resumed["call"])
+                if (start := next((begun.pop(key) for key in keys if key in begun), None)) is not None:
+                    starts[events] = start
+            events += 1
+
+        log = replace(self, follow=follow).read_dated(blocks, sample, options)
+        if not starts:
+            return log
+        log.times[list(starts)] = list(starts.values())
+        late = int((np.maximum.accumulate(log.times) > log.times).sum())
+        return replace(log, reading=replace(log.reading, out_of_order=log.reading.out_of_order + late))
+
+
+STRACE = _StraceFormat(
     name="strace",
     meaning="strace -t, -tt, -ttt or -r, with or without -f",
-    layouts=(r" *(?:\[pid +\d+\] +|\d+ +)?@ (?P<message>(?:\w+\(|<\.\.\. |--- SIG|\+\+\+ ).*)",),
+    layouts=(r" *(?:\[pid +(?P<pid>\d+)\] +|(?P<number>\d+) +)?@ (?P<message>(?:\w+\(|<\.\.\. |--- SIG|\+\+\+ ).*)",),
     stamps=("clock", "epoch", "seconds"),
     remarks=("strace: ",),
     kind=_call,

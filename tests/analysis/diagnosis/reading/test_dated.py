@@ -155,6 +155,17 @@ def test_levels_and_plugins() -> None:
 def test_interrupted_calls_are_one_event_and_messages_continue() -> None:
     trace = read(each('1 12:34:{at:02} read(3,  <unfinished ...>\n1 12:34:{at:02} <... read resumed>"x", 3) = 1'))
     assert (len(trace), [kind.name for kind in trace.types]) == (60, ["read"])
+    log = """\
+12:34:00.5 wait4(-1,  <unfinished ...>
+[pid 2] 12:34:01.0 read(3,  <unfinished ...>
+[pid 3] 12:34:01.5 brk(0) = 0
+[pid 1] 12:34:09.0 <... wait4 resumed>0, 0) = 2
+[pid 2] 12:34:10.5 <... read resumed>) = -1 EINTR (Interrupted)
+[pid 3] 12:34:11.0 brk(0) = 0
+"""
+    trace = read(log)
+    assert trace.since_start.tolist() == [0, SECOND // 2, SECOND, 21 * SECOND // 2]
+    assert [trace.types[at].name for at in trace.events] == ["wait4", "read EINTR", "brk", "brk"]
     trace = read(each("2024-05-01 12:00:{at:02} ERROR a.b: failed\n  at a.b.c\nCaused by: d"), format="log4j")
     assert trace.reading is not None
     assert (len(trace), trace.reading.further_lines) == (60, 120)
