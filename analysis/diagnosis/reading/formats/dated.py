@@ -151,7 +151,7 @@ class FreeTextFormat(PlainFormat):
         return self.read_dated(blocks, sample, options)
 
     def read_dated(self, blocks: Blocks, sample: LogSample, options: ReadOptions) -> ScannedLog:
-        """Read all lines of a log by its parser, and tell what was assumed."""
+        """Read all lines of a log by its parser."""
         parse, note = self.log_parser(sample)
         most_late = self.late_ns if options.most_late is None else options.most_late
         log = self.read_lines(parse, lambda: self.unit, blocks, sample, replace(options, most_late=most_late))
@@ -328,6 +328,7 @@ LTTNG = DatedFormat(
     layouts=(r"\[@\] \(\+?[\d.?]+\) (?:(?!\{)\S+ ){0,2}(?P<message>[\w:]+): \{",),
     stamps=("clock", "iso", "epoch", "seconds"),
     kind=_kernel_event,
+    rank=3,
 )
 
 

@@ -52,6 +52,7 @@ def test_each_format_is_chosen_and_read(name: str) -> None:
         ('{at} 12:34:{at:02} {name}(3, "abc") = -1 ENOENT (No such file)', "strace"),
         ("17145216{at:02}.123456 {name}(3) = 0", "strace"),
         ("     1.000000 {name}(3) = 0", "strace"),
+        ("[2024-05-01 13:15:{at:02}.442106204] (+1.000000000) host {name}: {{ cpu_id = 0 }}, {{ n = 1 }}", "lttng"),
         ("2025-01-24 11:39:{at:02}.555  1249-1321  BufferQueue   surfaceflinger   E  {step}", "logcat"),
         ("20171223-22:15:{at}:7|Step_LSC|30002312|{step}", "text"),
         ("[10.30 16:49:{at:02}] chrome.exe - {step}", "text"),
