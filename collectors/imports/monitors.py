@@ -159,7 +159,7 @@ class _Splitter:
             refuse(self.path, "no line of this file is a heading as the recipe describes it", first)
         if skipped:
             lines_left = counted(len(skipped), "line")
-            self.notes.append(f"the import leaves out {lines_left} without values (first: line {skipped[0]})")
+            self.notes.append(f"the import leaves out {lines_left} that the recipe skips (first: line {skipped[0]})")
         parts = (part for block in blocks.values() for part in (block.repeated, block))
         return [part for part in parts if part is not None and part.rows]
 

@@ -105,7 +105,7 @@ class _Records:
 
     @property
     def are_rotating(self) -> bool:
-        """Whether sets of counters alternate: the trace says so, or records have counters that others lack."""
+        """Whether sets of counters alternate: by their numbers, or as records have counters that others lack."""
         pairs = combinations(filter(None, self.together), 2)
         return len(self.sets) > 1 or any(one - other and other - one for one, other in pairs)
 

@@ -107,7 +107,7 @@ def test_sadf_has_a_series_for_each_device_and_activities_of_one_time_together(t
     assert described(trace, "kbmemfree") == ("kB", "gauge", "os")
     assert trace.attributes["notes"] == [
         "the import leaves out the rows below line 27, which have no fixed columns",
-        "the import leaves out 1 line without values (first: line 26)",
+        "the import leaves out 1 line that the recipe skips (first: line 26)",
     ]
     assert list(read(tmp_path, tables.SADF, devices="all").metrics)[:2] == ["%user CPU all", "%idle CPU all"]
     with pytest.raises(DataError, match=r"run.txt:2: devices=7: the devices are CPU all"):

@@ -395,3 +395,14 @@ def test_decimal_seconds_since_1970_keep_nanoseconds(tmp_path: Path) -> None:
 def test_numbers_beyond_int64_in_a_trace_are_refused() -> None:
     with pytest.raises(DataError, match="does not fit int64"):
         Trace.from_columns([Metric("x", "os")], {"x": np.array([2**63], np.uint64)}, begin_ns=[0], end_ns=[1])
+
+
+def test_many_metrics_that_are_left_out_are_one_note(tmp_path: Path) -> None:
+    names = [f"d{at}" for at in range(20)]
+    rows = [",".join(("1" if at < 2 or number == 9 else "") for number in range(20)) for at in range(6)]
+    text = "time," + ",".join(names) + "\n" + "".join(f"{at},{row}\n" for at, row in enumerate(rows))
+    (trace,) = read_traces(write(tmp_path, text))
+    assert list(trace) == ["d9"]
+    (note,) = trace.attributes["notes"]
+    assert note.startswith("the import leaves out d0, d1, d2")
+    assert note.endswith("each of which was missing in more than half of the intervals")
