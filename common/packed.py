@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, cast
 from unperturbed.errors import DataError, HostError
 
 _GZIP, _BZIP2, _ZSTD, _XZ = b"\x1f\x8b", b"BZh", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\0"
-_HEAD, _FEWEST, _MOSTLY = 4096, 8, 10
+_HEAD, _FEWEST, _MOSTLY, _SOME = 4096, 8, 10, 5
 _SUFFIXES = (".gz", ".bz2", ".zst", ".zstd", ".xz")
 
 
@@ -87,7 +87,8 @@ def utf16_of(head: bytes) -> str:
     if head.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
         return ""
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return "utf-16"
+        # Digits, blanks and ends of lines have zeros in any language; bytes that only begin like a mark have none.
+        return "utf-16" if _SOME * head.count(0) >= len(head) else ""
     even, odd = head[::2], head[1::2]
     if len(odd) < _FEWEST or b"\0\0" in head:
         return ""

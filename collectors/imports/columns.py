@@ -256,7 +256,7 @@ def _read_csv(content: bytes, path: Path, options: Mapping[str, str]) -> list[Tr
     frame, notes = _named(frame, names)
     if again := len(rows) - len(data):
         notes.append(f"the import leaves out {counted(again, 'line')} with the names again")
-    comma = usual_comma(frame, separator)
+    comma = usual_comma(frame, separator) if separator != "," or '"' in body else "thousands"
     notes = [*above, *notes]
     return _Columns(frame, path, lambda row: data[row] + 1, comma, options, notes=notes, units=units).traces()
 

@@ -149,7 +149,8 @@ def read_columns(
 
 def usual_comma(frame: pl.DataFrame, separator: str) -> Comma:
     """Return what commas of numbers mean in columns that do not show it: what they mean in the rest of the table."""
-    return _usual((_comma(_stripped(column)) for column in frame if column.dtype == pl.String), separator)
+    texts = (column for column in frame if column.dtype == pl.String and column.str.contains(",", literal=True).any())
+    return _usual((_comma(_stripped(column)) for column in texts), separator)
 
 
 def _usual(found: Iterable[Comma | None], separator: str) -> Comma:
@@ -202,9 +203,9 @@ def read_durations(column: pl.Series) -> tuple[pl.Series, pl.Series] | None:
 
     The ns are null where a unit is none of time, and 0 for a number without a unit.
     """
-    text = _stripped(column)
-    if not bool(text.str.contains(r"\p{L}$").any()):
+    if not bool(column.str.contains(r"\p{L}\s*$").any()):
         return None
+    text = _stripped(column)
     unit = text.str.extract(r"(\p{L}+)$").fill_null("")
     factors = unit.replace_strict({"": 0, **_TIMES_NS}, default=None, return_dtype=pl.Int64)
     return text.str.replace(r"\s*\p{L}+$", ""), factors

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
@@ -141,10 +142,14 @@ def _counted(frame: pl.DataFrame) -> pl.DataFrame:
         summary = pl.col(TIME) == _SUMMARY
         frame = frame.filter(~summary.fill_null(value=False))
         # Totals at the end, which perf 5.12 and older write without a word and without a time, one column to the left.
-        untimed = ~pl.col(TIME).str.contains(r"[.,]\d{9}$") & pl.col("event").str.contains(r"^\d+$")
-        frame = frame.filter(~untimed.fill_null(value=False))
+        last = frame[TIME][-1] if len(frame) else None
+        if last is not None and not re.search(r"[.,]\d{9}$", last):
+            untimed = ~pl.col(TIME).str.contains(r"[.,]\d{9}$") & pl.col("event").str.contains(r"^\d+$")
+            frame = frame.filter(~untimed.fill_null(value=False))
     # Rows that only add a computed metric to the previous event do not name an event. Before perf 6.2, those of sockets
     # and the like have an empty field too many.
+    if not (frame["event"].fill_null("") == "").any():
+        return frame
     empty = {name: pl.col(name).cast(pl.String).fill_null("") == "" for name in ("event", "value", "running", "place")}
     shifted = empty["running"] & empty["place"]
     return frame.filter(~(empty["event"] & (empty["value"] | shifted) & pl.col("goes on")))

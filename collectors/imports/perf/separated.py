@@ -21,6 +21,8 @@ _SPOILT_JSON = re.compile(rb",\s*(?=\})|(?<=\}),$")
 """Commas that JSON does not allow: some versions of perf write them behind the last key, or the row."""
 _TERM = rb"[A-Za-z_][\w.:@-]*(?:=[^,/\s;]*)?"
 _NAME = re.compile(rb",([\w.-]+/" + _TERM + rb"(?:," + _TERM + rb")+/)")
+_FIRST_INTERVALS = 1 << 20
+"""Bytes in which each event has a row: perf writes all of them in each interval."""
 _MARK = b"\x1f"
 """Stands for a comma in the name of an event."""
 _VALUE = re.compile(r"\d+([.,]\d+)?|<not (counted|supported)>")
@@ -79,7 +81,7 @@ def _with_marks(recording: bytes) -> bytes:
     """Return a recording of `-x,` with a mark for each comma in a name such as `cpu/event=0x3c,umask=0x00/`."""
     if b"/" not in recording or b"," not in recording:
         return recording
-    for name in sorted(set(_NAME.findall(recording)), key=len, reverse=True):
+    for name in sorted(set(_NAME.findall(recording[:_FIRST_INTERVALS])), key=len, reverse=True):
         recording = recording.replace(b"," + name, b"," + name.replace(b",", _MARK))
     return recording
 

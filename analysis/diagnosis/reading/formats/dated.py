@@ -344,12 +344,13 @@ class _StraceFormat(DatedFormat):
 
         def follow(parts: Parts, time: int, event: EventType | None) -> None:
             nonlocal events
-            process, text = parts.get("pid") or parts.get("number") or "", parts["message"] or ""
+            text = parts["message"] or ""
             if event is None:
-                begun[process, text.partition("(")[0]] = time
+                begun[parts["pid"] or parts["number"] or "", text.partition("(")[0]] = time
                 return
-            if resumed := _RESUMED.match(text):
+            if text.startswith("<") and (resumed := _RESUMED.match(text)):
                 # Before there are others, strace names no process.
+                process = parts["pid"] or parts["number"] or ""
                 keys = (process, resumed["call"]), ("", resumed["call"])
                 if (start := next((begun.pop(key) for key in keys if key in begun), None)) is not None:
                     starts[events] = start

@@ -37,12 +37,14 @@ _REQUESTS = ("request", "request_uri", "uri", "url", "path")
 _METHODS = ("request_method", "method", "verb")
 _SECONDS_UNTIL = 10**11
 _PRIORITIES = ("ERROR", "ERROR", "ERROR", "ERROR", "WARN", "NOTICE", "INFO", "DEBUG")
-_DEPTH, _DIGITS = 3, 20
+_DEPTH, _DIGITS, _FIRST = 3, 20, 5
 _MOST = 0.5
 """Share of lines with named parts above which a log has them."""
 _PAIR = r'[\w.@/-]+=(?:"(?:[^"\\]|\\.)*"|[^\s"]*)'
 _LOGFMT = re.compile(rf"{_PAIR}(?: +{_PAIR})+\s*")
 _PART = re.compile(r'([\w.@/-]+)=(?:"((?:[^"\\]|\\.)*)"|([^\s"]*))')
+
+_DECODER = json.JSONDecoder(parse_float=Decimal)
 
 Fields = dict[str, Any]
 
@@ -50,7 +52,7 @@ Fields = dict[str, Any]
 def _object(line: str) -> Fields | None:
     """Return the object on a line, with keys in lower case, and those of nested objects; None for anything else."""
     try:
-        found = json.loads(line, parse_float=Decimal)
+        found = _DECODER.decode(line)
     except (ValueError, RecursionError):
         return None
     return _flat(found) if isinstance(found, dict) else None
@@ -60,11 +62,13 @@ def _flat(found: Mapping[str, Any], before: str = "", depth: int = _DEPTH) -> Fi
     fields: Fields = {}
     for key, value in found.items():
         name = before + key.lower()
-        if isinstance(value, dict) and depth:
+        if isinstance(value, str):
+            # Escapes such as \ud800 stand for no character, and could not be printed.
+            fields[name] = value if value.isascii() else _printable(value)
+        elif isinstance(value, dict) and depth:
             fields |= _flat(value, f"{name}.", depth - 1)
         else:
-            # Escapes such as \ud800 stand for no character, and could not be printed.
-            fields[name] = _printable(value) if isinstance(value, str) else value
+            fields[name] = value
     return fields
 
 
@@ -116,6 +120,8 @@ class _FieldsFormat(FreeTextFormat):
 
     def recognise(self, sample: LogSample, options: ReadOptions) -> float:  # noqa: ARG002  as all formats
         """Return the share of lines that have named parts; refuse those without a time and a message."""
+        if not any(map(self.fields, sample.lines[:_FIRST])):
+            return 0.0
         objects = [each for each in map(self.fields, sample.lines) if each]
         share = len(objects) / len(sample.lines)
         if share < _MOST or not self._lacking(_keys(objects)):
@@ -150,10 +156,12 @@ class _FieldsFormat(FreeTextFormat):
             if found is None:
                 raise ValueError(f"the line has no {self.what}")
             stamp, kind = found.get(keys["time"]), _kind(found, keys)
+            if isinstance(stamp, str) and clock:
+                return exact_time(stamp, clock), kind
             if isinstance(stamp, bool) or not isinstance(stamp, (str, int, Decimal)):
                 raise ValueError(f"no time in {keys['time']!r}")  # noqa: TRY004  a line's fault
-            if isinstance(stamp, str) and (name := clock.stamp if clock else stamp_of(stamp)):
-                clock = clock or Clock(name)
+            if isinstance(stamp, str) and (name := stamp_of(stamp)):
+                clock = Clock(name)
                 return exact_time(stamp, clock), kind
             if isinstance(stamp, Decimal) and not abs(stamp.adjusted()) < _DIGITS:
                 raise ValueError(f"the time {stamp} is too large, or no number")
