@@ -19,7 +19,16 @@ from unperturbed.errors import DataError
 _KEYS: Mapping[str, tuple[str, ...]] = {
     "time": (
         *("@timestamp", "timestamp", "time", "ts", "@t", "datetime", "asctime", "date", "t", "__realtime_timestamp"),
-        *("time_iso8601", "time_local", "timeunixnano", "observedtimeunixnano", "timemillis", "eventtime", "msec"),
+        *(
+            "time_iso8601",
+            "time_local",
+            "timeunixnano",
+            "observedtimeunixnano",
+            "timemillis",
+            "eventtime",
+            "msec",
+            "t.$date",
+        ),
     ),
     "message": (
         *("event", "message", "msg", "fields.message", "short_message", "@mt", "messagetemplate", "@m"),

@@ -97,6 +97,7 @@ def of_texts(form: str) -> str:
             "GET /db/# 200",
         ),
         ('{"time_local":"01/May/2024:12:00:SS +0000","request":"GET /WORD/SS?x HTTP/1.1"}', "jsonl", "GET /db/#"),
+        ('{"t":{"$date":"2024-05-01T12:00:SS.000+00:00"},"s":"I","msg":"TEXT"}', "jsonl", "db query"),
         ('{"@t":"2024-05-01T12:00:SSZ","@mt":"TEXT {N}"}', "jsonl", "db query {N}"),
         ('{"timeUnixNano":"17145216SS000000000","body":{"stringValue":"TEXT"}}', "jsonl", "db query"),
         ('{"@timestamp":"2024-05-01T12:00:SSZ","event":{"action":"a"},"message":"TEXT"}', "jsonl", "db query"),
