@@ -1,7 +1,8 @@
-"""Compressed files and streams: gzip, bzip2, zstd and xz, recognised by their first bytes."""
+"""Files and streams as UTF-8: gzip, bzip2, zstd, xz and UTF-16, recognised by their first bytes."""
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import importlib
 import io
@@ -15,6 +16,7 @@ from typing import Any, BinaryIO, cast
 from unperturbed.errors import DataError, HostError
 
 _GZIP, _BZIP2, _ZSTD, _XZ = b"\x1f\x8b", b"BZh", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\0"
+_HEAD, _FEWEST, _MOSTLY, _SOME = 4096, 8, 10, 5
 _SUFFIXES = (".gz", ".bz2", ".zst", ".zstd", ".xz")
 
 
@@ -78,6 +80,32 @@ def unpack(content: bytes, source: str) -> bytes:
         return content
     with unpacked(io.BufferedReader(io.BytesIO(content)), source) as stream:
         return stream.read()
+
+
+def utf16_of(head: bytes) -> str:
+    """Return the name of UTF-16 if a text begins so, with a mark or with a zero beside each ASCII character."""
+    if head.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
+        return ""
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        # Digits, blanks and ends of lines have zeros in any language; bytes that only begin like a mark have none.
+        return "utf-16" if _SOME * head.count(0) >= len(head) else ""
+    even, odd = head[::2], head[1::2]
+    if len(odd) < _FEWEST or b"\0\0" in head:
+        return ""
+    if even.count(0) * _MOSTLY > len(even) * (_MOSTLY - 1) and not odd.count(0):
+        return "utf-16-be"
+    return "utf-16-le" if odd.count(0) * _MOSTLY > len(odd) * (_MOSTLY - 1) and not even.count(0) else ""
+
+
+def as_utf8(content: bytes, source: str, errors: str = "strict") -> bytes:
+    """Return text in UTF-8, without a mark of its byte order; other content is returned as it is."""
+    encoding = utf16_of(content[:_HEAD])
+    if not encoding:
+        return content.removeprefix(codecs.BOM_UTF8)
+    try:
+        return content.decode(encoding, errors).removeprefix("\ufeff").encode()
+    except UnicodeError as error:
+        raise DataError(f"{source}: the file is not whole UTF-16 text ({error}): record or copy it again") from None
 
 
 def _library(form: str) -> Any:

@@ -101,6 +101,8 @@ class Reading:
         Why the format was chosen; empty if the user named it.
     assumed : str
         What was assumed about the log's date-times; empty if nothing was.
+    collapsed : str
+        Why the events are probably of more types than were read; empty if they are not.
     """
 
     source: str
@@ -119,6 +121,7 @@ class Reading:
     regular_levels: tuple[str, ...] = ()
     choice: str = ""
     assumed: str = ""
+    collapsed: str = ""
 
     @property
     def is_too_coarse(self) -> bool:

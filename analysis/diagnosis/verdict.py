@@ -267,6 +267,13 @@ def diagnose(
         notes.append(too_little)
     findings, visible, names = _looked_for(wanted, comparison, first_only=first_only)
     verdict: Verdict = "undecided" if findings or (too_little and not as_paper) else "clean"
+    if collapsed := [
+        one.trace.reading.collapsed
+        for one in (*comparison.references, comparison.observed)
+        if one.trace.reading and one.trace.reading.collapsed
+    ]:
+        notes.insert(0, collapsed[-1])
+        verdict = "undecided" if verdict == "clean" and not as_paper else verdict
     if any(finding.decides for finding in findings) or (as_paper and any(distance.value > 0 for distance in computed)):
         verdict = "anomalous"
     return Diagnosis(

@@ -9,10 +9,10 @@ import csv
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast, get_args
+from typing import TYPE_CHECKING, cast, get_args
 
 import numpy as np
 
@@ -61,22 +61,29 @@ class _Columns(Table):
     options: Mapping[str, str] = field(default_factory=dict)
     described: Mapping[str, Metric] = field(default_factory=dict)  # Metrics that the file describes
     notes: Sequence[str] = ()
+    units: Mapping[str, str] = field(default_factory=dict)  # Of columns, from a line below the names
 
     def traces(self) -> list[Trace]:
         """Return the traces of the table's runs."""
         import polars as pl  # noqa: PLC0415
 
-        frame, path, options = self.frame, self.path, self.options
         roles = self._roles()
-        if not len(frame):
-            refuse(path, "the table has no rows below the header")
+        if not len(self.frame):
+            refuse(self.path, "the table has no rows below the header")
+        if dated := self._with_dates(roles):
+            return dated.traces()
+        frame, path, options = self.frame, self.path, self.options
         names, left_out = self._metric_columns(roles)
         timed: list[str] = [role for role in ("time", "begin") if role in roles]
         ending = re.search(r"[_\[( ](s|ms|us|ns)[\])]?$", roles["time"])
-        factor = UNITS[common_options(options, path, "unit", tuple(UNITS), ending[1] if ending else "s")]
-        times = {role: self.times(roles[role], role, factor) for role in timed}
+        below = self.units.get(roles["time"], "")
+        usual = below if below in UNITS else ending[1] if ending else "s"
+        factor = UNITS[common_options(options, path, "unit", tuple(UNITS), usual)]
+        times = {role: self.times(roles[role], role, factor, is_given="unit" in options) for role in timed}
         advice = "" if "metrics" in options else "; if the column is no metric, name those that are with metrics=A,B"
-        columns = {name: self.numbers(name, advice=advice) for name in names}
+        numbers = {name: self.read(name, advice=advice) for name in names}
+        columns = {name: read.values for name, read in numbers.items()}
+        guesses = [f"{name} was read with {read.guess}" for name, read in numbers.items() if read.guess]
         marking = [role for role in ("configuration", "run") if role in roles]
         groups: dict[tuple[str, ...], IntArray] = {(): np.arange(len(frame))}
         if marking:
@@ -89,14 +96,15 @@ class _Columns(Table):
         source = plain_name(path).suffix[1:]
         unit, semantics = _SEMANTICS[meant == "gauge"]
         metrics = [
-            self.described.get(name) or Metric(name, known_kind(name) or kind, unit, semantics, source)
-            for name in names
+            self.described.get(name)
+            or Metric(name, known_kind(name) or kind, read.unit or self.units.get(name) or unit, semantics, source)
+            for name, read in numbers.items()
         ]
         traces = []
         for key, here in groups.items():
             bounds, values, notes = self.intervals(here, times, columns, cumulative=meant == "cumulative")
             trace = make_counted_trace(
-                metrics, values, bounds, path, missing="missing", notes=[*self.notes, *left_out, *notes]
+                metrics, values, bounds, path, missing="missing", notes=[*self.notes, *left_out, *guesses, *notes]
             )
             traces.append(with_attributes(trace, **dict(zip(marking, key, strict=False))))
         return traces
@@ -124,6 +132,33 @@ class _Columns(Table):
                 roles.setdefault(role, folded[role])
         return roles
 
+    def _with_dates(self, roles: Mapping[str, str]) -> _Columns | None:
+        """Return the table with dates in its times of day, if a column of its own has the dates."""
+        import polars as pl  # noqa: PLC0415
+
+        from unperturbed.common.reading.cells import read_moments  # noqa: PLC0415  loads polars
+
+        name = next((name for name in self.frame.columns if name.casefold().strip() == "date"), None)
+        if name is None or name in roles.values() or "date" in self.options.get("metrics", "").split(","):
+            return None
+        dates = self.frame[name].cast(pl.String).str.replace(r"^((?:19|20)\d\d)(\d\d)(\d\d)$", "${1}-${2}-${3}")
+        joined, first = {}, ""
+        for role in ("time", "begin"):
+            clock = self.frame[roles[role]].cast(pl.String) if role in roles else pl.Series([], dtype=pl.String)
+            if not bool(clock.str.contains(r"^\s*\d{1,2}:\d{2}").any()) or role not in roles:
+                continue
+            both = pl.select(pl.concat_str(dates.str.strip_chars(), clock.str.strip_chars(), separator=" ")).to_series()
+            first = first or str(both[0])
+            if read_moments(both) is None:
+                what = f"the columns {name} and {roles[role]} are no date and time together ({both[0]!r})"
+                self.refuse(0, f"{what}: write both as 2024-05-01 12:00:00")
+            joined[roles[role]] = both.alias(roles[role])
+        if not joined:
+            return None
+        frame = self.frame.drop(name).with_columns(**joined)
+        note = f"the times are those of {' and '.join(joined)} on the dates of {name}"
+        return replace(self, frame=frame, notes=[*self.notes, note])
+
     def _metric_columns(self, roles: Mapping[str, str]) -> tuple[list[str], list[str]]:
         """Return the metric columns, and a note about the columns that are left out."""
         columns = self.frame.columns
@@ -143,6 +178,8 @@ class _Columns(Table):
 
 
 _SEPARATORS = ",;\t"
+_FIRST_LINES = 400
+"""Lines among which the names are."""
 _NUMBER = re.compile(r"\s*-?\d[\d.,eE+-]*\s*")
 
 
@@ -182,6 +219,9 @@ def _separator(line: str) -> str:
 def _read_csv(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]:
     import polars as pl  # noqa: PLC0415  slow to load
 
+    from unperturbed.common.reading.cells import usual_comma  # noqa: PLC0415  loads polars
+    from unperturbed.common.reading.delimited import find_heading  # noqa: PLC0415  loads polars
+
     text = decode(content, path)
     lines = text.splitlines()
     first = next((at for at, line in enumerate(lines) if line.strip() and not line.startswith("#")), None)
@@ -191,6 +231,14 @@ def _read_csv(content: bytes, path: Path, options: Mapping[str, str]) -> list[Tr
     named = _names_in_comment(lines)
     heading, begin = (named, first) if named else (lines[first], first + 1)
     names = [name.strip() for name in next(csv.reader([heading], delimiter=separator))]
+    above, units = [], {}
+    if not named and _is_followed_by_names(lines[first:]):
+        sign, found, titles = find_heading(lines[:_FIRST_LINES], path)
+        if (titles or found.units) and len(found.lines) == 1 and sign in _SEPARATORS:
+            separator, names, begin = sign, found.names, found.end
+            first, heading = found.lines[0], lines[found.lines[0]]
+            units = {name: unit for name, unit in zip(names, found.units, strict=False) if unit.strip("-")}
+            above = [f"{counted(len(titles), 'line')} above the names left out"] if titles else []
     _check_names(names, path, first + 1)
     rows = [number for number, line in enumerate(lines[begin:], begin) if line.strip() and line[0] != "#"]
     data = [number for number in rows if lines[number] != heading]
@@ -198,18 +246,27 @@ def _read_csv(content: bytes, path: Path, options: Mapping[str, str]) -> list[Tr
     body = "\n".join((columns, *(lines[at] for at in data), ""))
     # polars fills short rows with nulls, and reports rows with too many fields without a line number.
     if '"' in body or body.count(separator) != (len(names) - 1) * (len(data) + 1):
-        _refuse_ragged(lines, separator, len(names), path)
+        _refuse_ragged(lines, separator, len(names), path, begin)
     file = BytesIO(body.encode())
     try:
         frame = pl.read_csv(file, separator=separator, infer_schema=False)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        _refuse_ragged(lines, separator, len(names), path)
+        _refuse_ragged(lines, separator, len(names), path, begin)
         refuse(path, f"cannot read a table from this file ({str(error).strip().partition(chr(10))[0]})")
     frame, notes = _named(frame, names)
     if again := len(rows) - len(data):
         notes.append(f"the import leaves out {counted(again, 'line')} with the names again")
-    comma: Literal["decimal", "thousands"] = "thousands" if separator == "," else "decimal"
-    return _Columns(frame, path, lambda row: data[row] + 1, comma, options, notes=notes).traces()
+    comma = usual_comma(frame, separator) if separator != "," or '"' in body else "thousands"
+    notes = [*above, *notes]
+    return _Columns(frame, path, lambda row: data[row] + 1, comma, options, notes=notes, units=units).traces()
+
+
+def _is_followed_by_names(lines: Sequence[str]) -> bool:
+    """Return whether the first line may be a title, or be followed by units: the second is no row of its numbers."""
+    filled = (line for line in lines if line.strip() and not line.startswith("#"))
+    first, second = next(filled, ""), next(filled, "")
+    separator = _separator(second)
+    return first.count(separator) != second.count(separator) or not any(map(_NUMBER.match, second.split(separator)))
 
 
 def _named(frame: pl.DataFrame, names: Sequence[str]) -> tuple[pl.DataFrame, list[str]]:
@@ -243,8 +300,8 @@ def _check_names(names: list[str], path: Path, line: int) -> None:
         refuse(path, f"two columns are named {twice!r}", line)
 
 
-def _refuse_ragged(lines: list[str], separator: str, columns: int, path: Path) -> None:
-    for number, line in enumerate(lines, 1):
+def _refuse_ragged(lines: list[str], separator: str, columns: int, path: Path, begin: int) -> None:
+    for number, line in enumerate(lines[begin:], begin + 1):
         if not line.strip() or line.startswith("#"):
             continue
         fields = len(next(csv.reader([line], delimiter=separator)))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from unperturbed.collectors.data.trace import Kind, Metric, Trace
 from unperturbed.collectors.sources.catalogue import OS_METRICS, PRESETS
 from unperturbed.collectors.sources.perf.names import ALIASES, GENERIC
-from unperturbed.common.wording import counted, did_you_mean, duration, listing
+from unperturbed.common.wording import counted, did_you_mean, duration, first_of, listing
 from unperturbed.errors import DataError
 
 IntArray = NDArray[np.int64]
@@ -34,6 +34,8 @@ _WIDTHS = (32, 40, 48, 64)
 _PLAUSIBLE = 10
 """An increase over a wrap-around is at most this many times the largest other one; else the counter was reset."""
 
+_FEW_NOTES = 5
+"""Metrics above which one note names all that are left out for one reason."""
 _WHOLE = 0.95
 """The last interval is incomplete if it is shorter than this share of the median interval."""
 
@@ -329,24 +331,44 @@ def leave_out_uncounted(
     notes: list[str] = []
     absent = {name: lacking(values) for name, values in columns.items()}
     ever = {name: missing for name, missing in absent.items() if not missing.all()}
-    notes += [f"the import leaves out {name}, which was never counted" for name in columns if name not in ever]
+    never = [name for name in columns if name not in ever]
+    notes += _each_or_all(never, [f"the import leaves out {name}, which was never counted" for name in never])
     if not ever:
         return {}, np.zeros(0, np.bool_), notes
     idle = np.logical_and.reduce(list(ever.values()))
     if idle.any():
         notes.append(_left_out(idle, "no event was counted"))
     chosen, kept = {}, ~idle
+    rare: list[str] = []
+    gaps: list[str] = []
+    said: dict[str, str] = {}
     for name, missing in ever.items():
         unseen = missing & ~idle
         if 2 * unseen.sum() > (~idle).sum():
             of = counted(int((~idle).sum()), "interval")
-            notes.append(f"the import leaves out {name}, which was {what} in {int(unseen.sum()):,} of {of}")
+            said[name] = f"the import leaves out {name}, which was {what} in {int(unseen.sum()):,} of {of}"
+            rare.append(name)
             continue
         chosen[name] = columns[name]
         kept &= ~missing
         if unseen.any():
-            notes.append(_left_out(unseen, f"{name} was {what}"))
+            said[name] = _left_out(unseen, f"{name} was {what}")
+            gaps.append(name)
+    if len(rare) + len(gaps) <= _FEW_NOTES:
+        return chosen, kept, [*notes, *said.values()]
+    if rare:
+        notes.append(
+            f"the import leaves out {first_of(rare)}, each of which was {what} in more than half of the intervals"
+        )
+    if gaps:
+        notes.append(_left_out(~kept & ~idle, f"a metric was {what}: {first_of(gaps)}"))
     return chosen, kept, notes
+
+
+def _each_or_all(names: Sequence[str], notes: Sequence[str]) -> list[str]:
+    """Return a note for each of a few metrics, or one for many."""
+    many = [f"the import leaves out {first_of(names)}, which were never counted"]
+    return many if len(names) > _FEW_NOTES else list(notes)
 
 
 def _left_out(which: NDArray[np.bool_], why: str) -> str:

@@ -81,7 +81,11 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
             )
         refuse(path, "the file has no header of a LIKWID timeline (# GID|MetricsCount|CpuCount|…)", 1)
     if not rows:
-        refuse(path, "no rows below the header: did the program end within the first interval?", len(lines))
+        refuse(
+            path,
+            "no rows below the header: the program ended in the first interval; record with a shorter one (-t)",
+            len(lines),
+        )
     group = _group(rows, path, options)
     metrics = headings[min(int(group), len(headings)) - 1][_BEFORE:]
     times, values = _values(rows, ragged, group, metrics, path)

@@ -41,6 +41,9 @@ _UNEVEN = 10
 """Ratio of long to short steps between rows above which rows of several devices may alternate."""
 _FEWEST_STEPS, _SHARE_OF_STEPS, _REGULAR = 3, 0.05, 0.8
 """Steps of either length, at least, and the share of long ones that follow the last after the same number of rows."""
+_MOST_DEVICES, _FEWEST_BURSTS, _RARE, _LONGER, _ROUNDED = 16, 5, 0.1, 1.25, 2
+"""Rows of a burst at most, bursts at least, the share of steps that may be others, and by which factor, and by how many
+units of the times, a step between bursts is longer."""
 _ROW_A_DEVICE = "record without -h, which writes a row for each device"
 _DAY_NS = 86_400 * 10**9
 
@@ -156,7 +159,7 @@ class _Splitter:
             refuse(self.path, "no line of this file is a heading as the recipe describes it", first)
         if skipped:
             lines_left = counted(len(skipped), "line")
-            self.notes.append(f"the import leaves out {lines_left} without values (first: line {skipped[0]})")
+            self.notes.append(f"the import leaves out {lines_left} that the recipe skips (first: line {skipped[0]})")
         parts = (part for block in blocks.values() for part in (block.repeated, block))
         return [part for part in parts if part is not None and part.rows]
 
@@ -380,6 +383,25 @@ class _Samples:
 
 def _alternate(steps: IntArray) -> bool:
     """Return whether a long step follows each few short ones, always the same number; a pause now and then does not."""
+    return _in_bursts(steps) or _with_far_longer(steps)
+
+
+def _in_bursts(steps: IntArray) -> bool:
+    """Return whether every n-th step is longer than nearly all others, and by more than the times are rounded."""
+    if not len(steps):
+        return False
+    resolution = int(np.gcd.reduce(steps))
+    for size in range(2, min(_MOST_DEVICES, len(steps) // _FEWEST_BURSTS) + 1):
+        for first in range(size):
+            is_long = np.arange(len(steps)) % size == first
+            least, most = np.quantile(steps[is_long], _RARE), np.quantile(steps[~is_long], 1 - _RARE)
+            if least > _LONGER * most and least - most > _ROUNDED * resolution:
+                return True
+    return False
+
+
+def _with_far_longer(steps: IntArray) -> bool:
+    """Return whether steps are of two lengths that differ by a factor, and the long ones are regular."""
     least = max(_FEWEST_STEPS, int(_SHARE_OF_STEPS * len(steps)))
     if len(steps) < 2 * least:
         return False

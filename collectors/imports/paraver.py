@@ -13,6 +13,7 @@ from collections.abc import Container, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -97,13 +98,21 @@ class _Records:
     others: set[int] = field(default_factory=set)
     absurd: dict[int, _Absurd] = field(default_factory=dict)
     sets: set[int] = field(default_factory=set)
+    together: set[frozenset[int]] = field(default_factory=set)  # event types of counters in a record
     scaled: Container[int] = ()  # event types whose values are thousandths
     before: defaultdict[_Task, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
     """Time of each thread's last value of an event type [ns]."""
 
+    @property
+    def are_rotating(self) -> bool:
+        """Whether sets of counters alternate: by their numbers, or as records have counters that others lack."""
+        pairs = combinations(filter(None, self.together), 2)
+        return len(self.sets) > 1 or any(one - other and other - one for one, other in pairs)
+
     def add(self, task: _Task, thread: _Task, time: int, payload: list[int], line: int) -> None:
         """Add the types and values of a record."""
         before, runs = self.before[thread], self.runs
+        self.together.add(frozenset(filter(_is_counter, payload[::2])))
         for kind, value in zip(payload[::2], payload[1::2], strict=True):
             if kind == _CHANGE:
                 self.sets.add(value)
@@ -159,7 +168,7 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
     others = counted(len(records.others), "event type")
     notes = [f"the import leaves out {others} without counts"] if records.others else []
     notes += [held.note(_metric(kind, names.get(kind, ""))[0].name) for kind, held in records.absurd.items()]
-    rotating = len(records.sets) > 1
+    rotating = records.are_rotating
     traces = []
     for task, events in sorted(records.runs.items(), key=lambda item: [int(part) for part in item[0]]):
         several = len(records.threads[task]) > 1
@@ -233,6 +242,9 @@ def _trace(
     if missing:
         said = first_of([str(kind) for kind in missing])
         notes = [*notes, f"no names for event types {said}: copy the trace's .pcf file to the same folder"]
+    if not ends[0] and len(ends) > 1:
+        notes = [*notes, "the import leaves out the first record, before which no time passed"]
+        ends, columns = ends[1:], {name: column[1:] for name, column in columns.items()}
     bounds = from_ends(ends, 0)
     why = "in no active counter set" if rotating else "not credible"
     trace = make_counted_trace(metrics, columns, bounds, path, missing=why, notes=notes)

@@ -175,10 +175,13 @@ def _from_json(content: bytes, path: Path, *, together: bool) -> tuple[list[_Cou
         try:
             stamp = event["ts"]
             time = round((stamp if isinstance(stamp, int | Decimal) else float(stamp)) * 1000)
-            series = {str(key): as_number(value) for key, value in event["args"].items()}
-            name = str(event["name"])
-        except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
-            refuse(path, f"event {place}: a counter event must have name, ts, and args with numbers ({error!r})")
+            name, given = str(event["name"]), event["args"].items()
+        except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError):
+            refuse(path, f"event {place}: a counter event must have name, ts, and args with numbers")
+        try:
+            series = {str(key): as_number(value) for key, value in given}
+        except (TypeError, ValueError, OverflowError):
+            refuse(path, f"event {place}: the counter {name!r} has a value that is no number in its args")
         if not -_LAST_NS <= time <= _LAST_NS:
             refuse(path, f"event {place}: the time is more than 292 years")
         # The format: the combination of name and id is the counter's name. `id2` says whose the id is.

@@ -19,7 +19,7 @@ from unperturbed.collectors.imports.format import ImportFormat
 from unperturbed.collectors.imports.monitors import OPTIONS, read_recordings
 from unperturbed.collectors.imports.recipe import SUFFIXES, Recipe, own_recipes, read_recipe, users_recipes
 from unperturbed.common.extensions import records_in
-from unperturbed.common.packed import open_file, plain_name, unpack
+from unperturbed.common.packed import as_utf8, open_file, plain_name, unpack
 from unperturbed.common.wording import did_you_mean, listing, visible
 from unperturbed.errors import DataError, UnperturbedError
 
@@ -132,7 +132,7 @@ def recognise(path: Path) -> ImportFormat | None:
     """Return the format that a file's beginning matches; None if no format matches or the file cannot be read."""
     try:
         with open_file(path) as file:
-            head = file.read(_HEAD)
+            head = as_utf8(file.read(_HEAD), str(path), "ignore")
     except (OSError, UnperturbedError):
         return None
     return _format_of(head)
@@ -271,7 +271,7 @@ def read_file(path: Path, chosen: ImportFormat | None, options: Mapping[str, str
         packed = path.read_bytes()
     except OSError as error:
         raise DataError(f"{path}: cannot read the file: {error.strerror}") from None
-    content = unpack(packed, str(path))
+    content = as_utf8(unpack(packed, str(path)), str(path))
     head, recognised = content[:_HEAD], chosen is None
     if not content.strip():
         raise DataError(f"{path}: the file {'contains only white space' if content else 'is empty'}")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,14 @@ UNITS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _DAY_NS = 86_400 * 10**9
 
 
+class ColumnNumbers(NamedTuple):
+    """Numbers of a column."""
+
+    values: NDArray[Any]
+    unit: str  # Of all cells that have one
+    guess: str  # What commas were read as, if the column does not show it
+
+
 @dataclass(frozen=True)
 class Table:
     """Columns of text or numbers; each row ends an interval, and is a line of a file."""
@@ -35,13 +43,45 @@ class Table:
         """Raise an error about a row."""
         refuse(self.path, what, self.line_of(int(row)))
 
-    def times(self, name: str, role: str, factor: int) -> IntArray:
-        """Return a column of times in ns, without rounding: `factor` is the unit in ns of numbers; dates need none."""
+    def times(self, name: str, role: str, factor: int, *, is_given: bool = False) -> IntArray:
+        """Return a column of times in ns, without rounding.
+
+        `factor` is the unit in ns of numbers without one; dates need none. `is_given` tells that the user chose it.
+        """
         import polars as pl  # noqa: PLC0415
+
+        from unperturbed.common.reading.cells import read_durations  # noqa: PLC0415  loads polars
 
         column = self.frame[name]
         if (moments := self._moments(name)) is not None:
             return moments
+        if column.dtype != pl.String or (durations := read_durations(column)) is None:
+            return self._durations(name, role, factor)
+        texts, factors = durations
+        values = texts.cast(pl.Float64, strict=False)
+        if values.null_count() == len(values):
+            return self._durations(name, role, factor)  # these are no durations, and it says what they are
+        zero = values.fill_null(1.0) == 0  # it may lack a unit
+        wrong = (factors.is_null() | ((factors == 0) & ~zero)).to_numpy()
+        if wrong.any():
+            row = int(np.flatnonzero(wrong)[0])
+            what = f"column {name!r} contains {_shown(column[row])}, expected a time with a unit, as in other rows"
+            self.refuse(row, f"{what}: s, ms, us, ns, min or h")
+        if is_given:
+            row = int(factors.arg_max() or 0)
+            self.refuse(row, f"column {name!r} contains {_shown(column[row])}, which has a unit: leave out unit=")
+        found = np.zeros(len(texts), np.int64)
+        for ns in factors.unique().to_list():
+            here = np.flatnonzero((factors == ns).to_numpy())
+            part = replace(self, frame=texts.alias(name)[here].to_frame(), line_of=_lines_at(self.line_of, here))
+            found[here] = part._durations(name, role, ns or 1)
+        return found
+
+    def _durations(self, name: str, role: str, factor: int) -> IntArray:
+        """Return a column of numbers in ns."""
+        import polars as pl  # noqa: PLC0415
+
+        column = self.frame[name]
         values = self.numbers(name, whole=True)
         late = np.flatnonzero(np.abs(values.astype(np.float64)) * factor > MOST)
         if len(late):
@@ -49,7 +89,12 @@ class Table:
         if values.dtype.kind in "iu":
             return np.asarray(values, np.int64) * factor
         digits = len(str(factor)) - 1
-        if column.dtype == pl.String and len(values) and np.abs(values).max() * factor > EXACT / 2:
+        if (
+            column.dtype == pl.String
+            and factor == 10**digits
+            and len(values)
+            and np.abs(values).max() * factor > EXACT / 2
+        ):
             # As float64, seconds since 1970 are exact to a quarter of a microsecond only.
             parts = column.str.strip_chars().str.extract_groups(r"^([+-]?)(\d+)\.?(\d*)$").struct.unnest()
             sign, whole, fraction = parts.get_columns()
@@ -86,6 +131,10 @@ class Table:
         return np.asarray(moments.cast(pl.Datetime("ns")).cast(pl.Int64).to_numpy(), np.int64)
 
     def numbers(self, name: str, *, whole: bool = False, advice: str = "") -> NDArray[Any]:
+        """Return a column's numbers, as `read` does."""
+        return self.read(name, whole=whole, advice=advice).values
+
+    def read(self, name: str, *, whole: bool = False, advice: str = "") -> ColumnNumbers:
         """Return a column as int64 or uint64 if it has only whole numbers, else as float64.
 
         Missing values are masked or become NaN; if `whole` is set, they are refused. `advice` ends the message about a
@@ -93,14 +142,17 @@ class Table:
         """
         import polars as pl  # noqa: PLC0415
 
-        column = self.frame[name]
+        column, unit, guess = self.frame[name], "", ""
         if column.dtype == pl.String:
             from unperturbed.common.reading.cells import MARKS, read_numbers  # noqa: PLC0415  loads polars
 
             given = column.fill_null("").str.strip_chars()
             empty = given.str.to_lowercase().is_in(list(MARKS))
             exact = _whole(given, empty)
-            numbers, empty = read_numbers(column, comma=self.comma) if exact is None else (exact, empty)
+            if exact is None:
+                numbers, empty, unit, guess = read_numbers(column, comma=self.comma)
+            else:
+                numbers = exact
         elif column.dtype.is_integer() and column.dtype.is_numeric():
             wide = pl.UInt64 if column.dtype == pl.UInt64 else pl.Int64
             numbers = column.cast(wide if column.dtype != pl.Int128 else pl.Float64)
@@ -118,12 +170,13 @@ class Table:
             self.refuse(row, f"{place}column {name!r} contains {what}, expected a number{advice}")
         if numbers.dtype.is_integer():
             values: NDArray[Any] = numbers.fill_null(0).to_numpy()
-            return np.ma.MaskedArray(values, empty.to_numpy()) if empty.any() else values
+            masked = np.ma.MaskedArray(values, empty.to_numpy()) if empty.any() else values
+            return ColumnNumbers(masked, unit, guess)
         values = numbers.fill_null(float("nan")).to_numpy()
         infinite = np.flatnonzero(np.isinf(values))
         if len(infinite):
             self.refuse(infinite[0], f"column {name!r} contains an infinite number")
-        return values
+        return ColumnNumbers(values, unit, guess)
 
     def intervals(
         self, rows: IntArray, times: Mapping[str, IntArray], columns: Mapping[str, NDArray[Any]], *, cumulative: bool
@@ -168,6 +221,10 @@ class Table:
         return change.values, change.note(name)
 
 
+def _lines_at(line_of: Callable[[int], int], rows: IntArray) -> Callable[[int], int]:
+    return lambda row: line_of(int(rows[row]))
+
+
 def _shown(value: object) -> str:
     """Return a cell as messages show it."""
     return "nothing" if value is None or str(value).strip() == "" else repr(str(value))
@@ -182,7 +239,7 @@ def is_numeric(column: pl.Series) -> bool:
     if column.dtype != pl.String:
         return column.dtype.is_numeric()
     given = column.filter(~column.fill_null("").str.strip_chars().str.to_lowercase().is_in(list(MARKS)))
-    return len(given) > 0 and read_numbers(given.head(1))[0][0] is not None
+    return len(given) > 0 and read_numbers(given.head(1)).values[0] is not None
 
 
 def _whole(given: pl.Series, empty: pl.Series) -> pl.Series | None:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import polars as pl
 
@@ -50,6 +50,9 @@ _NUMBER_OF_A_CELL = re.compile(_NUMBER)
 _BYTES = {"B": 1.0, "byte": 1.0, "bytes": 1.0, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
 _BYTES |= {f"{sign}i{end}": 1024.0**power for power, sign in enumerate("KMGT", 1) for end in ("B", "")}
 _TIMES = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0, "min": 60.0, "h": 3600.0}
+_TIMES |= {"nsec": 1e-9, "usec": 1e-6, "msec": 1e-3, "secs": 1.0, "second": 1.0, "seconds": 1.0, "hours": 3600.0}
+_TIMES |= {"mins": 60.0, "minute": 60.0, "minutes": 60.0, "hr": 3600.0, "hrs": 3600.0, "hour": 3600.0, "d": 86400.0}
+_TIMES_NS = {unit: round(seconds * 1e9) for unit, seconds in _TIMES.items()}
 _HERTZ = {"Hz": 1.0, "kHz": 1e3, "MHz": 1e6, "GHz": 1e9}
 _COUNTS = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _SUMS = {**_COUNTS, "m": 1e6, "MM": 1e6, "bn": 1e9, "B": 1e9}
@@ -60,6 +63,18 @@ _DIMENSIONS: tuple[tuple[str, Mapping[str, float]], ...] = (
     *((sign, {f"{sign}{end}": factor for end, factor in _SUMS.items()}) for sign in "$€£¥"),
 )
 """Base unit and the factors of the units that one column may mix."""
+UNITS = frozenset(unit for _, factors in _DIMENSIONS for unit in factors) | {
+    "%",
+    "W",
+    "J",
+    "V",
+    "A",
+    "°C",
+    "C",
+    "1",
+    "-",
+}
+"""Units that a line below the names usually has."""
 
 _DATE = re.compile(
     r"(?:\d{4}([-/.])\d{1,2}(?:\1\d{1,2})?|\d{1,2}([-/.])\d{1,2}\2(?:\d{4}|\d{2})"
@@ -74,6 +89,7 @@ _CLOCKS = ("", " %H:%M", " %H:%M:%S%.f", " %I:%M %p", " %I:%M:%S%.f %p", " %H:%M
 _EARLIEST_YEAR = 1000
 """A year below has two digits: `%Y` would read 99 as the year 99."""
 _MICROSECONDS = 1_000_000
+_EXACT = 2.0**53
 
 
 @dataclass(frozen=True)
@@ -115,17 +131,15 @@ def read_columns(
     """
     stripped = {column.name: _stripped(column) for column in frame if column.dtype == pl.String}
     own = {name: _comma(text) for name, text in stripped.items()}
-    found = {comma for comma in own.values() if comma}
-    usual: Comma = found.pop() if len(found) == 1 else "decimal" if separator == ";" else "thousands"
+    usual = _usual(own.values(), separator)
     kept = set(texts)
     series, readings = [], []
     for column in frame:
         if column.name in stripped:
             text, comma = stripped[column.name], own[column.name] or usual
             read, reading = _read_text(text, comma, as_text=column.name in kept)
-            if reading.what == "numbers" and not own[column.name] and bool(text.str.contains(r"\d,\d").any()):
-                means = "commas as decimal signs" if comma == "decimal" else "commas between thousands"
-                reading = replace(reading, detail=", ".join(filter(None, (reading.detail, means))))
+            if reading.what == "numbers" and not own[column.name]:
+                reading = replace(reading, detail=", ".join(filter(None, (reading.detail, _guess(text, comma)))))
         else:
             read, reading = _read_typed(column)
         series.append(read)
@@ -133,17 +147,68 @@ def read_columns(
     return pl.DataFrame(series), tuple(readings)
 
 
-def read_numbers(column: pl.Series, *, comma: Comma = "thousands") -> tuple[pl.Series, pl.Series]:
-    """Return the numbers of a column of text, null where there is none, and whether each cell marks a missing value.
+def usual_comma(frame: pl.DataFrame, separator: str) -> Comma:
+    """Return what commas of numbers mean in columns that do not show it: what they mean in the rest of the table."""
+    texts = (column for column in frame if column.dtype == pl.String and column.str.contains(",", literal=True).any())
+    return _usual((_comma(_stripped(column)) for column in texts), separator)
 
-    `comma` decides if the column does not.
-    """
+
+def _usual(found: Iterable[Comma | None], separator: str) -> Comma:
+    shown = {comma for comma in found if comma}
+    return shown.pop() if len(shown) == 1 else "decimal" if separator == ";" else "thousands"
+
+
+def _guess(text: pl.Series, comma: Comma) -> str:
+    """Return what commas were read as in a column that does not show it; empty if it has none."""
+    if not bool(text.str.contains(r"\d,\d").any()):
+        return ""
+    return "commas as decimal signs" if comma == "decimal" else "commas between thousands"
+
+
+class Numbers(NamedTuple):
+    """Numbers of a column of text."""
+
+    values: pl.Series  # Null where a cell has no number; whole numbers above 2^53 keep all digits
+    missing: pl.Series  # Whether each cell marks a missing value
+    unit: str  # Of all cells
+    guess: str  # What commas were read as, if the column does not show it
+
+
+def read_numbers(column: pl.Series, *, comma: Comma = "thousands") -> Numbers:
+    """Return the numbers of a column of text; `comma` decides if the column does not."""
     text = _stripped(column)
-    own = _comma(text) or comma
+    own = _comma(text)
     given = text.fill_null("").str.to_lowercase().is_in(list(MARKS))
-    numbers, units = _numbers(text, own)
-    scaled, _ = _one_unit(numbers.set(given, None), units)
-    return numbers.set(given | (units != ""), None) if scaled is None else scaled, given
+    numbers, units = _numbers(text, own or comma)
+    numbers = numbers.set(given, None)
+    guess = "" if own else _guess(text, comma)
+    scaled, unit = _one_unit(numbers, units)
+    if scaled is None:
+        return Numbers(numbers.set(units != "", None), given, "", guess)
+    if scaled is numbers and bool((numbers.abs() >= _EXACT).any()):
+        exact = _all_digits(text.set(given, None), own or comma)
+        scaled = scaled if exact.null_count() > numbers.null_count() else exact
+    return Numbers(scaled, given, unit, guess)
+
+
+def _all_digits(text: pl.Series, comma: Comma) -> pl.Series:
+    """Return whole numbers with separators of thousands and units as Int64, null where a cell is none."""
+    sign = "," if comma == "thousands" else "."
+    body = text.str.extract(_NUMBER, 2).str.strip_chars().str.replace("−", "-", literal=True)
+    return body.str.replace_all(rf"[{_SPACES}{re.escape(sign)}]", "").cast(pl.Int64, strict=False)
+
+
+def read_durations(column: pl.Series) -> tuple[pl.Series, pl.Series] | None:
+    """Return the texts of a column without their units, and the ns of each unit; None if no cell has a unit.
+
+    The ns are null where a unit is none of time, and 0 for a number without a unit.
+    """
+    if not bool(column.str.contains(r"\p{L}\s*$").any()):
+        return None
+    text = _stripped(column)
+    unit = text.str.extract(r"(\p{L}+)$").fill_null("")
+    factors = unit.replace_strict({"": 0, **_TIMES_NS}, default=None, return_dtype=pl.Int64)
+    return text.str.replace(r"\s*\p{L}+$", ""), factors
 
 
 def _stripped(column: pl.Series) -> pl.Series:

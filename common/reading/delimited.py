@@ -16,7 +16,7 @@ from pathlib import Path
 import polars as pl
 
 from unperturbed.common.packed import plain_name
-from unperturbed.common.reading.cells import is_mark, is_value, kind_of_value
+from unperturbed.common.reading.cells import UNITS, is_mark, is_value, kind_of_value
 from unperturbed.common.wording import counted, first_of
 from unperturbed.errors import DataError
 
@@ -32,6 +32,8 @@ _MOST_LINES = 100
 """Lines of a quoted field; a quote that none of them closes is a letter."""
 _FEWEST_LINES = 3
 """Lines from which separator and heading are inferred, however long they are."""
+_WORDS_OF_TEXT = 5
+"""Words of a line, at least, that is a title although it has as many fields as the names."""
 _MOST_UNIT = 12
 """Characters of a unit in a line of units."""
 _MARKS_OF_ORDER = (
@@ -75,6 +77,17 @@ class _Heading:
     def first(self) -> int:
         """Number of the first line after the heading, from 1."""
         return self.end + 1
+
+
+def find_heading(lines: Sequence[str], path: Path) -> tuple[str, _Heading, list[int]]:
+    """Return the separator of a table's first lines, its heading, and the numbers of the lines of titles above."""
+    begin, commented = _first_line(lines)
+    sample = [line for line in lines[begin:] if line.strip() and not line.startswith("#")][: 2 * _SAMPLE]
+    separator = _separator(sample, path)
+    rows = _records(lines, separator, begin)
+    records, titles = _without_titles(list(islice((record for record in rows if any(record[1])), _SAMPLE)))
+    records = _without_first_again(records)
+    return separator, _heading(records, _comment_names(commented, lines, separator, records)), titles
 
 
 def read_delimited(content: bytes, path: Path) -> TextTable:
@@ -229,14 +242,29 @@ def _without_titles(
     """Return the rows from the first with several cells on, and the numbers of the lines above."""
     usual = Counter(len(fields) for _, fields in records).most_common(1)[0][0]
     first = 0
-    if usual > 1:
-        while first + 1 < len(records) and sum(map(bool, records[first][1])) == 1 < len(records[first][1]) + (
-            usual > 2
-        ):
-            if len(records[first + 1][1]) < usual - 1 and sum(map(bool, records[first + 1][1])) != 1:
-                break
-            first += 1
+    while first + 1 < len(records) and usual > 1 and _is_title(records, first, usual):
+        first += 1
     return records[first:], [line + 1 for line, _ in records[:first]]
+
+
+def _is_title(records: Sequence[tuple[int, list[str]]], at: int, usual: int) -> bool:
+    """Return whether a row is a title: it has one cell, or is a text with separators, above a row of names."""
+    fields, below = records[at][1], records[at + 1][1]
+    if sum(map(bool, fields)) == 1 and (len(fields) > 1 or usual > 2):
+        return not (len(below) < usual - 1 and sum(map(bool, below)) != 1)
+    if any(map(is_value, fields)) and len(fields) == usual:
+        return False
+    names = at + 1
+    while names + 1 < len(records) and len(records[names][1]) != usual and names <= at + _MOST_HEADINGS:
+        names += 1
+    cells = records[names][1]
+    follow = names + 1 < len(records) and len(cells) == usual == len(set(cells)) and not any(map(is_value, cells))
+    if not follow or not any(map(is_value, (cell for _, row in records[names + 1 : names + 3] for cell in row))):
+        return False
+    if len(fields) != usual or names > at + 1:
+        return True
+    words = sum(len(cell.split()) for cell in fields)
+    return words >= max(_WORDS_OF_TEXT, 2 * usual) and not all(cell.strip("()[]") in UNITS for cell in cells)
 
 
 def _without_first_again(records: list[tuple[int, list[str]]]) -> list[tuple[int, list[str]]]:

@@ -270,6 +270,7 @@ def dated_logs(lines: int = 30) -> Mapping[str, str]:
         "strace": '[pid {pid}] 12:34:{at:02}.123456 read_{step}(3, "{at}", 10) = 3',
         "text": "2024-05-01T12:00:{at:02}.123Z step {step} {at}",
         "jsonl": '{{"time":"2024-05-01T00:00:{at:02}.5Z","level":"info","logger":"app","msg":"step {step} {at}"}}',
+        "logfmt": 'time="2024-05-01T00:00:{at:02}.5Z" level=info msg="step {step} {at}" n={at}',
     }
     return {
         name: "".join(form.format(at=at, step="ab"[at % 2], pid=100 + at % 3) + "\n" for at in range(lines))

@@ -78,6 +78,29 @@ def test_a_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         read_traces(path, "csv")
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-8-sig"])
+@pytest.mark.parametrize("form", ["", *FORMS])
+def test_other_encodings(tmp_path: Path, encoding: str, form: str) -> None:
+    pack = FORMS.get(form, bytes)
+    table, log = tmp_path / "x.csv", tmp_path / "a.log"
+    table.write_bytes(pack("time,µ\r\n1,2\r\n2,3\r\n".encode(encoding)))
+    log.write_bytes(
+        pack("".join(f"2024-05-01 12:00:{at:02} step {at % 3} \u20ac\r\n" for at in range(60)).encode(encoding))
+    )
+    for options in ((), ("csv",)):
+        (trace,) = read_traces(table, *options)
+        assert trace["µ"].tolist() == [2, 3]
+    assert len(read_events(log)) == 60
+
+
+def test_perf_stat_with_a_mark_of_its_byte_order(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    rows = "".join(f"     0.{at}00000000,{at},,cycles,100000000,100.00,,\r\n" for at in range(1, 6))
+    path.write_bytes(f"\ufeff# started on Mon Jan  1 00:00:00 2024\r\n\r\n{rows}".encode())
+    (trace,) = read_traces(path)
+    assert trace["cycles"].tolist() == [1, 2, 3, 4, 5]
+
+
 def test_plain_names() -> None:
     assert plain_name(Path("a/b.csv.GZ")) == Path("a/b.csv")
     assert plain_name(Path("a/b.csv")) == Path("a/b.csv")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from unperturbed.analysis.diagnosis.reading.formats import LogFormat, LogSample, ReadOptions
 from unperturbed.analysis.diagnosis.reading.sources import Blocks
-from unperturbed.analysis.diagnosis.reading.stamps import stamp_of
+from unperturbed.analysis.diagnosis.reading.stamps import stamp_of, stamp_of_line
 from unperturbed.common.wording import listing
 from unperturbed.errors import DataError
 
@@ -36,6 +36,17 @@ _CALL = re.compile(
     r"(?:\[pid +\d+\] |\d+ +)?(?:[a-z_]\w*\(.*|<\.\.\. \w+ resumed>.*)(?:\) += \S.*|<unfinished \.\.\.>)$"
 )
 """A call, or a part of one, that strace printed without a time."""
+_JOURNAL = "record with `journalctl -o json` or `-o short-iso-precise`"
+_OTHERS: Sequence[tuple[re.Pattern[str], str]] = tuple(
+    (re.compile(begin), what)
+    for begin, what in (
+        (r"\s*\[\s*\{|\s*\[\s*\n", "a JSON array: write one object a line, such as by `jq -c '.[]'`"),
+        (r"\s*\{\s*\n", "JSON of several lines an object: write one object a line, such as by `jq -c .`"),
+        (r"[^\[\n]* \[s=[0-9a-f]+;[^\n]*\n +[A-Z_]+=", f"the output of journalctl -o verbose: {_JOURNAL}"),
+        (r"__CURSOR=", f"the output of journalctl -o export: {_JOURNAL}"),
+    )
+)
+"""Beginnings of logs with events of several lines, which no format reads."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +57,7 @@ class _Fit:
     share: float  # of the first lines that match
     times: NDArray[np.int64]
     types: int
-    shown: str = ""  # what the first time looks like
+    is_dated: bool = False  # whether the lines begin with a date whose day comes first
     failed: bool = False  # whether reading the sample raised a DataError, which tells more than this choice
 
     @property
@@ -76,7 +87,7 @@ class _Fit:
             return f"it goes back in {1 - self.forward:.0%} of them"
         if len(self.times) >= _ENOUGH and self.recurring < _RECURS and self._counts(0, 1):
             return "it rises by at most 1 from line to line, and the texts after it do not recur"
-        if all(stamp_of(str(time)) == "compact" for time in self.times[:_ENOUGH].tolist()):
+        if self.is_dated or all(stamp_of(str(time)) == "compact" for time in self.times[:_ENOUGH].tolist()):
             return "it is a date"
         return ""
 
@@ -108,6 +119,9 @@ def choose_format(formats: Mapping[str, LogFormat], sample: LogSample, options: 
     """
     if options.format is not None:
         return formats[options.format], ""
+    for begin, what in _OTHERS:
+        if begin.match("\n".join(sample.lines[:2])):
+            raise DataError(f"{sample.source}:1: this is {what}")
     unlike = [name for name, log_format in formats.items() if log_format.rank >= _UNLIKE_OTHERS]
     matching = _matching(formats, unlike, sample, options)
     if matching:
@@ -174,7 +188,8 @@ def _try(chosen: LogFormat, share: float, sample: LogSample, options: ReadOption
     except DataError:
         return _Fit(chosen, share, np.empty(0, np.int64), 0, failed=True)
     used: Any = np.unique(log.events)
-    return _Fit(chosen, share, log.times, len({log.types[number] for number in used.tolist()}))
+    is_dated = all(stamp_of_line(line) == "named" for line in sample.lines[:_ENOUGH])
+    return _Fit(chosen, share, log.times, len({log.types[number] for number in used.tolist()}), is_dated)
 
 
 def _best(fits: list[_Fit]) -> _Fit:

@@ -13,11 +13,12 @@ from typing import BinaryIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from unperturbed.common.packed import unpacked
+from unperturbed.common.packed import as_utf8, unpacked, utf16_of
 from unperturbed.errors import DataError
 
 _SAMPLE_BYTES = 1 << 18
 _PIECE_BYTES = 1 << 16
+_HEAD = 1 << 12
 
 PADDING = 8
 """Spare bytes at the end of every array of bytes; compiled functions load eight bytes at a time."""
@@ -45,9 +46,17 @@ def open_source(path: str | Path | BinaryIO) -> Iterator[BinaryIO]:
             stream = raw if isinstance(raw, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, raw))
             if stream is not raw:
                 closing.callback(stream.detach)  # the caller's stream stays open
-            yield closing.enter_context(unpacked(stream, source))
+            yield _utf8(closing.enter_context(unpacked(stream, source)), source)
         except OSError as error:
             raise DataError(f"{source}: {error.strerror or error}") from error
+
+
+def _utf8(stream: BinaryIO, source: str) -> BinaryIO:
+    """Return a stream in UTF-8: one in UTF-16, as PowerShell writes it, is read as a whole."""
+    peek = getattr(stream, "peek", None)
+    if peek is None or not utf16_of(peek(_HEAD)[:_HEAD]):
+        return stream
+    return io.BytesIO(as_utf8(stream.read(), source))
 
 
 def _pieces_behind(stream: BinaryIO) -> list[bytes]:

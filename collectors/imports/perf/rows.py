@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
@@ -77,13 +78,7 @@ def to_trace(rows: Rows, started: str | None) -> Trace:
     """Return the trace of a recording; refuse rows that are damaged, missing, out of order or there twice."""
     import polars as pl  # noqa: PLC0415
 
-    frame = rows.frame.with_row_index("row")
-    if frame.schema[TIME] == pl.String:
-        summary = pl.col(TIME) == _SUMMARY
-        frame = frame.filter(~summary.fill_null(value=False))
-    # Rows that only add a computed metric to the previous event do not name an event.
-    bare = pl.col("event").fill_null("") == ""
-    frame = frame.filter(~(bare & (pl.col("value").fill_null("") == "") & pl.col("goes on")))
+    frame = _counted(rows.frame.with_row_index("row"))
     frame = frame.with_columns(
         pl.col(TIME).cast(pl.Float64, strict=False),
         pl.col("value").cast(pl.Float64, strict=False).alias("count"),
@@ -137,6 +132,27 @@ def to_trace(rows: Rows, started: str | None) -> Trace:
     return without_part(
         make_trace(metrics, values, bounds, rows.path, notes=[*rows.notes, *cut, *notes], attributes=attributes)
     )
+
+
+def _counted(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows with counts of intervals."""
+    import polars as pl  # noqa: PLC0415
+
+    if frame.schema[TIME] == pl.String:
+        summary = pl.col(TIME) == _SUMMARY
+        frame = frame.filter(~summary.fill_null(value=False))
+        # Totals at the end, which perf 5.12 and older write without a word and without a time, one column to the left.
+        last = frame[TIME][-1] if len(frame) else None
+        if last is not None and not re.search(r"[.,]\d{9}$", last):
+            untimed = ~pl.col(TIME).str.contains(r"[.,]\d{9}$") & pl.col("event").str.contains(r"^\d+$")
+            frame = frame.filter(~untimed.fill_null(value=False))
+    # Rows that only add a computed metric to the previous event do not name an event. Before perf 6.2, those of sockets
+    # and the like have an empty field too many.
+    if not (frame["event"].fill_null("") == "").any():
+        return frame
+    empty = {name: pl.col(name).cast(pl.String).fill_null("") == "" for name in ("event", "value", "running", "place")}
+    shifted = empty["running"] & empty["place"]
+    return frame.filter(~(empty["event"] & (empty["value"] | shifted) & pl.col("goes on")))
 
 
 def _refuse_damaged(frame: pl.DataFrame, rows: Rows) -> None:

@@ -8,7 +8,7 @@ prints no period of tracepoints, whose samples are counted.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
@@ -43,6 +43,7 @@ _MORE = re.compile(r"(\t|  \S)(?!.*\d\.\d{6,9}:)")
 _RECORD = re.compile(r".*\d\.\d{6,9}: PERF_RECORD_(?P<kind>[A-Z]+)")
 """Lines of `--show-task-events` and the like, which are no samples."""
 _UNTIMED = re.compile(r"\s*\S.*?\s-?\d+(/-?\d+)?\s+(\[\d+\]\s+)?(\d+\s+)?[a-zA-Z][^\s.]*:(\s|$)")
+_WITHOUT_COMMAND = re.compile(r"\s*(-?\d+(/-?\d+)?\s+)?(\[\d+\]\s+)?\d+\.\d{6,9}:\s")
 _FRAME = re.compile(r"\s+[0-9a-f]{4,} \S")
 _INTERVAL_MS = 20.0
 _FIELDS = "print the fields that the import needs by perf script -F comm,tid,time,period,event"
@@ -100,7 +101,7 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
         periods.append(period)
         codes.append(code)
     if not times:
-        refuse(path, "the file has no samples", 1)
+        _refuse_all(lines, path)
     place = (np.array(times, np.int64) - times[0]) // interval
     count = int(place[-1]) + 1
     check_intervals(count, path)
@@ -138,7 +139,15 @@ def _notes(
     return notes
 
 
+def _refuse_all(lines: Sequence[str], path: Path) -> NoReturn:
+    if bare := next((at for at, line in enumerate(lines, 1) if _WITHOUT_COMMAND.match(line)), 0):
+        refuse(path, f"this sample has no command and thread: {_FIELDS}", bare)
+    refuse(path, "the file has no samples", 1)
+
+
 def _refuse(line: str, path: Path, number: int, *, last: bool) -> NoReturn:
+    if _WITHOUT_COMMAND.match(line):
+        refuse(path, f"this sample has no command and thread: {_FIELDS}", number)
     if _UNTIMED.match(line):
         refuse(path, f"this sample has no time: {_FIELDS}", number)
     refuse(path, f"not a sample from perf script{': the last line is truncated' if last else ''}", number)

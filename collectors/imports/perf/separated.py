@@ -19,6 +19,12 @@ FIRST_ROW = re.compile(rb"\s*\d+(?P<decimal>[.,])\d{9}(?P<separator>[^\w\s]|\t| 
 _WITHOUT_INTERVALS = re.compile(rb"\s*(\d+([.,]\d+)?|<not (counted|supported)>)[^\w\s<.]")
 _SPOILT_JSON = re.compile(rb",\s*(?=\})|(?<=\}),$")
 """Commas that JSON does not allow: some versions of perf write them behind the last key, or the row."""
+_TERM = rb"[A-Za-z_][\w.:@-]*(?:=[^,/\s;]*)?"
+_NAME = re.compile(rb",([\w.-]+/" + _TERM + rb"(?:," + _TERM + rb")+/)")
+_FIRST_INTERVALS = 1 << 20
+"""Bytes in which each event has a row: perf writes all of them in each interval."""
+_MARK = b"\x1f"
+"""Stands for a comma in the name of an event."""
 _VALUE = re.compile(r"\d+([.,]\d+)?|<not (counted|supported)>")
 WITHOUT_NAMES = "no heading names the metrics of --metric-only: keep the line that perf writes before the first row"
 PLACES = ("cpu", "thread", "core", "die", "cluster", "cache", "socket", "node")
@@ -29,6 +35,7 @@ def read_csv(recording: bytes, path: Path, first_line: int) -> Rows:
     """Return the rows of `-x`."""
     import polars as pl  # noqa: PLC0415  slow to load
 
+    recording = _with_marks(recording)
     lines = Lines(recording, first_line)
     number, line = next(iter(lines))
     match = FIRST_ROW.match(line)
@@ -63,9 +70,20 @@ def read_csv(recording: bytes, path: Path, first_line: int) -> Rows:
     frame = frame.filter(pl.any_horizontal(pl.all().is_not_null())).select(*wanted, goes_on.alias("goes on"))
     times = pl.col(TIME).str.strip_chars()
     frame = frame.with_columns(times, pl.lit("").alias("place") if "place" not in names else pl.col("place"))
+    if _MARK in recording:
+        frame = frame.with_columns(pl.col("event").str.replace_all(_MARK.decode(), ",", literal=True))
     if decimal == ",":
         frame = frame.with_columns(pl.col(TIME, "value", "share").str.replace(",", ".", literal=True))
     return Rows(lines, path, frame)
+
+
+def _with_marks(recording: bytes) -> bytes:
+    """Return a recording of `-x,` with a mark for each comma in a name such as `cpu/event=0x3c,umask=0x00/`."""
+    if b"/" not in recording or b"," not in recording:
+        return recording
+    for name in sorted(set(_NAME.findall(recording[:_FIRST_INTERVALS])), key=len, reverse=True):
+        recording = recording.replace(b"," + name, b"," + name.replace(b",", _MARK))
+    return recording
 
 
 def _columns(fields: Sequence[str], path: Path, line: int) -> list[str]:

@@ -24,6 +24,7 @@ from unperturbed.collectors.imports.totals.runs import (
 )
 
 NAME = "hyperfine"
+_CANNOT_RUN = 126
 
 
 def _recognise(head: bytes) -> bool:
@@ -41,16 +42,21 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
         # A command may always exit with the same code; a run that differs is another kind of run.
         mixed = any(code != codes[0] for code in codes)
         for at, time in enumerate(times):
-            if mixed and at < len(codes) and codes[at] != 0:
+            if at < len(codes) and ((mixed and codes[at] != 0) or _cannot_run(codes[at])):
                 runs.leave_out("failed", name)
                 continue
             peak = plain_number(memory[at]) if at < len(memory) else None
             parameters = {str(key): str(value) for key, value in mapping(result.get("parameters")).items()}
             runs.add(name, {WALL: total(time, "s"), "memory": total(peak, "B")}, parameters=parameters)
-        if codes and not mixed and codes[0] != 0:
+        if codes and not mixed and codes[0] != 0 and not _cannot_run(codes[0]):
             runs.note(f"every run of {name} ended with exit code {codes[0]}")
     runs.note("hyperfine records the CPU time of all runs together, so only wall-clock time is compared")
     return runs.traces()
+
+
+def _cannot_run(code: object) -> bool:
+    """Return whether a command was killed by a signal (null, 128 and more), or could not be started (126, 127)."""
+    return code is None or (isinstance(code, int) and code >= _CANNOT_RUN)
 
 
 def _listed(result: Mapping[str, Any], name: str) -> list[Any]:

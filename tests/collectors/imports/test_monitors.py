@@ -6,6 +6,7 @@ import gzip
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.collectors.imports import monitor_tables as tables
@@ -106,7 +107,7 @@ def test_sadf_has_a_series_for_each_device_and_activities_of_one_time_together(t
     assert described(trace, "kbmemfree") == ("kB", "gauge", "os")
     assert trace.attributes["notes"] == [
         "the import leaves out the rows below line 27, which have no fixed columns",
-        "the import leaves out 1 line without values (first: line 26)",
+        "the import leaves out 1 line that the recipe skips (first: line 26)",
     ]
     assert list(read(tmp_path, tables.SADF, devices="all").metrics)[:2] == ["%user CPU all", "%idle CPU all"]
     with pytest.raises(DataError, match=r"run.txt:2: devices=7: the devices are CPU all"):
@@ -160,6 +161,21 @@ def test_rows_of_devices_without_a_name_are_refused(tmp_path: Path, devices: int
         read(tmp_path, text)
 
 
+@pytest.mark.parametrize("gaps", [(150, 850), (400, 600), (100, 150, 200, 550), (100,) * 7 + (300,)])
+def test_bursts_of_rows_are_devices_however_far_apart(tmp_path: Path, gaps: tuple[int, ...]) -> None:
+    passed = np.cumsum([0, *[gap + at % 3 for at, gap in enumerate(gaps * 8)]])
+    times = (f"2024/10/30 18:42:{time // 1000:02}.{time % 1000:03}" for time in passed.tolist())
+    text = "timestamp, utilization.gpu [%]\n" + "".join(f"{time}, 3 %\n" for time in times)
+    with pytest.raises(DataError, match=r"long and short times alternate"):
+        read(tmp_path, text)
+
+
+def test_times_rounded_to_seconds_are_no_bursts(tmp_path: Path) -> None:
+    times = (f"18:42:{int(1.2 * at):02}.000" for at in range(40))
+    text = "timestamp, utilization.gpu [%]\n" + "".join(f"2024/10/30 {time}, 3 %\n" for time in times)
+    assert len(read(tmp_path, text)) == 40
+
+
 def test_a_pause_is_no_other_device(tmp_path: Path) -> None:
     minutes = (0, 0, 0, 30, 30, 30, 59)
     rows = "".join(f"2024/10/30 18:{minute:02}:{at:02}.000, {at} %\n" for at, minute in enumerate(minutes))
@@ -171,6 +187,9 @@ def test_nvidia_dmon_with_headings_again(tmp_path: Path) -> None:
     assert len(trace) == tables.ROWS
     assert described(trace, "pwr GPU 1") == ("W", "gauge", "hardware")
     assert trace["sm GPU 1"][:2].tolist() == [20, 21]
+    rows = [", ".join(line.replace("#", "# ").split()).replace("#, ", "#") for line in tables.DMON.splitlines()]
+    with_commas = read(tmp_path, "\n".join(rows) + "\n")
+    assert {name: with_commas[name].tolist() for name in with_commas} == {name: trace[name].tolist() for name in trace}
 
 
 def test_vmstat(tmp_path: Path) -> None:

@@ -105,6 +105,17 @@ def test_the_number_of_a_counter_set_is_no_metric(tmp_path: Path) -> None:
     assert said in trace.attributes["notes"]
 
 
+def test_sets_that_alternate_without_their_number(tmp_path: Path) -> None:
+    alone = "#Paraver (03/11/31 at 10:00):100000_ns:1(1):1:1(1:1)\n2:1:1:1:1:0:42000050:0:42000051:0\n"
+    records = "".join(f"2:1:1:1:1:{at}0000:42000050:{at}:{42000051 + at // 4 % 2}:{2 * at}\n" for at in range(1, 10))
+    (trace,) = read_traces(write(tmp_path, alone + records))
+    assert trace["PAPI_TOT_INS"].tolist() == [1, 2, 3, 8, 9]
+    assert trace["event 42000051"].tolist() == [2, 4, 6, 16, 18]
+    assert trace.begin_ns.tolist()[:2] == [0, 10000]
+    assert any("event 42000052, which was in no active counter set" in note for note in trace.attributes["notes"])
+    assert any("the first record, before which no time passed" in note for note in trace.attributes["notes"])
+
+
 def test_values_that_no_counter_can_have_are_left_out(tmp_path: Path) -> None:
     alone = "#Paraver (03/11/31 at 10:00):100000_ns:1(1):1:1(1:1)\n"
     records = "".join(f"2:1:1:1:1:{at}0000:42000050:{at}:42000059:{2 * at}\n" for at in range(1, 10))

@@ -81,6 +81,8 @@ def test_a_file_that_ends_within_a_line_says_so(tmp_path: Path) -> None:
         (LINES.replace(" 3000 cycles", " cycles"), "run.txt:7: .* with and without a period cannot be summed"),
         (LINES + LINES.splitlines()[-1] + "\n", "run.txt:9: duplicate sample"),
         ("# nothing\n", "run.txt:1: the file has no samples"),
+        (" 12 1.000001:  1000 cycles:  ffff0 f\n", r"run.txt:1: this sample has no command and thread: .* -F comm,tid"),
+        ("1.000001:  1000 cycles:  ffff0 f\n", r"run.txt:1: this sample has no command and thread: .* -F comm,tid"),
     ],
 )
 def test_bad_files(tmp_path: Path, text: str, message: str) -> None:

@@ -194,7 +194,7 @@ BAD = {
         "run.csv:8: not a row of perf stat: a column is missing or is not a number",
     ),
     "a separator in a name": (
-        GOOD.replace(",cycles,", ",cpu/event=1,umask=2/,"),
+        GOOD.replace(",cycles,", ",cycles,x/2,"),
         "run.csv:4: unexpected columns after the event: if the event's name contains the separator",
     ),
     "a table": (
@@ -240,6 +240,41 @@ def write(folder: Path, text: str) -> Path:
     path = folder / "run.csv"
     path.write_text(text)
     return path
+
+
+@pytest.mark.parametrize("first", [0, 1, 2])
+@pytest.mark.parametrize("separator", [",", ";"])
+@pytest.mark.parametrize("metric", [",,", ",0.50,insn per cycle", ",106.583,K/sec"])
+def test_commas_in_names_of_events(tmp_path: Path, first: int, separator: str, metric: str) -> None:
+    names = ["cpu/event=0x3c,umask=0x00,cmask=1/u", "task-clock", "msr/tsc/", "software/config=2,config1=0/"]
+    names = [*names[first:], *names[:first]]
+    mark = "@" if separator == ";" else ","
+    rows = (
+        f"{at * 0.02:.9f}@{at + 10 * number}@@{name}@20000000@100.00" + metric.replace(",", mark)
+        for at in range(1, 9)
+        for number, name in enumerate(names)
+    )
+    text = "".join(row.replace("@", separator) + "\n" for row in rows)
+    (trace,) = read_traces(write(tmp_path, text), "perf-stat")
+    expected = {name: [at + 10 * number for at in range(1, 9)] for number, name in enumerate(names)}
+    assert {name: trace[name].tolist() for name in trace} == expected
+
+
+def test_rows_of_old_versions(tmp_path: Path) -> None:
+    rows = "".join(
+        f"     {at * 0.02:.9f},S{socket},4,{at + socket},,cycles,20000000,100.00,0.5,GHz\n"
+        f"     {at * 0.02:.9f},{',' * socket}S{socket},4,,,,,,,2.00,stalled cycles per insn\n"
+        for at in range(1, 9)
+        for socket in range(2)
+    )
+    (trace,) = read_traces(write(tmp_path, rows), "perf-stat")
+    assert trace["cycles"].tolist() == [2 * at + 1 for at in range(1, 9)]
+    totals = (
+        "  8013.48,msec,cpu-clock,8013483384,100.00,7.984,CPUs utilized\n  270,,cycles,8013513297,100.00,0.034,GHz\n"
+    )
+    rows = "".join(f"     {at * 0.02:.9f},{at},,cycles,20000000,100.00,0.5,GHz\n" for at in range(1, 9))
+    (trace,) = read_traces(write(tmp_path, rows + totals), "perf-stat")
+    assert trace["cycles"].tolist() == list(range(1, 9))
 
 
 CGROUPS = "".join(

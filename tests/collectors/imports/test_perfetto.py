@@ -109,6 +109,7 @@ def test_bad_files(tmp_path: Path) -> None:
         '{"traceEvents": [\n{"ph": "C", "ts"': "t.json:2: truncated or damaged JSON",
         '{"traceEvents": []}': "the trace has no counters",
         '[{"ph": "C", "ts": "x", "name": "a", "args": {"a": 1}}]': "event 0: a counter event must have name, ts,",
+        '[{"ph": "C", "ts": 1, "name": "a", "args": {"a": "x"}}]': "event 0: the counter 'a' has a value that",
         '[{"ph": "C", "ts": 1, "name": "a", "args": {"a": 1}}]': "every counter has at most one value",
         "[" * 100_000: "t.json:1: truncated or damaged JSON",
         json.dumps(

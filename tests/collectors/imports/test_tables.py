@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -55,7 +56,64 @@ def test_numbers_as_other_tools_write_them(tmp_path: Path) -> None:
     assert trace["ins"].tolist() == [2_000_000, 3_000_000]
     assert trace["mem"].tolist() == [3072, 1024**2]
     assert trace["misses"].tolist() == [5, 7]
+    assert [trace.metrics[name].unit for name in ("ins", "mem", "misses")] == ["events", "B", "events"]
     assert trace.attributes["notes"] == ["the import leaves out 1 interval in which misses was missing"]
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "ends"),
+    [
+        ("time", ["400 ms", "800 ms", "1.2 s"], [400_000_000, 800_000_000, 1_200_000_000]),
+        ("time", ["0", "400us", "1ms"], [500_000, 900_000, 1_500_000]),
+        ("time", ["1 min", "2 min", "1 h"], [1770 * 10**9, 1830 * 10**9, 5310 * 10**9]),
+        ("time_ms", ["4 s", "8 s"], [4 * 10**9, 8 * 10**9]),
+        ("time", ["1714607990.123456789 s", "1714607990.123456790 s"], [1, 2]),
+    ],
+)
+def test_times_have_the_units_of_their_cells(tmp_path: Path, name: str, cells: list[str], ends: list[int]) -> None:
+    (trace,) = read_traces(write(tmp_path, f"{name},x\n" + "".join(f"{cell},1\n" for cell in cells)))
+    assert trace.end_ns.tolist() == ends
+
+
+@pytest.mark.parametrize(
+    ("cells", "options", "message"),
+    [
+        (("1", "2 ms"), {}, ":2: column 'time' contains '1', expected a time with a unit, as in other rows"),
+        (("1 kg", "2 kg"), {}, ":2: column 'time' contains '1 kg', expected a time with a unit"),
+        (("1 s", "2 s"), {"unit": "ms"}, ":2: column 'time' contains '1 s', which has a unit: leave out unit="),
+    ],
+)
+def test_times_without_one_meaning_are_refused(
+    tmp_path: Path, cells: tuple[str, str], options: dict[str, str], message: str
+) -> None:
+    with pytest.raises(DataError, match=re.escape(message)):
+        read_traces(write(tmp_path, f"time,x\n{cells[0]},1\n{cells[1]},2\n"), "csv", **options)
+
+
+def test_commas_of_numbers_mean_what_they_mean_in_tables_for_models(tmp_path: Path) -> None:
+    (trace,) = read_traces(write(tmp_path, "time;x\n1;1,234\n2;2,345\n"))
+    assert trace["x"].tolist() == [1.234, 2.345]
+    assert trace.attributes["notes"] == ["x was read with commas as decimal signs"]
+    (trace,) = read_traces(write(tmp_path, 'time,x\n1,"9,007,199,254,740,993"\n2,"1,000"\n'))
+    assert trace["x"].tolist() == [2**53 + 1, 1000]
+    assert not trace.attributes["notes"]
+    (trace,) = read_traces(write(tmp_path, "time;x;y\n1;1,234;1,234.5\n2;2,345;2,345.5\n"))
+    assert trace["x"].tolist() == [1234, 2345]
+
+
+@pytest.mark.parametrize(
+    "dates", [("2024-05-01", "2024-05-03"), ("20240501", "20240503"), ("01.05.2024", "03.05.2024")]
+)
+def test_dates_in_a_column_of_their_own_are_those_of_the_times(tmp_path: Path, dates: tuple[str, str]) -> None:
+    text = f"Date,Time,x\n{dates[0]},23:59:59,1\n{dates[1]},00:00:00,2\n"
+    (trace,) = read_traces(write(tmp_path, text))
+    assert (trace.end_ns - trace.begin_ns).tolist() == [86_401 * 10**9] * 2
+    assert list(trace) == ["x"]
+    assert trace.attributes["notes"] == ["the times are those of Time on the dates of Date"]
+    with pytest.raises(
+        DataError, match=r":2: the columns Date and Time are no date and time together \('Wed 23:59:59'\)"
+    ):
+        read_traces(write(tmp_path, text.replace(dates[0], "Wed")), "csv")
 
 
 def test_the_options(tmp_path: Path) -> None:
@@ -337,3 +395,14 @@ def test_decimal_seconds_since_1970_keep_nanoseconds(tmp_path: Path) -> None:
 def test_numbers_beyond_int64_in_a_trace_are_refused() -> None:
     with pytest.raises(DataError, match="does not fit int64"):
         Trace.from_columns([Metric("x", "os")], {"x": np.array([2**63], np.uint64)}, begin_ns=[0], end_ns=[1])
+
+
+def test_many_metrics_that_are_left_out_are_one_note(tmp_path: Path) -> None:
+    names = [f"d{at}" for at in range(20)]
+    rows = [",".join(("1" if at < 2 or number == 9 else "") for number in range(20)) for at in range(6)]
+    text = "time," + ",".join(names) + "\n" + "".join(f"{at},{row}\n" for at, row in enumerate(rows))
+    (trace,) = read_traces(write(tmp_path, text))
+    assert list(trace) == ["d9"]
+    (note,) = trace.attributes["notes"]
+    assert note.startswith("the import leaves out d0, d1, d2")
+    assert note.endswith("each of which was missing in more than half of the intervals")

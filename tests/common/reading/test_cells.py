@@ -163,7 +163,8 @@ def test_typed_numbers_are_as_given_and_their_gaps_counted() -> None:
 
 
 def test_numbers_of_a_column_for_other_readers() -> None:
-    numbers, missing = read_numbers(pl.Series("x", ["1,234,567", "<not counted>", "word", None]))
+    numbers, missing, unit, guess = read_numbers(pl.Series("x", ["1,234,567", "<not counted>", "word", None]))
+    assert (unit, guess) == ("", "")
     assert numbers.to_list() == [1234567, None, None, None]
     assert missing.to_list() == [False, True, False, True]
 

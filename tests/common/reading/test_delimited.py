@@ -175,3 +175,26 @@ def test_comments_that_look_like_rows_are_named() -> None:
     assert "1 line with the fields of a row, but # at the beginning, left out as a comment (the first is line 3)" in (
         found.notes
     )
+
+
+@pytest.mark.parametrize(
+    "titles",
+    [
+        "Results of run 5\n",
+        "Results of run 5, host a\n",
+        "Results of run 5, host a, day 2\n",
+        "Results\nof run 5\n",
+        "Results, run 5\nof host a\n",
+    ],
+)
+@pytest.mark.parametrize("units", ["", "-,s\n"])
+def test_titles_above_two_columns(titles: str, units: str) -> None:
+    table = read_delimited(f"{titles}n,t\n{units}1,0.5\n2,0.6\n3,0.7\n".encode(), Path("x.csv"))
+    assert table.frame.to_dict(as_series=False) == {"n": [1, 2, 3], "t": [0.5, 0.6, 0.7]}
+    count = titles.count("\n")
+    assert f"{count} line{'s' * (count > 1)} above the names left out" in table.notes[-1]
+
+
+def test_names_of_several_words_above_units_are_no_title() -> None:
+    table = read_delimited(b"Level 2 cache misses, time\nM,s\n1,0.5\n2,0.6\n3,0.7\n", Path("x.csv"))
+    assert table.units == {"Level 2 cache misses": "M", "time": "s"}

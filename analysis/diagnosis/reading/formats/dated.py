@@ -15,8 +15,11 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from unperturbed.analysis.diagnosis.events import EventType, Unit
 from unperturbed.analysis.diagnosis.reading.formats import (
@@ -28,7 +31,7 @@ from unperturbed.analysis.diagnosis.reading.formats import (
     share_of,
 )
 from unperturbed.analysis.diagnosis.reading.sources import Blocks
-from unperturbed.analysis.diagnosis.reading.stamps import SAYS, STAMPS, Clock
+from unperturbed.analysis.diagnosis.reading.stamps import SAYS, STAMPS, Clock, date_beside
 from unperturbed.analysis.diagnosis.reading.templates import template_of
 from unperturbed.errors import DataError
 
@@ -48,6 +51,9 @@ _COMPONENT = re.compile(
     r"(?:\[(?:[^\[\]]|\[[^\]]*\])*\] +)?(?:- +)?"
     r"(?:(?P<plugin>[A-Za-z_][\w.$/-]*)(?:: +| {2,}| (?=\[)))?(?P<rest>.*)"
 )
+_MESSAGE = re.compile(r'(?:^| )msg=(?:"((?:[^"\\]|\\.)*)"|([^\s"\']+))(?= |$)')
+_LEVEL_PAIR = re.compile(r"\b(?:level|lvl)=(\w+)")
+"""Parts of logfmt behind another log's prefix."""
 _GSTREAMER = re.compile(
     r"\d+:\d\d:\d\d\.\d{9} +\S+ +(?P<file>[^ :]+):\d+:(?P<function>[^ :]+):(?P<object><[^>]*>)? *(?P<word>\S*)"
 )
@@ -59,8 +65,11 @@ _EXIT = re.compile(r"\+\+\+ (?P<how>exited|killed)(?: with| by)? (?P<what>\w+)")
 
 def kind_of_text(parts: Parts) -> EventType:
     """Return the type of a message: its template, plugin and level."""
-    level = (parts.get("level") or "").upper()
-    return EventType(template_of(parts["message"] or ""), parts.get("plugin") or "", _LEVELS.get(level, level))
+    message, level = parts["message"] or "", (parts.get("level") or "").upper()
+    if "msg=" in message and (found := _MESSAGE.search(message)) and (found[1] or _LEVEL_PAIR.search(message)):
+        named = _LEVEL_PAIR.search(message)
+        message, level = found[1] or found[2], level or (named[1].upper() if named else "")
+    return EventType(template_of(message), parts.get("plugin") or "", _LEVELS.get(level, level))
 
 
 def _with_component(parts: Parts) -> EventType:
@@ -86,10 +95,14 @@ def _with_gstreamer(parts: Parts) -> EventType:
     )
 
 
-def _request(parts: Parts) -> EventType:
+def kind_of_request(method: str, path: str, status: str) -> EventType:
     """Return the type of a request: its method, the path without its query, and the status."""
-    path = template_of((parts["message"] or "").partition("?")[0].replace("/", " ")).replace(" ", "/")
-    return EventType(f"{parts['plugin']} /{path} {parts['status']}", "access", "")
+    path = template_of(path.partition("?")[0].replace("/", " ")).replace(" ", "/")
+    return EventType(" ".join(filter(None, (method, f"/{path}", status))), "access", "")
+
+
+def _request(parts: Parts) -> EventType:
+    return kind_of_request(parts["plugin"] or "", parts["message"] or "", parts["status"] or "")
 
 
 def _kernel_event(parts: Parts) -> EventType:
@@ -112,6 +125,11 @@ def _call(parts: Parts) -> EventType | None:
     raise ValueError("neither a call, a signal nor an exit after the time")
 
 
+_MANY, _FEW_TYPES, _OFTEN, _TEXTS = 50, 2, 3, 4
+"""Events, types, recurrences of a line's words, and different words, from which a log has more types than were read."""
+_WORD = re.compile(r"(?<![\w./:-])[A-Za-z]{3,}(?![\w./:-])")
+
+
 @dataclass(frozen=True, kw_only=True)
 class FreeTextFormat(PlainFormat):
     """Format whose events are free text with a date-time; `late_ns` is by how much an event may be late."""
@@ -119,16 +137,26 @@ class FreeTextFormat(PlainFormat):
     unit: Unit = "ns"
     late_ns: int = 2_000_000_000
 
+    @property
+    def names_texts(self) -> bool:
+        """Whether an event type is a text of the program, so that different texts are of different types."""
+        return True
+
     @abstractmethod
     def log_parser(self, sample: LogSample) -> tuple[LineParser, Callable[[], str]]:
         """Return a parser of one log's lines, and a function that returns what it assumed."""
 
     def read(self, blocks: Blocks, sample: LogSample, options: ReadOptions) -> ScannedLog:
         """Read all lines of a log, one at a time."""
+        return self.read_dated(blocks, sample, options)
+
+    def read_dated(self, blocks: Blocks, sample: LogSample, options: ReadOptions) -> ScannedLog:
+        """Read all lines of a log by its parser."""
         parse, note = self.log_parser(sample)
         most_late = self.late_ns if options.most_late is None else options.most_late
         log = self.read_lines(parse, lambda: self.unit, blocks, sample, replace(options, most_late=most_late))
-        return replace(log, reading=replace(log.reading, assumed=note()))
+        collapsed = _collapse(sample, log) if self.names_texts else ""
+        return replace(log, reading=replace(log.reading, assumed=note(), collapsed=collapsed))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,9 +169,15 @@ class DatedFormat(FreeTextFormat):
     """
 
     layouts: tuple[str, ...]
-    stamps: tuple[str, ...] = ("iso", "compact", "short", "ctime", "syslog", "day", "clock")
+    stamps: tuple[str, ...] = tuple(name for name in STAMPS if name not in ("common", "epoch", "seconds"))
     kind: Callable[[Parts], EventType | None] = kind_of_text
     adds_up: bool = False
+    follow: Callable[[Parts, int, EventType | None], None] | None = None  # Called for each event, and each None
+
+    @property
+    def names_texts(self) -> bool:
+        """Whether an event type is a text of the program: calls and requests are none."""
+        return self.kind not in (_request, _kernel_event, _call)
 
     def line_of(self, sample: LogSample) -> tuple[str, re.Pattern[str], float]:
         """Return the stamp and the expression that match most of a sample's lines, and their share."""
@@ -174,6 +208,8 @@ class DatedFormat(FreeTextFormat):
                 f"{sample.source}:1: no line has the format {self.name}; the first begins with {sample.lines[0][:60]!r}"
                 ": leave out the format to have it detected, or name another one"
             )
+        if stamp == "clock":
+            _refuse_unknown_dates(line, sample)
         clock, kind, begun = Clock(stamp), self.kind, False
         adds_up, total = self.adds_up and stamp == "seconds", 0
 
@@ -189,9 +225,37 @@ class DatedFormat(FreeTextFormat):
             if adds_up:
                 time = total = total + time
             begun = True
+            if self.follow:
+                self.follow(parts, time, event)
             return None if event is None else (time, event)
 
         return parse, lambda: clock.note
+
+
+def _collapse(sample: LogSample, log: ScannedLog) -> str:
+    """Return why the events are probably of more types than were read: their lines have other words."""
+    if len(log.times) < _MANY or len(set(log.types)) > _FEW_TYPES:
+        return ""
+    words = Counter(tuple(_WORD.findall(line)) for line in sample.lines)
+    often = [found for found, times in words.items() if times >= _OFTEN]
+    if len(often) < _TEXTS:
+        return ""
+    types = "a single type" if len(set(log.types)) == 1 else "two types"
+    return (
+        f"{sample.source}: all {len(log.times):,} events are of {types}, but their lines have at least {len(often)} "
+        "different texts: name the part that differs by the group `name` of a `pattern` (--pattern)"
+    )
+
+
+def _refuse_unknown_dates(line: re.Pattern[str], sample: LogSample) -> None:
+    """Raise DataError if a date in an unknown form is beside the times of day of most lines: days would be lost."""
+    found = list(filter(None, map(line.match, sample.lines)))
+    dates = list(filter(None, (date_beside(one.string, one.start("hour"), one.end("second")) for one in found)))
+    if 2 * len(dates) > len(found):
+        raise DataError(
+            f"{sample.source}:1: a date in an unknown form is beside the time of day, such as {dates[0]!r}: write "
+            "date and time as 2024-05-01 12:00:00; if it is no date, give a regular expression as `pattern` (--pattern)"
+        )
 
 
 def _line(layout: str, stamp: str) -> re.Pattern[str]:
@@ -242,7 +306,7 @@ APACHE = DatedFormat(
         r"\[@\] \[(?:(?P<plugin>\w+):)?(?P<level>\w+)\] (?:\[[^\]]*\] )*(?P<message>.*)",
         r"@ \[(?P<level>\w+)\] \d+#\d+: (?:\*\d+ )?(?P<message>.*)",
     ),
-    stamps=("ctime", "iso"),
+    stamps=("ctime", "iso", "named"),
 )
 ACCESS = DatedFormat(
     name="access",
@@ -264,11 +328,46 @@ LTTNG = DatedFormat(
     layouts=(r"\[@\] \(\+?[\d.?]+\) (?:(?!\{)\S+ ){0,2}(?P<message>[\w:]+): \{",),
     stamps=("clock", "iso", "epoch", "seconds"),
     kind=_kernel_event,
+    rank=3,
 )
-STRACE = DatedFormat(
+
+
+@dataclass(frozen=True, kw_only=True)
+class _StraceFormat(DatedFormat):
+    """Format of strace, where a call that others interrupt is one event, at the time of its first line."""
+
+    def read(self, blocks: Blocks, sample: LogSample, options: ReadOptions) -> ScannedLog:
+        """Read all lines of a log, one at a time; the lines are in order of time, and the calls are sorted later."""
+        begun: dict[tuple[str, str], int] = {}
+        starts: dict[int, int] = {}
+        events = 0
+
+        def follow(parts: Parts, time: int, event: EventType | None) -> None:
+            nonlocal events
+            text = parts["message"] or ""
+            if event is None:
+                begun[parts["pid"] or parts["number"] or "", text.partition("(")[0]] = time
+                return
+            if text.startswith("<") and (resumed := _RESUMED.match(text)):
+                # Before there are others, strace names no process.
+                process = parts["pid"] or parts["number"] or ""
+                keys = (process, resumed["call"]), ("", resumed["call"])
+                if (start := next((begun.pop(key) for key in keys if key in begun), None)) is not None:
+                    starts[events] = start
+            events += 1
+
+        log = replace(self, follow=follow).read_dated(blocks, sample, options)
+        if not starts:
+            return log
+        log.times[list(starts)] = list(starts.values())
+        late = int((np.maximum.accumulate(log.times) > log.times).sum())
+        return replace(log, reading=replace(log.reading, out_of_order=log.reading.out_of_order + late))
+
+
+STRACE = _StraceFormat(
     name="strace",
     meaning="strace -t, -tt, -ttt or -r, with or without -f",
-    layouts=(r" *(?:\[pid +\d+\] +|\d+ +)?@ (?P<message>(?:\w+\(|<\.\.\. |--- SIG|\+\+\+ ).*)",),
+    layouts=(r" *(?:\[pid +(?P<pid>\d+)\] +|(?P<number>\d+) +)?@ (?P<message>(?:\w+\(|<\.\.\. |--- SIG|\+\+\+ ).*)",),
     stamps=("clock", "epoch", "seconds"),
     remarks=("strace: ",),
     kind=_call,

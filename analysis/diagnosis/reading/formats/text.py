@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from unperturbed.analysis.diagnosis.events import EventType, Unit
 from unperturbed.analysis.diagnosis.reading.compiled_format import CompiledFormat, LogLayout
 from unperturbed.analysis.diagnosis.reading.formats import (
     DECIMALS,
-    LineParser,
     LogSample,
     PlainFormat,
     ReadOptions,
+    ScannedLog,
     require_unit,
 )
 from unperturbed.analysis.diagnosis.reading.scan import line_scanner
+from unperturbed.analysis.diagnosis.reading.sources import Blocks
 from unperturbed.analysis.diagnosis.reading.spans import (
     BAD,
     CONTINUED,
@@ -44,10 +45,15 @@ class _PatternParser:
         self._pattern, self._unit = _compile(pattern), unit
         self._result_unit: Unit | None = None
         self._clock: Clock | None = None
+        self._of_day = Clock("clock")
 
     def result_unit(self) -> Unit:
         """Return the unit of the timestamps."""
         return self._result_unit or "ticks"
+
+    def note(self) -> str:
+        """Return what was assumed about the dates of the times."""
+        return (self._clock or self._of_day).note
 
     def parse(self, line: str) -> tuple[int, EventType]:
         """Return timestamp and type of a line's event; raise ValueError for a line without an event."""
@@ -71,7 +77,8 @@ class _PatternParser:
             return self._dated(exact_time(text, self._clock))
         if clock:
             hours, minutes, seconds, decimals = clock.groups()
-            whole = str((int(hours) * 60 + int(minutes)) * 60 + int(seconds))
+            passed = (int(hours) * 60 + int(minutes)) * 60 + int(seconds)
+            whole = str(self._of_day.forward(passed) if int(hours) < 24 else passed)
             time, unit = int(whole + (decimals or "")[:9].ljust(9, "0")), "ns"
         elif number and number[2] is not None:
             if unit == "ticks":
@@ -123,10 +130,11 @@ class _PatternFormat(PlainFormat):
         if (options.pattern is None) == (options.format == self.name):
             raise DataError('`pattern` is required with `format="pattern"`, and is not allowed with other formats')
 
-    def parser(self, options: ReadOptions) -> tuple[LineParser, Callable[[], Unit]]:
-        """Return a parser for the user's regular expression, and a function that returns the unit of the timestamps."""
+    def read(self, blocks: Blocks, sample: LogSample, options: ReadOptions) -> ScannedLog:
+        """Read all lines of a log, one at a time."""
         parser = _PatternParser(options.pattern or "", options.unit)
-        return parser.parse, parser.result_unit
+        log = self.read_lines(parser.parse, parser.result_unit, blocks, sample, options)
+        return replace(log, reading=replace(log.reading, assumed=parser.note()))
 
 
 PATTERN = _PatternFormat(name="pattern", meaning="any line that matches a regular expression")

@@ -52,6 +52,7 @@ def test_each_format_is_chosen_and_read(name: str) -> None:
         ('{at} 12:34:{at:02} {name}(3, "abc") = -1 ENOENT (No such file)', "strace"),
         ("17145216{at:02}.123456 {name}(3) = 0", "strace"),
         ("     1.000000 {name}(3) = 0", "strace"),
+        ("[2024-05-01 13:15:{at:02}.442106204] (+1.000000000) host {name}: {{ cpu_id = 0 }}, {{ n = 1 }}", "lttng"),
         ("2025-01-24 11:39:{at:02}.555  1249-1321  BufferQueue   surfaceflinger   E  {step}", "logcat"),
         ("20171223-22:15:{at}:7|Step_LSC|30002312|{step}", "text"),
         ("[10.30 16:49:{at:02}] chrome.exe - {step}", "text"),
@@ -73,6 +74,77 @@ def test_other_ways_to_write_them(form: str, name: str) -> None:
     assert (trace.since_start == [at * minute * SECOND for at in range(60)]).all()
 
 
+TEXTS = ("db query", "cache hit", "worker started", "flush done")
+
+
+def of_texts(form: str) -> str:
+    lines = (form.replace("SS", f"{at:02}").replace("TEXT", TEXTS[at % 4]) for at in range(60))
+    return "".join(line.replace("WORD", TEXTS[at % 4].split()[0]) + "\n" for at, line in enumerate(lines))
+
+
+@pytest.mark.parametrize(
+    ("form", "name", "event"),
+    [
+        ('time="2024-05-01T12:00:SSZ" level=info msg="TEXT" n=SS', "logfmt", "db query"),
+        ("ts=2024-05-01T12:00:SSZ level=info caller=a.go:SS msg=WORD", "logfmt", "db"),
+        ("at=info ts=2024-05-01T12:00:SSZ method=GET path=/WORD?n=SS status=200", "logfmt", "GET /db 200"),
+        ('2024-05-01T12:00:SSZ level=info msg="TEXT" n=SS', "text", "db query"),
+        ('May  1 12:00:SS host app[1]: time="2024-05-01T12:00:SSZ" level=info msg="TEXT"', "syslog", "db query"),
+        ('{"timestamp":"2024-05-01T12:00:SSZ","fields":{"message":"TEXT"}}', "jsonl", "db query"),
+        (
+            '{"time_iso8601":"2024-05-01T12:00:SSZ","request_method":"GET","request_uri":"/WORD/SS?x","status":200}',
+            "jsonl",
+            "GET /db/# 200",
+        ),
+        ('{"time_local":"01/May/2024:12:00:SS +0000","request":"GET /WORD/SS?x HTTP/1.1"}', "jsonl", "GET /db/#"),
+        ('{"t":{"$date":"2024-05-01T12:00:SS.000+00:00"},"s":"I","msg":"TEXT"}', "jsonl", "db query"),
+        ('{"@t":"2024-05-01T12:00:SSZ","@mt":"TEXT {N}"}', "jsonl", "db query {N}"),
+        ('{"timeUnixNano":"17145216SS000000000","body":{"stringValue":"TEXT"}}', "jsonl", "db query"),
+        ('{"@timestamp":"2024-05-01T12:00:SSZ","event":{"action":"a"},"message":"TEXT"}', "jsonl", "db query"),
+        ('{"version":"1.1","short_message":"TEXT","timestamp":17145216SS}', "jsonl", "db query"),
+    ],
+)
+def test_named_parts(form: str, name: str, event: str) -> None:
+    trace = read(of_texts(form))
+    assert trace.reading is not None
+    assert (trace.reading.format, len(trace.types), trace.duration) == (name, 4, 59 * SECOND)
+    assert trace.types[0].name == event
+
+
+def test_fractions_of_seconds_in_json_keep_nanoseconds() -> None:
+    log = "".join(f'{{"ts":171460799{at}.400000001,"msg":"a"}}\n' for at in range(3))
+    assert read(log).timestamps.tolist() == [(1714607990 + at) * SECOND + 400_000_001 for at in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("log", "message"),
+    [
+        (
+            '{"time":"2024-05-01T12:00:01Z","what":"x"}\n',
+            r"no JSON object with a message .*; the keys are time, what: ",
+        ),
+        ('[{"ts":1,"msg":"a"},{"ts":2,"msg":"b"}]\n', r"this is a JSON array: write one object a line, such as by `jq"),
+        ('[\n{"ts":1,"msg":"a"},\n{"ts":2,"msg":"b"}]\n', r"this is a JSON array: write one object a line"),
+        ('{\n"ts":1\n}\n', r"this is JSON of several lines an object: write one object a line, such as by `jq -c"),
+        ("Wed 2024-05-01 12:00:01.5 UTC [s=ab0;i=1]\n    PRIORITY=6\n", r"this is the output of journalctl -o verbose"),
+        ("__CURSOR=s=ab0\n__REALTIME_TIMESTAMP=1714607990400000\nMESSAGE=a\n", r"the output of journalctl -o export"),
+        ('{"ts":1e999999999,"msg":"a"}\n', r"the time 1E\+999999999 is too large"),
+    ],
+)
+def test_named_parts_that_cannot_be_read(log: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        read(log)
+
+
+def test_a_log_whose_types_collapse_is_not_clean() -> None:
+    log = of_texts('2024-05-01T12:00:SSZ what="TEXT" n=SS')
+    diagnosis = diagnose([read(log)] * 3, read(log))
+    assert diagnosis.verdict == "undecided"
+    assert "all 60 events are of a single type, but their lines have at least 4 different texts" in diagnosis.notes[0]
+    clean = of_texts('12:34:SS open("/TEXT", 0) = 3')
+    assert diagnose([read(clean)] * 3, read(clean)).verdict == "clean"
+
+
 def test_levels_and_plugins() -> None:
     (kind,) = read(each("03-17 16:13:{at:02}.811  1702  2395 E Window: lost 0x12 in /tmp/a at 10.0.0.1:80")).types
     assert (kind.name, kind.plugin, kind.level) == ("lost # in # at #", "Window", "ERROR")
@@ -85,6 +157,17 @@ def test_levels_and_plugins() -> None:
 def test_interrupted_calls_are_one_event_and_messages_continue() -> None:
     trace = read(each('1 12:34:{at:02} read(3,  <unfinished ...>\n1 12:34:{at:02} <... read resumed>"x", 3) = 1'))
     assert (len(trace), [kind.name for kind in trace.types]) == (60, ["read"])
+    log = """\
+12:34:00.5 wait4(-1,  <unfinished ...>
+[pid 2] 12:34:01.0 read(3,  <unfinished ...>
+[pid 3] 12:34:01.5 brk(0) = 0
+[pid 1] 12:34:09.0 <... wait4 resumed>0, 0) = 2
+[pid 2] 12:34:10.5 <... read resumed>) = -1 EINTR (Interrupted)
+[pid 3] 12:34:11.0 brk(0) = 0
+"""
+    trace = read(log)
+    assert trace.since_start.tolist() == [0, SECOND // 2, SECOND, 21 * SECOND // 2]
+    assert [trace.types[at].name for at in trace.events] == ["wait4", "read EINTR", "brk", "brk"]
     trace = read(each("2024-05-01 12:00:{at:02} ERROR a.b: failed\n  at a.b.c\nCaused by: d"), format="log4j")
     assert trace.reading is not None
     assert (len(trace), trace.reading.further_lines) == (60, 120)
@@ -96,6 +179,68 @@ def test_times_without_a_date_go_on_over_midnight(clock: str) -> None:
     log = "".join(clock.format(hour=at // 60 % 24, minute=at % 60, step="ab"[at % 2]) + "\n" for at in minutes)
     trace = read(log)
     assert trace.duration == 59 * 60 * SECOND
+    assert trace.reading is not None
+    assert trace.reading.assumed == "its times, which have no date, fall back once, which was read as the next day"
+
+
+@pytest.mark.parametrize(
+    ("days", "note"),
+    [
+        (("01-May-2024", "02-May-2024"), ""),
+        (("01-MAY-24", "02-MAY-24"), ""),
+        (("01.05.2024", "02.05.2024"), ""),
+        (("1.5.24", "2.5.24"), ""),
+        (("01 May 2024", "02 May 2024"), ""),
+        (("Wed, 01 May 2024", "Thu, 02 May 2024"), ""),
+        (("May 01 2024", "May 02 2024"), ""),
+        (("Wednesday, May 1, 2024", "Thursday, May 2, 2024"), ""),
+        (("01/May/2024", "02/May/2024"), ""),
+        (("I0501", "W0502"), ""),
+        (("05/01/2024", "05/02/2024"), "the month first, because they would be further apart otherwise"),
+        (("01/02/2024", "02/02/2024"), "the day first, because they would be further apart otherwise"),
+        (("31/01/2024", "01/02/2024"), "the day first, because no other order is possible"),
+        (("12/31/2024", "01/01/2025"), "the month first, because no other order is possible"),
+        (("05/01/24", "05/02/24"), "the month first, because they would be further apart otherwise"),
+        (("24/05/01", "24/05/02"), "the year first, because they would be further apart otherwise"),
+    ],
+)
+@pytest.mark.parametrize("before", ["", "[", "app7 "])
+def test_days_of_dates_are_read(before: str, days: tuple[str, str], note: str) -> None:
+    end = "]" if before == "[" else ""
+    log = each(f"{before}{days[0]} 23:59:{{at:02}}.5{end} {{step}}") + each(
+        f"{before}{days[1]} 23:59:{{at:02}}.5{end} {{step}}"
+    )
+    trace = read(log)
+    assert (len(trace), len(trace.types), trace.duration) == (120, 2, (86_400 + 59) * SECOND)
+    assert trace.reading is not None
+    assert trace.reading.assumed == (f"its dates were read with {note}" if note else "")
+
+
+@pytest.mark.parametrize("date", ["2024.121", "1 mai 2024", "01/02-2024", "05/01"])
+def test_dates_in_an_unknown_form_are_refused(date: str) -> None:
+    with pytest.raises(DataError, match=f"a date in an unknown form is beside the time of day, such as '{date}'"):
+        read(each(date + " 12:00:{at:02} {step}"))
+    assert read(each("192.168.1.1 12:00:{at:02} 10.0.0.1 {step}")).duration == 59 * SECOND
+
+
+@pytest.mark.parametrize(
+    ("form", "late"),
+    [
+        ("2024-05-01 11:59:{at:02} PM {step}", "2024-05-02 12:00:{at:02} AM {step}"),
+        ("5/1/2024 11:59:{at:02} AM {step}", "5/1/2024 12:00:{at:02} PM {step}"),
+        ("11:59:{at:02}.000 p.m. {step}", "12:00:{at:02}.000 a.m. {step}"),
+        ("May 01, 2024 12:59:{at:02} AM {step}", "May 01, 2024 1:00:{at:02} AM {step}"),
+    ],
+)
+def test_times_before_and_after_noon(form: str, late: str) -> None:
+    trace = read(each(form) + each(late))
+    assert (len(trace.types), trace.duration) == (2, 119 * SECOND)
+
+
+def test_times_of_a_pattern_go_on_over_midnight() -> None:
+    log = each("23:59:{at:02} {name}") + each("00:00:{at:02} {name}")
+    trace = read(log, pattern=r"(?P<time>\S+) (?P<name>\w+)")
+    assert trace.duration == 119 * SECOND
     assert trace.reading is not None
     assert trace.reading.assumed == "its times, which have no date, fall back once, which was read as the next day"
 

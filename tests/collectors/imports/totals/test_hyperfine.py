@@ -56,6 +56,14 @@ def test_failed_runs_are_left_out_unless_all_end_alike(tmp_path: Path) -> None:
     assert "every run of a ended with exit code 1" in traces[0].attributes["notes"]
 
 
+def test_runs_that_were_killed_or_never_started_are_left_out_though_all_are_alike(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    for codes in ([139, 139], [127, 127], [None, None]):
+        file.write_bytes(hyperfine({"a": [1.0, 2.0]}, exit_codes=codes))
+        with pytest.raises(DataError, match="failed"):
+            read_traces(file)
+
+
 def test_without_times_it_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "a.json"
     file.write_bytes(hyperfine({"a": [1.0]}, times=None))
