@@ -12,8 +12,8 @@
 extern struct unperturbed_header *unperturbed_header;
 int unperturbed_map(const char *path);
 int unperturbed_claim(char **environment);
-int unperturbed_is_counted(void); /* whether the run counts this process, which is not a child that forgot it */
-int unperturbed_claim_in_child(void); /* after a fork: a record file for the child; outside, the parent's */
+int unperturbed_is_counted(void);        /* whether the run counts this process, which is not a child that forgot it */
+int unperturbed_claim_in_child(void);    /* after a fork: a record file for the child; outside, the parent's */
 int unperturbed_grow(uint64_t position); /* makes room for a record; -1 if the file is full */
 void unperturbed_mark(uint64_t mark);
 int unperturbed_fail(const char *what); /* writes errno and what failed to the header */
@@ -66,7 +66,7 @@ static inline int64_t unperturbed_gauge_value(const volatile void *at, uint32_t 
 void unperturbed_read_software(int64_t *value, uint32_t software);
 uint64_t unperturbed_tables(void);
 void unperturbed_share_after_fork(void); /* in the child, if an observer reads */
-int unperturbed_counts_elsewhere(void); /* whether this is a forked child that still uses its parent's shared pages */
+int unperturbed_counts_elsewhere(void);  /* whether this is a forked child that still uses its parent's shared pages */
 
 /* intervals.c: prepares for intervals that the program's own events end; -1 if this machine cannot have them. */
 int unperturbed_prepare_intervals(void);

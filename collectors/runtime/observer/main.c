@@ -322,6 +322,8 @@ static int are_gone(struct observed *observed)
         if (pid > 0) {
             add_time(&observed->usage.ru_utime, &usage.ru_utime);
             add_time(&observed->usage.ru_stime, &usage.ru_stime);
+            observed->usage.ru_nvcsw += usage.ru_nvcsw;
+            observed->usage.ru_nivcsw += usage.ru_nivcsw;
         }
     }
     return pid < 0;
@@ -431,7 +433,7 @@ int main(int count, char **argument)
     header->program_user_us = (int64_t)observed.usage.ru_utime.tv_sec * 1000000 + observed.usage.ru_utime.tv_usec;
     header->program_system_us = (int64_t)observed.usage.ru_stime.tv_sec * 1000000 + observed.usage.ru_stime.tv_usec;
     header->interrupts = interrupts_elsewhere() - interrupts;
-    compare_times(&observed, &usage);
+    compare_times(&observed, &observed.usage);
     if (header->state != STATE_FAILED && (header->state == STATE_ATTACHED || header->software == header->probes))
         __atomic_store_n(&header->state, STATE_FINISHED, __ATOMIC_RELEASE);
     end_as(observed.status);

@@ -409,10 +409,7 @@ void unperturbed_sampler_stop(struct unperturbed_sampler *sampler)
     unperturbed_apart--;
 }
 
-static int is_sampled(void)
-{
-    return unperturbed_is_counted() && !(unperturbed_header->options & OPTION_OUTSIDE);
-}
+static int is_sampled(void) { return unperturbed_is_counted() && !(unperturbed_header->options & OPTION_OUTSIDE); }
 
 /* Only perf_event can interrupt at an overflow, so it also reads other sources' events then. Runs once, before any
  * thread has a sampler. */

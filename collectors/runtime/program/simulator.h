@@ -35,6 +35,8 @@
 #define CLOSE_BLOCKS 5000  /* blocks that take longer than `SHORTEST_TICK_NS` plus the handling of a tick */
 #define SPARED_BLOCKS 2000 /* blocks of a quantum reserved for the ticks that usually occur in it */
 #define EDGE_BLOCKS 40     /* between the statistics' readings of two ticks in immediate succession */
+#define WAITING_BLOCKS 80  /* the same of a program that waits, which executes nothing, and some spare */
+#define WAITING_TICKS 8 /* so many in succession, each after twice the time, are no pending ticks: the program waits */
 #define REMEMBERED_BRANCHES 14
 #define UNEVEN_SHARE 20 /* if one tick in this many is lost to system calls, intervals of work are uneven */
 #define REGISTERS 34    /* at most */
@@ -53,6 +55,7 @@ struct quanta {
     uint64_t count;                /* quanta since the last record */
     uint64_t all;                  /* quanta since the beginning */
     uint64_t calls;                /* ticks caused by a system call instead */
+    uint64_t stood;                /* ticks in immediate succession during one system call */
     uint64_t registers[REGISTERS]; /* the program's registers at the last tick */
 };
 
@@ -251,10 +254,12 @@ static APART uint64_t quanta_since(struct quanta *quanta, const void *context)
     if (quanta->log < 0 || read_statistics(quanta, &blocks, &ended) != 0)
         return (uint64_t)ends_quantum(quanta, context);
     int moved = went_on(quanta, context), stands = !moved && ended == quanta->begun;
-    if (!moved && in_system_call(context) && blocks - quanta->left < CLOSE_BLOCKS) {
+    quanta->stood = !moved && in_system_call(context) && blocks - quanta->left < WAITING_BLOCKS ? quanta->stood + 1 : 0;
+    if (quanta->stood > WAITING_TICKS) {
         /* The program waits: the handling of ticks alone executes blocks, and ends quanta that are not its own. */
         quanta->first = stands ? quanta->first + blocks - quanta->entered : blocks;
-        quanta->counted = quanta->begun = ended;
+        quanta->counted = quanta->counted > ended ? quanta->counted : ended;
+        quanta->begun = ended;
         quanta->entered = blocks;
         quanta->tick_ns = quanta->tick_ns < LONGEST_TICK_NS ? 2 * quanta->tick_ns : LONGEST_TICK_NS;
         return 0;

@@ -336,5 +336,5 @@ static int encode(struct unperturbed_header *header)
     return 0;
 }
 
-const struct unperturbed_source unperturbed_papi = {open_events, read_events, close_events, encode,
-                                                    TRAIT_CANCELLATION_POINT, forget};
+const struct unperturbed_source unperturbed_papi = {
+    open_events, read_events, close_events, encode, TRAIT_CANCELLATION_POINT, forget};
