@@ -56,6 +56,7 @@ struct quanta {
     uint64_t all;                  /* quanta since the beginning */
     uint64_t calls;                /* ticks caused by a system call instead */
     uint64_t stood;                /* ticks in immediate succession during one system call */
+    uint64_t waited;               /* blocks of the current quantum that such ticks executed */
     uint64_t registers[REGISTERS]; /* the program's registers at the last tick */
 };
 
@@ -255,15 +256,19 @@ static APART uint64_t quanta_since(struct quanta *quanta, const void *context)
         return (uint64_t)ends_quantum(quanta, context);
     int moved = went_on(quanta, context), stands = !moved && ended == quanta->begun;
     quanta->stood = !moved && in_system_call(context) && blocks - quanta->left < WAITING_BLOCKS ? quanta->stood + 1 : 0;
-    if (quanta->stood > WAITING_TICKS) {
-        /* The program waits: the handling of ticks alone executes blocks, and ends quanta that are not its own. */
+    int waits = quanta->stood > WAITING_TICKS;
+    quanta->waited += waits ? blocks - quanta->entered : 0;
+    if (waits && (stands || quanta->waited > quanta->blocks / 2)) {
+        /* The handling of ticks alone executes blocks, and ends quanta that are mostly its own: those do not count. */
         quanta->first = stands ? quanta->first + blocks - quanta->entered : blocks;
         quanta->counted = quanta->counted > ended ? quanta->counted : ended;
+        quanta->waited = stands ? quanta->waited : 0;
         quanta->begun = ended;
         quanta->entered = blocks;
         quanta->tick_ns = quanta->tick_ns < LONGEST_TICK_NS ? 2 * quanta->tick_ns : LONGEST_TICK_NS;
         return 0;
     }
+    quanta->waited = ended == quanta->begun ? quanta->waited : 0;
     quanta->tick_ns = stands && quanta->tick_ns < LONGEST_TICK_NS ? 2 * quanta->tick_ns : SHORTEST_TICK_NS;
     spare_blocks(quanta, blocks, stands, ended != quanta->begun);
     if (ended != quanta->begun) {
