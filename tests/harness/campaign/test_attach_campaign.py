@@ -50,7 +50,7 @@ time.sleep(100)
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "TOOL_STARTS_S", 0.3)
+    monkeypatch.setattr(module, "TOOL_STARTS_S", 0.8)
 
 
 @pytest.fixture(scope="module")
@@ -83,8 +83,14 @@ def run(spec: Path) -> dict[str, list[Trace]]:
     return found
 
 
+def _files_of(pid: int) -> list[str]:
+    """Return the files that a process has mapped, in order."""
+    lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    return [line.split()[5] for line in lines if "/" in line]
+
+
 def test_a_process_is_sampled_with_and_without_a_tool(tmp_path: Path, busy: subprocess.Popen[bytes]) -> None:
-    maps = Path(f"/proc/{busy.pid}/maps").read_text()
+    loaded = _files_of(busy.pid)
     spec = write(
         tmp_path, {"pid": busy.pid}, f"{sys.executable} -S {{spec}}/tool.py {{pid}}", os=["voluntary_switches"]
     )
@@ -100,7 +106,7 @@ def test_a_process_is_sampled_with_and_without_a_tool(tmp_path: Path, busy: subp
         assert trace.attributes["wall_seconds"] == pytest.approx(0.3, abs=0.1)
         assert "time_s" not in trace.attributes  # it would be the spec's
         assert 15 <= len(trace) <= 40
-    assert Path(f"/proc/{busy.pid}/maps").read_text() == maps
+    assert _files_of(busy.pid) == loaded, "nothing is put into the process; its own memory may grow"
     for trace in found["tool"]:
         said = (tmp_path / "campaign/runs" / trace.attributes["run"] / "tool.stdout").read_text().splitlines()
         assert said[0].startswith(f"attached to {busy.pid} ")
@@ -148,7 +154,7 @@ def test_what_does_not_run_is_refused_by_name(tmp_path: Path, attach: dict[str, 
             "ls /no/such/file",
             "the tool ended with exit code 2 before the run began; its last output is:\n.*cannot access",
         ),
-        ("sleep 0.5", "the tool ended with exit code 0 during the run; it printed nothing"),
+        ("sleep 1", "the tool ended with exit code 0 during the run; it printed nothing"),
         ("no-such-tool", "`tool`: no-such-tool: no such program"),
     ],
 )
