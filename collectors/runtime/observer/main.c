@@ -308,25 +308,34 @@ static void add_time(struct timeval *sum, const struct timeval *more)
 }
 
 /* Takes leave of processes that have ended: the program, and processes that outlived the one that created them, whose
- * parent is then the observer. Returns whether none is left. */
+ * parent is then the observer. Returns whether none is left. The program's counters in /proc are read before. */
 static int are_gone(struct observed *observed)
 {
-    struct rusage usage;
-    int status;
-    pid_t pid;
-    while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0 || (pid < 0 && errno == EINTR)) {
-        if (pid == observed->pid) {
+    for (;;) {
+        siginfo_t next;
+        struct rusage usage;
+        int status;
+        next.si_pid = 0;
+        if (waitid(P_ALL, 0, &next, WEXITED | WNOHANG | WNOWAIT) != 0) {
+            if (errno == EINTR)
+                continue;
+            return 1;
+        }
+        if (next.si_pid == 0)
+            return 0;
+        if (next.si_pid == observed->pid)
+            unperturbed_os_read(&observed->os_files, unperturbed_header->os, observed->pid, observed->os_value);
+        if (wait4(next.si_pid, &status, 0, &usage) < 0)
+            continue;
+        if (next.si_pid == observed->pid) {
             observed->status = status;
             observed->has_ended = 1;
         }
-        if (pid > 0) {
-            add_time(&observed->usage.ru_utime, &usage.ru_utime);
-            add_time(&observed->usage.ru_stime, &usage.ru_stime);
-            observed->usage.ru_nvcsw += usage.ru_nvcsw;
-            observed->usage.ru_nivcsw += usage.ru_nivcsw;
-        }
+        add_time(&observed->usage.ru_utime, &usage.ru_utime);
+        add_time(&observed->usage.ru_stime, &usage.ru_stime);
+        observed->usage.ru_nvcsw += usage.ru_nvcsw;
+        observed->usage.ru_nivcsw += usage.ru_nivcsw;
     }
-    return pid < 0;
 }
 
 /* Until the program has ended; if child processes count, until all of them have. */
@@ -341,7 +350,7 @@ static void watch_until_the_end(struct observed *observed, int ticks)
     for (;;) {
         if (poll(events, 2, observed->has_ended ? AFTERWARDS_MS : -1) < 0)
             continue;
-        if (events[1].revents && (are_gone(observed) || !children))
+        if (events[1].revents && (!children || are_gone(observed)))
             break;
         if (events[1].revents && observed->has_ended)
             events[1].fd = -1; /* processes that it created go on */
@@ -349,9 +358,9 @@ static void watch_until_the_end(struct observed *observed, int ticks)
             break;
         ssize_t size = read(ticks, &news, sizeof news);
         if (size == (ssize_t)sizeof news.expirations)
-            observe(observed, news.expirations - 1, 0);
+            observe(observed, news.expirations - 1, observed->has_ended);
         else if (size == (ssize_t)sizeof news.overflow)
-            observe(observed, 0, 0);
+            observe(observed, 0, observed->has_ended);
     }
     observe(observed, 0, 1);
 }
