@@ -63,6 +63,7 @@ _RUNNING: set[int] = set()
 """Process numbers of the programs that `start` started and `end` has not ended."""
 
 _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37
+_OF_PROCESS = 2  # CPUCLOCK_SCHED: the kernel's clocks of other processes, as clock_getcpuclockid(3) makes them
 _ORPHANS_END_S = 1.0  # Time in which killed orphans must end
 
 
@@ -155,6 +156,14 @@ def processes() -> Iterator[ProcessState]:
             fields = Path(f"/proc/{name}/stat").read_bytes().rpartition(b") ")[2].split()
             times = map(int, fields[11:15])
             yield ProcessState(int(name), int(fields[1]), int(fields[3]), fields[0] in (b"Z", b"X"), *times)
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU time of a process so far, as exactly as the kernel knows it; 0 if the process has ended."""
+    try:
+        return time.clock_gettime(~pid << 3 | _OF_PROCESS)
+    except OSError:
+        return 0.0
 
 
 def descendants(root: int) -> list[ProcessState]:

@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unperturbed.collectors.data.trace import PROGRAM_CLOCK, Metric, Semantics, Trace
+from unperturbed.collectors.records.counted import Collection, Counted, paced
 from unperturbed.collectors.records.counts import (
     describe_overflows,
-    hardware_columns,
     implausible,
     main_thread,
     missed_overflows,
     of_thread,
     threads,
-    throttling,
 )
 from unperturbed.collectors.records.file import Mark, Records, deltas
-from unperturbed.collectors.records.processes import Counted, join
+from unperturbed.collectors.records.processes import divide, is_sampled_to_the_end, join, unsampled
+from unperturbed.collectors.records.window import in_window
 from unperturbed.collectors.sources import Pass, find_source
-from unperturbed.collectors.sources.callgrind import executable, has_intervals, lifetime
-from unperturbed.collectors.sources.catalogue import OS_GROUPS, OS_METRICS
 from unperturbed.collectors.sources.source import NONE
 from unperturbed.common.expressions.metrics import MetricExpression
 from unperturbed.errors import RunError, SpecError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    pass
 
 
 def assemble(records: Records, collected: Pass, **kwargs: Any) -> Trace:
@@ -65,23 +62,23 @@ def assemble_processes(
     """
     source = None if collected.source == NONE else find_source(collected.source)
     simulated = source is not None and source.simulated
-    alone = not further and not (simulated and _others(dumps, [records]))
+    alone = not further and not (simulated and unsampled(dumps, [records]))
     fewest = 1 if whole or attributes.get("interval_metric") else 2
     _check(records, software, whole=whole and window is None, fewest=fewest if alone else 0, alone=alone)
     for other in further:
         _check_further(other)
-    run = _Run(collected, software, os_metrics, dumps, attributes)
+    run = Collection(collected, software, os_metrics, dumps, attributes)
     if simulated:
-        further = [one for one in further if _is_sampled_to_the_end(dumps, one)]
-    with_counts, ended = _divide([records, *further], by_last_image=simulated)
+        further = [one for one in further if is_sampled_to_the_end(dumps, one)]
+    with_counts, ended = divide([records, *further], by_last_image=simulated)
     processes = [run.counted(one, ended.get(one.owner, ())) for one in with_counts]
     if simulated and not alone:
-        processes += [run.simulated_only(file) for file in _others(dumps, [records, *further])]
+        processes += [run.simulated_only(file) for file in unsampled(dumps, [records, *further])]
     clock = attributes.get("clock", "monotonic")
     by_time = clock == "monotonic" and "interval_event" not in attributes
     if window is not None:
         outward = clock in ("monotonic", PROGRAM_CLOCK) and not {"interval_event", "interval_metric"} & {*attributes}
-        processes = _in_window(processes, window, outward=outward)
+        processes = in_window(processes, window, outward=outward)
     as_one = whole and not (alone and window is None)
     joined = join(processes, by_time=by_time, whole=as_one) if processes else None
     if joined is None or joined.intervals < fewest:
@@ -98,118 +95,6 @@ def assemble_processes(
         for process, summary in zip(processes, told, strict=True)
     ]
     return _trace(joined, derived, {**described, "processes": told}), each
-
-
-@dataclass(frozen=True)
-class _Run:
-    """What a run collected, in each of its processes."""
-
-    collected: Pass
-    software: Sequence[Metric | None]
-    os_metrics: Sequence[str]
-    dumps: Path
-    attributes: Mapping[str, Any]
-
-    def counted(self, records: Records, ended: Sequence[Records] = ()) -> Counted:
-        """Return a process's counts over its intervals.
-
-        `ended`: Records of earlier images of the process, whose simulated counts are lost. Their software counts are
-        added to the first interval.
-        """
-        rows = main_thread(records)
-        metrics: dict[str, Metric] = {}
-        columns: dict[str, NDArray[Any]] = {}
-        for metric, column in [*self._hardware(records, len(rows) - 1), *self._of_the_system(records, rows)]:
-            metrics[metric.name], columns[metric.name] = metric, column
-        for index, milestone_metric in enumerate(self.software):
-            if milestone_metric is None:
-                continue
-            values = rows["software"][:, index]
-            column = values[1:] if milestone_metric.semantics == "gauge" else deltas(values)
-            if milestone_metric.semantics != "gauge" and len(column):
-                column[0] += sum(int(main_thread(image)["software"][-1, index]) for image in ended)
-            metrics[milestone_metric.name], columns[milestone_metric.name] = milestone_metric, column
-        by_wall = self.attributes.get("clock", "monotonic") in ("monotonic", PROGRAM_CLOCK)
-        missed = rows["overruns"][1:].astype("i8")
-        if self.attributes.get("interval_event"):
-            counts, period = _paced(rows, self.collected, self.attributes)
-            _check_throttling(records, counts, self.attributes)
-            missed = missed_overflows(counts, period)
-        return Counted(
-            records.image,
-            records.owner,
-            records.parent,
-            metrics,
-            columns,
-            rows["monotonic_ns"],
-            rows["monotonic_ns" if by_wall else "cpu_ns"],
-            missed,
-        )
-
-    def simulated_only(self, dump: Path) -> Counted:
-        """Return the counts of a process without a sampler, as one interval: callgrind counted it as a whole."""
-        source = find_source(self.collected.source)
-        assert source.columns is not None
-        begin_ns, end_ns = lifetime(dump)
-        counted = list(source.columns(self.collected, dump, None))
-        moments = np.array([begin_ns, end_ns])
-        return Counted(
-            executable(dump),
-            int(dump.suffix[1:]),
-            0,
-            {metric.name: metric for metric, _ in counted},
-            {metric.name: column for metric, column in counted},
-            moments,
-            moments,
-            np.zeros(1, np.int64),
-        )
-
-    def _hardware(self, records: Records, intervals: int) -> Iterator[tuple[Metric, NDArray[Any]]]:
-        source = None if self.collected.source == NONE else find_source(self.collected.source)
-        if source is None or source.columns is None:
-            yield from hardware_columns(self.collected, records)
-        else:
-            dump = self.dumps.with_name(f"{self.dumps.name}.{records.owner}")
-            yield from source.columns(self.collected, dump, intervals)
-
-    def _of_the_system(self, records: Records, rows: NDArray[Any]) -> Iterator[tuple[Metric, NDArray[Any]]]:
-        simulated = self.collected.source != NONE and find_source(self.collected.source).simulated
-        for name in self.os_metrics:
-            meaning = OS_METRICS[name] + (" of the simulator's process" if simulated else "")
-            if records.wall_ns and name in ("user_time_us", "system_time_us"):
-                meaning += " (an observer reads it in ticks of 10 ms)"
-            group = next(group for group in OS_GROUPS if name in group.metrics)
-            column = deltas(rows["os"][:, records.os_columns.index(name)])
-            yield Metric(name, "os", source=group.source, meaning=meaning), column
-
-
-def _divide(
-    processes: Sequence[Records], *, by_last_image: bool
-) -> tuple[list[Records], dict[int, tuple[Records, ...]]]:
-    """Return the records that have intervals, and for each process those of its earlier images without counts.
-
-    A process that executes another program has records of each. Callgrind keeps only the counts of the last.
-    """
-    last = {one.owner: one for one in processes}
-    kept = [one for one in processes if not by_last_image or last[one.owner] is one]
-    ended = {
-        pid: tuple(one for one in processes if one.owner == pid and one is not last[pid] and len(main_thread(one)))
-        for pid in (last if by_last_image else ())
-    }
-    return [one for one in kept if len(main_thread(one)) > 1], ended
-
-
-def _is_sampled_to_the_end(dumps: Path, records: Records) -> bool:
-    """Return whether callgrind's counts of a process are by interval: its last image has a sampler."""
-    dump = dumps.with_name(f"{dumps.name}.{records.owner}")
-    return not dump.is_file() or has_intervals(dump)
-
-
-def _others(dumps: Path, known: Sequence[Records]) -> list[Path]:
-    """Return callgrind's dumps of processes without records, in the order of process numbers."""
-    pids = {one.owner for one in known}
-    found = {int(file.suffix[1:]): file for file in dumps.parent.glob(f"{dumps.name}.*") if file.suffix[1:].isdigit()}
-    return [found[pid] for pid in sorted(found.keys() - pids) if found[pid].stat().st_size]
 
 
 def _counted_before(records: Records, software: Sequence[Metric | None]) -> dict[str, int]:
@@ -243,58 +128,7 @@ def _overflows(records: Records, collected: Pass, attributes: Mapping[str, Any])
     """Return the skid of intervals that an event ends, in the first process."""
     if not attributes.get("interval_event"):
         return {}
-    return describe_overflows(*_paced(main_thread(records), collected, attributes))
-
-
-def _in_window(processes: Sequence[Counted], window: tuple[int, int], *, outward: bool) -> list[Counted]:
-    """Return the processes' intervals in a window; those that have none are left out."""
-    kept = []
-    last_ns = max(int(process.moments_ns[-1]) for process in processes) if processes else 0
-    for process in processes:
-        bounds = _kept(process.moments_ns, window, outward=outward)
-        if bounds.stop - bounds.start > 1:
-            part = slice(bounds.start, bounds.stop - 1)
-            columns = {name: column[part] for name, column in process.columns.items()}
-            moments, stamps = process.moments_ns[bounds], process.stamps_ns[bounds]
-            kept.append(
-                replace(process, columns=columns, moments_ns=moments, stamps_ns=stamps, missed=process.missed[part])
-            )
-    _check_window(kept, window, last_ns, outward=outward)
-    return kept
-
-
-def within(records: Records, window: tuple[int, int]) -> Records:
-    """Return the records of the intervals that a window of time bounds, in all threads."""
-    stamps = main_thread(records)["monotonic_ns"]
-    kept = stamps[_kept(stamps, window, outward=True)]
-    times = records.rows["monotonic_ns"]
-    return replace(records, rows=records.rows[(times >= kept[0]) & (times <= kept[-1])])
-
-
-def _kept(stamps: NDArray[np.int64], window: tuple[int, int], *, outward: bool) -> slice:
-    """Return which records of the main thread bound the intervals of a window, a service's load.
-
-    `outward`: From the last record before the window to the first one after it, because the program is idle there;
-    otherwise only the intervals inside.
-    """
-    first, last = int(np.searchsorted(stamps, window[0], "left")), int(np.searchsorted(stamps, window[1], "right"))
-    return slice(max(first - 1, 0), min(last + 1, len(stamps))) if outward else slice(first, last)
-
-
-def _check_window(kept: Sequence[Counted], window: tuple[int, int], last_ns: int, *, outward: bool) -> None:
-    if outward and last_ns < window[1] - _LATE_NS:
-        raise RunError(
-            f"the records end {(window[1] - last_ns) / 1e9:.2g} s before the load ends: the service replaced itself "
-            "with another program (exec), or blocked the sampler's signal. Use `sampler: outside`"
-        )
-    if not kept:
-        raise RunError(
-            "the load has no whole interval: give it more requests or a longer `duration`, or use a shorter interval"
-        )
-
-
-_LATE_NS = 300_000_000
-"""Tolerated lateness of the last record of a service's load."""
+    return describe_overflows(*paced(main_thread(records), collected, attributes))
 
 
 def thread_traces(records: Records, collected: Pass, attributes: Mapping[str, Any]) -> dict[int, Trace]:
@@ -305,7 +139,7 @@ def thread_traces(records: Records, collected: Pass, attributes: Mapping[str, An
         stamps = rows["monotonic_ns"]
         missed = rows["overruns"][1:].astype("i8")
         if attributes.get("interval_event"):
-            missed = missed_overflows(*_paced(rows, collected, attributes))
+            missed = missed_overflows(*paced(rows, collected, attributes))
         began_ns = int(stamps[0] - records.rows["monotonic_ns"][0])
         traces[thread] = Trace.from_columns(
             collected.metrics,
@@ -316,24 +150,6 @@ def thread_traces(records: Records, collected: Pass, attributes: Mapping[str, An
             attributes={**attributes, "thread": thread, "thread_begin_ns": began_ns},
         )
     return traces
-
-
-def _paced(rows: NDArray[Any], collected: Pass, attributes: Mapping[str, Any]) -> tuple[NDArray[np.int64], int]:
-    """Return the interval event's count at each record, and the number of counts after which an interval ends."""
-    index = [metric.name for metric in collected.metrics].index(attributes["interval_event"])
-    return rows["hardware"][:, index], int(attributes["interval_ns"])
-
-
-def _check_throttling(records: Records, counts: NDArray[np.int64], attributes: Mapping[str, Any]) -> None:
-    event, period = attributes["interval_event"], int(attributes["interval_ns"])
-    certainty = throttling(records, counts, period)
-    if certainty:
-        are = "are" if certainty == "has" else "may be"
-        raise RunError(
-            f"the kernel {certainty} throttled {event} because it caused too many interrupts (an interval ends every "
-            f"{period:,} counts): counts {are} missing. Use a longer interval, or raise "
-            "kernel.perf_event_max_sample_rate, which the kernel lowers by itself if interrupts take too long"
-        )
 
 
 def _facts(records: Records, joined: Counted) -> dict[str, Any]:

@@ -9,49 +9,20 @@ ends: an interval is one process's, which keeps the amount of work in it, and a 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unperturbed.collectors.data.trace import Metric
-from unperturbed.collectors.records.file import deltas
+from unperturbed.collectors.records.counted import Counted
+from unperturbed.collectors.records.counts import main_thread
+from unperturbed.collectors.records.file import Records, deltas
+from unperturbed.collectors.sources.callgrind import has_intervals
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-
-@dataclass(frozen=True)
-class Counted:
-    """Metrics of one process over its own intervals."""
-
-    image: str  # File name of its executable
-    pid: int
-    parent: int  # The process that created it
-    metrics: Mapping[str, Metric]
-    columns: Mapping[str, NDArray[Any]]  # Each of shape (intervals,)
-    moments_ns: NDArray[np.int64]  # Monotonic time at the bounds of the intervals, shape (intervals + 1,)
-    stamps_ns: NDArray[np.int64]  # The same on the clock that ends intervals
-    missed: NDArray[np.int64]  # Ticks without a record, shape (intervals,)
-
-    @property
-    def intervals(self) -> int:
-        """Return the number of intervals."""
-        return len(self.moments_ns) - 1
-
-    def summary(self, origin_ns: int) -> dict[str, Any]:
-        """Return who the process is, when it ran (seconds from `origin_ns`), and its total of each counter."""
-        begin_ns, end_ns = int(self.moments_ns[0]), int(self.moments_ns[-1])
-        counters = [name for name, metric in self.metrics.items() if metric.semantics != "gauge"]
-        return {
-            "image": self.image,
-            "pid": self.pid,
-            "parent": self.parent,
-            "begin_s": (begin_ns - origin_ns) / 1e9,
-            "seconds": (end_ns - begin_ns) / 1e9,
-            "intervals": self.intervals,
-            "totals": {name: np.nansum(self.columns[name]).item() for name in counters},
-        }
 
 
 def join(processes: Sequence[Counted], *, by_time: bool, whole: bool = False) -> Counted:
@@ -69,6 +40,35 @@ def join(processes: Sequence[Counted], *, by_time: bool, whole: bool = False) ->
     if whole:
         return _at(processes, metrics, np.array(_bounds(processes)))
     return _at(processes, metrics, _axis(processes)) if by_time else _in_sequence(processes, metrics)
+
+
+def divide(
+    processes: Sequence[Records], *, by_last_image: bool
+) -> tuple[list[Records], dict[int, tuple[Records, ...]]]:
+    """Return the records that have intervals, and for each process those of its earlier images without counts.
+
+    A process that executes another program has records of each. Callgrind keeps only the counts of the last.
+    """
+    last = {one.owner: one for one in processes}
+    kept = [one for one in processes if not by_last_image or last[one.owner] is one]
+    ended = {
+        pid: tuple(one for one in processes if one.owner == pid and one is not last[pid] and len(main_thread(one)))
+        for pid in (last if by_last_image else ())
+    }
+    return [one for one in kept if len(main_thread(one)) > 1], ended
+
+
+def is_sampled_to_the_end(dumps: Path, records: Records) -> bool:
+    """Return whether callgrind's counts of a process are by interval: its last image has a sampler."""
+    dump = dumps.with_name(f"{dumps.name}.{records.owner}")
+    return not dump.is_file() or has_intervals(dump)
+
+
+def unsampled(dumps: Path, known: Sequence[Records]) -> list[Path]:
+    """Return callgrind's dumps of processes without records, in the order of process numbers."""
+    pids = {one.owner for one in known}
+    found = {int(file.suffix[1:]): file for file in dumps.parent.glob(f"{dumps.name}.*") if file.suffix[1:].isdigit()}
+    return [found[pid] for pid in sorted(found.keys() - pids) if found[pid].stat().st_size]
 
 
 def images(processes: Sequence[Mapping[str, Any]], metric: str) -> dict[str, dict[str, Any]]:

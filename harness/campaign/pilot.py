@@ -19,7 +19,7 @@ from unperturbed.harness.campaign.plan import Configuration
 from unperturbed.harness.campaign.preparation import make_empty_folder
 from unperturbed.harness.campaign.progress import Progress, describe_interval
 from unperturbed.harness.campaign.requirements import shows_perturbation
-from unperturbed.harness.campaign.run import Sampling, TimedOutError
+from unperturbed.harness.campaign.run import Sampling
 from unperturbed.harness.campaign.session import (
     Session,
     build_configurations,
@@ -27,6 +27,7 @@ from unperturbed.harness.campaign.session import (
     families_of,
     shared_builds,
 )
+from unperturbed.harness.program.result import TimedOutError
 from unperturbed.harness.program.software_metrics import SoftwareMetrics, check_hit_rates, hit_rates
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.load import metric_position

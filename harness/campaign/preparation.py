@@ -33,7 +33,7 @@ from unperturbed.harness.campaign.requirements import (
     plan_counting,
     refuse_misspelt,
 )
-from unperturbed.harness.campaign.run import ProgramResult, run_plain
+from unperturbed.harness.campaign.run import run_plain
 from unperturbed.harness.campaign.session import (
     UNTOUCHED,
     Session,
@@ -48,6 +48,7 @@ from unperturbed.harness.campaign.session import (
 from unperturbed.harness.host import state as host
 from unperturbed.harness.program.build import check_compilers, find_source
 from unperturbed.harness.program.patching import count_at
+from unperturbed.harness.program.result import ProgramResult
 from unperturbed.harness.program.rewriting import compare_builds
 from unperturbed.harness.program.service import STOPPING_S
 from unperturbed.harness.program.sources import program_identity

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import errno
-import hashlib
 import json
 import os
 import shlex
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from unperturbed.collectors.data import Trace
 from unperturbed.collectors.data.trace import PROGRAM_CLOCK
-from unperturbed.collectors.records.assemble import assemble_processes, thread_traces, within
+from unperturbed.collectors.records.assemble import assemble_processes, thread_traces
 from unperturbed.collectors.records.file import (
     CHOOSE_PROCESSOR,
     NO_PINNING,
@@ -28,15 +26,15 @@ from unperturbed.collectors.records.file import (
     further_record_files,
     read_record_file,
 )
+from unperturbed.collectors.records.window import within
 from unperturbed.collectors.runtime import build_observer, build_preload
 from unperturbed.collectors.sources import Pass, find_source
-from unperturbed.collectors.sources.callgrind import QUANTUM_BLOCKS, complaints, log_of, valgrind_command
+from unperturbed.collectors.sources.callgrind import QUANTUM_BLOCKS, log_of, valgrind_command
 from unperturbed.collectors.sources.source import NONE
 from unperturbed.errors import RunError
 from unperturbed.harness.campaign.plan import PAD_BYTES
 from unperturbed.harness.program.attach import watch, window_of, within_records
 from unperturbed.harness.program.process import (
-    KILLED,
     Command,
     ProcessOutcome,
     ServiceCommands,
@@ -47,18 +45,21 @@ from unperturbed.harness.program.process import (
     launch,
     program_command,
 )
+from unperturbed.harness.program.result import (
+    ProgramResult,
+    check_end,
+    check_outcome,
+    check_service,
+    last_stderr,
+    outlived,
+    result_digest,
+    simulator_logs,
+)
 from unperturbed.harness.program.service import serve
 from unperturbed.harness.program.software_metrics import SoftwareMetrics
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
-from unperturbed.harness.spec.sections.campaign import REFERENCE
 from unperturbed.harness.spec.text import find_placeholders
 
-_SHOWN_BYTES = 2000
-_NO_SPACE_BYTES = 1 << 20
-_UNSEEN_NS = 300_000_000
-_UNSEEN_SHARE = 0.1
-"""Share of a run that may lack records at its end: releasing a large program's memory takes time."""
-_ANY_RESULT = "any"
 _NO_END = ", or give a program that does not end by itself, such as a server, a `load` or a `duration` in a spec"
 _SIMULATED_TIMES = 50  # A simulated service gets this many times the time to become ready
 _SETTLES, _LONGEST_SETTLE_S = 1.5, 10.0  # Idle time before and after a service's load, in intervals
@@ -88,19 +89,6 @@ class Sampling:
     quantum: int = QUANTUM_BLOCKS  # Basic blocks of a quantum of work
 
 
-class TimedOutError(RunError):
-    """A run was stopped at its time limit."""
-
-
-@dataclass(frozen=True)
-class ProgramResult:
-    """The result of a program, which every measured run must reproduce."""
-
-    exit_code: int  # As in a shell
-    digest: str  # The sha256 of stdout followed by the output files
-    run: str = field(default=REFERENCE, compare=False)  # The run with this result
-
-
 def run_plain(
     spec: CampaignSpec,
     folder: Path,
@@ -125,21 +113,21 @@ def run_plain(
     outcome = _launch(command, folder)
     shown = f"The command was: {shlex.join(command.argv)}"
     if outcome.still_running:
-        raise RunError(f"{_outlived(outcome)}. {shown}")
+        raise RunError(f"{outlived(outcome)}. {shown}")
     if outcome.timed_out:
         raise RunError(
             f"the program{' with its load' if outcome.service else ''} did not end within its timeout of "
             f"{spec.program.timeout.seconds:g} s, even without measurement; raise `timeout` (simulated runs take 40 to "
             f"300 times as long as this run){'' if outcome.service else _NO_END}. {shown}"
         )
-    _check_service(outcome, folder)
+    check_service(outcome, folder)
     if outcome.exit_code != spec.program.exit_code:
         raise RunError(
             f"the program {how_it_ended(outcome.exit_code)} in a run without measurement; expected exit code "
             f"{spec.program.exit_code}. "
-            f"{_last_stderr(folder)} {shown}"
+            f"{last_stderr(folder)} {shown}"
         )
-    return ProgramResult(outcome.exit_code, _digest(spec, command)), outcome
+    return ProgramResult(outcome.exit_code, result_digest(spec, command)), outcome
 
 
 def time_native(
@@ -155,7 +143,7 @@ def time_native(
     outcomes = []
     for _ in range(spec.campaign.native_runs):
         outcomes.append(_launch(command, folder))
-        _check_outcome(spec, command, outcomes[-1], expected)
+        check_outcome(spec, command, outcomes[-1], expected)
         shutil.rmtree(folder)
         folder.mkdir()
         plain.folder.mkdir(parents=True, exist_ok=True)
@@ -200,9 +188,9 @@ def execute(
         outcome = within_records(outcome, records.wall_ns / 1e9, records.user_us / 1e6)
     elif records.state == "failed" and spec.measure.sampler == "outside":
         raise RunError(f"the observer could not {'start' if command.window is None else 'count'}: {records.message}")
-    _check_outcome(spec, command, outcome, expected)
+    check_outcome(spec, command, outcome, expected)
     if sampling.clock in ("monotonic", PROGRAM_CLOCK) and not sampling.whole and service is None and not further:
-        _check_end(records, ended_ns, setup, wrapped=spec.program.sampled is not None)
+        check_end(records, ended_ns, setup, wrapped=spec.program.sampled is not None)
     times = {"time_s": outcome.seconds, "cpu_s": outcome.user_s + outcome.system_s}
     if command.window is not None or (spec.program.is_service and spec.program.load is None):
         del times["time_s"]  # it is the spec's `duration`
@@ -260,14 +248,6 @@ def _service_facts(service: ServiceRun) -> dict[str, Any]:
     """Return facts about a service's run, for the trace's attributes."""
     facts: dict[str, Any] = {"ready_s": service.ready_s, "requests": service.requests}
     return {name: value for name, value in facts.items() if value is not None}
-
-
-def _check_service(outcome: ProcessOutcome, folder: Path) -> None:
-    """Raise RunError if a service was not measured: it was not ready, it ended early, or its load failed."""
-    if outcome.service is not None and outcome.service.trouble:
-        trouble = f"{outcome.service.trouble}." if outcome.service.trouble[-1] != "\n" else outcome.service.trouble
-        # What runs already prints elsewhere.
-        raise RunError(f"{trouble} {_last_log(folder)}" if (folder / "stderr").is_file() else trouble)
 
 
 def _patient(service: ServiceCommands | None) -> ServiceCommands | None:
@@ -354,10 +334,6 @@ def _padded(words: Sequence[str], environment: Mapping[str, str], pad_bytes: int
     return {**padded, "UNPERTURBED_PAD": "x" * (-used % _STACK_STEP + pad_bytes)}
 
 
-def _simulator_logs(folder: Path) -> list[Path]:
-    return list(folder.glob(f"{log_of(folder / 'dumps').name}*"))
-
-
 def _setup(spec: CampaignSpec, sampling: Sampling, program: str) -> Setup:
     """Return the sampler's settings; `program` is the name of the program that a preloaded runtime samples."""
     measure = spec.measure
@@ -435,7 +411,7 @@ def _uncounted(
 
 def _known_processes(folder: Path) -> set[int]:
     """Return the processes of a run that have records or, if simulated, a log."""
-    logs = _simulator_logs(folder)
+    logs = simulator_logs(folder)
     records = further_record_files(folder / "record")
     return {int(file.name.split(".")[1]) for file in [*logs, *records]}
 
@@ -454,113 +430,9 @@ def _launch(command: Command, folder: Path, others: Callable[[], Iterable[int]] 
     return launch(command, others=others) if command.service is None else serve(command, command.service)
 
 
-def _digest(spec: CampaignSpec, command: Command) -> str:
-    """Return the digest of a run's result, which must be the same in all runs; a constant for `result: any`."""
-    if spec.program.result == "any" or (spec.program.is_service and not spec.program.outputs):
-        return _ANY_RESULT
-    if spec.program.is_service:  # it prints a log
-        return digest_of_result(Path(os.devnull), [command.folder / name for name in spec.program.outputs])
-    return digest_of_result(command.stdout, [command.folder / name for name in spec.program.outputs])
-
-
-def _check_outcome(spec: CampaignSpec, command: Command, outcome: ProcessOutcome, expected: ProgramResult) -> None:
-    folder = command.stdout.parent
-    if outcome.still_running:
-        raise TimedOutError(_outlived(outcome))
-    if outcome.timed_out:
-        raise TimedOutError(
-            f"timed out after {outcome.seconds:.0f} s: raise `timeout` (simulated runs take 40 to 300 times as long as "
-            "runs without measurement)"
-        )
-    status = os.statvfs(folder)
-    if status.f_bavail * status.f_frsize < _NO_SPACE_BYTES:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
-    if outcome.exit_code == KILLED + (spec.measure.signal or SIGNAL):
-        raise RunError(
-            "the sampler's signal killed the program: the program replaced the signal's handler, or replaced itself "
-            "with another program (exec) while the sampler's timer was running. Choose another signal with `signal`, "
-            "or use `sampler: outside`"
-        )
-    if outcome.exit_code != expected.exit_code and _ASAN_REFUSES in _last_stderr(folder):
-        raise RunError(
-            "the program is built with AddressSanitizer, which refuses the sampler's libraries (LD_PRELOAD) because "
-            "they are loaded before it. Let it accept them: `environment: {ASAN_OPTIONS: verify_asan_link_order=0}` "
-            "in the spec, or unperturbed run --env ASAN_OPTIONS=verify_asan_link_order=0 -- …; or measure a build "
-            "without -fsanitize=address"
-        )
-    _check_service(outcome, folder)
-    if outcome.exit_code != expected.exit_code:
-        raise RunError(
-            f"the program {how_it_ended(outcome.exit_code)}; expected exit code {expected.exit_code}. "
-            f"{_last_stderr(folder)}"
-        )
-    digest = _digest(spec, command)
-    if digest != expected.digest:
-        raise RunError(
-            f"the program's result differs from its result without measurement (sha256 {digest[:12]}…, expected "
-            f"{expected.digest[:12]}…): the measurement changed the result, or the program is not deterministic. "
-            f"Compare {folder / 'stdout'} with {folder.with_name(expected.run) / 'stdout'} of the untouched program; "
-            "if the program prints times or addresses, set `result: any`"
-        )
-
-
-def _outlived(outcome: ProcessOutcome) -> str:
-    return (
-        f"{', '.join(outcome.still_running)} still ran {outcome.seconds:.0f} s after the start, although the program "
-        "itself had ended: a run lasts until all its processes have ended. Let the program stop what it starts, or set "
-        "`processes: first` under `measure` to count its first process alone"
-    )
-
-
-_ASAN_REFUSES = "ASan runtime does not come first in initial library list"
-
-
-def _check_end(records: Records, ended_ns: int, setup: Setup, *, wrapped: bool) -> None:
-    """Reject a run with an uncounted last part, unless the observer saw the program end or a tool outlived it."""
-    saw_the_end = records.state == "finished" and (wrapped or bool(records.wall_ns))
-    if len(records.rows) < 2 or setup.source == "simulated" or saw_the_end:
-        return
-    stamps = records.rows["monotonic_ns"]
-    missing_ns = ended_ns - int(stamps[-1])
-    longest_ns = 0 if setup.interval_event or setup.clock == PROGRAM_CLOCK else 3 * setup.interval_ns
-    if missing_ns > max(_UNSEEN_NS, longest_ns, _UNSEEN_SHARE * float(ended_ns - stamps[0])):
-        raise RunError(
-            f"the records end {missing_ns / 1e9:.2g} s before the program ends: the program replaced itself with "
-            "another program (exec), or blocked the sampler's signal. Measure the other program directly, or use "
-            "`sampler: outside`"
-        )
-
-
-def digest_of_result(stdout: Path, outputs: Sequence[Path]) -> str:
-    """Return the sha256 of a run's result, as `cat stdout outputs… | sha256sum` would print it."""
-    content = hashlib.sha256()
-    for file in [stdout, *outputs]:
-        if not file.is_file():
-            raise RunError(f"the program did not write the output file {file.name} into its working folder")
-        with file.open("rb") as stream:
-            hashlib.file_digest(stream, lambda: content)
-    return content.hexdigest()
-
-
-def _last_stderr(folder: Path) -> str:
-    """Return the last lines of the program's stderr, for an error message."""
-    file = folder / "stderr"
-    text = file.read_bytes()[-_SHOWN_BYTES:].decode(errors="replace").strip() if file.is_file() else ""
-    text = "\n".join(filter(None, (text, *map(complaints, _simulator_logs(folder)))))
-    return f"The last error output is:\n{text}" if text else "The program wrote nothing to stderr."
-
-
-def _last_log(folder: Path) -> str:
-    """Return the last lines that a service wrote: to stderr, or else to stdout, where some have their log."""
-    log = (folder / "stdout").read_bytes()[-_SHOWN_BYTES:].decode(errors="replace").strip()
-    if log and not (folder / "stderr").read_bytes().strip():
-        return f"The program wrote nothing to stderr. The last output is:\n{log}"
-    return _last_stderr(folder)
-
-
 def _tidy(folder: Path) -> None:
     """Remove the raw records and the program's scratch files."""
     shutil.rmtree(folder / "scratch", ignore_errors=True)
     records = [folder / "record", *further_record_files(folder / "record")]
-    for file in [*records, *folder.glob("dumps.*"), *_simulator_logs(folder)]:
+    for file in [*records, *folder.glob("dumps.*"), *simulator_logs(folder)]:
         file.unlink(missing_ok=True)

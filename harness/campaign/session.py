@@ -27,11 +27,12 @@ from unperturbed.harness.campaign.plan import (
     with_families,
 )
 from unperturbed.harness.campaign.progress import Progress
-from unperturbed.harness.campaign.run import ProgramResult, Sampling, execute, time_native
+from unperturbed.harness.campaign.run import Sampling, execute, time_native
 from unperturbed.harness.program.build import Build, build_configuration, find_source
 from unperturbed.harness.program.layouts import AS_BUILT, layout_notes, make_layout, put_in_place
 from unperturbed.harness.program.patching import count_at, places_of
 from unperturbed.harness.program.process import program_command
+from unperturbed.harness.program.result import ProgramResult
 from unperturbed.harness.program.software_metrics import SoftwareMetrics, find_software_metrics
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.load import metric_position

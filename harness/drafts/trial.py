@@ -26,9 +26,10 @@ from unperturbed.common.scratch import scratch_folder
 from unperturbed.common.wording import counted, duration
 from unperturbed.errors import RunError, SpecError, UnperturbedError
 from unperturbed.harness.campaign.pilot import AMPLE, times_as_much
-from unperturbed.harness.campaign.run import ProgramResult, Sampling, execute
+from unperturbed.harness.campaign.run import Sampling, execute
 from unperturbed.harness.drafts.command import CommandSpec, Trial, how_counted
 from unperturbed.harness.program.process import Command, launch, program_command, time_of_starting
+from unperturbed.harness.program.result import ProgramResult
 from unperturbed.harness.program.software_metrics import find_software_metrics
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.load import parse_spec

@@ -16,7 +16,17 @@ from typing import Literal
 
 from unperturbed.common import supervision
 from unperturbed.errors import HostError, RunError
-from unperturbed.harness.program.process import Command, ProcessOutcome, ServiceRun, has_ended, how_it_ended, start
+from unperturbed.harness.program.process import (
+    Command,
+    ProcessOutcome,
+    ServiceRun,
+    as_in_shell,
+    end_of_output,
+    ended_within,
+    has_ended,
+    how_it_ended,
+    start,
+)
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections._attach import Attach
 from unperturbed.harness.spec.sections._service import find_free_port
@@ -31,8 +41,6 @@ TOOL_STARTS_S = 1.0
 
 _TOOL_ENDS_S = 10.0
 _LATE_S = 10.0  # Time after the duration in which the observer must end
-_SHOWN_BYTES = 2000
-_OF_PROCESS = 2  # CPUCLOCK_SCHED of the kernel's clocks of other processes
 _CGROUPS = Path("/sys/fs/cgroup")
 _HIERARCHIES = ("", "unified", "perf_event")  # Where the kernel's cgroups of perf_event may be
 
@@ -163,10 +171,7 @@ def watch(command: Command, window: Window) -> ProcessOutcome:
             trouble = trouble or _end_of_tool(tool, command, "during the run")
             if tool is not None and not trouble:
                 tool.send_signal(signal.SIGTERM)
-                with contextlib.suppress(OSError):
-                    end = os.pidfd_open(tool.pid)
-                    has_ended(end, _TOOL_ENDS_S)
-                    os.close(end)
+                ended_within(tool.pid, _TOOL_ENDS_S)
         finally:
             if tool is not None:
                 supervision.end(tool)
@@ -199,11 +204,7 @@ def _observe(command: Command, window: Window) -> tuple[int, bool]:
         return 0, False
     observer = start(command)
     try:
-        end = os.pidfd_open(observer.pid)
-        try:
-            timed_out = not has_ended(end, window.duration_s + _LATE_S)
-        finally:
-            os.close(end)
+        timed_out = not ended_within(observer.pid, window.duration_s + _LATE_S)
     finally:
         supervision.end(observer)
     return 0, timed_out
@@ -213,11 +214,10 @@ def _end_of_tool(tool: Popen[bytes] | None, command: Command, when: str) -> str:
     """Return what happened if a tool has ended by itself; '' if it runs."""
     if tool is None or tool.poll() is None:
         return ""
-    code = tool.returncode if tool.returncode >= 0 else 128 - tool.returncode
-    texts = (command.stdout.with_name(name).read_bytes()[-_SHOWN_BYTES:] for name in (TOOL_STDERR, TOOL_STDOUT))
-    said = next((text.decode(errors="replace").strip() for text in texts if text.strip()), "")
+    files = (command.stdout.with_name(name) for name in (TOOL_STDERR, TOOL_STDOUT))
+    said = next(filter(None, map(end_of_output, files)), "")
     printed = f"its last output is:\n{said}\n" if said else "it printed nothing"
-    return f"the tool {how_it_ended(code)} {when}; {printed}"
+    return f"the tool {how_it_ended(as_in_shell(tool.returncode))} {when}; {printed}"
 
 
 def _cpu_times(target: Target) -> tuple[float, float]:
@@ -227,9 +227,6 @@ def _cpu_times(target: Target) -> tuple[float, float]:
         fields = dict(line.split() for line in usage.read_text().splitlines())
         return int(fields["usage_usec"]) / 1e6, int(fields.get("system_usec", 0)) / 1e6
     pids = {target.pid} if target.kind == "pid" else set(_members(Path(target.where)))
-    total = 0.0
-    for pid in pids:
-        with contextlib.suppress(OSError):
-            total += time.clock_gettime(~pid << 3 | _OF_PROCESS)
+    total = sum(map(supervision.cpu_seconds, pids))
     ticks = sum(process.system for process in supervision.processes() if process.pid in pids)
     return total, ticks / os.sysconf("SC_CLK_TCK")

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _STARTS = 7  # Number of starts whose fastest is the time to start a program
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.001, 0.05  # Between two looks whether processes are left
+_SHOWN_BYTES = 2000
 KILLED = 128  # Exit codes above this mean a signal, as in the shell
 _GRACE_S = 2.0  # Time between SIGTERM and SIGKILL for a command that is stopped
 
@@ -128,19 +129,19 @@ def launch(
         seconds = time.monotonic() - started
         if not command.first_only and not timed_out:
             end_s = None if command.timeout_s is None else started + command.timeout_s
-            outlived, waited = _wait_for_others(lambda: _session_of(process.pid) | _running(others()), end_s)
+            outlived, waited = _wait_for_others(lambda: _left(process.pid, others()), end_s)
             seconds += waited
     except BaseException:
         supervision.end(process)
-        _kill_each(_running(others()))
+        _kill_each(_left(process.pid, others()))
         raise
     code = os.waitstatus_to_exitcode(status)
     process.returncode = code
     still = tuple(sorted({_name_of(pid) for pid in outlived}))
-    _kill_each(outlived | (_running(others()) if timed_out else set()))
+    _kill_each(_left(process.pid, others()) if timed_out else outlived)
     supervision.end(process)  # processes that the program left running would disturb the next run
     return ProcessOutcome(
-        code if code >= 0 else 128 - code,
+        as_in_shell(code),
         timed_out or bool(outlived),
         seconds,
         usage.ru_utime,
@@ -183,41 +184,24 @@ def _kill_each(pids: Iterable[int]) -> None:
 
 def _wait_for_others(left: Callable[[], set[int]], end_s: float | None) -> tuple[set[int], float]:
     """Wait until no process is left; return those left at the time limit, and the time waited."""
-    began, pause = time.monotonic(), _FIRST_PAUSE_S
-    if not left():
-        return set(), 0.0
+    began = now = time.monotonic()
+    pause = _FIRST_PAUSE_S
     while running := left():
-        if end_s is not None and time.monotonic() >= end_s:
-            return running, time.monotonic() - began
+        if end_s is not None and now >= end_s:
+            return running, now - began
         time.sleep(pause)
-        pause = min(2 * pause, _LONGEST_PAUSE_S)
-    return set(), time.monotonic() - began
+        pause, now = min(2 * pause, _LONGEST_PAUSE_S), time.monotonic()
+    return set(), now - began
 
 
-def _session_of(leader: int) -> set[int]:
-    """Return the processes of a session that have not ended."""
-    found = set()
-    for process in Path("/proc").iterdir():
-        fields = _stat(process.name) if process.name.isdigit() else []
-        if fields and fields[_SESSION] == str(leader) and fields[0] not in _ENDED:
-            found.add(int(process.name))
-    return found
-
-
-def _running(pids: Iterable[int]) -> set[int]:
-    return {pid for pid in pids if (fields := _stat(pid)) and fields[0] not in _ENDED}
-
-
-_SESSION = 3
-_ENDED = ("Z", "X")
-
-
-def _stat(pid: int | str) -> list[str]:
-    """Return a process's fields in /proc from its state on; empty if it is gone."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2].decode().split()
-    except OSError:
-        return []
+def _left(session: int, others: Iterable[int]) -> set[int]:
+    """Return the processes of a session, and others by their numbers, that have not ended."""
+    found = set(others)
+    return {
+        process.pid
+        for process in supervision.processes()
+        if not process.is_zombie and (process.session == session or process.pid in found)
+    }
 
 
 def _name_of(pid: int) -> str:
@@ -265,6 +249,16 @@ def time_of_starting(folder: Path) -> dict[str, float] | None:
     }
 
 
+def as_in_shell(returncode: int) -> int:
+    """Return the exit code that a shell shows: 128 + n for a program killed by signal n."""
+    return returncode if returncode >= 0 else KILLED - returncode
+
+
+def end_of_output(file: Path) -> str:
+    """Return the last lines of what a program printed, for a message; '' for nothing."""
+    return file.read_bytes()[-_SHOWN_BYTES:].decode(errors="replace").strip() if file.is_file() else ""
+
+
 def how_it_ended(exit_code: int) -> str:
     """Describe the end of a program by its exit code, as in a shell."""
     try:
@@ -279,6 +273,18 @@ def has_ended(watch: int, timeout_s: float | None) -> bool:
     poller = select.poll()
     poller.register(watch, select.POLLIN)
     return bool(poller.poll(None if timeout_s is None else timeout_s * 1000))
+
+
+def ended_within(pid: int, seconds: float) -> bool:
+    """Wait for a process at most so long; return whether it has ended."""
+    try:
+        watch = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return has_ended(watch, seconds)
+    finally:
+        os.close(watch)
 
 
 def _stop(group: int, watch: int) -> None:

@@ -31,6 +31,8 @@ from unperturbed.harness.program.process import (
     ProcessOutcome,
     ServiceCommands,
     ServiceRun,
+    as_in_shell,
+    end_of_output,
     has_ended,
     how_it_ended,
     start,
@@ -46,8 +48,7 @@ LOAD_STDOUT, LOAD_STDERR, READY_OUTPUT = "load.stdout", "load.stderr", "ready.ou
 _POLL_S = 0.02  # Time between two looks whether the service is ready
 _ANSWER_S = 1.0  # Time in which an address must answer
 _SERVER_ERROR = 500  # Lowest HTTP status of a server that cannot answer yet
-_SHOWN_BYTES = 2000
-_OF_PROCESS, _TICKS = 2, os.sysconf("SC_CLK_TCK")  # CPUCLOCK_SCHED of the kernel's clocks of other processes
+_TICKS = os.sysconf("SC_CLK_TCK")
 
 _REQUESTS: tuple[re.Pattern[bytes], ...] = (
     re.compile(rb"^\s*(\d+) requests in [\d.]+m?s,", re.MULTILINE),  # wrk
@@ -105,7 +106,7 @@ def serve(command: Command, service: ServiceCommands) -> ProcessOutcome:
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         supervision.end(process)
-    code = process.returncode if process.returncode >= 0 else KILLED - process.returncode
+    code = as_in_shell(process.returncode)
     run = replace(run, exit_code=code)
     if ended:
         run = replace(run, trouble=f"the service {how_it_ended(code)} {ended}{'' if code else _BACKGROUND}")
@@ -189,7 +190,7 @@ def _try_command(command: Command, service: ServiceCommands, last: float) -> str
         raise _NotMeasuredError(f"`ready`: {words[0]}: no such program") from None
     except subprocess.TimeoutExpired:
         return "it did not end"
-    shown = _end_of(output)
+    shown = end_of_output(output)
     return f"exit code {tried.returncode}{shown and f', {shown}'}" if tried.returncode else ""
 
 
@@ -217,7 +218,7 @@ def _use(command: Command, service: ServiceCommands, watch: int, limit: float) -
         if ends not in ready:
             raise _EndedError(f"{time.monotonic() - began:.2g} s after its load began")
         if code := load.wait():
-            shown = _end_of(stderr) or _end_of(stdout)
+            shown = end_of_output(stderr) or end_of_output(stdout)
             what = f"failed with exit code {code}" if code > 0 else f"was killed by {signal.Signals(-code).name}"
             said = f"its last output is:\n{shown}" if shown else "it printed nothing"
             if has_ended(watch, _POLL_S):
@@ -257,9 +258,7 @@ def _cpu_times(pid: int, service: ServiceCommands) -> tuple[float, float]:
     """
     total, system = 0.0, 0
     for process in supervision.descendants(pid)[1 if service.observed else 0 :]:
-        with contextlib.suppress(OSError):  # it has just ended
-            total += time.clock_gettime(~process.pid << 3 | _OF_PROCESS)
-        total += (process.children_user + process.children_system) / _TICKS
+        total += supervision.cpu_seconds(process.pid) + (process.children_user + process.children_system) / _TICKS
         system += process.system + process.children_system
     return total, system / _TICKS
 
@@ -269,10 +268,6 @@ def _requests(output: Path) -> int | None:
     text = output.read_bytes() if output.is_file() else b""
     counts = next(filter(None, (pattern.findall(text) for pattern in _REQUESTS)), None)
     return None if counts is None else sum(map(int, counts))
-
-
-def _end_of(file: Path) -> str:
-    return file.read_bytes()[-_SHOWN_BYTES:].decode(errors="replace").strip() if file.is_file() else ""
 
 
 def _program(name: str, service: ServiceCommands) -> str:

@@ -19,7 +19,7 @@ from unperturbed.harness.campaign.manifest import Manifest, RunState
 from unperturbed.harness.campaign.plan import NATIVE, PlannedRun, configurations
 from unperturbed.harness.campaign.preparation import build_and_stage, detect_host, make_empty_folder
 from unperturbed.harness.campaign.progress import Durations, Estimate, Progress
-from unperturbed.harness.campaign.run import ProgramResult, Sampling, run_plain
+from unperturbed.harness.campaign.run import Sampling, run_plain
 from unperturbed.harness.campaign.session import Session, execute_in
 from unperturbed.harness.nodes.coordinate import Coordination, coordinated
 from unperturbed.harness.nodes.shares import (
@@ -36,6 +36,7 @@ from unperturbed.harness.nodes.shares import (
     write_once,
 )
 from unperturbed.harness.program.process import time_of_starting
+from unperturbed.harness.program.result import ProgramResult
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.campaign import REFERENCE
 from unperturbed.harness.spec.sections.parameters import Value, at_a_point, points

@@ -52,7 +52,7 @@ POINTS = (
     Point("a program is waited for", "/os:wait4"),
     Point("what is left of a program is ended", "common.supervision:end"),
     Point("a record file is read", "harness.campaign.run:read_record_file"),
-    Point("a result is checked", "harness.campaign.run:_check_outcome"),
+    Point("a result is checked", "harness.campaign.run:check_outcome"),
     Point("a trace is assembled", "harness.campaign.run:assemble_processes"),
     Point("a trace is written", "collectors.data.trace:Trace.write"),
     Point("a file reaches the disk", "/os:fsync"),

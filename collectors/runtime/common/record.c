@@ -187,16 +187,16 @@ static int claim_another(const char *image)
 /* A further process of the run: with OPTION_CHILDREN it has a file of its own, or the observer's counters. */
 static int join(const char *image)
 {
-    if (unperturbed_header->source == SOURCE_CALLGRIND && !RUNNING_ON_VALGRIND) {
-        leave(); /* valgrind's own launcher, which every exec starts first */
-        return -1;
+    int is_launcher = unperturbed_header->source == SOURCE_CALLGRIND && !RUNNING_ON_VALGRIND; /* starts every exec */
+    if ((unperturbed_header->options & OPTION_CHILDREN) && !is_launcher) {
+        if (unperturbed_header->options & OPTION_OUTSIDE) {
+            counted = getpid();
+            return 0;
+        }
+        if (claim_another(image) == 0)
+            return 0;
+        unperturbed_mark(MARK_UNCOUNTED);
     }
-    if (unperturbed_header->options & OPTION_OUTSIDE)
-        counted = getpid();
-    if ((unperturbed_header->options & OPTION_CHILDREN) &&
-        ((unperturbed_header->options & OPTION_OUTSIDE) || claim_another(image) == 0))
-        return 0;
-    unperturbed_mark(MARK_UNCOUNTED * !!(unperturbed_header->options & OPTION_CHILDREN));
     leave();
     return -1;
 }

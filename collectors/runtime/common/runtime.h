@@ -12,7 +12,7 @@
 extern struct unperturbed_header *unperturbed_header;
 int unperturbed_map(const char *path);
 int unperturbed_claim(char **environment);
-int unperturbed_is_counted(void);        /* whether the run counts this process, which is not a child that forgot it */
+int unperturbed_is_counted(void);        /* whether the run counts this process */
 int unperturbed_claim_in_child(void);    /* after a fork: a record file for the child; outside, the parent's */
 int unperturbed_grow(uint64_t position); /* makes room for a record; -1 if the file is full */
 void unperturbed_mark(uint64_t mark);

@@ -459,7 +459,6 @@ int unperturbed_samples_threads(void)
 /* In a forked child: starts again, with a record file and counters of its own. The parent's go on. */
 static void begin_in_child(void)
 {
-    int ended_records = own && own->busy;
     if (own && own->counters.source->forget)
         own->counters.source->forget(&own->counters);
     if (own != &main_sampler && main_sampler.counters.source && main_sampler.counters.source->forget)
@@ -469,7 +468,7 @@ static void begin_in_child(void)
     memset(&main_sampler, 0, sizeof main_sampler);
     unperturbed_os_close(&os_files);
     unperturbed_probes_close(&probes);
-    if (unperturbed_claim_in_child() == 0 && !ended_records)
+    if (unperturbed_claim_in_child() == 0)
         begin();
 }
 
@@ -544,16 +543,11 @@ static const char *missing_work(void)
     return NULL;
 }
 
-static void finish_once(void)
+/* Notes at the end of the process what a reader of its records must know. */
+static void note_conditions(void)
 {
     struct unperturbed_header *header = unperturbed_header;
     struct sigaction now;
-    if (!header)
-        return;
-    if (unperturbed_counts_elsewhere())
-        unperturbed_mark(MARK_SHARED_FORK);
-    if (!is_sampled() || header->state != STATE_ATTACHED)
-        return;
     header->cpu_ns = unperturbed_nanoseconds(CLOCK_PROCESS_CPUTIME_ID);
     if (main_sampler.quanta.calls > main_sampler.quanta.all / UNEVEN_SHARE)
         unperturbed_mark(MARK_UNEVEN);
@@ -561,6 +555,18 @@ static void finish_once(void)
         unperturbed_mark(MARK_USER_READ);
     if (!is_by_program() && sigaction((int)header->signal, NULL, &now) == 0 && now.sa_sigaction != handler())
         unperturbed_mark(MARK_SIGNAL_TAKEN);
+}
+
+static void finish_once(void)
+{
+    struct unperturbed_header *header = unperturbed_header;
+    if (!header)
+        return;
+    if (unperturbed_counts_elsewhere())
+        unperturbed_mark(MARK_SHARED_FORK);
+    if (!is_sampled() || header->state != STATE_ATTACHED)
+        return;
+    note_conditions();
     const char *missing = missing_work();
     if (missing)
         snprintf(header->message, sizeof header->message, "%s", missing);
@@ -589,13 +595,16 @@ static void finish_at_once(void)
     if (sampler != &main_sampler || sampler->busy || !is_sampled() || unperturbed_header->state != STATE_ATTACHED ||
         missing_work())
         return;
-    sigset_t all;
+    sigset_t all, waiting;
+    unperturbed_apart++;
+    /* A handler of the program, which may end it, blocks the signal for a moment only: no tick waits then. */
+    if (!is_by_program() && sigpending(&waiting) == 0 && sigismember(&waiting, (int)unperturbed_header->signal) == 1)
+        unperturbed_mark(MARK_SIGNAL_BLOCKED);
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, NULL);
-    unperturbed_apart++;
+    note_conditions();
     write_bound(sampler);
     unperturbed_apart--;
-    unperturbed_header->cpu_ns = unperturbed_nanoseconds(CLOCK_PROCESS_CPUTIME_ID);
     __atomic_store_n(&unperturbed_header->state, STATE_FINISHED, __ATOMIC_RELEASE);
 }
 

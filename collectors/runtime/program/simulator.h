@@ -35,8 +35,8 @@
 #define CLOSE_BLOCKS 5000  /* blocks that take longer than `SHORTEST_TICK_NS` plus the handling of a tick */
 #define SPARED_BLOCKS 2000 /* blocks of a quantum reserved for the ticks that usually occur in it */
 #define EDGE_BLOCKS 40     /* between the statistics' readings of two ticks in immediate succession */
-#define WAITING_BLOCKS 80  /* the same of a program that waits, which executes nothing, and some spare */
-#define WAITING_TICKS 8 /* so many in succession, each after twice the time, are no pending ticks: the program waits */
+#define WAITING_BLOCKS 80  /* more than `EDGE_BLOCKS`: a program that executes fewer between two ticks waits */
+#define WAITING_TICKS 8    /* fewer in immediate succession may have been pending, as each comes after twice the time */
 #define REMEMBERED_BRANCHES 14
 #define UNEVEN_SHARE 20 /* if one tick in this many is lost to system calls, intervals of work are uneven */
 #define REGISTERS 34    /* at most */

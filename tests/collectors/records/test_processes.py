@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unperturbed.collectors.data.trace import Metric
-from unperturbed.collectors.records.processes import Counted, images, join
+from unperturbed.collectors.records.counted import Counted
+from unperturbed.collectors.records.processes import images, join
 
 NAMES = ("cycles", "blocks")
 METRICS = {

@@ -20,6 +20,7 @@ from tests.collectors.runtime.inside.programs import (
     run,
 )
 from tests.collectors.runtime.programs import BUSY, COUNTED, INCLUDE, sample
+from unperturbed.collectors.records.file import Mark
 from unperturbed.collectors.runtime import BOUNDS
 from unperturbed.errors import RunError
 
@@ -124,6 +125,44 @@ int main(void) {{ for (int i = 0; i < 20; i++) {{ COUNT(0); busy(1000000); }} {a
     if state == "failed":
         with pytest.raises(RunError, match="the main thread ended before the program"):
             assemble_plain(records)
+
+
+@pytest.mark.parametrize("end", ["return 0;", "_exit(0);"])
+@pytest.mark.parametrize(
+    ("act", "mark"),
+    [
+        ("signal(SIGRTMIN + 4, SIG_IGN);", Mark.SIGNAL_TAKEN),
+        ("sigset_t all; sigfillset(&all); sigprocmask(SIG_BLOCK, &all, 0);", Mark.SIGNAL_BLOCKED),
+        ("", Mark(0)),
+    ],
+)
+def test_what_the_program_did_to_the_signal_is_noted_at_every_end(build: Build, act: str, mark: Mark, end: str) -> None:
+    text = f"""
+#define _GNU_SOURCE
+{BUSY}
+#include <signal.h>
+#include <unistd.h>
+int main(void) {{ busy(3000000); {act} busy(30000000); {end} }}
+"""
+    records, done = run(build(text), plain(300_000))
+    assert (done.returncode, records.state) == (0, "finished")
+    assert records.marks == mark
+
+
+def test_an_exit_in_a_handler_that_blocks_all_signals_is_a_right_end(build: Build) -> None:
+    text = f"""
+#define _GNU_SOURCE
+{BUSY}
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+void leave(int s) {{ (void)s; _exit(0); }}
+int main(void) {{
+    struct sigaction a = {{0}}; a.sa_handler = leave; sigfillset(&a.sa_mask); sigaction(SIGUSR1, &a, 0);
+    busy(30000000); raise(SIGUSR1); return 1; }}
+"""
+    records, done = run(build(text), plain(20_000_000))
+    assert (done.returncode, records.state, records.marks) == (0, "finished", Mark(0))
 
 
 COUNTING_LIBRARY = """

@@ -1,0 +1,154 @@
+"""Result of a run: whether the program ended as it should, and gave the result of its unmeasured run."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from unperturbed.collectors.data.trace import PROGRAM_CLOCK
+from unperturbed.collectors.records.file import SIGNAL, Records, Setup
+from unperturbed.collectors.sources.callgrind import complaints, log_of
+from unperturbed.errors import RunError
+from unperturbed.harness.program.process import KILLED, Command, ProcessOutcome, end_of_output, how_it_ended
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
+from unperturbed.harness.spec.sections.campaign import REFERENCE
+
+_NO_SPACE_BYTES = 1 << 20
+_UNSEEN_NS = 300_000_000
+_UNSEEN_SHARE = 0.1
+"""Share of a run that may lack records at its end: releasing a large program's memory takes time."""
+_ANY_RESULT = "any"
+
+
+class TimedOutError(RunError):
+    """A run was stopped at its time limit."""
+
+
+@dataclass(frozen=True)
+class ProgramResult:
+    """The result of a program, which every measured run must reproduce."""
+
+    exit_code: int  # As in a shell
+    digest: str  # The sha256 of stdout followed by the output files
+    run: str = field(default=REFERENCE, compare=False)  # The run with this result
+
+
+def check_outcome(spec: CampaignSpec, command: Command, outcome: ProcessOutcome, expected: ProgramResult) -> None:
+    """Raise RunError if a measured run ended in another way, or with another result, than the unmeasured one."""
+    folder = command.stdout.parent
+    if outcome.still_running:
+        raise TimedOutError(outlived(outcome))
+    if outcome.timed_out:
+        raise TimedOutError(
+            f"timed out after {outcome.seconds:.0f} s: raise `timeout` (simulated runs take 40 to 300 times as long as "
+            "runs without measurement)"
+        )
+    status = os.statvfs(folder)
+    if status.f_bavail * status.f_frsize < _NO_SPACE_BYTES:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
+    if outcome.exit_code == KILLED + (spec.measure.signal or SIGNAL):
+        raise RunError(
+            "the sampler's signal killed the program: the program replaced the signal's handler, or replaced itself "
+            "with another program (exec) while the sampler's timer was running. Choose another signal with `signal`, "
+            "or use `sampler: outside`"
+        )
+    if outcome.exit_code != expected.exit_code and _ASAN_REFUSES in last_stderr(folder):
+        raise RunError(
+            "the program is built with AddressSanitizer, which refuses the sampler's libraries (LD_PRELOAD) because "
+            "they are loaded before it. Let it accept them: `environment: {ASAN_OPTIONS: verify_asan_link_order=0}` "
+            "in the spec, or unperturbed run --env ASAN_OPTIONS=verify_asan_link_order=0 -- …; or measure a build "
+            "without -fsanitize=address"
+        )
+    check_service(outcome, folder)
+    if outcome.exit_code != expected.exit_code:
+        raise RunError(
+            f"the program {how_it_ended(outcome.exit_code)}; expected exit code {expected.exit_code}. "
+            f"{last_stderr(folder)}"
+        )
+    digest = result_digest(spec, command)
+    if digest != expected.digest:
+        raise RunError(
+            f"the program's result differs from its result without measurement (sha256 {digest[:12]}…, expected "
+            f"{expected.digest[:12]}…): the measurement changed the result, or the program is not deterministic. "
+            f"Compare {folder / 'stdout'} with {folder.with_name(expected.run) / 'stdout'} of the untouched program; "
+            "if the program prints times or addresses, set `result: any`"
+        )
+
+
+_ASAN_REFUSES = "ASan runtime does not come first in initial library list"
+
+
+def check_service(outcome: ProcessOutcome, folder: Path) -> None:
+    """Raise RunError if a service was not measured: it was not ready, it ended early, or its load failed."""
+    if outcome.service is not None and outcome.service.trouble:
+        trouble = f"{outcome.service.trouble}." if outcome.service.trouble[-1] != "\n" else outcome.service.trouble
+        # What runs already prints elsewhere.
+        raise RunError(f"{trouble} {_last_log(folder)}" if (folder / "stderr").is_file() else trouble)
+
+
+def outlived(outcome: ProcessOutcome) -> str:
+    """Say which processes had outlived the program at the time limit, and what to do."""
+    return (
+        f"{', '.join(outcome.still_running)} still ran {outcome.seconds:.0f} s after the start, although the program "
+        "itself had ended: a run lasts until all its processes have ended. Let the program stop what it starts, or set "
+        "`processes: first` under `measure` to count its first process alone"
+    )
+
+
+def check_end(records: Records, ended_ns: int, setup: Setup, *, wrapped: bool) -> None:
+    """Reject a run with an uncounted last part, unless the observer saw the program end or a tool outlived it."""
+    saw_the_end = records.state == "finished" and (wrapped or bool(records.wall_ns))
+    if len(records.rows) < 2 or setup.source == "simulated" or saw_the_end:
+        return
+    stamps = records.rows["monotonic_ns"]
+    missing_ns = ended_ns - int(stamps[-1])
+    longest_ns = 0 if setup.interval_event or setup.clock == PROGRAM_CLOCK else 3 * setup.interval_ns
+    if missing_ns > max(_UNSEEN_NS, longest_ns, _UNSEEN_SHARE * float(ended_ns - stamps[0])):
+        raise RunError(
+            f"the records end {missing_ns / 1e9:.2g} s before the program ends: the program replaced itself with "
+            "another program (exec), or blocked the sampler's signal. Measure the other program directly, or use "
+            "`sampler: outside`"
+        )
+
+
+def result_digest(spec: CampaignSpec, command: Command) -> str:
+    """Return the digest of a run's result, which must be the same in all runs; a constant for `result: any`."""
+    if spec.program.result == "any" or (spec.program.is_service and not spec.program.outputs):
+        return _ANY_RESULT
+    if spec.program.is_service:  # it prints a log
+        return digest_of_result(Path(os.devnull), [command.folder / name for name in spec.program.outputs])
+    return digest_of_result(command.stdout, [command.folder / name for name in spec.program.outputs])
+
+
+def digest_of_result(stdout: Path, outputs: Sequence[Path]) -> str:
+    """Return the sha256 of a run's result, as `cat stdout outputs… | sha256sum` would print it."""
+    content = hashlib.sha256()
+    for file in [stdout, *outputs]:
+        if not file.is_file():
+            raise RunError(f"the program did not write the output file {file.name} into its working folder")
+        with file.open("rb") as stream:
+            hashlib.file_digest(stream, lambda: content)
+    return content.hexdigest()
+
+
+def last_stderr(folder: Path) -> str:
+    """Return the last lines of the program's stderr, for an error message."""
+    text = "\n".join(filter(None, (end_of_output(folder / "stderr"), *map(complaints, simulator_logs(folder)))))
+    return f"The last error output is:\n{text}" if text else "The program wrote nothing to stderr."
+
+
+def _last_log(folder: Path) -> str:
+    """Return the last lines that a service wrote: to stderr, or else to stdout, where some have their log."""
+    log = end_of_output(folder / "stdout")
+    if log and not end_of_output(folder / "stderr"):
+        return f"The program wrote nothing to stderr. The last output is:\n{log}"
+    return last_stderr(folder)
+
+
+def simulator_logs(folder: Path) -> list[Path]:
+    """Return the simulator's logs of a run, one for each process."""
+    return list(folder.glob(f"{log_of(folder / 'dumps').name}*"))
