@@ -35,8 +35,8 @@ _PROGRAM = _files("program/software.c", "program/sampler.c", "program/intervals.
 BOUNDS = _files("program/module_first.c", "program/module_last.c")
 """Files linked first and last into each program and library with counters, so the counters have separate pages."""
 
-_OBSERVER = _files("observer/main.c", "observer/shared.c")
-_ATTACH = _files("observer/attach.c")
+_OBSERVER = _files("observer/main.c", "observer/shared.c", "observer/recording.c")
+_ATTACH = _files("observer/attach.c", "observer/recording.c")
 _HEADERS = tuple(sorted(_FOLDER.glob("*/*.h")))
 _FLAGS = ("-std=gnu11", "-O2", "-g", "-fPIC")
 _FIELD = re.compile(r"(?:struct unperturbed_)?(\w+) (\w+)(?:\[(\w*)\])?;")

@@ -95,6 +95,7 @@ class CountersStructure(ctypes.Structure):
         ("page", ctypes.c_void_p * EVENTS),
         ("total", ctypes.c_int64 * EVENTS),
         ("user_reads", ctypes.c_uint64),
+        ("processor", ctypes.c_int32),
         ("overflow", ctypes.c_uint32),
         ("state", ctypes.c_void_p),
     )

@@ -91,7 +91,7 @@ def check_service(outcome: ProcessOutcome, folder: Path) -> None:
 
 
 def outlived(outcome: ProcessOutcome) -> str:
-    """Say which processes had outlived the program at the time limit, and what to do."""
+    """Describe the processes that had outlived the program at the time limit, and what to do."""
     return (
         f"{', '.join(outcome.still_running)} still ran {outcome.seconds:.0f} s after the start, although the program "
         "itself had ended: a run lasts until all its processes have ended. Let the program stop what it starts, or set "

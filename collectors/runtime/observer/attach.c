@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include "../common/runtime.h"
 #include "../common/sources.h"
+#include "shared.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -22,7 +23,6 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -35,16 +35,6 @@ struct attached {
     pid_t pid;
     struct unperturbed_os_files os_files;
 };
-
-/* PAPI's library in the Python wheel refers to this Python object, but PAPI never uses it: it only has to exist. */
-__attribute__((visibility("default"))) char _Py_NoneStruct[64];
-
-static int refuse(const char *what)
-{
-    unperturbed_fail(what);
-    __atomic_store_n(&unperturbed_header->state, STATE_FAILED, __ATOMIC_RELEASE);
-    return -1;
-}
 
 static struct unperturbed_counters *another(struct attached *attached)
 {
@@ -63,7 +53,7 @@ static int open_threads(struct attached *attached)
     snprintf(path, sizeof path, "/proc/%d/task", (int)attached->pid);
     DIR *tasks = opendir(path);
     if (!tasks)
-        return refuse("no such process");
+        return unperturbed_refuse("no such process");
     int result = 0;
     for (struct dirent *entry; result == 0 && (entry = readdir(tasks));) {
         pid_t thread = (pid_t)atoi(entry->d_name);
@@ -85,11 +75,11 @@ static int open_processors(struct attached *attached, const char *folder)
 {
     int cgroup = open(folder, O_RDONLY | O_CLOEXEC | O_DIRECTORY);
     if (cgroup < 0)
-        return refuse(folder);
+        return unperturbed_refuse(folder);
     for (int32_t processor = 1; processor <= sysconf(_SC_NPROCESSORS_CONF); processor++) {
         struct unperturbed_counters *counters = another(attached);
         if (!counters)
-            return refuse("memory");
+            return unperturbed_refuse("memory");
         if (unperturbed_open_attached(counters, unperturbed_header, cgroup, processor) == 0)
             attached->groups++;
         else if (unperturbed_header->error != ENODEV) /* a processor that is switched off */
@@ -143,11 +133,9 @@ static void observe(struct attached *attached, uint64_t overruns, int is_last)
 {
     struct unperturbed_header *header = unperturbed_header;
     uint64_t position;
-    struct unperturbed_record *record = unperturbed_take(header, &position);
+    struct unperturbed_record *record = unperturbed_begin_record(overruns, &position);
     if (!record)
         return;
-    record->overruns = overruns;
-    record->monotonic_ns = unperturbed_nanoseconds(CLOCK_MONOTONIC);
     int is_stopped = is_last && attached->process < 0 && needs_counters() && stop_counting(attached);
     int unread = read_counts(attached, record);
     if (attached->process < 0 && !is_stopped)
@@ -155,23 +143,7 @@ static void observe(struct attached *attached, uint64_t overruns, int is_last)
     if (header->os)
         unread |=
             unperturbed_os_read(&attached->os_files, header->os, attached->pid, record->value + header->events) != 0;
-    record->read_ns = unperturbed_nanoseconds(CLOCK_MONOTONIC) - record->monotonic_ns;
-    if (unread) {
-        header->unread++;
-        return;
-    }
-    unperturbed_commit(record, position);
-}
-
-static int start_ticking(uint64_t interval_ns)
-{
-    int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    struct itimerspec period;
-    period.it_interval.tv_sec = (time_t)(interval_ns / 1000000000);
-    period.it_interval.tv_nsec = (long)(interval_ns % 1000000000);
-    period.it_value = period.it_interval;
-    return timer >= 0 && timerfd_settime(timer, 0, &period, NULL) == 0 ? timer
-                                                                       : refuse("cannot set the observer's timer");
+    unperturbed_end_record(record, position, unread);
 }
 
 /* Returns the CPU time so far, in microseconds; -1 if the kernel does not tell that of this cgroup. */
@@ -227,7 +199,8 @@ int main(int count, char **argument)
     if (encoded <= 0) {
         if (encoded == 0) {
             errno = ENOTSUP;
-            refuse("an event has no encoding for perf_event, which alone can count in a process that runs already");
+            unperturbed_refuse(
+                "an event has no encoding for perf_event, which alone can count in a process that runs already");
         }
         __atomic_store_n(&header->state, STATE_FAILED, __ATOMIC_RELEASE);
         return 127;
@@ -236,7 +209,7 @@ int main(int count, char **argument)
         attached.pid = (pid_t)atoi(argument[4]);
         attached.process = (int)syscall(SYS_pidfd_open, attached.pid, 0);
         if (attached.process < 0)
-            return refuse("no such process"), 127;
+            return unperturbed_refuse("no such process"), 127;
         opened = open_threads(&attached);
         if (opened == 0)
             opened = unperturbed_os_open(&attached.os_files, header->os, attached.pid);
@@ -246,7 +219,7 @@ int main(int count, char **argument)
     struct sched_param priority = {.sched_priority = 1};
     if (sched_setscheduler(0, SCHED_FIFO, &priority) == 0)
         unperturbed_mark(MARK_REAL_TIME);
-    int ticks = opened == 0 ? start_ticking(header->interval_ns) : -1;
+    int ticks = opened == 0 ? unperturbed_start_ticking() : -1;
     if (ticks < 0) {
         __atomic_store_n(&header->state, STATE_FAILED, __ATOMIC_RELEASE);
         return 127;
@@ -256,7 +229,7 @@ int main(int count, char **argument)
     int ended = observe_until(&attached, began_ns + (int64_t)strtoll(argument[2], NULL, 10), ticks);
     errno = ESRCH;
     if (ended)
-        return refuse("the process ended before the time of its window"), 127;
+        return unperturbed_refuse("the process ended before the time of its window"), 127;
     observe(&attached, 0, 1);
     int64_t ended_us = cpu_time_us(&attached, argument[4]);
     header->program_user_us = began_us < 0 || ended_us < 0 ? 0 : ended_us - began_us;

@@ -23,7 +23,6 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
-#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -49,16 +48,6 @@ struct observed {
     int64_t checked_ns;
     char image[256];
 };
-
-/* PAPI's library in the Python wheel refers to this Python object, but PAPI never uses it: it only has to exist. */
-__attribute__((visibility("default"))) char _Py_NoneStruct[64];
-
-int unperturbed_refuse(const char *what)
-{
-    unperturbed_fail(what);
-    __atomic_store_n(&unperturbed_header->state, STATE_FAILED, __ATOMIC_RELEASE);
-    return -1;
-}
 
 /* Assigns one processor to the observer and the others to the program, if there are at least two. */
 static int share_processors(cpu_set_t *program)
@@ -208,11 +197,9 @@ static void observe(struct observed *observed, uint64_t overruns, int has_ended)
 {
     struct unperturbed_header *header = unperturbed_header;
     uint64_t position;
-    struct unperturbed_record *record = unperturbed_take(header, &position);
+    struct unperturbed_record *record = unperturbed_begin_record(overruns, &position);
     if (!record)
         return;
-    record->overruns = overruns;
-    record->monotonic_ns = unperturbed_nanoseconds(CLOCK_MONOTONIC);
     int64_t *value = record->value + header->events * (header->options & OPTION_MULTIPLEX ? 3 : 1);
     int unread = read_counts(observed, record, value + header->os_values);
     const struct timespec pause = {0, ENDING_PAUSE_NS};
@@ -227,13 +214,8 @@ static void observe(struct observed *observed, uint64_t overruns, int has_ended)
             unperturbed_os_read(&observed->os_files, header->os, observed->pid, observed->os_value) != 0 && !has_ended;
         memcpy(value, observed->os_value, header->os_values * sizeof *value);
     }
-    record->read_ns = unperturbed_nanoseconds(CLOCK_MONOTONIC) - record->monotonic_ns;
-    if (unread) { /* a record of zeros would be worse than no record */
-        header->unread++;
-        return;
-    }
-    unperturbed_commit(record, position);
-    check_image(observed, record->monotonic_ns);
+    if (unperturbed_end_record(record, position, unread) == 0)
+        check_image(observed, record->monotonic_ns);
 }
 
 /* Returns the function call interrupts on other processors since boot: from reading counters there, and from the
@@ -260,18 +242,6 @@ static uint64_t interrupts_elsewhere(void)
     if (file)
         fclose(file);
     return sum;
-}
-
-static int start_ticking(void)
-{
-    int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    struct itimerspec period;
-    period.it_interval.tv_sec = (time_t)(unperturbed_header->interval_ns / 1000000000);
-    period.it_interval.tv_nsec = (long)(unperturbed_header->interval_ns % 1000000000);
-    period.it_value = period.it_interval;
-    return timer >= 0 && timerfd_settime(timer, 0, &period, NULL) == 0
-               ? timer
-               : unperturbed_refuse("cannot set the observer's timer");
 }
 
 /* Receives the signals of the event that ends intervals through a descriptor: poll(2) does not report an inherited
@@ -422,7 +392,7 @@ int main(int count, char **argument)
     int64_t began_ns = unperturbed_nanoseconds(CLOCK_MONOTONIC);
     observe(&observed, 0, 0); /* before the program runs: an observer with normal priority might be late */
     int is_event = unperturbed_header->clock == CLOCK_IS_EVENT;
-    int ticks = is_event ? start_listening(&observed) : start_ticking();
+    int ticks = is_event ? start_listening(&observed) : unperturbed_start_ticking();
     if (ticks < 0) {
         kill(observed.pid, SIGKILL);
         return 127;

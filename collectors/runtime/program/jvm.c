@@ -29,8 +29,8 @@ static uint64_t counts[METRICS] __attribute__((section("unperturbed_sites"), use
 static uint32_t metric[METRICS];
 static struct unperturbed_table table = {NULL, counts, metric, 0, 1};
 
-enum event { COLLECTIONS, COMPILATIONS, CLASSES, THREADS, CONTENTIONS, EVENTS };
-static const char *const event_names[EVENTS] = {"collections", "compilations", "classes", "threads", "contentions"};
+enum event { COLLECTIONS, COMPILATIONS, CLASSES, EVENTS };
+static const char *const event_names[EVENTS] = {"collections", "compilations", "classes"};
 static uint64_t *event_counter[EVENTS]; /* NULL: not counted */
 
 /* A method whose entries are counted; both names may be globs. */
@@ -79,18 +79,6 @@ static void JNICALL on_class(jvmtiEnv *jvm, JNIEnv *java, jthread thread, jclass
 {
     (void)jvm, (void)java, (void)thread, (void)class;
     count(CLASSES);
-}
-
-static void JNICALL on_thread(jvmtiEnv *jvm, JNIEnv *java, jthread thread)
-{
-    (void)jvm, (void)java, (void)thread;
-    count(THREADS);
-}
-
-static void JNICALL on_contention(jvmtiEnv *jvm, JNIEnv *java, jthread thread, jobject object)
-{
-    (void)jvm, (void)java, (void)thread, (void)object;
-    count(CONTENTIONS);
 }
 
 static uint64_t *counter_of(const char *name, size_t length, void *data)
@@ -224,15 +212,12 @@ static int switch_on(jvmtiEnv *jvm)
     memset(&abilities, 0, sizeof abilities);
     abilities.can_generate_garbage_collection_events = event_counter[COLLECTIONS] != NULL;
     abilities.can_generate_compiled_method_load_events = event_counter[COMPILATIONS] != NULL;
-    abilities.can_generate_monitor_events = event_counter[CONTENTIONS] != NULL;
     abilities.can_retransform_classes = methods > 0;
     jvmtiEventCallbacks called;
     memset(&called, 0, sizeof called);
     called.GarbageCollectionStart = on_collection;
     called.CompiledMethodLoad = on_compilation;
     called.ClassPrepare = on_class;
-    called.ThreadStart = on_thread;
-    called.MonitorContendedEnter = on_contention;
     called.ClassFileLoadHook = on_class_file;
     called.VMStart = on_start;
     called.VMInit = on_ready;
@@ -240,8 +225,7 @@ static int switch_on(jvmtiEnv *jvm)
         (*jvm)->SetEventCallbacks(jvm, &called, (jint)sizeof called) != JVMTI_ERROR_NONE)
         return -1;
     static const jvmtiEvent of_event[EVENTS] = {JVMTI_EVENT_GARBAGE_COLLECTION_START, JVMTI_EVENT_COMPILED_METHOD_LOAD,
-                                                JVMTI_EVENT_CLASS_PREPARE, JVMTI_EVENT_THREAD_START,
-                                                JVMTI_EVENT_MONITOR_CONTENDED_ENTER};
+                                                JVMTI_EVENT_CLASS_PREPARE};
     static const jvmtiEvent of_methods[] = {JVMTI_EVENT_CLASS_FILE_LOAD_HOOK, JVMTI_EVENT_VM_START,
                                             JVMTI_EVENT_VM_INIT};
     jvmtiError error = JVMTI_ERROR_NONE;

@@ -10,11 +10,11 @@ class JvmEvent(EventKind):
     keys = ("jvm", "event")
     meaning = (
         "events of the Java virtual machine: collections (pauses for garbage collection), compilations (methods that "
-        "its compilers finished), classes (loaded and prepared), threads (started) or contentions (waits for a monitor)"
+        "its compilers finished) or classes (loaded and prepared)"
     )
     example = "collections"
-    pattern = "collections|compilations|classes|threads|contentions"
-    form = "collections, compilations, classes, threads or contentions"
+    pattern = "collections|compilations|classes"
+    form = "collections, compilations or classes"
     means = "jvm"
     order = 14
 
