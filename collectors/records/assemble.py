@@ -22,6 +22,7 @@ from unperturbed.collectors.records.file import Mark, Records, deltas
 from unperturbed.collectors.records.processes import divide, is_sampled_to_the_end, join, unsampled
 from unperturbed.collectors.records.window import in_window
 from unperturbed.collectors.sources import Pass, find_source
+from unperturbed.collectors.sources.limits import Turns
 from unperturbed.collectors.sources.source import NONE
 from unperturbed.common.expressions.metrics import MetricExpression
 from unperturbed.errors import RunError, SpecError
@@ -47,6 +48,7 @@ def assemble_processes(
     whole: bool = False,
     further: Sequence[Records] = (),
     window: tuple[int, int] | None = None,
+    turns: Turns | None = None,
 ) -> tuple[Trace, list[Trace]]:
     """Make the trace of one run, and one of each process if it has several; interval i is between records i and i + 1.
 
@@ -59,6 +61,7 @@ def assemble_processes(
     `whole`: The run may consist of one interval, and must have been recorded to its end.
     `further`: Records of the run's other processes, each in its own file.
     `window`: The part of the run to keep, in ns of CLOCK_MONOTONIC; with `whole`, as one interval.
+    `turns`: If simulated metrics take turns on the counters: records are of slices, several of which are an interval.
     """
     source = None if collected.source == NONE else find_source(collected.source)
     simulated = source is not None and source.simulated
@@ -67,7 +70,7 @@ def assemble_processes(
     _check(records, software, whole=whole and window is None, fewest=fewest if alone else 0, alone=alone)
     for other in further:
         _check_further(other)
-    run = Collection(collected, software, os_metrics, dumps, attributes)
+    run = Collection(collected, software, os_metrics, dumps, attributes, turns)
     if simulated:
         further = [one for one in further if is_sampled_to_the_end(dumps, one)]
     with_counts, ended = divide([records, *further], by_last_image=simulated)

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unperturbed.collectors.data.trace import PROGRAM_CLOCK, Metric
-from unperturbed.collectors.records.counts import hardware_columns, main_thread, missed_overflows, throttling
+from unperturbed.collectors.records.counts import hardware_columns, main_thread, missed_overflows, scaled, throttling
 from unperturbed.collectors.records.file import Records, deltas
 from unperturbed.collectors.sources import Pass, find_source
 from unperturbed.collectors.sources.callgrind import executable, lifetime
 from unperturbed.collectors.sources.catalogue import OS_GROUPS, OS_METRICS
+from unperturbed.collectors.sources.limits import Turns, begins, simulated_time, take_turns
 from unperturbed.collectors.sources.source import NONE
 from unperturbed.errors import RunError
 
@@ -64,6 +65,7 @@ class Collection:
     os_metrics: Sequence[str]
     dumps: Path
     attributes: Mapping[str, Any]
+    turns: Turns | None = None  # If the metrics take turns on a simulated processor's counters; records are of slices
 
     def counted(self, records: Records, ended: Sequence[Records] = ()) -> Counted:
         """Return a process's counts over its intervals.
@@ -71,10 +73,12 @@ class Collection:
         `ended`: Records of earlier images of the process, whose simulated counts are lost. Their software counts are
         added to the first interval.
         """
-        rows = main_thread(records)
+        slices = main_thread(records)
+        firsts = np.arange(len(slices) - 1) if self.turns is None else begins(len(slices) - 1, self.turns)
+        rows = slices[[*firsts, -1]]
         metrics: dict[str, Metric] = {}
         columns: dict[str, NDArray[Any]] = {}
-        for metric, column in [*self._hardware(records, len(rows) - 1), *self._of_the_system(records, rows)]:
+        for metric, column in [*self._hardware(records, len(slices) - 1), *self._of_the_system(records, rows)]:
             metrics[metric.name], columns[metric.name] = metric, column
         for index, milestone_metric in enumerate(self.software):
             if milestone_metric is None:
@@ -85,7 +89,7 @@ class Collection:
                 column[0] += sum(int(main_thread(image)["software"][-1, index]) for image in ended)
             metrics[milestone_metric.name], columns[milestone_metric.name] = milestone_metric, column
         by_wall = self.attributes.get("clock", "monotonic") in ("monotonic", PROGRAM_CLOCK)
-        missed = rows["overruns"][1:].astype("i8")
+        missed = np.add.reduceat(slices["overruns"][1:].astype("i8"), firsts)
         if self.attributes.get("interval_event"):
             counts, period = paced(rows, self.collected, self.attributes)
             check_throttling(records, counts, self.attributes)
@@ -125,7 +129,23 @@ class Collection:
             yield from hardware_columns(self.collected, records)
         else:
             dump = self.dumps.with_name(f"{self.dumps.name}.{records.owner}")
-            yield from source.columns(self.collected, dump, intervals)
+            counted = source.columns(self.collected, dump, intervals)
+            yield from counted if self.turns is None else self._multiplexed(list(counted))
+
+    def _multiplexed(
+        self, counted: Sequence[tuple[Metric, NDArray[np.int64]]]
+    ) -> Iterator[tuple[Metric, NDArray[Any]]]:
+        """Yield what metrics count that take turns on the counters of the simulated processor."""
+        assert self.turns is not None
+        assert self.collected.limits is not None
+        metrics, columns = {one.name: one for one, _ in counted}, {one.name: column for one, column in counted}
+        firsts = begins(len(counted[0][1]), self.turns)
+        time_ns = simulated_time(columns)
+        asked = {one.name: columns.pop(one.name) for one in self.collected.metrics}
+        for name, shared in take_turns(asked, self.collected.limits, self.turns, time_ns):
+            yield from scaled(metrics[name], shared.counts, shared.enabled_ns, shared.running_ns)
+        for name, column in columns.items():
+            yield metrics[name], np.add.reduceat(column, firsts)
 
     def _of_the_system(self, records: Records, rows: NDArray[Any]) -> Iterator[tuple[Metric, NDArray[Any]]]:
         simulated = self.collected.source != NONE and find_source(self.collected.source).simulated
