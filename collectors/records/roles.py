@@ -89,11 +89,6 @@ def roles(births: Mapping[int, Birth], name_of: Callable[[Address], str]) -> dic
     return found
 
 
-def routine_of(role: str) -> str:
-    """Return a role without the places among equals: threads with the same result do the same kind of work."""
-    return "/".join(part.rpartition("#")[0] or part for part in role.split("/"))
-
-
 def _routine(birth: Birth, name_of: Callable[[Address], str]) -> str:
     start = birth.start
     if birth.object_class.file and (name := name_of(birth.object_class)):

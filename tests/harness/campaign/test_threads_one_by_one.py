@@ -22,7 +22,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int next;
 static long sum;
 static __thread volatile long mine;
-void step(int n) { for (int i = 0; i < 4000; i++) mine += i * n; }
+void step(int n) { for (int i = 0; i < 8000; i++) mine += i * n; }
 void job(int number) { for (int i = 0; i < 20 + number * 7 % 40; i++) step(number); }
 static void *worker(void *name) {
     prctl(PR_SET_NAME, name);
@@ -56,7 +56,7 @@ def _spec(folder: Path, **measure: Any) -> Path:
         "measure": {
             "software": {"jobs": {"enter": "job"}, "steps": {"enter": "step"}},
             "threads": "each",
-            "interval": {"records": 40},
+            "interval": {"records": 60},
             **measure,
         },
         "campaign": {"baseline_runs": 5, "runs": 3, "subsets": {"counted": ["jobs", "steps"]}},
@@ -103,7 +103,8 @@ def test_the_simulator_counts_each_thread(tmp_path: Path, builds: str) -> None:
     content = json.loads(spec.read_text())
     content["campaign"]["builds"] = builds
     spec.write_text(json.dumps(content))
-    assert unperturbed(tmp_path, "run", "pool.yaml").returncode == 0
+    done = unperturbed(tmp_path, "run", "pool.yaml", "--no-check")
+    assert done.returncode == 0, done.stderr
     runs = _runs(tmp_path)
     assert len(runs) == 8
     for run in runs:
@@ -118,6 +119,43 @@ def test_the_simulator_counts_each_thread(tmp_path: Path, builds: str) -> None:
         assert np.ptp(counts) <= 0.001 * counts.min(), role
     workers = np.array([[each[f"worker#{number}"] for number in (1, 2, 3)] for each in own])
     assert np.ptp(workers.sum(axis=1)) <= 0.001 * workers.sum(axis=1).min(), "the pool's work is the same in all runs"
+    if builds == "one":
+        _check_commands(tmp_path, runs)
+
+
+def _check_commands(folder: Path, runs: list[Path]) -> None:
+    """Require that threads of two runs are aligned and merged one by one."""
+    counted = [str(run) for run in runs if Trace.read(run).attributes["configuration"] == "counted"][:2]
+    told = json.loads(unperturbed(folder, "align", *counted, "--threads", "work", "--json").stdout)
+    assert {pair["first"] for pair in told["pairs"]} == {pair["second"] for pair in told["pairs"]} == ROLES
+    by_role = json.loads(unperturbed(folder, "align", *counted, "--threads", "role", "--json").stdout)
+    assert all(pair["first"] == pair["second"] for pair in by_role["pairs"])
+    assert told["distance"] <= by_role["distance"]
+    assert set(told["shared"]) == {"jobs", "steps"}
+    shown = unperturbed(folder, "align", *counted, "--threads", "work", "--html", "threads.html")
+    assert "events of paired threads" in shown.stdout
+    assert "worker#1" in (folder / "threads.html").read_text()
+    refused = unperturbed(folder, "align", *counted, "--threads", "work", "--region", "1:2")
+    assert refused.returncode == 2
+    assert "--region cannot be used with --threads" in refused.stderr
+    merged = json.loads(unperturbed(folder, "merge", "pool.yaml", "--force", "--threads", "work", "--json").stdout)
+    assert set(merged["threads"]) == ROLES
+    parts = {role: Trace.read(file) for role, file in merged["threads"].items()}
+    assert {role: part.attributes["role"] for role, part in parts.items()} == {role: role for role in ROLES}
+    assert parts["main"]["steps"].sum() == pytest.approx(300)
+    assert sum(part["steps"].sum() for part in parts.values()) == pytest.approx(STEPS)
+    assert all("PAPI_L1_DCM" in part.metrics for part in parts.values())
+
+
+def test_threads_without_roles_are_not_aligned(tmp_path: Path) -> None:
+    _spec(tmp_path, threads="all", source="perf_event", hardware=["perf::task-clock"], interval="1 ms")
+    done = unperturbed(tmp_path, "run", "pool.yaml", "--no-check")
+    if done.returncode and "ermi" in done.stderr:
+        pytest.skip("this host allows no perf events")
+    runs = _runs(tmp_path)
+    refused = unperturbed(tmp_path, "align", runs[0], runs[1], "--threads", "work")
+    assert refused.returncode == 2
+    assert "`threads: each` under `measure`" in refused.stderr
 
 
 def test_the_kernel_counts_each_thread(tmp_path: Path) -> None:

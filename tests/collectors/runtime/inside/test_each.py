@@ -10,9 +10,10 @@ import pytest
 
 from tests.collectors.runtime.inside.programs import COLLECTED, FAULTS, TOUCH, Build, counting, run
 from tests.collectors.runtime.programs import BUSY
+from unperturbed.analysis.alignment.threads import routine_of
 from unperturbed.collectors.records.assemble import assemble, milestone
 from unperturbed.collectors.records.file import Mark, Records
-from unperturbed.collectors.records.roles import MAIN, read_births, roles, routine_of
+from unperturbed.collectors.records.roles import MAIN, read_births, roles
 from unperturbed.collectors.records.threads import described, thread_traces
 from unperturbed.instrument.binaries.routines import routine_name
 
