@@ -121,9 +121,14 @@ class ThreadAlignment(Result):
 
     def headline(self) -> str:
         """Return the runs and how their threads were matched, in one line."""
+        return f"{' and '.join(self.names)}: {counted(len(self.pairs), 'pair')} of threads matched {self._how()}"
+
+    def _how(self) -> str:
+        if self.by == "role":
+            return "by role"
         moved = sum(pair.first != pair.second for pair in self.pairs)
-        how = "by role" if self.by == "role" else f"by their work, {moved} of them with another place than in the order"
-        return f"{' and '.join(self.names)}: {counted(len(self.pairs), 'pair')} of threads matched {how}"
+        places = f"{moved} have another place" if moved else "all have the same place"
+        return f"by their work: {places} in the order of their creation"
 
     def tables(self) -> list[Table]:
         """Return the pairs, and the scores by software counters if there are any."""

@@ -103,7 +103,11 @@ def test_a_pool_that_changed_places_is_found_by_its_work():
     assert {pair.first: pair.second for pair in by_role.pairs} == {role: role for role in pairs}
     assert by_role.shared["jobs"] == pytest.approx(2 * (10 + 10 + 40) / (2 * (10 + 40 + 70)))
     assert found.near["jobs"] > 0.9 > by_role.near["jobs"]
-    assert "2 of them" not in by_role.headline()
+    assert (
+        found.headline()
+        == "a and b: 4 pairs of threads matched by their work: 3 have another place in the order of their creation"
+    )
+    assert by_role.headline() == "a and b: 4 pairs of threads matched by role"
     assert json.loads(json.dumps(found.to_dict()))["pairs"][0]["first"] == "main"
     assert found.to_frame()["second"].to_list() == [pair.second for pair in found.pairs]
 
