@@ -33,12 +33,14 @@ def thread_traces(
     software: Sequence[Metric | None] = (),
     dumps: Path | None = None,
     roles: Mapping[int, str] | None = None,
+    whole: bool = True,
 ) -> dict[int, Trace]:
     """For each thread that has its own records, make a trace over the thread's own intervals.
 
     `software`: The software metrics, if each thread counts them for itself.
     `dumps`: Path of callgrind's dump files without the process id; needed for simulated metrics.
     `roles`: The role of each thread, for the attributes.
+    `whole`: The records are those of the whole run, not of a window.
     """
     simulated = simulated_by_thread(records, collected, dumps) if dumps is not None else {}
     traces = {}
@@ -52,7 +54,7 @@ def thread_traces(
         columns = dict(simulated.get(thread, {}))
         if not simulated:
             columns = {metric: deltas(rows["hardware"][:, at]) for at, metric in enumerate(collected.metrics)}
-            if roles is not None and thread:  # as in the sum over threads
+            if roles is not None and thread and whole:  # as in the sum over threads
                 for at, column in enumerate(columns.values()):
                     column[0] += rows["hardware"][0, at]
         counted = ((at, metric) for at, metric in enumerate(software) if metric is not None)

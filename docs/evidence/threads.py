@@ -67,7 +67,7 @@ hardware counts are used.
 """
 KINDS = 5
 RUNS = 8
-CASES = ((4, 4), (3, 9))
+CASES = ((4, 4), (3, 5))
 SOFTWARE: Mapping[str, Mapping[str, Any]] = {
     "taken": {"call": "BZ2_bzBuffToBuffCompress", "in": "consumer", "add": "1ul << fileData->blockNumber"},
     "rows": {"loop": "mainSort#13"},
@@ -101,8 +101,8 @@ def cost_rows() -> Iterator[str]:
     for line in shown.splitlines():
         threads, _, rest = line.partition(" thread(s), ")
         kind, _, figures = rest.partition(": ")
-        each, _, lost = figures.partition(" ns an event of each thread, ")
-        yield f"| {kind} | {threads} | {each} | {lost.removesuffix(' lost') or '–'} |"
+        each, _, lost = figures.partition(" ns an event of each thread")
+        yield f"| {kind} | {threads} | {each} | {lost.removeprefix(', ').removesuffix(' lost') or '–'} |"
 
 
 def fetch_sources(folder: Path) -> None:

@@ -237,7 +237,13 @@ def execute(
         records = within(records, load)
     if setup.threads:
         trace = write_thread_traces(
-            trace, records, sampling.collected, sampling.software_metrics.metrics, folder, each=setup.each
+            trace,
+            records,
+            sampling.collected,
+            sampling.software_metrics.metrics,
+            folder,
+            each=setup.each,
+            whole=load is None,
         )
     trace.write(folder / "trace.parquet")
     (folder / "meta.json").write_text(

@@ -16,12 +16,20 @@ from unperturbed.instrument.binaries.routines import routine_name
 
 
 def write_thread_traces(
-    trace: Trace, records: Records, collected: Pass, software: Sequence[Metric | None], folder: Path, *, each: bool
+    trace: Trace,
+    records: Records,
+    collected: Pass,
+    software: Sequence[Metric | None],
+    folder: Path,
+    *,
+    each: bool,
+    whole: bool = True,
 ) -> Trace:
     """Write a trace of each thread of the first process; return the run's trace, with their roles if they have any.
 
     `software`: The run's software metrics, by index. `folder`: That of the run.
     `each`: Threads one by one. A thread that lasted one interval then has no trace of its own, because thousands may.
+    `whole`: The records are those of the whole run, not of a service's load.
     """
     if not each:
         return _written(trace, thread_traces(records, collected, trace.attributes), folder, shortest=1)
@@ -32,7 +40,15 @@ def write_thread_traces(
         )
     births = read_births(folder / "record")
     named = roles(births, lambda place: routine_name(place.file, place.offset, place.symbol))
-    own = thread_traces(records, collected, trace.attributes, software=software, dumps=folder / "dumps", roles=named)
+    own = thread_traces(
+        records,
+        collected,
+        trace.attributes,
+        software=software,
+        dumps=folder / "dumps",
+        roles=named,
+        whole=whole,
+    )
     trace = replace(trace, attributes={**trace.attributes, "threads": described(own, births, named)})
     return _written(trace, own, folder, shortest=2)
 

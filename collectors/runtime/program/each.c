@@ -19,6 +19,10 @@
 
 #define LONGEST_WAIT_NS 200000000
 
+#ifdef UNPERTURBED_STATIC
+extern const char __ehdr_start[] __attribute__((visibility("hidden"))); /* defined by the linker */
+#endif
+
 static uint64_t created; /* threads that got a sampler, in the order of their creation */
 static __thread uint32_t own_number __attribute__((tls_model("initial-exec")));
 
@@ -56,6 +60,14 @@ static void describe(char *text, size_t room, const void *address)
         snprintf(text, room, "%s\t%lx\t%s", found.dli_fname,
                  (unsigned long)((const char *)address - (const char *)found.dli_fbase),
                  found.dli_sname && found.dli_saddr == address ? found.dli_sname : "");
+        return;
+    }
+#else
+    if (address) { /* only the program itself */
+        char file[UNPERTURBED_PATH];
+        ssize_t length = readlink("/proc/self/exe", file, sizeof file - 1);
+        file[length < 0 ? 0 : length] = 0;
+        snprintf(text, room, "%s\t%lx\t", file, (unsigned long)((const char *)address - __ehdr_start));
         return;
     }
 #endif

@@ -525,6 +525,7 @@ int unperturbed_samples_threads(void)
 /* In a forked child: starts again, with a record file and counters of its own. The parent's go on. */
 static void begin_in_child(void)
 {
+    int in_another_thread = own && own != &main_sampler;
     if (own && own->counters.source->forget)
         own->counters.source->forget(&own->counters);
     if (own != &main_sampler && main_sampler.counters.source && main_sampler.counters.source->forget)
@@ -535,8 +536,16 @@ static void begin_in_child(void)
     unperturbed_forget_members();
     unperturbed_os_close(&os_files);
     unperturbed_probes_close(&probes);
-    if (unperturbed_claim_in_child() == 0)
-        begin();
+    if (unperturbed_claim_in_child() != 0)
+        return;
+    if (in_another_thread && unperturbed_counts_each() && is_simulated()) { /* its number there is not the first */
+        snprintf(
+            unperturbed_header->message, sizeof unperturbed_header->message,
+            "a thread other than the main one created it, which the simulator cannot separate: use `threads: all`");
+        __atomic_store_n(&unperturbed_header->state, STATE_FAILED, __ATOMIC_RELEASE);
+        return;
+    }
+    begin();
 }
 
 static void after_fork(void)

@@ -180,3 +180,44 @@ def test_intervals_by_the_programs_events_are_of_each_thread(tmp_path: Path) -> 
             own = Trace.read(file)
             assert (own["steps"][:-1] == 10).all()
         assert sum(thread["totals"]["steps"] for thread in trace.attributes["threads"]) == STEPS
+
+
+FORKING = """
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static volatile long sum;
+void step(int n) { for (int i = 0; i < 8000; i++) sum += i * n; }
+static void *member(void *unused) {
+    pid_t child = fork();
+    for (int i = 0; i < 100; i++) step(i);
+    if (!child) _exit(0);
+    waitpid(child, 0, 0);
+    return unused; }
+int main(void) {
+    pthread_t t;
+    for (int i = 0; i < 300; i++) step(i);
+    pthread_create(&t, 0, member, 0); pthread_join(t, 0);
+    return 0; }
+"""
+
+
+def test_a_simulated_child_of_another_thread_is_refused(tmp_path: Path) -> None:
+    _spec(tmp_path, source="simulated", hardware=["PAPI_TOT_INS"], software={"steps": {"enter": "step"}})
+    content = json.loads((tmp_path / "pool.yaml").read_text())
+    content["campaign"] = {"baseline_runs": 5, "runs": 3, "subsets": {"counted": ["steps"]}}
+    (tmp_path / "pool.yaml").write_text(json.dumps(content))
+    (tmp_path / "src" / "pool.c").write_text(FORKING)
+    done = unperturbed(tmp_path, "run", "pool.yaml", "--no-check")
+    assert done.returncode != 0
+    assert "a thread other than the main one created it" in done.stderr
+
+
+def test_a_simulated_service_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "service.yaml").write_text(
+        "name: service\nprogram: {run: sleep 60, duration: 1 s}\n"
+        "measure: {threads: each, source: simulated, hardware: [PAPI_TOT_INS]}\n"
+    )
+    done = unperturbed(tmp_path, "run", "service.yaml", "--no-check")
+    assert done.returncode == 2
+    assert "`threads: each` cannot cut a service's load out of simulated counts" in done.stderr

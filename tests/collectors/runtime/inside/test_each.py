@@ -12,9 +12,10 @@ from tests.collectors.runtime.inside.programs import COLLECTED, FAULTS, TOUCH, B
 from tests.collectors.runtime.programs import BUSY
 from unperturbed.analysis.alignment.threads import routine_of
 from unperturbed.collectors.records.assemble import assemble, milestone
-from unperturbed.collectors.records.file import Mark, Records
+from unperturbed.collectors.records.file import Mark, Records, further_record_files, read_record_file
 from unperturbed.collectors.records.roles import MAIN, read_births, roles
 from unperturbed.collectors.records.threads import described, thread_traces
+from unperturbed.collectors.runtime import BOUNDS, INCLUDE, runtime_files
 from unperturbed.instrument.binaries.routines import routine_name
 
 COUNTED_BY_THREAD = """
@@ -172,26 +173,82 @@ def test_threads_of_openmp_have_the_role_of_its_library(build: Build) -> None:
     assert [thread["totals"]["steps"] for thread in told.values()] == [1000] * 3  # type: ignore[index]
 
 
+def link(folder: Path, compiler: str, source: str, *flags: str) -> None:
+    """Link a program of one source with the runtime, which is compiled with the same flags."""
+    first, last = BOUNDS
+    common = ["-O1", "-DUNPERTURBED_EXECUTABLE", f"-I{INCLUDE}", *flags]
+    runtime = list(map(str, [first, *runtime_files(), last]))
+    subprocess.run(["gcc", "-std=gnu11", *common, "-c", *runtime], cwd=folder, check=True)
+    objects = [f"{file.stem}.o" for file in (*runtime_files(), last)]
+    words = [compiler, *common, f"{first.stem}.o", source, *objects, "-o", "program", "-ldl", "-lrt", "-pthread"]
+    subprocess.run(words, cwd=folder, check=True)
+
+
+def steps_by_role(folder: Path) -> dict[str, int]:
+    """Run a program; return the number of steps of each thread by its role."""
+    records, done = run(folder / "program", counting(threads=True, each=True, software=2))
+    assert (done.returncode, records.message) == (0, "")
+    named = roles(read_births(folder / "record"), lambda at: routine_name(at.file, at.offset, at.symbol))
+    traces = thread_traces(records, COLLECTED, {}, software=SOFTWARE, roles=named)
+    return {trace.attributes["role"]: int(trace["steps"].sum()) for trace in traces.values()}
+
+
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 def test_std_threads_have_the_role_of_what_they_call(tmp_path: Path) -> None:
-    from unperturbed.collectors.runtime import BOUNDS, INCLUDE, runtime_files
-
-    first, last = BOUNDS
-    flags = ["-O1", "-DUNPERTURBED_EXECUTABLE", f"-I{INCLUDE}"]
-    subprocess.run(
-        ["gcc", "-std=gnu11", *flags, "-c", *map(str, [first, *runtime_files(), last])], cwd=tmp_path, check=True
-    )
     text = COUNTED_BY_THREAD.replace('#include "unperturbed.h"', 'extern "C" {\n#include "unperturbed.h"\n}')
     (tmp_path / "program.cc").write_text(text + STD_THREAD)
-    objects = [f"{file.stem}.o" for file in (*runtime_files(), last)]
-    words = ["g++", *flags, f"{first.stem}.o", "program.cc", *objects, "-o", "program", "-ldl", "-lrt", "-pthread"]
-    subprocess.run(words, cwd=tmp_path, check=True)
-    records, done = run(tmp_path / "program", counting(threads=True, each=True, software=2))
-    assert (done.returncode, records.message) == (0, "")
-    named = roles(read_births(tmp_path / "record"), lambda at: routine_name(at.file, at.offset, at.symbol))
-    traces = thread_traces(records, COLLECTED, {}, software=SOFTWARE, roles=named)
-    told = {trace.attributes["role"]: int(trace["steps"].sum()) for trace in traces.values()}
+    link(tmp_path, "g++", "program.cc")
+    told = steps_by_role(tmp_path)
     assert told == {MAIN: 0, "main::{lambda()$1}#1": 1, "void (*)(int), int#1": 7, "void (*)(int), int#2": 8}
+
+
+@pytest.mark.parametrize("flags", ["-static", "-static-pie -fPIE"])
+def test_a_static_program_has_roles_too(tmp_path: Path, flags: str) -> None:
+    text = """
+static void *member(void *unused) { COUNT(0); return unused; }
+int main(void) {
+    pthread_t t[2];
+    for (int i = 0; i < 2; i++) pthread_create(&t[i], 0, member, 0);
+    for (int i = 0; i < 2; i++) pthread_join(t[i], 0);
+    return 0; }
+"""
+    (tmp_path / "program.c").write_text(COUNTED_BY_THREAD + "#include <pthread.h>\n" + text)
+    link(tmp_path, "gcc", "program.c", "-std=gnu11", "-DUNPERTURBED_STATIC", *flags.split())
+    assert steps_by_role(tmp_path) == {MAIN: 0, "member#1": 1, "member#2": 1}
+
+
+def test_threads_of_a_forked_child_are_its_own(build: Build) -> None:
+    text = """
+#include <sys/wait.h>
+static void *member(void *n) { for (long i = 0; i < (long)n; i++) COUNT(0); return 0; }
+static void two(long n) {
+    pthread_t t[2];
+    for (int i = 0; i < 2; i++) pthread_create(&t[i], 0, member, (void *)n);
+    for (int i = 0; i < 2; i++) pthread_join(t[i], 0);
+}
+int main(void) {
+    two(1000);
+    pid_t child = fork();
+    if (!child) { two(30); return 0; }
+    waitpid(child, 0, 0);
+    two(1000);
+    return 0; }
+"""
+    program = build(HEAD + text)
+    setup = counting(threads=True, each=True, software=2, children=True)
+    records, done = run(program, setup)
+    assert done.returncode == 0
+    (file,) = further_record_files(program.parent / "record")
+    own = {record: roles(read_births(record), lambda at: routine_name(at.file, at.offset, at.symbol))
+           for record in (program.parent / "record", file)}  # fmt: skip
+    assert set(own[file].values()) == {MAIN, "member#1", "member#2"}
+    assert set(own[program.parent / "record"].values()) == {MAIN, *(f"member#{i}" for i in (1, 2, 3, 4))}
+    traces = thread_traces(read_record_file(file, setup, grows=True), COLLECTED, {}, software=SOFTWARE, roles=own[file])
+    assert [int(trace["steps"].sum()) for trace in traces.values()] == [0, 30, 30]
+    assert (
+        sum(int(trace["steps"].sum()) for trace in thread_traces(records, COLLECTED, {}, software=SOFTWARE).values())
+        == 4000
+    )
 
 
 def test_a_role_that_cannot_be_written_is_marked(build: Build) -> None:
