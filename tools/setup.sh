@@ -47,6 +47,7 @@ if [ "$goal" != run ]; then
     command -v chromium >/dev/null || need chromium
     command -v chromedriver >/dev/null || need chromium-driver
     command -v git >/dev/null || need git
+    command -v xz >/dev/null || need xz-utils
     command -v zsh >/dev/null || need zsh
     command -v fish >/dev/null || need fish
     command -v perf >/dev/null || need linux-perf

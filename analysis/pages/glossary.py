@@ -43,6 +43,8 @@ GLOSSARY = {
     "point": "One combination of parameter values in a sweep.",
     "ρ (Spearman's rank correlation)": "How closely two signals rise and fall together: 1 in step, 0 unrelated, −1 in "
     "opposition.",
+    "role": "What a thread was created to run, and as which of several: worker#2. Runs of one program have the same "
+    "roles.",
     "round": "Consecutive runs of all configurations with the same size of the environment. Runs of a round are "
     "compared with each other, because what the round varies cancels out.",
     "run": "One execution of the program, for one configuration and one pass.",

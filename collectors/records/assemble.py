@@ -14,11 +14,8 @@ from unperturbed.collectors.records.counts import (
     describe_overflows,
     implausible,
     main_thread,
-    missed_overflows,
-    of_thread,
-    threads,
 )
-from unperturbed.collectors.records.file import Mark, Records, deltas
+from unperturbed.collectors.records.file import Mark, Records
 from unperturbed.collectors.records.processes import divide, is_sampled_to_the_end, join, unsampled
 from unperturbed.collectors.records.window import in_window
 from unperturbed.collectors.sources import Pass, find_source
@@ -49,6 +46,7 @@ def assemble_processes(
     further: Sequence[Records] = (),
     window: tuple[int, int] | None = None,
     turns: Turns | None = None,
+    each_thread: bool = False,
 ) -> tuple[Trace, list[Trace]]:
     """Make the trace of one run, and one of each process if it has several; interval i is between records i and i + 1.
 
@@ -60,6 +58,7 @@ def assemble_processes(
     is the number of counts of that event after which an interval ends.
     `whole`: The run may consist of one interval, and must have been recorded to its end.
     `further`: Records of the run's other processes, each in its own file.
+    `each_thread`: Each thread counted software metrics for itself, and the simulator separated threads.
     `window`: The part of the run to keep, in ns of CLOCK_MONOTONIC; with `whole`, as one interval.
     `turns`: If simulated metrics take turns on the counters: records are of slices, several of which are an interval.
     """
@@ -70,7 +69,7 @@ def assemble_processes(
     _check(records, software, whole=whole and window is None, fewest=fewest if alone else 0, alone=alone)
     for other in further:
         _check_further(other)
-    run = Collection(collected, software, os_metrics, dumps, attributes, turns)
+    run = Collection(collected, software, os_metrics, dumps, attributes, turns=turns, each=each_thread)
     if simulated:
         further = [one for one in further if is_sampled_to_the_end(dumps, one)]
     with_counts, ended = divide([records, *further], by_last_image=simulated)
@@ -132,27 +131,6 @@ def _overflows(records: Records, collected: Pass, attributes: Mapping[str, Any])
     if not attributes.get("interval_event"):
         return {}
     return describe_overflows(*paced(main_thread(records), collected, attributes))
-
-
-def thread_traces(records: Records, collected: Pass, attributes: Mapping[str, Any]) -> dict[int, Trace]:
-    """For each thread that has its own sampler, make a trace: the hardware metrics over the thread's own intervals."""
-    traces = {}
-    for thread in threads(records):
-        rows = of_thread(records, thread)
-        stamps = rows["monotonic_ns"]
-        missed = rows["overruns"][1:].astype("i8")
-        if attributes.get("interval_event"):
-            missed = missed_overflows(*paced(rows, collected, attributes))
-        began_ns = int(stamps[0] - records.rows["monotonic_ns"][0])
-        traces[thread] = Trace.from_columns(
-            collected.metrics,
-            {metric.name: deltas(rows["hardware"][:, index]) for index, metric in enumerate(collected.metrics)},
-            begin_ns=stamps[:-1] - stamps[0],
-            end_ns=stamps[1:] - stamps[0],
-            overruns=missed,
-            attributes={**attributes, "thread": thread, "thread_begin_ns": began_ns},
-        )
-    return traces
 
 
 def _facts(records: Records, joined: Counted) -> dict[str, Any]:

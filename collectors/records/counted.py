@@ -10,8 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unperturbed.collectors.data.trace import PROGRAM_CLOCK, Metric
-from unperturbed.collectors.records.counts import hardware_columns, main_thread, missed_overflows, scaled, throttling
+from unperturbed.collectors.records.counts import (
+    hardware_columns,
+    interpolated,
+    main_thread,
+    missed_overflows,
+    of_thread,
+    scaled,
+    threads,
+    throttling,
+)
 from unperturbed.collectors.records.file import Records, deltas
+from unperturbed.collectors.records.threads import simulated_by_thread
 from unperturbed.collectors.sources import Pass, find_source
 from unperturbed.collectors.sources.callgrind import executable, lifetime
 from unperturbed.collectors.sources.catalogue import OS_GROUPS, OS_METRICS
@@ -66,6 +76,7 @@ class Collection:
     dumps: Path
     attributes: Mapping[str, Any]
     turns: Turns | None = None  # If the metrics take turns on a simulated processor's counters; records are of slices
+    each: bool = False  # Each thread counts software metrics for itself, and the simulator separates threads
 
     def counted(self, records: Records, ended: Sequence[Records] = ()) -> Counted:
         """Return a process's counts over its intervals.
@@ -85,6 +96,11 @@ class Collection:
                 continue
             values = rows["software"][:, index]
             column = values[1:] if milestone_metric.semantics == "gauge" else deltas(values)
+            for thread in threads(records)[1:] if self.each else ():
+                others = of_thread(records, thread)
+                column = column + interpolated(
+                    others["software"][:, index], others["monotonic_ns"], rows["monotonic_ns"]
+                )
             if milestone_metric.semantics != "gauge" and len(column):
                 column[0] += sum(int(main_thread(image)["software"][-1, index]) for image in ended)
             metrics[milestone_metric.name], columns[milestone_metric.name] = milestone_metric, column
@@ -127,6 +143,8 @@ class Collection:
         source = None if self.collected.source == NONE else find_source(self.collected.source)
         if source is None or source.columns is None:
             yield from hardware_columns(self.collected, records)
+        elif self.each and source.thread_columns is not None:
+            yield from self._simulated_sums(records)
         else:
             dump = self.dumps.with_name(f"{self.dumps.name}.{records.owner}")
             counted = source.columns(self.collected, dump, intervals)
@@ -146,6 +164,16 @@ class Collection:
             yield from scaled(metrics[name], shared.counts, shared.enabled_ns, shared.running_ns)
         for name, column in columns.items():
             yield metrics[name], np.add.reduceat(column, firsts)
+
+    def _simulated_sums(self, records: Records) -> Iterator[tuple[Metric, NDArray[Any]]]:
+        own, *others = simulated_by_thread(records, self.collected, self.dumps).items()
+        moments_ns = main_thread(records)["monotonic_ns"]
+        for metric, column in own[1].items():
+            total = column
+            for thread, columns in others:
+                counts = np.concatenate([[0], np.cumsum(columns[metric])])
+                total = total + interpolated(counts, of_thread(records, thread)["monotonic_ns"], moments_ns)
+            yield metric, total
 
     def _of_the_system(self, records: Records, rows: NDArray[Any]) -> Iterator[tuple[Metric, NDArray[Any]]]:
         simulated = self.collected.source != NONE and find_source(self.collected.source).simulated

@@ -73,7 +73,10 @@ def hardware_columns(collected: Pass, records: Records) -> Iterator[tuple[Metric
             yield from scaled(metric, column, enabled_ns, running_ns)
         else:
             for thread in threads(records)[1:]:
-                column = column + _interpolated(of_thread(records, thread), index, rows["monotonic_ns"])
+                others = of_thread(records, thread)
+                column = column + interpolated(
+                    others["hardware"][:, index], others["monotonic_ns"], rows["monotonic_ns"]
+                )
             yield metric, column
 
 
@@ -105,10 +108,14 @@ def scaled(
         yield Metric(f"{metric.name}.{name}_ns", "os", unit="ns", source=metric.source, meaning=described), times
 
 
-def _interpolated(rows: NDArray[Any], index: int, moments_ns: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return a thread's counts between given times, shape (times − 1,), interpolated linearly between its records."""
-    counts = rows["hardware"][:, index].astype(np.float64)
-    cumulative = np.interp(moments_ns, rows["monotonic_ns"], counts, left=0.0, right=counts[-1])
+def interpolated(
+    counts: NDArray[np.int64], stamps_ns: NDArray[np.int64], moments_ns: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return a thread's counts between given times, shape (times − 1,), interpolated linearly between its records.
+
+    `counts`: Cumulative, at the times `stamps_ns`.
+    """
+    cumulative = np.interp(moments_ns, stamps_ns, counts.astype(np.float64), left=0.0, right=float(counts[-1]))
     return deltas(np.rint(cumulative).astype(np.int64))
 
 

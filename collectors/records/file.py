@@ -61,6 +61,7 @@ class Mark(IntFlag):
     THROTTLED = 2048
     SEPARATE = 4096
     UNCOUNTED = 8192
+    UNNAMED = 16384
 
 
 _NUMBERS = {"uint32_t": "<u4", "int32_t": "<i4", "uint64_t": "<u8", "int64_t": "<i8"}
@@ -124,6 +125,7 @@ class Setup:
     alternate_stack: bool = False  # Inside: handle the signal on the program's alternate stack, if it has one
     signal: int = SIGNAL  # Number of the sampler's signal
     attached: bool = False  # Outside: the observed processes run already
+    each: bool = False  # Inside: threads one by one; each counts software metrics for itself
     papi: str = ""  # PAPI library to try before the system's
     # Processor of the observer; -1: the last allowed processor, with the program on the others; -2: no pinning.
     observer_cpu: int = CHOOSE_PROCESSOR
@@ -154,7 +156,7 @@ class Setup:
     def options(self) -> int:
         """Return the options as the runtime's bit set, in the order of `unperturbed.h`."""
         first = (self.sampler == "outside", self.threads, self.children, self.reset)
-        more = (self.multiplex, self.user_read, self.alternate_stack, self.attached)
+        more = (self.multiplex, self.user_read, self.alternate_stack, self.attached, self.each)
         return sum(wanted << bit for bit, wanted in enumerate((*first, *more)))
 
     @property

@@ -31,7 +31,9 @@ INCLUDE = _FOLDER / "common"
 """Folder of the headers that define the runtime's structures."""
 
 _COMMON = _files("common/record.c", "common/os.c", "common/probes.c", "common/overflow.c", "common/sources.c")
-_PROGRAM = _files("program/software.c", "program/sampler.c", "program/intervals.c", "program/threads.c")
+_PROGRAM = _files(
+    "program/software.c", "program/sampler.c", "program/intervals.c", "program/threads.c", "program/each.c"
+)
 BOUNDS = _files("program/module_first.c", "program/module_last.c")
 """Files linked first and last into each program and library with counters, so the counters have separate pages."""
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import zip_longest
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -160,11 +161,15 @@ def missing_tool() -> str | None:
     return None
 
 
-def valgrind_command(machine: Machine, dumps: Path, quantum: int = QUANTUM_BLOCKS) -> list[str]:
+def valgrind_command(
+    machine: Machine, dumps: Path, quantum: int = QUANTUM_BLOCKS, *, separate: bool = False
+) -> list[str]:
     """Return the valgrind command to put before the program's command; each process writes `<dumps>.<pid>`.
 
     Children are traced too: a script may start the program. The sampler reads the simulator's statistics from the log
     `valgrind.<pid>` in the same folder.
+
+    `separate`: Each dump has a part for each thread.
     """
     # By its path, because the program's environment may have another PATH. With --vgdb, a killed valgrind would leave
     # pipes in the temporary folder.
@@ -181,6 +186,7 @@ def valgrind_command(machine: Machine, dumps: Path, quantum: int = QUANTUM_BLOCK
         *("--dump-line=no", "--combine-dumps=yes", "--trace-children=yes", f"--callgrind-out-file={dumps}.%p"),
         f"--log-file={log_of(dumps)}%p",
         *([] if quantum == QUANTUM_BLOCKS else [f"--scheduling-quantum={quantum}"]),
+        *(["--separate-threads=yes"] if separate else []),
     ]
 
 
@@ -285,6 +291,97 @@ def read_dumps(path: Path, intervals: int | None) -> dict[str, NDArray[np.int64]
     return {event: counts[:, column] for column, event in enumerate(order)}
 
 
+_THREAD_PART = re.compile(
+    rb"^(?:thread: (\d+)|desc: Trigger: (Client Request|dump)[: ]+interval (\d+)|part: \d+|events: (.*)|totals: (.*))$",
+    re.MULTILINE,
+)
+_MAIN_THREAD = 1  # Valgrind's number of the main thread; it gives a thread the smallest number that is free
+
+
+@dataclass
+class _Separation:
+    """Parts of a dump file, given to the threads of the record file whose intervals they end."""
+
+    bounds: Mapping[int, Sequence[int]]  # Thread → number of the dump at each of its records, ascending
+
+    def __post_init__(self) -> None:
+        self.sums: dict[tuple[int, int], list[int]] = {}  # Thread and number of a dump → counts up to it
+        self._own = {number: thread for thread, numbers in self.bounds.items() if thread for number in numbers}
+        self._ends = {thread: frozenset(numbers) for thread, numbers in self.bounds.items()}
+        self._owner = {_MAIN_THREAD: 0}
+        self._pending: dict[int, list[int]] = {}
+
+    def add(self, valgrind_thread: int, number: int, row: Sequence[int], *, alone: bool) -> None:
+        """Add a part: the events of one of valgrind's threads since its last part.
+
+        `alone`: The thread itself asked for it, at its beginning or end; otherwise the main thread did, for all.
+        """
+        waiting = self._pending.pop(valgrind_thread, [])
+        counts = [a + b for a, b in zip_longest(waiting, row, fillvalue=0)]
+        if alone and number in self._own:
+            self._owner[valgrind_thread] = self._own[number]
+        thread = self._owner.get(valgrind_thread)
+        if thread is None or (number not in self._ends[thread] and number < self.bounds[thread][-1]):
+            self._pending[valgrind_thread] = counts  # of a thread that has not begun, or within its interval
+            return
+        at = number if number in self._ends[thread] else self.bounds[thread][-1]  # the end of a thread is its own too
+        self.sums[thread, at] = [a + b for a, b in zip_longest(self.sums.get((thread, at), []), counts, fillvalue=0)]
+
+
+def thread_columns(
+    collected: Pass, dumps: Path, bounds: Mapping[int, Sequence[int]]
+) -> dict[int, dict[Metric, NDArray[np.int64]]]:
+    """Return each thread's metrics over its own intervals, from dumps with a part for each thread.
+
+    `bounds`: For each thread of the record file, the numbers of the dumps between which its intervals are.
+
+    Instructions with which a thread begins, before its first record, belong to its first interval.
+    """
+    import numpy as np  # noqa: PLC0415
+
+    if not dumps.is_file():
+        raise RunError(f"callgrind did not write its dump file {dumps.name}: it was killed, or the disk is full")
+    order, separation = _separate(dumps, bounds)
+    found: dict[int, dict[Metric, NDArray[np.int64]]] = {}
+    for thread, numbers in bounds.items():
+        counts = np.zeros((len(numbers), len(order)), np.int64)
+        for at, number in enumerate(numbers):
+            row = separation.sums.get((thread, number), [])
+            counts[at, : len(row)] = row
+        if thread:
+            counts[1] += counts[0]
+        events = {event: counts[1:, column] for column, event in enumerate(order)}
+        if absent := [event for event in EVENTS if event not in events]:
+            raise RunError(f"{dumps}: callgrind's dump is damaged: event {absent[0]} is missing")
+        found[thread] = {described: combine(described.name, events) for described in _wanted(collected)}
+    return found
+
+
+def _separate(path: Path, bounds: Mapping[int, Sequence[int]]) -> tuple[list[str], _Separation]:
+    """Return the names of the events, and the parts of the dumps by thread."""
+    order: list[str] = []
+    separation = _Separation(bounds)
+    thread, number, alone = _MAIN_THREAD, -1, False
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+        for match in _THREAD_PART.finditer(text):
+            of_thread, trigger, interval, events, totals = match.groups()
+            if of_thread is not None:
+                thread = int(of_thread)
+            elif interval is not None:
+                number, alone = int(interval), trigger != b"dump"
+            elif events is not None:
+                order = events.decode().split()
+            elif totals is None:
+                number = -1  # a part begins
+            elif number >= 0:
+                row = [int(value) for value in totals.split()]
+                if len(row) > len(order) or not all(0 <= value < _MOST for value in row):
+                    raise RunError(f"{path}: callgrind's dump is damaged; did the measured program overwrite it?")
+                separation.add(thread, number, row, alone=alone)
+                number = -1
+    return order, separation
+
+
 def _sums(order: Sequence[str], rows: Iterable[Sequence[int]], damaged: RunError) -> dict[str, NDArray[np.int64]]:
     """Return the sum of each event over dumps, shape (1,)."""
     import numpy as np  # noqa: PLC0415
@@ -318,14 +415,19 @@ def columns(collected: Pass, dumps: Path, intervals: int | None) -> Iterator[tup
     events = read_dumps(dumps, intervals)
     if absent := [event for event in EVENTS if event not in events]:
         raise RunError(f"{dumps}: callgrind's dump is damaged: event {absent[0]} is missing")
+    for described in _wanted(collected):
+        yield described, combine(described.name, events)
+
+
+def _wanted(collected: Pass) -> list[Metric]:
+    """Return the metrics of a pass, and those of `_ALWAYS` that the pass can count."""
     wanted = {described.name: described for described in collected.metrics}
     paged = any(map(needs_page_cache, wanted))
     for name in _ALWAYS:
         # With page-sized lines, the cycle estimate would be that of a different machine.
         if name not in wanted and (not paged or fits_page_cache(name)):
             wanted[name] = metric(name)
-    for name, described in wanted.items():
-        yield described, combine(name, events)
+    return list(wanted.values())
 
 
 def plan(names: Sequence[str], request: Request) -> Planned:
@@ -404,4 +506,5 @@ CALLGRIND = Source(
     simulated=True,
     plan=plan,
     columns=columns,
+    thread_columns=thread_columns,
 )

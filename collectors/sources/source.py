@@ -327,6 +327,9 @@ class Source:
     columns : callable, optional
         Takes the pass, the source's output file of the run, and the number of intervals; yields each metric with its
         counts. By default, counts are taken from the records.
+    thread_columns : callable, optional
+        Takes the pass, the output file, and for each thread the numbers of the dumps that bound its intervals; returns
+        each thread's metrics with their counts. By default, counts are taken from the records.
     library : callable, optional
         Returns the library that the user chose, as a path or a name for the dynamic linker; empty for the system's.
     observer_library : callable, optional
@@ -351,6 +354,9 @@ class Source:
     simulated: bool = False
     plan: Callable[[Sequence[str], Request], Planned] | None = None
     columns: Callable[[Pass, Path, int | None], Iterator[tuple[Metric, NDArray[Any]]]] | None = None
+    thread_columns: (
+        Callable[[Pass, Path, Mapping[int, Sequence[int]]], dict[int, dict[Metric, NDArray[Any]]]] | None
+    ) = None
     library: Callable[[], str] = str
     observer_library: Callable[[], str] = str
 

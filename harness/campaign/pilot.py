@@ -38,6 +38,7 @@ from unperturbed.harness.spec.sections.measure import DEFAULT_RECORDS, SHORTEST_
 
 _CLOCK_MONOTONIC_COARSE = 6
 _PILOT_CAPACITY = 1 << 17
+_LASTING_THREADS = 16
 _PILOT_INTERVAL_NS = 20_000_000
 _REHEARSAL_TIMES, _REHEARSAL_SLACK_S = 20, 10
 """Time limit of a rehearsal: this multiple of the pilot's duration, plus this many seconds."""
@@ -105,12 +106,15 @@ def pilots(session: Session, manifest: Manifest, progress: Progress, *, checked:
                         "note": note,
                         "quantum": first.quantum,
                         **({} if collected.limits is None else {"turn": _turn(collected.limits, trace)}),
+                        "threads": trace.attributes.get("sampled_threads", 1),
                     }
                 }
             )
         pilot = manifest.fact(fact)
         expected = pilot["intervals"] * pilot["first_interval_ns"] / pilot["interval_ns"]
-        capacity = int(4 * expected * session.slowness) + 4096
+        # Every thread writes records; of thousands, most last an interval or less.
+        threads = pilot.get("threads", 1)
+        capacity = int(4 * expected * session.slowness * min(threads, _LASTING_THREADS)) + 4096 + 4 * threads
         samplings[name] = Sampling(
             collected,
             SoftwareMetrics(),

@@ -26,6 +26,7 @@ from unperturbed.harness.campaign.requirements import (
     check_probes,
     check_processor,
     check_sampled_program,
+    check_threads,
     check_verdict_possible,
     check_wrapped,
     never_computed,
@@ -82,6 +83,7 @@ def prepare(
     check_clock(spec, passes)
     check_probes(spec, passes)
     check_wrapped(spec, passes)
+    check_threads(spec, passes)
     check_budget(spec, len(passes.passes))
     for why in filter(None, (no_verdict(spec, passes), never_computed(spec, passes))):
         progress.note(why)

@@ -139,6 +139,16 @@ def check_wrapped(spec: CampaignSpec, passes: Passes) -> None:
         )
 
 
+def check_threads(spec: CampaignSpec, passes: Passes) -> None:
+    """Reject threads one by one in a simulated service: its dumps are of its whole life, not of the load."""
+    served = any(spec.of_program(name).program.is_service for name in ("", *spec.programs))
+    if served and spec.measure.threads == "each" and any(item.source == "simulated" for item in passes.passes):
+        raise SpecError(
+            f"{spec.path}: `threads: each` cannot cut a service's load out of simulated counts: use `threads: all`, or "
+            "counters that are not simulated"
+        )
+
+
 def check_processor(spec: CampaignSpec) -> None:
     """Reject an observer processor on which this process may not run."""
     chosen, allowed = spec.measure.observer_cpu, os.sched_getaffinity(0)

@@ -15,7 +15,7 @@ from typing import Any
 
 from unperturbed.collectors.data import Trace
 from unperturbed.collectors.data.trace import PROGRAM_CLOCK
-from unperturbed.collectors.records.assemble import assemble_processes, thread_traces
+from unperturbed.collectors.records.assemble import assemble_processes
 from unperturbed.collectors.records.file import (
     CHOOSE_PROCESSOR,
     NO_PINNING,
@@ -27,6 +27,7 @@ from unperturbed.collectors.records.file import (
     further_record_files,
     read_record_file,
 )
+from unperturbed.collectors.records.roles import threads_file
 from unperturbed.collectors.records.window import within
 from unperturbed.collectors.runtime import build_observer, build_preload
 from unperturbed.collectors.sources import Pass, find_source
@@ -59,6 +60,7 @@ from unperturbed.harness.program.result import (
 )
 from unperturbed.harness.program.service import serve
 from unperturbed.harness.program.software_metrics import SoftwareMetrics
+from unperturbed.harness.program.threads import write_thread_traces
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.text import find_placeholders
 
@@ -235,23 +237,30 @@ def execute(
         further=further,
         window=load,
         turns=sampling.turns,
+        each_thread=setup.each,
     )
     if spec.measure.threads == "main" and sampling.collected.machine is not None and trace.attributes["made_threads"]:
         raise RunError(
             "`threads: main`: the simulator counts all threads of a process, and the program started some: remove "
             "`threads` under `measure`, or count by `source: papi` or `perf_event`"
         )
-    trace.write(folder / "trace.parquet")
     if processes:
         (folder / "processes").mkdir()
         for number, alone in enumerate(processes):
             alone.write(folder / "processes" / f"{number:03d}.parquet")
     if load is not None:
         records = within(records, load)
-    if setup.threads and len(own := thread_traces(records, sampling.collected, trace.attributes)) > 1:
-        (folder / "threads").mkdir()
-        for thread, alone in own.items():
-            alone.write(folder / "threads" / f"{thread:03d}.parquet")
+    if setup.threads:
+        trace = write_thread_traces(
+            trace,
+            records,
+            sampling.collected,
+            sampling.software_metrics.metrics,
+            folder,
+            each=setup.each,
+            whole=load is None,
+        )
+    trace.write(folder / "trace.parquet")
     (folder / "meta.json").write_text(
         json.dumps({"command": list(command.argv), "outcome": asdict(outcome), **trace.attributes}, indent=1)
     )
@@ -296,7 +305,8 @@ def _sampled_command(
     elif not inside:
         prefix = [str(build_observer(compiler)), str(record)]
     elif sampling.collected.machine is not None:
-        prefix = valgrind_command(sampling.collected.machine, folder / "dumps", sampling.quantum)
+        machine, each = sampling.collected.machine, setup.each
+        prefix = valgrind_command(machine, folder / "dumps", sampling.quantum, separate=each)
         extra["UNPERTURBED_LOG"] = str(log_of(folder / "dumps"))
     limit = spec.program.timeout.seconds
     words = software_metrics.command(plain.argv)
@@ -366,7 +376,8 @@ def _setup(spec: CampaignSpec, sampling: Sampling, program: str) -> Setup:
         sampling.capacity * (sampling.interval_ns // sampling.slice),
         program,
         sampler=measure.sampler,
-        threads=measure.samples_all_threads and hardware,
+        threads=(measure.samples_all_threads and hardware) or measure.threads == "each",
+        each=measure.threads == "each",
         children=measure.counts_children,
         reset=hardware and measure.reading == "reset",
         multiplex=sampling.collected.multiplexed and hardware,
@@ -449,5 +460,6 @@ def _tidy(folder: Path) -> None:
     """Remove the raw records and the program's scratch files."""
     shutil.rmtree(folder / "scratch", ignore_errors=True)
     records = [folder / "record", *further_record_files(folder / "record")]
-    for file in [*records, *folder.glob("dumps.*"), *simulator_logs(folder)]:
+    notes = [threads_file(record) for record in records]
+    for file in [*records, *notes, *folder.glob("dumps.*"), *simulator_logs(folder)]:
         file.unlink(missing_ok=True)

@@ -336,7 +336,7 @@ def _without_sites(
 
 def _build(spec: CampaignSpec, item: Configuration, source: Path, folder: Path, progress: Progress) -> Build:
     """Build a configuration unless it is built, and put the layout of its build into place."""
-    events = {metric: spec.measure.software[metric] for metric in counted_in(spec, item)}
+    events = {metric: spec.measure.compiled_event(metric) for metric in counted_in(spec, item)}
     built = build_configuration(
         spec.of_program(item.program).program,
         source,

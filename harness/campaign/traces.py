@@ -147,6 +147,21 @@ def _require_trace(
     require_own(attributes, state, campaign, path)
 
 
+def read_threads(run: Path) -> list[Trace]:
+    """Return the traces of a run's threads that have roles, by number.
+
+    `run`: The run's folder, or a file in it.
+    """
+    folder = (run if run.is_dir() else run.parent) / "threads"
+    traces = [Trace.read(file) for file in sorted(folder.glob("*.parquet"))]
+    if not traces or "role" not in traces[0].attributes:
+        raise SpecError(
+            f"{run}: the threads of this run have no traces with roles: measure a program that starts threads, with "
+            "`threads: each` under `measure` in the spec"
+        )
+    return traces
+
+
 def tidy_traces(traces: Sequence[Trace]) -> pl.DataFrame:
     """Return traces as one frame with the columns of `scan_intervals`, filled from the traces' attributes."""
     import polars as pl  # noqa: PLC0415

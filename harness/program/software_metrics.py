@@ -308,7 +308,7 @@ def _compiled(
         tuple(Place(_shown_in(site.file, tree), site.line, site.text) for site in by_metric.get(name, ()))
         for by_metric in (report.sites, report.uncounted)
     )
-    instructions, cost = _predicted(event)
+    instructions, cost = _predicted(spec.measure.compiled_event(name))
     if name == spec.measure.interval_metric:
         instructions, cost = _COST_OF_ENDING
     fault = f"{metric_position(spec, name)}: {faults[name]}" if name in faults else ""
@@ -384,6 +384,7 @@ _COST_OF_CALLS = {
 
 _COST_OF_EVENTS: Mapping[tuple[str, str], tuple[float | None, str]] = {
     ("x86_64", "plain"): (1.0, "1 instruction per event"),
+    ("x86_64", "each"): (1.0, "1 instruction per event, and 2 in a library"),
     ("x86_64", "exact"): (
         1.0,
         "1 locked instruction per event (about 5 to 10 ns, more with contention between threads)",

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from unperturbed.analysis.alignment import MergedTrace, merge
+from unperturbed.analysis.alignment.threads import align_threads
 from unperturbed.analysis.perturbation import OPEN, SHOWN, Change, fisher, from_fisher
 from unperturbed.collectors.data import Trace
 from unperturbed.common.wording import listing
 from unperturbed.errors import DataError, SpecError
 from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.campaign.plan import judged_configurations
+from unperturbed.harness.campaign.traces import read_threads
 from unperturbed.harness.results.check import align_on
 from unperturbed.harness.results.looks import check
 from unperturbed.harness.results.recorded import read_traces, recorded_campaign
@@ -87,6 +91,26 @@ def merge_campaign(
         [f"Configurations with an open verdict (shifted or undecided): {', '.join(open_ones)}."] if open_ones else []
     )
     return MergedCampaign(merged, rejected, (*notes, *checked.notes))
+
+
+def merge_threads(folder: Path, campaign: MergedCampaign, *, by: Literal["role", "work"]) -> dict[str, Trace]:
+    """Merge the threads of the runs that a merged trace comes from; return a trace for each role of the reference.
+
+    `by`: As for `align_threads`. A thread that cannot be aligned (of a few equal intervals) adds no metrics.
+    """
+    first, *others = (read_threads(folder / "runs" / source.run) for source in campaign.merged.sources)
+    matched = [align_threads(first, other, by=by) for other in others]
+    merged = {}
+    for trace in first:
+        role = trace.attributes["role"]
+        parts = [aligned.traces[1][pair.second] for aligned in matched for pair in aligned.pairs if pair.first == role]
+        fitting = []
+        for part in parts:
+            with suppress(DataError):
+                merge([trace, part])
+                fitting.append(part)
+        merged[role] = merge([trace, *fitting]).trace
+    return merged
 
 
 def _configurations_of_metrics(traces: Iterable[Trace]) -> set[str]:

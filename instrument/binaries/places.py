@@ -44,7 +44,8 @@ _NO_OPS = {
 """No-ops of x86-64 by length, as `finding.rewrite` writes them."""
 _ARM_NO_OP = b"\x1f\x20\x03\xd5"
 
-_PREFIXES = (0xF0, 0x66, 0x67)
+_PREFIXES = (0xF0, 0x64, 0x66, 0x67)
+"""`lock`, the segment of a thread's own variables, and sizes."""
 _REX = range(0x40, 0x50)
 _COUNTING = (0xFF, 0x01, 0x81, 0x83)
 """Opcodes of `inc` and `add` on memory."""

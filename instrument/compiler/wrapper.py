@@ -259,6 +259,11 @@ def _rewrite(
             "intervals that end at the program's own events (`interval: {every: …, of: …}`) need code for AArch64, "
             "or for x86-64 in AT&T syntax: use an interval of time, or of counts of a hardware metric"
         )
+    if facts.machine != "x86-64" and any(metric.threads == "each" for metric in settings.metrics):
+        raise HostError(
+            "`threads: each` needs code for x86-64, and with clang AT&T assembly syntax: use `threads: all`, which "
+            "counts software metrics of all threads together"
+        )
     made = rewrite(
         text,
         found_sites.sites,

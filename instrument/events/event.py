@@ -81,9 +81,10 @@ class Event:
     add : str, optional
         C expression whose value is added instead of 1, evaluated at the site just before the event. Macros in the
         expression are not expanded; its value is converted to a 64-bit integer.
-    threads : {"plain", "exact"}, default "plain"
+    threads : {"plain", "exact", "each"}, default "plain"
         `plain`: one instruction per event; counts are lost if several threads count at one site at once.
         `exact`: an atomic addition, which loses no counts and costs ten times as much.
+        `each`: every thread has a counter of its own (`measure: threads: each` in a spec, for all metrics).
     max_rate : int, default 10000
         Hits per second above which a kernel probe is rejected.
     """

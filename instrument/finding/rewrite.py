@@ -11,6 +11,9 @@ operands that the compiler chose for this copy of the site, into the section `un
 `binaries.places` writes them over the no-ops of a program's file. The section's flags tie an entry to the code that it
 belongs to: "o" (the linker drops the entry with the code, --gc-sections) and "?" (and with its group, for templates).
 In a build with doses (`finding.doses`), a place holds several increments.
+
+With threads one by one (`threads` is `each`), the counters are variables of each thread: one `incq` relative to the
+thread pointer counts exactly, because no other thread writes there. A library's code loads the distance first.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ Form: TypeAlias = Literal["counting", "sham", "patchable"]
 """What a site's statement does: count; nothing, for as many bytes; nothing until its place is patched."""
 
 _COUNTS = "__unperturbed_counts"
-_VERSION = 1
+_VERSION, _OF_EACH_THREAD = 1, 2
 
 # An artificial file name, marked as a system header: debuggers and gcov skip the inserted declarations.
 _ORIGIN = '# 1 "<unperturbed>" 3\n'
@@ -39,14 +42,21 @@ struct __unperturbed_table {{ struct __unperturbed_table *next; unsigned long lo
 const unsigned int *metric; \
 unsigned int sites; unsigned int version; }};
 {language}void unperturbed_register(struct __unperturbed_table *) __attribute__((weak, visibility("default")));
-static {volatile}unsigned long long {counts}[{sites}] __attribute__((section("unperturbed_sites"), used, aligned(64)));
+{counters}
 static const unsigned int __unperturbed_metric[{sites}] = {{{metrics}}};
-static struct __unperturbed_table __unperturbed_table = {{ 0, (unsigned long long *){counts}, \
+static struct __unperturbed_table __unperturbed_table = {{ 0, {address}, \
 __unperturbed_metric, {sites}u, \
 {version}u }};
-static void __attribute__((constructor)) __unperturbed_construct(void) {{ \
+static void __attribute__((constructor)) __unperturbed_construct(void) {{ {assigned}\
 if (unperturbed_register) unperturbed_register(&__unperturbed_table); }}
 """
+
+_SHARED = """\
+static {volatile}unsigned long long {counts}[{sites}] __attribute__((section("unperturbed_sites"), used, aligned(64)));\
+"""
+# Without a model, a library's code would call a function at each site, and find a variable of each thread that has no
+# fixed distance from the thread pointer.
+_OF_A_THREAD = "static __thread unsigned long long {counts}[{sites}] __attribute__((used{model}));"
 
 _GAUGE = """\
 struct __unperturbed_gauge { const volatile void *address; unsigned int metric; unsigned short bytes; \
@@ -259,13 +269,21 @@ def _prologue(
     gauges = [site.gauge for site in sites if site.gauge is not None]
     prologue = _ORIGIN
     if numbers:
+        each = any(metrics[site.metric].threads == "each" for site in sites)
+        counters, address = _OF_A_THREAD if each else _SHARED, f"(unsigned long long *){_COUNTS}"
         prologue += _TABLE.format(
             language='extern "C" ' if language == "c++" else "extern ",
-            volatile="" if machine else "volatile ",
-            counts=_COUNTS,
+            counters=counters.format(
+                volatile="" if machine else "volatile ",
+                counts=_COUNTS,
+                sites=len(numbers),
+                model=', tls_model("initial-exec")' if library else "",
+            ),
+            address="0" if each else address,
+            assigned=f"__unperturbed_table.counts = {address}; " if each else "",
             sites=len(numbers),
             metrics=",".join(map(str, numbers)),
-            version=_VERSION,
+            version=_OF_EACH_THREAD if each else _VERSION,
         )
         prologue += dummy_arrays(len(numbers), doses)
     if interval_ends.ends_intervals([site.metric for site in sites], metrics):

@@ -96,8 +96,9 @@ def _knowledge(content: bytes, folder: Path) -> object:
 
 
 def _record(content: bytes, folder: Path) -> object:
-    from unperturbed.collectors.records.assemble import assemble, milestone, thread_traces
+    from unperturbed.collectors.records.assemble import assemble, milestone
     from unperturbed.collectors.records.file import read_record_file
+    from unperturbed.collectors.records.threads import thread_traces
 
     file = folder / "record"
     file.write_bytes(content)

@@ -6,7 +6,7 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -131,10 +131,13 @@ def workshop(tmp_path: Path, known: Path, request: pytest.FixtureRequest) -> Ite
         form: str = "counting",
         layouts: bool = False,
         doses: int = 1,
+        each: bool = False,
         served: bool = request.path.parent.name != "compiler",
     ) -> Workshop:
         """Make a workshop; unless it is `served`, its wrapper runs as in a build, and knows nothing of the compilers."""
         events = {metric: parse_event(mapping) for metric, mapping in software.items()}
+        if each:  # as a campaign with `threads: each` compiles its metrics
+            events = {metric: replace(event, threads="each") for metric, event in events.items()}
         folder = tmp_path / name
         folder.mkdir()
         toolchain = write_toolchain(

@@ -31,9 +31,11 @@
 
 struct unperturbed_header *unperturbed_header;
 static size_t mapped_bytes;
-static char first_path[4096]; /* the run's file */
-static char own_path[4128];   /* the file that this process created; empty for the run's */
-static pid_t counted;         /* the process that this file, or the observer, counts */
+static char first_path[4096];           /* the run's file */
+static char own_path[UNPERTURBED_PATH]; /* the file that this process created; empty for the run's */
+static pid_t counted;                   /* the process that this file, or the observer, counts */
+
+const char *unperturbed_own_path(void) { return own_path[0] ? own_path : first_path; }
 
 int unperturbed_is_counted(void) { return unperturbed_header && counted == getpid(); }
 

@@ -17,6 +17,8 @@ int unperturbed_claim_in_child(void);    /* after a fork: a record file for the 
 int unperturbed_grow(uint64_t position); /* makes room for a record; -1 if the file is full */
 void unperturbed_mark(uint64_t mark);
 int unperturbed_fail(const char *what); /* writes errno and what failed to the header */
+#define UNPERTURBED_PATH 4128
+const char *unperturbed_own_path(void); /* of this process's record file */
 
 /* Returns the next free record, and sets its number; NULL if the file is full. */
 static inline struct unperturbed_record *unperturbed_take(struct unperturbed_header *header, uint64_t *position)
@@ -64,6 +66,7 @@ static inline int64_t unperturbed_gauge_value(const volatile void *at, uint32_t 
 
 /* software.c: sums of all counters by metric (about 30 ns for 64 of them), and of the gauges' values. */
 void unperturbed_read_software(int64_t *value, uint32_t software);
+void unperturbed_read_software_of(const char *thread_pointer, int64_t *value, uint32_t software);
 uint64_t unperturbed_tables(void);
 void unperturbed_share_after_fork(void); /* in the child, if an observer reads */
 int unperturbed_counts_elsewhere(void);  /* whether this is a forked child that still uses its parent's shared pages */
@@ -86,9 +89,50 @@ extern __thread int unperturbed_apart __attribute__((tls_model("initial-exec")))
 
 /* sampler.c: the sampler of one thread, created and ended by that thread. */
 struct unperturbed_sampler;
-void unperturbed_end_interval(void);                         /* called by the sites, through intervals.c */
-int unperturbed_samples_threads(void);                       /* whether a thread created now gets a sampler */
-struct unperturbed_sampler *unperturbed_sampler_start(void); /* NULL on failure: the header has the reason */
+void unperturbed_end_interval(void);   /* called by the sites, through intervals.c */
+int unperturbed_samples_threads(void); /* whether a thread created now gets a sampler */
+struct unperturbed_birth;
+/* NULL on failure: the header has the reason. `birth`: NULL for the main thread. */
+struct unperturbed_sampler *unperturbed_sampler_start(const struct unperturbed_birth *birth);
 void unperturbed_sampler_stop(struct unperturbed_sampler *sampler);
+
+/* each.c: threads one by one. Who created a thread and what it runs, noted by its creator; and the running threads,
+ * for which the main thread's tick writes records under the simulator. */
+struct unperturbed_birth {
+    const void *start, *argument;
+    uint32_t creator; /* number of the thread that created it */
+    uint64_t order;   /* number of threads created before, by all threads */
+};
+struct unperturbed_member {
+    struct unperturbed_member *next;
+    const char *thread_pointer;
+    uint32_t number; /* of the thread in the record file; 0 is the main thread */
+    int thread_id;
+    int awaited; /* 1: the main thread waits for the last record; 2: it is written */
+};
+int unperturbed_counts_each(void);
+void unperturbed_conceive(struct unperturbed_birth *birth, const void *start, const void *argument);
+void unperturbed_write_birth(uint32_t number, int thread_id, const struct unperturbed_birth *birth);
+void unperturbed_write_end(uint32_t number);
+void unperturbed_join(struct unperturbed_member *member, int thread_id);
+void unperturbed_leave(struct unperturbed_member *member);
+void unperturbed_forget_members(void); /* in a forked child */
+void unperturbed_await_members(int signal);
+int unperturbed_is_awaited(struct unperturbed_member *member);
+void unperturbed_is_recorded(struct unperturbed_member *member);
+void unperturbed_record_members(const struct unperturbed_record *tick, uint64_t tick_position);
+/* sampler.c: between them, the simulator does not count this thread's instructions. Pairs may be nested. */
+void unperturbed_pause(void);
+void unperturbed_resume(void);
+
+/* The address from which a thread's own variables are at fixed distances; NULL where counters are never a thread's. */
+static inline const char *unperturbed_thread_pointer(void)
+{
+    const char *pointer = NULL;
+#if defined(__x86_64__) && defined(__LP64__)
+    __asm__("{movq %%fs:0, %0|mov %0, fs:0}" : "=r"(pointer));
+#endif
+    return pointer;
+}
 
 #endif

@@ -49,6 +49,7 @@ enum unperturbed_option {
     OPTION_USER_READ = 32,       /* read counters in user space (rdpmc) where the kernel allows it */
     OPTION_ALTERNATE_STACK = 64, /* inside: handle the signal on the program's alternate stack, if it has one */
     OPTION_ATTACHED = 128,       /* outside: the observed processes run already */
+    OPTION_EACH = 256,           /* inside: threads one by one; software counters are variables of each thread */
 };
 
 /* Groups of operating-system counters in a record, in this order. */
@@ -73,6 +74,7 @@ enum unperturbed_mark {
     MARK_THROTTLED = 2048, /* the kernel stopped an event that interrupted too often: counts are missing */
     MARK_SEPARATE = 4096,  /* on the program's clock: a library counts down a variable of its own */
     MARK_UNCOUNTED = 8192, /* with OPTION_CHILDREN: a process could not create its record file */
+    MARK_UNNAMED = 16384,  /* with OPTION_EACH: the role of a thread could not be written */
 };
 
 /* A hardware event, encoded for its source: perf_event's type and configuration, or PAPI's name. */
@@ -153,7 +155,7 @@ struct unperturbed_header {
 struct unperturbed_record {
     uint64_t whole; /* position + 1, stored last: marks the record as complete */
     uint32_t thread;
-    uint32_t reserved;
+    uint32_t tick; /* with OPTION_EACH: position + 1 of the main thread's record at whose tick this one was written */
     int64_t monotonic_ns;
     int64_t cpu_ns;
     uint64_t overruns;   /* ticks missed before this one */
@@ -169,7 +171,7 @@ struct unperturbed_table {
     uint64_t *counts;       /* one per site */
     const uint32_t *metric; /* index of each site's software metric */
     uint32_t sites;
-    uint32_t version; /* 1 */
+    uint32_t version; /* 1; 2: the counts are variables of each thread, at the same distance from its thread pointer */
 };
 
 /* A gauge: a variable, or a part of one, whose value is a software metric. The instrumenting compiler puts this

@@ -29,10 +29,10 @@
 #define HIGH_DESCRIPTOR 512
 
 struct unperturbed_sampler {
+    struct unperturbed_member member;
     struct unperturbed_counters counters;
     timer_t timer;
     pid_t thread_id;
-    uint32_t thread;      /* number in the record file; 0 is the main thread */
     struct quanta quanta; /* on the work clock */
     volatile sig_atomic_t busy;
 };
@@ -72,6 +72,41 @@ static clockid_t interval_clock(void)
     }
 }
 
+static __thread int pauses __attribute__((tls_model("initial-exec")));
+
+void unperturbed_pause(void)
+{
+    if (unperturbed_header && is_simulated() && pauses++ == 0)
+        CALLGRIND_TOGGLE_COLLECT;
+}
+
+void unperturbed_resume(void)
+{
+    if (unperturbed_header && is_simulated() && --pauses == 0)
+        CALLGRIND_TOGGLE_COLLECT;
+}
+
+/* Under the simulator, where one thread runs at a time, the main thread's tick counts for all threads. On the program's
+ * clock, each thread has its own intervals. */
+static int is_ticked_by_main(const struct unperturbed_sampler *sampler)
+{
+    return sampler != &main_sampler && is_simulated() && !is_by_program();
+}
+
+/* Ends the interval of the calling thread in the simulator or, with threads one by one, at the main thread's tick those
+ * of all threads. */
+static APART void record_simulated(const struct unperturbed_sampler *sampler, const struct unperturbed_record *record,
+                                   uint64_t position)
+{
+    if (!unperturbed_counts_each() || sampler != &main_sampler) {
+        dump_simulated(position);
+        return;
+    }
+    dump_all_simulated(position);
+    if (!is_by_program())
+        unperturbed_record_members(record, position);
+}
+
 static inline __attribute__((always_inline)) void write_record(struct unperturbed_sampler *sampler, int overruns)
 {
     struct unperturbed_header *header = unperturbed_header;
@@ -79,7 +114,7 @@ static inline __attribute__((always_inline)) void write_record(struct unperturbe
     struct unperturbed_record *record = unperturbed_take(header, &position);
     if (!record)
         return;
-    record->thread = sampler->thread;
+    record->thread = sampler->member.number;
     record->overruns = (uint64_t)overruns;
     record->monotonic_ns = unperturbed_nanoseconds(CLOCK_MONOTONIC);
     int unread = unperturbed_read(&sampler->counters, record);
@@ -98,7 +133,7 @@ static inline __attribute__((always_inline)) void write_record(struct unperturbe
     unperturbed_read_software(value + header->os_values, header->software);
     record->read_ns = unperturbed_nanoseconds(CLOCK_MONOTONIC) - record->monotonic_ns;
     if (is_simulated())
-        dump_simulated(position);
+        record_simulated(sampler, record, position);
     unperturbed_commit(record, position);
 }
 
@@ -154,12 +189,33 @@ static APART void tick_of_a_simulator(struct unperturbed_sampler *sampler, int o
     }
 }
 
+/* The process ends, and this thread with it: the main thread waits for its last record. */
+static APART void last_tick(struct unperturbed_sampler *sampler)
+{
+    int saved = errno, before, forbidden;
+    if (sampler->busy || !unperturbed_is_awaited(&sampler->member))
+        return;
+    sampler->busy = 1;
+    unperturbed_apart++;
+    forbidden = forbid_cancelling(sampler, &before);
+    write_record(sampler, 0);
+    if (forbidden)
+        pthread_setcancelstate(before, NULL);
+    errno = saved;
+    unperturbed_apart--;
+    sampler->busy = 0;
+    unperturbed_is_recorded(&sampler->member);
+}
+
 static void on_tick(int signal, siginfo_t *info, void *context)
 {
     (void)signal;
     struct unperturbed_sampler *sampler = own;
-    if (!sampler || !(info->si_code == SI_TIMER ? info->si_value.sival_ptr == sampler : is_overflow(sampler, info)))
-        return; /* not the sampler's signal */
+    if (!sampler || !(info->si_code == SI_TIMER ? info->si_value.sival_ptr == sampler : is_overflow(sampler, info))) {
+        if (sampler && info->si_code == SI_TKILL)
+            last_tick(sampler);
+        return; /* otherwise not the sampler's signal */
+    }
     if (sampler->busy) {
         __atomic_fetch_add(&unperturbed_header->nested, 1, __ATOMIC_RELAXED);
         if (unperturbed_header->clock == CLOCK_IS_WORK)
@@ -250,7 +306,7 @@ static int take_signal(void)
 
 static int start_timer(struct unperturbed_sampler *sampler)
 {
-    if (is_by_program())
+    if (is_by_program() || is_ticked_by_main(sampler))
         return 0;
     if (sampler->counters.overflow)
         return unperturbed_overflow_start(&sampler->counters, sampler->thread_id, (int)unperturbed_header->signal) == 0
@@ -304,7 +360,7 @@ static int open_source(struct unperturbed_sampler *sampler)
         return -1;
     for (uint32_t i = 0; i < sampler->counters.events; i++)
         move_up(&sampler->counters.fd[i]);
-    if (unperturbed_header->clock == CLOCK_IS_WORK) {
+    if (unperturbed_header->clock == CLOCK_IS_WORK && sampler == &main_sampler) {
         sampler->quanta.log = open_log();
         move_up(&sampler->quanta.log);
         begin_early(&sampler->quanta, unperturbed_header->quantum_blocks, unperturbed_header->early_blocks);
@@ -336,15 +392,13 @@ static int open_probes(void)
 static void write_bound(struct unperturbed_sampler *sampler)
 {
     sampler->busy = 1;
-    if (is_simulated())
-        CALLGRIND_TOGGLE_COLLECT;
+    unperturbed_pause();
     write_record(sampler, 0);
-    if (is_simulated())
-        CALLGRIND_TOGGLE_COLLECT;
+    unperturbed_resume();
     sampler->busy = 0;
 }
 
-struct unperturbed_sampler *unperturbed_sampler_start(void)
+struct unperturbed_sampler *unperturbed_sampler_start(const struct unperturbed_birth *birth)
 {
     struct unperturbed_header *header = unperturbed_header;
     pid_t thread = this_thread();
@@ -360,13 +414,17 @@ struct unperturbed_sampler *unperturbed_sampler_start(void)
     sigemptyset(&ours);
     sigaddset(&ours, (int)header->signal);
     /* Many programs start threads with all signals blocked, to handle the program's signals in one thread. */
-    if (!is_by_program())
+    if (!is_by_program() && !is_ticked_by_main(sampler))
         pthread_sigmask(SIG_UNBLOCK, &ours, NULL);
     sampler->thread_id = thread;
-    sampler->thread = (uint32_t)__atomic_fetch_add(&header->threads, 1, __ATOMIC_RELAXED);
+    sampler->member.number = (uint32_t)__atomic_fetch_add(&header->threads, 1, __ATOMIC_RELAXED);
     own = sampler;
+    if (unperturbed_counts_each()) /* before its events count */
+        unperturbed_write_birth(sampler->member.number, thread, birth);
     if (open_source(sampler) == 0 && start_timer(sampler) == 0) {
         write_bound(sampler);
+        if (unperturbed_counts_each() && sampler != &main_sampler)
+            unperturbed_join(&sampler->member, thread);
         if (is_by_program())
             unperturbed_remaining = (long long)header->interval_ns;
     } else {
@@ -391,20 +449,28 @@ void unperturbed_sampler_stop(struct unperturbed_sampler *sampler)
         unperturbed_apart--;
         return; /* the thread forked, and this is the child */
     }
+    if (sampler != &main_sampler)
+        unperturbed_pause();
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
     unperturbed_remaining = UNPERTURBED_NEVER;
-    if (!is_by_program() && pthread_sigmask(SIG_SETMASK, NULL, &blocked) == 0 &&
+    if (unperturbed_counts_each() && sampler != &main_sampler)
+        unperturbed_leave(&sampler->member);
+    if (!is_ticked_by_main(sampler) && !is_by_program() && pthread_sigmask(SIG_SETMASK, NULL, &blocked) == 0 &&
         sigismember(&blocked, (int)unperturbed_header->signal) == 1)
         unperturbed_mark(MARK_SIGNAL_BLOCKED);
     if (sampler->counters.overflow)
         unperturbed_overflow_stop(&sampler->counters);
-    else if (!is_by_program())
+    else if (!is_by_program() && !is_ticked_by_main(sampler))
         timer_delete(sampler->timer);
     write_bound(sampler);
+    if (unperturbed_counts_each())
+        unperturbed_write_end(sampler->member.number);
     own = NULL; /* a pending tick then does nothing */
     unperturbed_close(&sampler->counters);
-    if (sampler != &main_sampler)
+    if (sampler != &main_sampler) {
         free(sampler);
+        unperturbed_resume();
+    }
     pthread_setcancelstate(cancelling, NULL);
     unperturbed_apart--;
 }
@@ -429,7 +495,7 @@ static void begin(void)
     begun = 1;
     unperturbed_header->tables = unperturbed_tables();
     uint64_t state = open_os_files() == 0 && (is_by_program() ? unperturbed_prepare_intervals() : take_signal()) == 0 &&
-                             open_probes() == 0 && choose_reading() == 0 && unperturbed_sampler_start()
+                             open_probes() == 0 && choose_reading() == 0 && unperturbed_sampler_start(NULL)
                          ? STATE_ATTACHED
                          : STATE_FAILED;
     __atomic_store_n(&unperturbed_header->state, state, __ATOMIC_RELEASE);
@@ -459,6 +525,7 @@ int unperturbed_samples_threads(void)
 /* In a forked child: starts again, with a record file and counters of its own. The parent's go on. */
 static void begin_in_child(void)
 {
+    int in_another_thread = own && own != &main_sampler;
     if (own && own->counters.source->forget)
         own->counters.source->forget(&own->counters);
     if (own != &main_sampler && main_sampler.counters.source && main_sampler.counters.source->forget)
@@ -466,10 +533,19 @@ static void begin_in_child(void)
     own = NULL;
     unperturbed_remaining = UNPERTURBED_NEVER;
     memset(&main_sampler, 0, sizeof main_sampler);
+    unperturbed_forget_members();
     unperturbed_os_close(&os_files);
     unperturbed_probes_close(&probes);
-    if (unperturbed_claim_in_child() == 0)
-        begin();
+    if (unperturbed_claim_in_child() != 0)
+        return;
+    if (in_another_thread && unperturbed_counts_each() && is_simulated()) { /* its number there is not the first */
+        snprintf(
+            unperturbed_header->message, sizeof unperturbed_header->message,
+            "a thread other than the main one created it, which the simulator cannot separate: use `threads: all`");
+        __atomic_store_n(&unperturbed_header->state, STATE_FAILED, __ATOMIC_RELEASE);
+        return;
+    }
+    begin();
 }
 
 static void after_fork(void)
@@ -572,6 +648,8 @@ static void finish_once(void)
         snprintf(header->message, sizeof header->message, "%s", missing);
     /* Without the last record if another thread calls exit(3), which cannot read the main thread's counters. */
     int is_main = own == &main_sampler;
+    if (is_main && unperturbed_counts_each() && !is_simulated() && !is_by_program())
+        unperturbed_await_members((int)header->signal);
     if (is_main)
         unperturbed_sampler_stop(&main_sampler);
     if (missing || is_main)

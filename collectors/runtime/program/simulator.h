@@ -60,20 +60,35 @@ struct quanta {
     uint64_t registers[REGISTERS]; /* the program's registers at the last tick */
 };
 
-/* Makes callgrind end an interval labelled with the record's number: a dump contains the events since the last dump. */
-static APART void dump_simulated(uint64_t position)
+/* Writes a record's number, as the end of a text. */
+static APART void append_number(char *label, int end, uint64_t position)
 {
-    char label[24] = "interval ";
     char digits[12];
-    int count = 0, end = 9;
+    int count = 0;
     do
         digits[count++] = (char)('0' + position % 10);
     while ((position /= 10) && count < (int)sizeof digits);
     while (count)
         label[end++] = digits[--count];
     label[end] = 0;
+}
+
+/* Makes callgrind end an interval labelled with the record's number: a dump contains the events since the last dump. If
+ * callgrind separates threads, those of this thread. */
+static APART void dump_simulated(uint64_t position)
+{
+    char label[24] = "interval ";
+    append_number(label, 9, position);
     (void)label; /* unused without valgrind */
     CALLGRIND_DUMP_STATS_AT(label);
+}
+
+/* The same for all threads, if callgrind separates them: the request above would end the interval of this one alone. */
+static APART void dump_all_simulated(uint64_t position)
+{
+    char command[32] = "dump interval ";
+    append_number(command, 14, position);
+    VALGRIND_MONITOR_COMMAND(command);
 }
 
 #if defined(__x86_64__)

@@ -23,6 +23,7 @@ static uint32_t metrics;                   /* the largest metric number in any t
 static struct unperturbed_module *modules; /* pushed in the same way */
 /* If a run records at least this many metrics and no gauges, only the tables are read. */
 static uint32_t simple_from;
+#define PER_THREAD 2 /* version of a table whose `counts` is a distance from the thread pointer, once registered */
 static struct unperturbed_counters_area *area;
 static uint64_t token; /* shows the observer that this is still the image that registered the gauges */
 static int kept;       /* whether this is a child with its own counters */
@@ -118,6 +119,10 @@ void unperturbed_register(struct unperturbed_table *table)
     for (uint32_t site = 0; site < table->sites; site++)
         if (table->metric[site] >= metrics)
             metrics = table->metric[site] + 1;
+    if (table->version == PER_THREAD) {
+        table->counts = (uint64_t *)((const char *)table->counts - unperturbed_thread_pointer());
+        simple_from = UINT32_MAX;
+    }
     if (simple_from < metrics)
         simple_from = metrics;
     struct unperturbed_table *head = __atomic_load_n(&tables, __ATOMIC_RELAXED);
@@ -303,23 +308,26 @@ static inline __attribute__((always_inline)) void add_table(const struct unpertu
     }
 }
 
-/* The same for a build with more metrics than the run records. */
-static void add_part(const struct unperturbed_table *table, uint32_t software, int64_t *value)
+/* The same for a build with more metrics than the run records, and for counts of one thread. */
+static void add_part(const struct unperturbed_table *table, const uint64_t *count, uint32_t software, int64_t *value)
 {
     for (uint32_t site = 0; site < table->sites; site++)
         if (table->metric[site] < software)
-            value[table->metric[site]] += (int64_t)__atomic_load_n(&table->counts[site], __ATOMIC_RELAXED);
+            value[table->metric[site]] += (int64_t)__atomic_load_n(&count[site], __ATOMIC_RELAXED);
 }
 
 /* Reads gauges too: about 10 instructions each. A separate function: programs without gauges do not pay a
  * comparison. */
 static APART void read_all(const struct unperturbed_table *table, uint32_t software, int64_t *value)
 {
+    const char *thread_pointer = unperturbed_thread_pointer();
     for (; table; table = table->next)
-        if (software >= metrics)
+        if (table->version == PER_THREAD)
+            add_part(table, (const uint64_t *)(thread_pointer + (intptr_t)table->counts), software, value);
+        else if (software >= metrics)
             add_table(table, value);
         else
-            add_part(table, software, value);
+            add_part(table, table->counts, software, value);
     for (const struct unperturbed_module *module = __atomic_load_n(&modules, __ATOMIC_ACQUIRE); module;
          module = module->next)
         for (const struct unperturbed_gauge *gauge = module->gauges; gauge < module->gauges_end; gauge++)
@@ -336,4 +344,12 @@ void unperturbed_read_software(int64_t *value, uint32_t software)
     }
     for (; table; table = table->next)
         add_table(table, value);
+}
+
+/* The counts of another thread, which must not end meanwhile. */
+void unperturbed_read_software_of(const char *thread_pointer, int64_t *value, uint32_t software)
+{
+    for (const struct unperturbed_table *table = __atomic_load_n(&tables, __ATOMIC_ACQUIRE); table; table = table->next)
+        if (table->version == PER_THREAD)
+            add_part(table, (const uint64_t *)(thread_pointer + (intptr_t)table->counts), software, value);
 }

@@ -23,6 +23,7 @@ struct errand {
     void *(*posix)(void *);
     int (*c11)(void *);
     void *argument;
+    struct unperturbed_birth birth;
 };
 
 static void stop_sampler(void *sampler) { unperturbed_sampler_stop(sampler); }
@@ -35,10 +36,12 @@ static void *call(const struct errand *errand)
 static void *run_sampled(void *given)
 {
     struct errand errand = *(struct errand *)given;
+    unperturbed_pause();
     unperturbed_apart++;
     free(given);
     unperturbed_apart--;
-    struct unperturbed_sampler *sampler = unperturbed_sampler_start();
+    struct unperturbed_sampler *sampler = unperturbed_sampler_start(&errand.birth);
+    unperturbed_resume();
     if (!sampler)
         return call(&errand);
     void *result;
@@ -53,10 +56,18 @@ static int run_sampled_c11(void *given) { return (int)(intptr_t)run_sampled(give
 static struct errand *errand_for(void *(*posix)(void *), int (*c11)(void *), void *argument)
 {
     unperturbed_apart++;
-    struct errand *errand = unperturbed_samples_threads() ? malloc(sizeof *errand) : NULL;
+    int samples = unperturbed_samples_threads();
+    if (samples)
+        unperturbed_pause();
+    struct errand *errand = samples ? malloc(sizeof *errand) : NULL;
+    if (errand) {
+        *errand = (struct errand){.posix = posix, .c11 = c11, .argument = argument};
+        if (unperturbed_counts_each())
+            unperturbed_conceive(&errand->birth, posix ? (const void *)posix : (const void *)c11, argument);
+    }
+    if (samples)
+        unperturbed_resume();
     unperturbed_apart--;
-    if (errand)
-        *errand = (struct errand){posix, c11, argument};
     return errand;
 }
 

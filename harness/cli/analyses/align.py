@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from unperturbed.analysis.alignment import Alignment, Region
     from unperturbed.collectors import Trace
 
+_OF_RUNS = ("method", "anchor", "anchors", "penalty", "moved", "region")
+"""Options that are for the alignment of whole runs."""
 _BARS = "▁▂▃▄▅▆▇█"
 
 
@@ -78,6 +80,13 @@ class Command:
             metavar="START:STOP",
             help="show which intervals of RUN_B do the same work as these intervals of RUN_A",
         )
+        add(
+            "--threads",
+            choices=("role", "work"),
+            help="align the runs' threads one by one (`measure: threads: each`): role pairs threads of the same role, "
+            "in the order of their creation; work pairs threads of one routine by the work that they took, as from a "
+            "queue",
+        )
         add("--html", type=Path, metavar="FILE", help="write an HTML page with the runs, the warp path and the scores")
         add("--json", action="store_true", help="print everything as JSON, including the warp path")
 
@@ -87,6 +96,8 @@ class Command:
         from unperturbed.collectors import Trace
 
         _refuse(arguments)
+        if arguments.threads:
+            return _align_threads(arguments)
         region = _region(arguments.region)
         for given in (arguments.first, arguments.second):
             require_trace(given)
@@ -123,6 +134,31 @@ class Command:
         return 0
 
 
+def _align_threads(arguments: argparse.Namespace) -> int:
+    from unperturbed.analysis.alignment.threads import align_threads
+    from unperturbed.harness.campaign.traces import read_threads
+
+    threads = [read_threads(given) for given in (arguments.first, arguments.second)]
+    warm_once("alignment")
+    on = [name.strip() for name in arguments.on.split(",")] if arguments.on else None
+    aligned = align_threads(*threads, by=arguments.threads, on=on)
+    if arguments.html:
+        aligned.write_html(arguments.html)
+    if arguments.json:
+        print_json(aligned.to_dict())
+        return 0
+    console = terminal()
+    console.print(escape(aligned.headline()))
+    for table in aligned.tables():
+        console.print()
+        console.print(table.to_rich())
+    for note in aligned.notes:
+        print_note(console, note)
+    if arguments.html:
+        print(f"page: {arguments.html}")
+    return 0
+
+
 def _named_by_spec(a: Trace, b: Trace, arguments: argparse.Namespace) -> tuple[str, ...] | None:
     """Return the spec's `align_on` metrics that both runs have; None unless both are of one campaign that sets it."""
     import yaml
@@ -143,6 +179,12 @@ def _named_by_spec(a: Trace, b: Trace, arguments: argparse.Namespace) -> tuple[s
 
 
 def _refuse(arguments: argparse.Namespace) -> None:
+    if arguments.threads:
+        unused = [name for name in _OF_RUNS if getattr(arguments, name) not in (None, "dtw", "absorb")]
+        if unused:
+            raise SpecError(
+                f"--{unused[0]} cannot be used with --threads, which aligns the threads by plain dynamic time warping"
+            )
     if arguments.method == "paper" and arguments.penalty is not None:
         raise SpecError("--penalty cannot be used with --method paper: the paper's method has no penalty")
     if arguments.method == "milestones" and arguments.moved == "match":

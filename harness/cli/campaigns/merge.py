@@ -45,6 +45,12 @@ class Command:
             metavar="CONFIGURATION",
             help="leave out this configuration; repeatable",
         )
+        add(
+            "--threads",
+            choices=("role", "work"),
+            help="also merge the runs' threads one by one (`measure: threads: each`), and write a trace for each role "
+            "of the reference run into CAMPAIGN/merged_threads; role and work as for `align`",
+        )
         add("--json", action="store_true", help="print what was merged as JSON instead of a table")
 
     def run(self, arguments: argparse.Namespace) -> int:
@@ -60,11 +66,30 @@ class Command:
         warm_once("alignment")
         campaign = merge_campaign(folder, budget=arguments.anchors, force=arguments.force, without=arguments.without)
         export(campaign.merged.trace, "trace", out, name=arguments.format)
+        threads = _merge_threads(arguments, folder, campaign) if arguments.threads else {}
         if arguments.json:
-            print_json(_described(campaign, out))
-        else:
-            _show(campaign, out)
+            print_json({**_described(campaign, out), **({"threads": threads} if threads else {})})
+            return 0
+        _show(campaign, out)
+        for role, file in threads.items():
+            print(f"{role}: {file}")
         return 0
+
+
+def _merge_threads(arguments: argparse.Namespace, folder: Path, campaign: MergedCampaign) -> dict[str, str]:
+    """Write the merged trace of each role; return the files by role."""
+    from unperturbed.harness.results.merging import merge_threads
+
+    place = folder / "merged_threads"
+    merged = merge_threads(folder, campaign, by=arguments.threads)
+    place.mkdir(exist_ok=True)
+    for old in place.glob("*.parquet"):
+        old.unlink()
+    files = {}
+    for number, (role, trace) in enumerate(merged.items()):
+        files[role] = str(place / f"{number:03d}.parquet")
+        trace.write(files[role])
+    return files
 
 
 def _described(campaign: MergedCampaign, out: Path) -> dict[str, object]:

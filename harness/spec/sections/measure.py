@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, WithJsonSchema
@@ -53,7 +54,7 @@ from unperturbed.harness.spec.sections._metrics import (
 from unperturbed.harness.spec.sections.program import DEFAULT_TIMEOUT
 from unperturbed.harness.spec.text import MetricName, Text
 from unperturbed.harness.spec.yaml import YamlPath
-from unperturbed.instrument.events import event_keys, parse_event
+from unperturbed.instrument.events import Event, event_keys, parse_event
 
 SHORTEST_INTERVAL_NS = 1_000_000
 _LAST_STANDARD_SIGNAL = 31
@@ -146,11 +147,13 @@ class Measure(Section):
     sampler: Literal["inside", "outside"] = Field(default="inside")
     """Where samples are taken. `inside`: in the program, by a timer signal. `outside`: by an observer process; the
     program itself executes no instruction for a sample."""
-    threads: Annotated[Literal["auto", "main", "all"], ADDED_LATER] = Field(default="auto")
+    threads: Annotated[Literal["auto", "main", "all", "each"], ADDED_LATER] = Field(default="auto")
     """For `sampler: inside`: threads whose hardware counters are read. `all`: all threads, also those that libraries
-    start, with a sampler in each. `main`: only the main thread. `auto`: `all`, but `main` with `multiplex`. `sampler:
-    outside` and simulated counters always count all threads: with the latter, `main` is refused for a program that
-    starts threads."""
+    start, with a sampler in each. `main`: only the main thread. `auto`: `all`, but `main` with `multiplex`. `each`: all
+    threads one by one. Each thread then has a role, and in the run's folder a trace of its own with its hardware and
+    software metrics; software metrics count in variables of each thread, which is exact. `sampler: outside` and
+    simulated counters always count all threads: with the latter, `main` is refused for a program that starts threads,
+    and `each` also separates them."""
     processes: Annotated[Literal["all", "first"], ADDED_LATER] = Field(default="all")
     """Processes that are counted. `all`: the program's first process and all processes that it starts, directly or not;
     a run lasts until all have ended. Their counts are added, and each has a trace of its own (`sampler: inside`).
@@ -202,8 +205,13 @@ class Measure(Section):
     @property
     def samples_all_threads(self) -> bool:
         """Return whether each thread has a sampler of its own."""
-        chosen = self.threads == "all" or (self.threads == "auto" and not self.multiplex)
+        chosen = self.threads in ("all", "each") or (self.threads == "auto" and not self.multiplex)
         return chosen and self.sampler == "inside"
+
+    def compiled_event(self, metric: str) -> Event:
+        """Return what a software metric counts, as the instrumenting compiler compiles it in."""
+        event = self.software[metric]
+        return replace(event, threads="each") if self.threads == "each" and event.means == "compiled" else event
 
     @property
     def counts_children(self) -> bool:
@@ -254,7 +262,7 @@ _CONFLICTS: tuple[tuple[Mapping[str, Collection[Any]], str, str], ...] = (
         "multiplexed counters cannot be reset at each sample: use `reading: read`",
     ),
     (
-        {"multiplex": [True], "sampler": ["inside"], "threads": ["all"]},
+        {"multiplex": [True], "sampler": ["inside"], "threads": ["all", "each"]},
         "multiplex",
         "multiplexed counts of several threads cannot be added, because each thread scales them differently: use "
         "`threads: main`",
@@ -299,7 +307,28 @@ def _check(draft: Draft) -> None:
     _check_interval(draft, settings["clock"])
     for path in draft.keys("measure", "software").values():
         _check_event(draft, path, draft.value(*path))
+    if settings["threads"] == "each" and settings["sampler"] == "inside":
+        _check_each(draft)
     check_jvm(draft)
+
+
+def _check_each(draft: Draft) -> None:
+    """Check what threads one by one cannot have."""
+    for path in draft.keys("measure", "software").values():
+        event = draft.value(*path)
+        means = means_of(event)
+        if isinstance(event, dict) and "gauge" in event:
+            draft.report(path, "`threads: each`: a variable has one value for all threads: use `threads: all`")
+        elif means and means != {"compiled"}:
+            draft.report(
+                path, "`threads: each`: only events that are compiled in are counted by thread: use `threads: all`"
+            )
+    for other, why in {
+        ("campaign", "doses"): "places with several increments count all threads together",
+        ("parameters",): "a sweep counts whole runs of all threads together",
+    }.items():
+        if draft.has(*other):
+            draft.report(("measure", "threads"), f"`threads: each` does not work with `{other[-1]}`: {why}")
 
 
 def _check_outside(draft: Draft) -> None:

@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 from tests.collectors.runtime.inside.programs import COLLECTED, CREW, EVENTS, TOUCH, Build, run
 from tests.collectors.runtime.programs import BUSY, compile_program, sample
 from unperturbed.collectors.data import Trace
-from unperturbed.collectors.records.assemble import assemble, thread_traces
+from unperturbed.collectors.records.assemble import assemble
 from unperturbed.collectors.records.counts import missed_overflows, of_thread, skids, threads
 from unperturbed.collectors.records.file import OVERFLOW_SIGNAL, Mark, Records, Setup
+from unperturbed.collectors.records.threads import thread_traces
 from unperturbed.collectors.sources import Event
 from unperturbed.errors import RunError
 

@@ -25,6 +25,9 @@ from unperturbed.instrument.events import event_keys
 _ROOT = Path(__file__).parents[3]
 _SCHEMA = json_schema()
 _CROSS_FIELD = {
+    "threads one by one with what counts them together",
+    "threads one by one in a sweep",
+    "threads one by one, multiplexed",
     "events of a Java virtual machine beside compiled-in ones, with the sampler inside",
     "events of a Java virtual machine with settings that it cannot have",
     "doses that show no response",

@@ -23,9 +23,9 @@ from tests.collectors.runtime.inside.programs import (
     run,
 )
 from tests.collectors.runtime.programs import BUSY
-from unperturbed.collectors.records.assemble import thread_traces
 from unperturbed.collectors.records.counts import hardware_columns
 from unperturbed.collectors.records.file import Mark
+from unperturbed.collectors.records.threads import thread_traces
 
 
 def test_every_thread_counts_for_itself_and_the_sum_is_the_processs(build: Build) -> None:
