@@ -19,7 +19,7 @@ from unperturbed.collectors.records.counts import (
     threads,
 )
 from unperturbed.collectors.records.file import Mark, Records, deltas
-from unperturbed.collectors.records.processes import divide, is_sampled_to_the_end, join, unsampled
+from unperturbed.collectors.records.processes import divide, is_sampled_to_the_end, join, replaced, unsampled
 from unperturbed.collectors.records.window import in_window
 from unperturbed.collectors.sources import Pass, find_source
 from unperturbed.collectors.sources.source import NONE
@@ -69,6 +69,12 @@ def assemble_processes(
         _check_further(other)
     run = Collection(collected, software, os_metrics, dumps, attributes)
     if simulated:
+        if first := replaced([records, *further]):
+            raise RunError(
+                f"two processes of the run had the number {first.owner} (the first one was {first.image}), and the "
+                "simulator keeps only the counts of the last: do not give processes PID namespaces of their own "
+                "(`unshare --pid`, containers), or use `sampler: outside`, with metrics that are not simulated"
+            )
         further = [one for one in further if is_sampled_to_the_end(dumps, one)]
     with_counts, ended = divide([records, *further], by_last_image=simulated)
     processes = [run.counted(one, ended.get(one.owner, ())) for one in with_counts]

@@ -151,3 +151,16 @@ def test_a_shell_that_waits_under_the_simulator_does_not_block_the_sampler(tmp_p
     spec.write_text(json.dumps(content))
     done = unperturbed(tmp_path, "run", spec)
     assert done.returncode == 0, done.stderr
+
+
+def test_processes_with_the_same_number_are_refused_where_the_simulator_loses_one(tmp_path: Path) -> None:
+    apart = "unshare --user --map-root-user --fork --pid"
+    if subprocess.run([*apart.split(), "true"], check=False, capture_output=True).returncode:
+        pytest.skip("this host has no PID namespaces")
+    (tmp_path / "work.sh").write_text(f"#!/bin/sh\nseq 1 90000 | cksum\n{apart} seq 1 90000\n{apart} seq 1 90000\n")
+    (tmp_path / "work.sh").chmod(0o755)
+    simulated = ("--source", "simulated", "--metrics", "PAPI_TOT_INS", "--runs", "3", "--baseline-runs", "5")
+    done = unperturbed(tmp_path, "run", *simulated, "--name", "work", "--", "./work.sh")
+    assert done.returncode == 1, done.stderr
+    said = " ".join(done.stderr.split())
+    assert "two processes of the run had the number 1 (the first one was seq)" in said
