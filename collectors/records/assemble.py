@@ -304,8 +304,8 @@ _FATAL: Mapping[Mark, str] = {
     Mark.UNSHARED: "counters of a part of the program could not be shared with the observer: that part was not linked "
     "with {cc} or {cxx}, or the linker moved the counters; use `sampler: inside`",
     Mark.UNCOUNTED: "a process that the program started could not create its record file beside that of the run (is "
-    "the disk full, or has the program changed its root folder or its user?). Use `sampler: outside`, or `processes: "
-    "first` to count the first process alone",
+    "the disk full, or has the program limited the size of its files, changed its root folder or its user?). Use "
+    "`sampler: outside`, or `processes: first` to count the first process alone",
     Mark.SEPARATE: "a library of the program counts down a variable of its own, so its events could not end intervals: "
     "link it without -Bsymbolic, and keep the symbol unperturbed_remaining global in its version script",
     Mark.SIGNAL_TAKEN: "the program installed its own handler for the sampler's signal: choose another signal with "
