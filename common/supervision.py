@@ -18,7 +18,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -180,43 +180,44 @@ def descendants(root: int) -> list[ProcessState]:
 
 
 @contextlib.contextmanager
-def orphans_ended() -> Iterator[None]:
+def orphans_ended() -> Iterator[Callable[[], list[int]]]:
     """Kill, at the end, the processes that have left the session of a program started meanwhile, as daemons do.
 
-    Meanwhile, the kernel makes this process the parent of the orphans among its descendants.
+    Meanwhile, the kernel makes this process the parent of the orphans among its descendants. Yields a function that
+    returns the process numbers of these orphans and their descendants that have not ended.
     """
     control = ctypes.CDLL(None, use_errno=True).prctl
     was = ctypes.c_int(0)
+    _tell_watcher()  # start the watcher before: it is no orphan
     control(_PR_GET_CHILD_SUBREAPER, ctypes.byref(was), 0, 0, 0)
     before = {process.pid for process in processes() if process.parent == os.getpid()}
     control(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     try:
-        yield
+        yield lambda: [process.pid for process in _orphans(before) if not process.is_zombie]
     finally:
         _end_orphans(before)
         control(_PR_SET_CHILD_SUBREAPER, was.value, 0, 0, 0)
 
 
+def _orphans(known: set[int]) -> list[ProcessState]:
+    """Return new children of this process that nobody in it started, as their session shows, and their descendants."""
+    own, watched = os.getsid(0), known | _RUNNING
+    found: dict[int, ProcessState] = {}
+    for process in descendants(os.getpid())[1:]:  # parents come before their children
+        is_orphan = process.parent == os.getpid() and process.session not in (own, *_RUNNING)
+        if process.parent in found or (is_orphan and process.pid not in watched):
+            found[process.pid] = process
+    return list(found.values())
+
+
 def _end_orphans(known: set[int]) -> None:
-    """Kill and reap new children of this process that nobody in it started: another session shows that."""
-    own, deadline = os.getsid(0), time.monotonic() + _ORPHANS_END_S
-    while time.monotonic() < deadline:
-        family = descendants(os.getpid())[1:]
-        watched = known | _RUNNING
-        orphans = {
-            process.pid
-            for process in family
-            if process.parent == os.getpid() and process.session not in (own, *_RUNNING) and process.pid not in watched
-        }
-        if not orphans:
-            return
-        for process in family:  # parents come before their children
-            if process.parent in orphans:
-                orphans.add(process.pid)
-        for pid in orphans:
+    """Kill and reap orphans."""
+    deadline = time.monotonic() + _ORPHANS_END_S
+    while time.monotonic() < deadline and (orphans := _orphans(known)):
+        for process in orphans:
             with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
-        for pid in orphans:
+                os.kill(process.pid, signal.SIGKILL)
+        for process in orphans:
             with contextlib.suppress(OSError):
-                os.waitpid(pid, os.WNOHANG)
+                os.waitpid(process.pid, os.WNOHANG)
         time.sleep(0.005)

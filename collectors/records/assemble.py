@@ -16,7 +16,7 @@ from unperturbed.collectors.records.counts import (
     main_thread,
 )
 from unperturbed.collectors.records.file import Mark, Records
-from unperturbed.collectors.records.processes import divide, is_sampled_to_the_end, join, unsampled
+from unperturbed.collectors.records.processes import divide, is_sampled_to_the_end, join, replaced, unsampled
 from unperturbed.collectors.records.window import in_window
 from unperturbed.collectors.sources import Pass, find_source
 from unperturbed.collectors.sources.limits import Turns
@@ -71,6 +71,12 @@ def assemble_processes(
         _check_further(other)
     run = Collection(collected, software, os_metrics, dumps, attributes, turns=turns, each=each_thread)
     if simulated:
+        if first := replaced([records, *further]):
+            raise RunError(
+                f"two processes of the run had the number {first.owner} (the first one was {first.image}), and the "
+                "simulator keeps only the counts of the last: do not give processes PID namespaces of their own "
+                "(`unshare --pid`, containers), or use `sampler: outside`, with metrics that are not simulated"
+            )
         further = [one for one in further if is_sampled_to_the_end(dumps, one)]
     with_counts, ended = divide([records, *further], by_last_image=simulated)
     processes = [run.counted(one, ended.get(one.owner, ())) for one in with_counts]
@@ -279,8 +285,8 @@ _FATAL: Mapping[Mark, str] = {
     Mark.UNSHARED: "counters of a part of the program could not be shared with the observer: that part was not linked "
     "with {cc} or {cxx}, or the linker moved the counters; use `sampler: inside`",
     Mark.UNCOUNTED: "a process that the program started could not create its record file beside that of the run (is "
-    "the disk full, or has the program changed its root folder or its user?). Use `sampler: outside`, or `processes: "
-    "first` to count the first process alone",
+    "the disk full, or has the program limited the size of its files, changed its root folder or its user?). Use "
+    "`sampler: outside`, or `processes: first` to count the first process alone",
     Mark.SEPARATE: "a library of the program counts down a variable of its own, so its events could not end intervals: "
     "link it without -Bsymbolic, and keep the symbol unperturbed_remaining global in its version script",
     Mark.SIGNAL_TAKEN: "the program installed its own handler for the sampler's signal: choose another signal with "

@@ -58,6 +58,12 @@ def divide(
     return [one for one in kept if len(main_thread(one)) > 1], ended
 
 
+def replaced(processes: Sequence[Records]) -> Records | None:
+    """Return a process that has ended and whose number another one got, if there is one: callgrind lost its counts."""
+    last = {one.owner: one for one in processes}
+    return next((one for one in processes if one.state == "finished" and last[one.owner] is not one), None)
+
+
 def is_sampled_to_the_end(dumps: Path, records: Records) -> bool:
     """Return whether callgrind's counts of a process are by interval: its last image has a sampler."""
     dump = dumps.with_name(f"{dumps.name}.{records.owner}")

@@ -172,7 +172,8 @@ def valgrind_command(
     `separate`: Each dump has a part for each thread.
     """
     # By its path, because the program's environment may have another PATH. With --vgdb, a killed valgrind would leave
-    # pipes in the temporary folder.
+    # pipes in the temporary folder. Valgrind reads `%%` in names of files as `%`.
+    counts, log = (str(file).replace("%", "%%") for file in (dumps, log_of(dumps)))
     return [
         *(
             shutil.which("valgrind") or "valgrind",
@@ -183,8 +184,8 @@ def valgrind_command(
             "--branch-sim=yes",
         ),
         *(f"--I1={machine.i1}", f"--D1={machine.d1}", f"--LL={machine.ll}"),
-        *("--dump-line=no", "--combine-dumps=yes", "--trace-children=yes", f"--callgrind-out-file={dumps}.%p"),
-        f"--log-file={log_of(dumps)}%p",
+        *("--dump-line=no", "--combine-dumps=yes", "--trace-children=yes", f"--callgrind-out-file={counts}.%p"),
+        f"--log-file={log}%p",
         *([] if quantum == QUANTUM_BLOCKS else [f"--scheduling-quantum={quantum}"]),
         *(["--separate-threads=yes"] if separate else []),
     ]

@@ -8,7 +8,7 @@ import os
 import shlex
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -188,7 +188,7 @@ def execute(
         # Records bound the load within the service's life.
         sampling = replace(sampling, interval_ns=_WHOLE_LOAD_NS, capacity=max(sampling.capacity, _WHOLE_LOAD_RECORDS))
     command, setup = _sampled_command(spec, folder, sampling, build=build, inputs=inputs, pad_bytes=pad_bytes)
-    outcome = _launch(command, folder, others=lambda: _known_processes(folder))
+    outcome = _launch(command, folder)
     ended_ns = time.monotonic_ns()
     records = read_record_file(folder / "record", setup)
     further = [read_record_file(file, setup, grows=True) for file in further_record_files(folder / "record")]
@@ -435,14 +435,7 @@ def _uncounted(
     return {"uncounted_share": max(0.0, without_s / used_s)} if used_s else {}
 
 
-def _known_processes(folder: Path) -> set[int]:
-    """Return the processes of a run that have records or, if simulated, a log."""
-    logs = simulator_logs(folder)
-    records = further_record_files(folder / "record")
-    return {int(file.name.split(".")[1]) for file in [*logs, *records]}
-
-
-def _launch(command: Command, folder: Path, others: Callable[[], Iterable[int]] = tuple) -> ProcessOutcome:
+def _launch(command: Command, folder: Path) -> ProcessOutcome:
     if not command.folder.is_dir():
         raise RunError(
             f"`working_folder`: {command.folder} is not a folder: create it, or use `{{scratch}}`, which is a new "
@@ -453,7 +446,7 @@ def _launch(command: Command, folder: Path, others: Callable[[], Iterable[int]] 
     folder.mkdir(parents=True, exist_ok=True)
     if command.window is not None:
         return watch(command, command.window)
-    return launch(command, others=others) if command.service is None else serve(command, command.service)
+    return launch(command) if command.service is None else serve(command, command.service)
 
 
 def _tidy(folder: Path) -> None:

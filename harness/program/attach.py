@@ -75,8 +75,13 @@ def find_target(attach: Attach) -> Target:
 def _process(pid: int) -> Target:
     if pid == os.getpid():
         raise HostError(f"`attach`: process {pid} is this tool itself")
-    if not Path(f"/proc/{pid}").exists():
-        raise HostError(f"`attach`: there is no process {pid} (see `ps` or `pgrep`)")
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(errors="replace")
+    except OSError:
+        raise HostError(f"`attach`: there is no process {pid} (see `ps` or `pgrep`)") from None
+    of = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("Tgid:"))
+    if of != pid:
+        raise HostError(f"`attach`: {pid} is a thread of process {of}: attach to the process, `pid: {of}`")
     return Target("pid", str(pid), pid)
 
 

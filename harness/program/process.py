@@ -99,20 +99,21 @@ class ProcessOutcome:
     still_running: tuple[str, ...] = ()  # Executables of processes that had outlived the first until the time limit
 
 
-def launch(
-    command: Command,
-    *,
-    started_as: Callable[[int], None] | None = None,
-    others: Callable[[], Iterable[int]] = tuple,
-) -> ProcessOutcome:
+def launch(command: Command, *, started_as: Callable[[int], None] | None = None) -> ProcessOutcome:
     """Run a command in its own session and wait for all its processes; an interrupt kills them and is raised again.
 
     The harness sleeps in the kernel while the program runs, and executes nothing. setpriv(1) starts the command, so
     that the kernel kills the command if the harness is killed.
 
     `started_as`: Called with the process number after the start, for runs that are watched instead of measured.
-    `others`: Called after the first process has ended; returns processes of the command that may have left its session.
     """
+    with supervision.orphans_ended() as orphans:
+        return _launch(command, started_as, orphans)
+
+
+def _launch(
+    command: Command, started_as: Callable[[int], None] | None, orphans: Callable[[], Iterable[int]]
+) -> ProcessOutcome:
     started, process = time.monotonic(), start(command)
     timed_out, outlived = False, set[int]()
     try:
@@ -129,16 +130,16 @@ def launch(
         seconds = time.monotonic() - started
         if not command.first_only and not timed_out:
             end_s = None if command.timeout_s is None else started + command.timeout_s
-            outlived, waited = _wait_for_others(lambda: _left(process.pid, others()), end_s)
+            outlived, waited = _wait_for_others(lambda: _left(process.pid, orphans), end_s)
             seconds += waited
     except BaseException:
         supervision.end(process)
-        _kill_each(_left(process.pid, others()))
+        _kill_each(_left(process.pid))
         raise
     code = os.waitstatus_to_exitcode(status)
     process.returncode = code
     still = tuple(sorted({_name_of(pid) for pid in outlived}))
-    _kill_each(_left(process.pid, others()) if timed_out else outlived)
+    _kill_each(_left(process.pid) if timed_out else outlived)
     supervision.end(process)  # processes that the program left running would disturb the next run
     return ProcessOutcome(
         as_in_shell(code),
@@ -186,7 +187,7 @@ def _wait_for_others(left: Callable[[], set[int]], end_s: float | None) -> tuple
     """Wait until no process is left; return those left at the time limit, and the time waited."""
     began = now = time.monotonic()
     pause = _FIRST_PAUSE_S
-    while running := left():
+    while running := left() or left():  # a process that was just created by one that has ended may be missed once
         if end_s is not None and now >= end_s:
             return running, now - began
         time.sleep(pause)
@@ -194,14 +195,11 @@ def _wait_for_others(left: Callable[[], set[int]], end_s: float | None) -> tuple
     return set(), now - began
 
 
-def _left(session: int, others: Iterable[int]) -> set[int]:
+def _left(session: int, others: Callable[[], Iterable[int]] = tuple) -> set[int]:
     """Return the processes of a session, and others by their numbers, that have not ended."""
-    found = set(others)
-    return {
-        process.pid
-        for process in supervision.processes()
-        if not process.is_zombie and (process.session == session or process.pid in found)
-    }
+    # The session first: a process that leaves it meanwhile is among the others.
+    found = {process.pid for process in supervision.processes() if not process.is_zombie and process.session == session}
+    return found | set(others())
 
 
 def _name_of(pid: int) -> str:

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -106,6 +107,11 @@ static void introduce(struct unperturbed_header *header, const char *image)
 /* Gives the file bytes up to `end`, not only holes. In a handler too: system calls only. */
 static int allocate(int fd, size_t from, size_t end)
 {
+    struct rlimit largest; /* beyond it, the kernel would end the program by SIGXFSZ */
+    if (getrlimit(RLIMIT_FSIZE, &largest) == 0 && largest.rlim_cur < end) {
+        errno = EFBIG;
+        return -1;
+    }
     if (syscall(SYS_fallocate, fd, 0, (long)from, (long)(end - from)) == 0)
         return 0;
     return errno == EOPNOTSUPP ? (int)syscall(SYS_ftruncate, fd, (long)end) : -1;

@@ -158,3 +158,13 @@ int main(void) {{ busy(1000); if (rename("{tmp_path}", "{gone}")) return 5; if (
     with pytest.raises(FileNotFoundError):
         sample(tmp_path, [str(program)], setup)
     assert Mark.UNCOUNTED in read_record_file(gone / "record", setup).marks
+
+
+def test_a_limit_on_the_size_of_files_does_not_end_a_child(tmp_path: Path) -> None:
+    text = """#include <sys/resource.h>
+int main(void) { struct rlimit few = {1000, 1000}; int status; setrlimit(RLIMIT_FSIZE, &few);
+    if (fork() == 0) { busy(1000); exit(4); } wait(&status); return WIFEXITED(status) ? WEXITSTATUS(status) : 99; }
+"""
+    setup = counting("inside")
+    records, done = sample(tmp_path, [str(compile_program(tmp_path, HEAD + text))], setup)
+    assert (done.returncode, records.marks, _further(tmp_path, setup)) == (4, Mark.UNCOUNTED, [])

@@ -297,3 +297,11 @@ def test_a_quantum_of_the_smallest_blocks_counts(tmp_path: Path) -> None:
     )
     assert done.returncode == 0
     assert len(records.rows) in range(149, 154)
+
+
+def test_valgrind_writes_into_folders_whose_names_have_percent_signs(tmp_path: Path) -> None:
+    folder = tmp_path / "100%p %q{HOME} %%"
+    folder.mkdir()
+    done = subprocess.run([*valgrind_command(Machine(), folder / "dumps"), "true"], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert sorted(file.name.split(".")[0] for file in folder.iterdir()) == ["dumps", "valgrind"]

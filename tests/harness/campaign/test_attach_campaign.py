@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import queue
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +25,9 @@ from unperturbed.errors import HostError, RunError, UnperturbedError
 from unperturbed.harness.campaign.execution import run_campaign
 from unperturbed.harness.campaign.progress import Progress
 from unperturbed.harness.program import attach as module
+from unperturbed.harness.program.attach import find_target
 from unperturbed.harness.spec.load import load_spec
+from unperturbed.harness.spec.sections._attach import Attach
 
 _BUSY = """
 import sys, threading, time
@@ -192,3 +196,15 @@ def test_what_this_user_may_not_count_is_refused_by_name(tmp_path: Path, kind: s
         done = subprocess.run(command, pass_fds=files, user=65534, group=65534, extra_groups=[], check=False)
     assert done.returncode == 127
     assert message in read_record_file(record, setup).message
+
+
+def test_the_number_of_a_thread_is_refused() -> None:
+    number, end = queue.SimpleQueue[int](), threading.Event()
+    thread = threading.Thread(target=lambda: (number.put(threading.get_native_id()), end.wait()))
+    thread.start()
+    try:
+        with pytest.raises(HostError, match=f"is a thread of process {os.getpid()}: attach to the process"):
+            find_target(Attach(pid=number.get()))
+    finally:
+        end.set()
+        thread.join()

@@ -135,3 +135,32 @@ def test_processes_without_a_sampler_are_told(tmp_path: Path, command: str) -> N
     said = " ".join(done.stdout.split())
     assert re.search(r"Processes without a sampler used \d\d % of the CPU time, and their events are missing", said)
     assert "use `sampler: outside`" in said
+
+
+def test_a_shell_that_waits_under_the_simulator_does_not_block_the_sampler(tmp_path: Path) -> None:
+    """Valgrind keeps a tick back until the program executes again, and dash then calls _exit."""
+    (tmp_path / "work.sh").write_text("#!/bin/sh\nseq 1 60000 | sort -r | cksum\nseq 1 60000 | cksum\n")
+    (tmp_path / "work.sh").chmod(0o755)
+    spec = tmp_path / "work.yaml"
+    content = {
+        "name": "work",
+        "program": {"run": str(tmp_path / "work.sh")},
+        "measure": {"source": "simulated", "hardware": ["PAPI_TOT_INS"], "interval": {"records": 60}},
+        "campaign": {"baseline_runs": 5, "retries": 0},
+    }
+    spec.write_text(json.dumps(content))
+    done = unperturbed(tmp_path, "run", spec)
+    assert done.returncode == 0, done.stderr
+
+
+def test_processes_with_the_same_number_are_refused_where_the_simulator_loses_one(tmp_path: Path) -> None:
+    apart = "unshare --user --map-root-user --fork --pid"
+    if subprocess.run([*apart.split(), "true"], check=False, capture_output=True).returncode:
+        pytest.skip("this host has no PID namespaces")
+    (tmp_path / "work.sh").write_text(f"#!/bin/sh\nseq 1 90000 | cksum\n{apart} seq 1 90000\n{apart} seq 1 90000\n")
+    (tmp_path / "work.sh").chmod(0o755)
+    simulated = ("--source", "simulated", "--metrics", "PAPI_TOT_INS", "--runs", "3", "--baseline-runs", "5")
+    done = unperturbed(tmp_path, "run", *simulated, "--name", "work", "--", "./work.sh")
+    assert done.returncode == 1, done.stderr
+    said = " ".join(done.stderr.split())
+    assert "two processes of the run had the number 1 (the first one was seq)" in said

@@ -86,6 +86,18 @@ def test_a_command_lasts_until_all_its_processes_have_ended(tmp_path: Path) -> N
     assert not outcome.timed_out
 
 
+def test_a_daemon_is_waited_for_even_without_its_environment(tmp_path: Path) -> None:
+    command = _command(tmp_path, "sh", "-c", "setsid -f env -i sh -c 'sleep 0.4; echo late'")
+    assert launch(command).seconds >= 0.4
+    assert (tmp_path / "out").read_text() == "late\n"
+    text = f"setsid -f env -i sh -c 'echo $$ > {tmp_path}/daemon; exec sleep 300'"
+    command = _command(tmp_path, "sh", "-c", text, timeout_s=1)
+    assert launch(command).still_running == ("sleep",)
+    _gone(int((tmp_path / "daemon").read_text()))
+    launch(replace(command, argv=["sh", "-c", f"{text}; sleep 0.3"], first_only=True, timeout_s=None))
+    _gone(int((tmp_path / "daemon").read_text()))
+
+
 def test_an_interrupt_stops_the_program_and_is_passed_on(tmp_path: Path) -> None:
     # Whoever starts the tests in the background may have told them to ignore it.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
