@@ -42,9 +42,9 @@ GLOSSARY = {
     "phase word": "A sequence of interval classes that recurs in a run, such as “read, sort, write”.",
     "plan": "The subsets found by the search for a partition, with the evidence for each.",
     "point": "One combination of parameter values in a sweep.",
+    "rank": "One of the processes of an MPI program, with all that it starts. Each has verdicts of its own.",
     "ρ (Spearman's rank correlation)": "How closely two signals rise and fall together: 1 in step, 0 unrelated, −1 in "
     "opposition.",
-    "rank": "One of the processes of an MPI program, with all that it starts. Each has verdicts of its own.",
     "round": "Consecutive runs of all configurations with the same size of the environment. Runs of a round are "
     "compared with each other, because what the round varies cancels out.",
     "run": "One execution of the program, for one configuration and one pass.",
