@@ -89,7 +89,7 @@ class RankVerdicts:
         return (
             *verdicts,
             *([Table(heads, unequal, "Imbalance of the ranks, in the baseline")] if unequal else ()),
-            *([Table(columns, waiting, "Waiting for other ranks, in the baseline")] if waiting else ()),
+            *([Table(columns, waiting, "Waiting, in the baseline")] if waiting else ()),
         )
 
     def sentences(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Runs of real MPI programs, by MPICH and Open MPI: ranks, what starts them, waiting, and faults."""
+"""Runs of a real MPI program, by MPICH, Open MPI and Slurm: ranks, what starts them, waiting, and faults."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from tests.harness.nodes.slurm import cluster, lacking
 from tests.harness.phases_campaign import unperturbed
+from tools.tutorials import PAGES, blocks
 from unperturbed.collectors.data import Trace
 
 HEAT = Path(__file__).with_name("heat.c")
@@ -147,6 +149,19 @@ def test_srun_is_refused_where_its_ranks_are_not_seen(tmp_path: Path) -> None:
         assert why in " ".join(done.stderr.split())
 
 
+@pytest.mark.skipif(bool(lacking()), reason=f"not installed: {', '.join(lacking())}")
+def test_ranks_of_srun_are_counted_by_slurm(tmp_path: Path) -> None:
+    program = _compiled(tmp_path, "mpich")
+    with cluster(tmp_path) as slurm:
+        run = f"srun --nodes=1 --ntasks=2 --overcommit --mpi=pmi2 {program} 20000 1000 0.75"
+        spec = _spec(tmp_path, {"run": run, "environment": {"SLURM_CONF": slurm.environment["SLURM_CONF"]}})
+        done = unperturbed(tmp_path, "run", spec)
+    assert done.returncode == 0, done.stderr
+    for trace in _traces(tmp_path):
+        told = trace.attributes["processes"]
+        assert [(rank["rank"], rank["totals"]["mpi_waits"]) for rank in told] == [(0, 2200), (1, 2200)]
+
+
 def test_ranks_without_a_sampler_are_said(tmp_path: Path) -> None:
     """A static program: the launcher alone could be sampled, and is not."""
     (tmp_path / "still.c").write_text("int main(void) { return 0; }\n")
@@ -154,3 +169,7 @@ def test_ranks_without_a_sampler_are_said(tmp_path: Path) -> None:
     done = unperturbed(tmp_path, "run", _spec(tmp_path, {"run": f"mpirun.mpich -np 2 {tmp_path / 'still'}"}))
     assert done.returncode != 0
     assert "a rank that is not built here must be linked dynamically" in " ".join(done.stderr.split())
+
+
+def test_the_tutorial_measures_this_program() -> None:
+    assert next(block.text for block in blocks(PAGES["mpi"]) if block.title == "heat.c") == HEAT.read_text()
