@@ -68,6 +68,11 @@ if [ "$goal" != run ]; then
     command -v redis-server >/dev/null || need redis-server
     command -v nginx >/dev/null || [ -x /usr/sbin/nginx ] || need nginx-light
     command -v ab >/dev/null || need apache2-utils
+    # Both kinds of MPI, which can be installed beside each other.
+    command -v mpicc.mpich >/dev/null || need mpich
+    command -v mpicc.openmpi >/dev/null || need libopenmpi-dev
+    command -v mpirun.openmpi >/dev/null || need openmpi-bin
+    [ -e "/usr/include/$(gcc -print-multiarch 2>/dev/null)/mpich/mpi.h" ] || need libmpich-dev
     # A cluster of three nodes in a temporary folder, for campaigns on nodes.
     has_daemon() { command -v "$1" >/dev/null || [ -x "/usr/sbin/$1" ]; }
     has_daemon slurmctld || need slurmctld

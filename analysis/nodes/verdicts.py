@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from unperturbed.analysis.nodes.combine import FEWEST_FOR_TYPE, Combined, change_key
+from unperturbed.analysis.nodes.ranks import of_ranks_to_dict, verdicts_by_rank
 from unperturbed.analysis.perturbation import SEVERITY, VerdictName, ranked_changes, verdict_cell
 from unperturbed.analysis.perturbation.verdict_text import MOST_RUNS
 from unperturbed.analysis.totals import TotalChange
@@ -35,6 +36,7 @@ class NodeVerdicts(Framed, Result):
     shams: tuple[str, ...] = ()  # Configurations that count nothing
     # The mean change of each total over the nodes, by configuration.
     totals: Mapping[str, tuple[TotalChange, ...]] = field(default_factory=dict)
+    ranks: tuple[Combined, ...] = ()  # On the MPI ranks of all nodes, named NODE/rank 0
 
     _page: ClassVar[str] = "unperturbed.analysis.report:render_nodes"
 
@@ -83,6 +85,7 @@ class NodeVerdicts(Framed, Result):
         totals = (total_table(self.totals, "Totals: mean over the nodes"),) if self.totals else ()
         return (
             self._verdicts(),
+            *((verdicts_by_rank(self.ranks),) if self.ranks else ()),
             *(_by_node(combined) for combined in self.combined if combined.these.changes),
             *totals,
         )
@@ -128,6 +131,7 @@ class NodeVerdicts(Framed, Result):
             "nodes": [_as_dict(combined) for combined in self.combined],
             "totals": {name: [change.to_dict() for change in changes] for name, changes in self.totals.items()},
             "apart": dict(self.apart),
+            "ranks": [of_ranks_to_dict(combined) for combined in self.ranks],
             "notes": list(self.sentences()),
         }
 

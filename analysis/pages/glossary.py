@@ -23,6 +23,7 @@ GLOSSARY = {
     "gauge": "A value that can rise and fall, such as a queue's length. A counter, in contrast, only grows.",
     "hardware metric": "An event that the processor counts, such as a cache miss. If counters are simulated, a model "
     "of the processor counts it.",
+    "imbalance": "The largest count of an MPI rank over the mean of all ranks: 1 if all do the same work.",
     "inner correlation": "ρ of two metrics within one run.",
     "look": "A judgement of a campaign that runs until decided, after a planned number of runs. The looks share α.",
     "milestone": "An event that happens at the same point of the work in every run. It shows whether an alignment is "
@@ -41,6 +42,7 @@ GLOSSARY = {
     "phase word": "A sequence of interval classes that recurs in a run, such as “read, sort, write”.",
     "plan": "The subsets found by the search for a partition, with the evidence for each.",
     "point": "One combination of parameter values in a sweep.",
+    "rank": "One of the processes of an MPI program, with all that it starts. Each has verdicts of its own.",
     "ρ (Spearman's rank correlation)": "How closely two signals rise and fall together: 1 in step, 0 unrelated, −1 in "
     "opposition.",
     "role": "What a thread was created to run, and as which of several: worker#2. Runs of one program have the same "
@@ -69,6 +71,7 @@ GLOSSARY = {
     "unperturbed": "The verdict on a change that is shown to stay within the tolerance.",
     "until decided": "A way to choose the number of runs: configurations whose verdicts are open get further runs, in "
     "up to six looks.",
+    "waiting": "Time that an MPI rank spends in calls that return only when another rank has done its part.",
     "warm-up": "The start of a run that differs from the rest, because the program sets itself up, fills caches or "
     "compiles its own code.",
 }

@@ -16,7 +16,15 @@ from unperturbed.collectors.records.counts import (
     main_thread,
 )
 from unperturbed.collectors.records.file import Mark, Records
-from unperturbed.collectors.records.processes import divide, is_sampled_to_the_end, join, replaced, unsampled
+from unperturbed.collectors.records.processes import (
+    divide,
+    is_sampled_to_the_end,
+    join,
+    of_rank,
+    replaced,
+    unsampled,
+)
+from unperturbed.collectors.records.ranks import by_rank
 from unperturbed.collectors.records.window import in_window
 from unperturbed.collectors.sources import Pass, find_source
 from unperturbed.collectors.sources.limits import Turns
@@ -84,6 +92,9 @@ def assemble_processes(
         processes += [run.simulated_only(file) for file in unsampled(dumps, [records, *further])]
     clock = attributes.get("clock", "monotonic")
     by_time = clock == "monotonic" and "interval_event" not in attributes
+    groups, launchers = by_rank(processes)
+    if any(process.rank is not None for process in processes):
+        processes = [of_rank(group, by_time=by_time) for group in groups]
     if window is not None:
         outward = clock in ("monotonic", PROGRAM_CLOCK) and not {"interval_event", "interval_metric"} & {*attributes}
         processes = in_window(processes, window, outward=outward)
@@ -97,6 +108,8 @@ def assemble_processes(
     if len(processes) == 1:
         return _trace(joined, derived, described), []
     origin_ns = int(joined.moments_ns[0])
+    if launchers:
+        described["launchers"] = [launcher.summary(origin_ns) for launcher in launchers]
     told = [process.summary(origin_ns) for process in processes]
     each = [
         _trace(process, derived, {**attributes, "processes": [summary]})
@@ -208,7 +221,8 @@ def _check(
         raise RunError(
             "the sampler did not start in the measured program: check that the executed program was built and linked "
             "with {cc} or {cxx}, and that the environment is passed on to it. The sampler never starts in a set-uid "
-            "program"
+            "program, nor in mpirun and other programs that start ranks: a rank that is not built here must be linked "
+            "dynamically"
         )
     if records.state == "failed":
         raise RunError(f"the sampler failed: {records.message}")

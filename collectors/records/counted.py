@@ -21,6 +21,7 @@ from unperturbed.collectors.records.counts import (
     throttling,
 )
 from unperturbed.collectors.records.file import Records, deltas
+from unperturbed.collectors.records.ranks import WAITS
 from unperturbed.collectors.records.threads import simulated_by_thread
 from unperturbed.collectors.sources import Pass, find_source
 from unperturbed.collectors.sources.callgrind import executable, lifetime
@@ -45,6 +46,8 @@ class Counted:
     moments_ns: NDArray[np.int64]  # Monotonic time at the bounds of the intervals, shape (intervals + 1,)
     stamps_ns: NDArray[np.int64]  # The same on the clock that ends intervals
     missed: NDArray[np.int64]  # Ticks without a record, shape (intervals,)
+    rank: int | None = None  # Its MPI rank, or that of the process that started it
+    processes: int = 1  # Number of processes whose counts these are
 
     @property
     def intervals(self) -> int:
@@ -63,6 +66,7 @@ class Counted:
             "seconds": (end_ns - begin_ns) / 1e9,
             "intervals": self.intervals,
             "totals": {name: np.nansum(self.columns[name]).item() for name in counters},
+            **({} if self.rank is None else {"rank": self.rank, "processes": self.processes}),
         }
 
 
@@ -119,6 +123,7 @@ class Collection:
             rows["monotonic_ns"],
             rows["monotonic_ns" if by_wall else "cpu_ns"],
             missed,
+            records.rank,
         )
 
     def simulated_only(self, dump: Path) -> Counted:
@@ -184,6 +189,9 @@ class Collection:
             group = next(group for group in OS_GROUPS if name in group.metrics)
             column = deltas(rows["os"][:, records.os_columns.index(name)])
             yield Metric(name, "os", source=group.source, meaning=meaning), column
+        for name, metric in WAITS.items():
+            if name in records.os_columns:
+                yield metric, deltas(rows["os"][:, records.os_columns.index(name)])
 
 
 def paced(rows: NDArray[Any], collected: Pass, attributes: Mapping[str, Any]) -> tuple[NDArray[np.int64], int]:

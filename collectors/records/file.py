@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from unperturbed.collectors.records.ranks import WAITS
 from unperturbed.collectors.runtime import structure_fields
 from unperturbed.collectors.sources import Event, find_source, source_number
 from unperturbed.collectors.sources.callgrind import QUANTUM_BLOCKS
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 _MAGIC = b"UNPREC06"
 _NAME_BYTES = 111
-_AS_WRITTEN = "owner nested lost unread tables threads interrupts observer_cpu sample_rate tick_ns parent cpu_ns"
+_AS_WRITTEN = "owner nested lost unread tables threads interrupts observer_cpu sample_rate tick_ns parent cpu_ns ranks"
 """Numbers of the header that `Records` contains under the same names."""
 _CLOCKS = {"monotonic": 0, "process-cpu": 1, "thread-cpu": 2, "work": 3, "event": 4, "program": 5}
 _STATES = ("waiting", "attached", "finished", "failed")
@@ -64,6 +65,7 @@ class Mark(IntFlag):
     UNNAMED = 16384
 
 
+_WAITS_BIT = 8
 _NUMBERS = {"uint32_t": "<u4", "int32_t": "<i4", "uint64_t": "<u8", "int64_t": "<i8"}
 
 
@@ -135,6 +137,7 @@ class Setup:
     # On the clock `work`: number of basic blocks by which the first interval is shorter than the others.
     early_blocks: int = 0
     quantum_blocks: int = QUANTUM_BLOCKS  # On the clock `work`: number of basic blocks of the simulator's quantum
+    waits: bool = False  # MPI's calls that wait for another rank are recorded: their number and time
     interval_event: str = ""  # On the clock `event`: the name of the event, one of `events`, that ends intervals
 
     @property
@@ -145,12 +148,14 @@ class Setup:
     @property
     def os_groups(self) -> int:
         """Return the recorded groups of operating-system counters, as a bit set."""
-        return sum(group.bit for group in OS_GROUPS if any(name in group.metrics for name in self.os_metrics))
+        asked = sum(group.bit for group in OS_GROUPS if any(name in group.metrics for name in self.os_metrics))
+        return asked | (_WAITS_BIT if self.waits else 0)
 
     @property
     def os_columns(self) -> tuple[str, ...]:
         """Return the names of the operating-system counters in a record, in order."""
-        return tuple(name for group in OS_GROUPS if group.bit & self.os_groups for name in group.metrics)
+        names = (name for group in OS_GROUPS if group.bit & self.os_groups for name in group.metrics)
+        return (*names, *(WAITS if self.waits else ()))
 
     @property
     def options(self) -> int:
@@ -201,6 +206,8 @@ class Records:
     image: str = ""
     parent: int = 0
     cpu_ns: int = 0  # CPU time of the process at its end; 0 if it ended without the runtime
+    rank: int | None = None  # Its MPI rank, which its children have too; None if it is no rank's
+    ranks: int = 0  # Number of ranks; 0 if unknown
 
 
 def create_record_file(path: Path, setup: Setup) -> None:
@@ -317,6 +324,7 @@ def read_record_file(path: Path, setup: Setup, *, grows: bool = False) -> Record
         user_us=int(header["program_user_us"]),
         system_us=int(header["program_system_us"]),
         wall_ns=int(header["program_wall_ns"]),
+        rank=int(header["rank"]) - 1 if header["rank"] else None,
         os_columns=setup.os_columns,
         papi_version=f"{version >> 24}.{version >> 16 & 255}" if version else "",
         **{name: int(header[name]) for name in _AS_WRITTEN.split()},

@@ -42,6 +42,11 @@ def join(processes: Sequence[Counted], *, by_time: bool, whole: bool = False) ->
     return _at(processes, metrics, _axis(processes)) if by_time else _in_sequence(processes, metrics)
 
 
+def of_rank(processes: Sequence[Counted], *, by_time: bool) -> Counted:
+    """Add the counts of a rank's processes: its first, and those that this one started."""
+    return replace(join(processes, by_time=by_time), processes=len(processes))
+
+
 def divide(
     processes: Sequence[Records], *, by_last_image: bool
 ) -> tuple[list[Records], dict[int, tuple[Records, ...]]]:

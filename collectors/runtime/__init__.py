@@ -137,6 +137,11 @@ def build_python_counter(compiler: str) -> Path:
     return _build(compiler, "python.so", (*_FLAGS, "-shared"), (first, *_files("program/python.c"), last))
 
 
+def build_mpi(compiler: str) -> Path:
+    """Compile the library that counts the waiting of MPI's ranks, to preload, and return its path."""
+    return _build(compiler, "mpi.so", (*_FLAGS, "-shared"), _files("program/mpi.c"))
+
+
 def build_library(compiler: str, name: str, flags: tuple[str, ...], sources: tuple[Path, ...], text: str) -> Path:
     """Compile a library that a program loads, from C files and a text, and return its path."""
     return _build(compiler, name, (*_FLAGS, "-shared", *flags), sources, text)

@@ -25,6 +25,7 @@ from unperturbed.harness.campaign.requirements import (
     check_clock,
     check_probes,
     check_processor,
+    check_ranks,
     check_sampled_program,
     check_threads,
     check_verdict_possible,
@@ -84,6 +85,7 @@ def prepare(
     check_probes(spec, passes)
     check_wrapped(spec, passes)
     check_threads(spec, passes)
+    check_ranks(spec, passes)
     check_budget(spec, len(passes.passes))
     for why in filter(None, (no_verdict(spec, passes), never_computed(spec, passes))):
         progress.note(why)

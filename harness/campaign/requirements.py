@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 
 from unperturbed.collectors.passes import Passes, misspelt, plan_passes
+from unperturbed.collectors.records.ranks import launcher_in
 from unperturbed.collectors.sources import Pass, find_source
 from unperturbed.errors import HostError, SpecError
 from unperturbed.harness.campaign.plan import configurations
@@ -147,6 +148,25 @@ def check_threads(spec: CampaignSpec, passes: Passes) -> None:
             f"{spec.path}: `threads: each` cannot cut a service's load out of simulated counts: use `threads: all`, or "
             "counters that are not simulated"
         )
+
+
+def check_ranks(spec: CampaignSpec, passes: Passes) -> None:
+    """Reject srun, whose tasks are no children of it, where ranks are counted by what starts the run's command."""
+    for name in ("", *spec.programs):
+        one = spec.of_program(name)
+        if launcher_in(one.program.run) != "srun":
+            continue
+        place = key_position(spec, *(("programs", name) if name else ("program",)), "run")
+        if one.measure.sampler == "outside":
+            raise SpecError(
+                f"{place}: srun lets Slurm's daemons start the ranks, where an observer does not see them: use "
+                "`sampler: inside`, or start the ranks by mpirun"
+            )
+        if any(item.source == "simulated" for item in passes.passes):
+            raise SpecError(
+                f"{place}: srun lets Slurm's daemons start the ranks, and valgrind, which simulates the counters here, "
+                "sees only what it starts: start the ranks by mpirun, or use a host with hardware counters"
+            )
 
 
 def check_processor(spec: CampaignSpec) -> None:

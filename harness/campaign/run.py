@@ -27,9 +27,10 @@ from unperturbed.collectors.records.file import (
     further_record_files,
     read_record_file,
 )
+from unperturbed.collectors.records.ranks import launcher_in
 from unperturbed.collectors.records.roles import threads_file
 from unperturbed.collectors.records.window import within
-from unperturbed.collectors.runtime import build_observer, build_preload
+from unperturbed.collectors.runtime import build_mpi, build_observer, build_preload
 from unperturbed.collectors.sources import Pass, find_source
 from unperturbed.collectors.sources.callgrind import QUANTUM_BLOCKS, log_of, valgrind_command
 from unperturbed.collectors.sources.limits import Turns
@@ -295,6 +296,8 @@ def _sampled_command(
     create_record_file(record, setup)
     extra = {"UNPERTURBED_RECORD": str(record)}
     libraries = [*([build_preload(compiler)] if preloaded else []), *software_metrics.preload]
+    if setup.waits:
+        libraries.append(build_mpi(compiler))
     if libraries:
         # The observer passes the libraries on to the program without loading them itself.
         extra["LD_PRELOAD" if inside else "UNPERTURBED_PRELOAD"] = ":".join(map(str, libraries))
@@ -386,6 +389,7 @@ def _setup(spec: CampaignSpec, sampling: Sampling, program: str) -> Setup:
         signal=measure.signal or (OVERFLOW_SIGNAL if sampling.event else SIGNAL),
         attached=spec.program.attach is not None,
         papi=library,
+        waits=inside and bool(launcher_in(spec.program.run)),
         observer_cpu=(CHOOSE_PROCESSOR if measure.observer_cpu is None else measure.observer_cpu)
         if measure.pin
         else NO_PINNING,
@@ -422,7 +426,8 @@ def _uncounted(
 ) -> dict[str, float]:
     """Return the share of CPU time that processes without a sampler used, if all are to be counted, from inside."""
     simulated = sampling.collected.machine is not None
-    if not spec.measure.counts_children or spec.measure.sampler == "outside" or simulated:
+    of_ranks = any(process.rank is not None for process in processes)  # what starts them is left out on purpose
+    if not spec.measure.counts_children or spec.measure.sampler == "outside" or simulated or of_ranks:
         return {}
     used_s = outcome.user_s + outcome.system_s
     counted_ns: dict[int, int] = {}

@@ -160,6 +160,8 @@ def show_verdicts(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
             "Hardware metrics are [bold yellow]simulated[/bold yellow], not counted by a processor, and do not include "
             "the loading of the program and its libraries."
         )
+    for table in () if checked.ranks is None else checked.ranks.tables():
+        console.print(table.to_rich(console.width), crop=False)
     if comparing and checked.totals:
         which = "B" if set(checked.totals) == {"B"} else "each set-up"
         caption = f"Totals: mean over the runs, and how much {which} differs"
@@ -170,7 +172,7 @@ def show_verdicts(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
             console.say(sentence)
         else:
             print_note(console, sentence)
-    for note in (*anchor_notes(checked.verdicts), *checked.notes):
+    for note in (*anchor_notes(checked.verdicts), *checked.notes, *checked.notes_on_ranks):
         print_note(console, note)
 
 

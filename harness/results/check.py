@@ -150,6 +150,9 @@ def _of_several_processes(traces: Sequence[Trace]) -> Iterator[str]:
         return
     typical = sorted(runs, key=len)[len(runs) // 2]
     metric = next((name for name in ("PAPI_TOT_INS", "perf::instructions") if name in typical[0]["totals"]), "")
+    if all("rank" in process for process in typical):
+        yield f"Each run has {len(typical)} MPI ranks, whose counts are added."
+        return
     shares = images(typical, metric)
     parts = [
         f"{image} {number(100 * entry['share'], 2)} %"

@@ -10,24 +10,27 @@ from typing import Literal
 
 import numpy as np
 
-from unperturbed.analysis.nodes.combine import apart, combine_nodes
+from unperturbed.analysis.nodes.combine import Combined, apart, combine_nodes
+from unperturbed.analysis.nodes.ranks import RankVerdicts, combine_ranks, describe_ranks
 from unperturbed.analysis.nodes.verdicts import NodeVerdicts
+from unperturbed.analysis.perturbation import Verdict
 from unperturbed.analysis.report import ReportContent
 from unperturbed.analysis.rewriting import Rewriting
 from unperturbed.analysis.totals.verdict import TotalChange, combine_totals
-from unperturbed.errors import SpecError
+from unperturbed.errors import DataError, SpecError
 from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.campaign.plan import configurations
 from unperturbed.harness.campaign.progress import Watch, unwatched
 from unperturbed.harness.campaign.session import in_effect
 from unperturbed.harness.nodes.shares import difference_notes, done_runs, lacks, parts_of, reading, share_of, write_json
-from unperturbed.harness.results.check import CheckOptions
+from unperturbed.harness.results.check import CheckOptions, check_runs
 from unperturbed.harness.results.looks import check
 from unperturbed.harness.results.recorded import (
     NODES_VERDICTS,
     Traces,
     disturbed_runs,
     pending_repetitions,
+    read_rank_traces,
     read_traces,
 )
 from unperturbed.harness.results.reporting import content_of, extension_notes, write_results
@@ -89,6 +92,7 @@ def judge(
                 "mention the selection wherever you show the verdicts."
             )
             verdicts = replace(verdicts, notes=(left_out, *verdicts.notes))
+        verdicts = replace(verdicts, ranks=_ranks(folder, spec, verdicts, options))
         content = content_of(spec, verdicts, manifest)
         verdicts = replace(verdicts, notes=(*verdicts.notes, *extension_notes(manifest)))
         extensions = len(manifest.fact("extended") or ())
@@ -110,6 +114,29 @@ def judge(
         extensions=extensions,
         unwritten=unwritten,
     )
+
+
+def _ranks(folder: Path, spec: CampaignSpec, verdicts: CampaignVerdicts, options: CheckOptions) -> RankVerdicts | None:
+    """Judge each MPI rank by itself, and all together; None if the runs have no ranks, or different ones."""
+    by_rank = read_rank_traces(folder, verdicts.traces)
+    if not by_rank:
+        return None
+    judged: dict[str, Mapping[str, Verdict]] = {}
+    notes = []
+    if spec.campaign.until_decided or options.method == "paper":
+        notes.append("Ranks have no verdicts of their own here: these need a fixed number of runs and `--method runs`.")
+    else:
+        for rank, traces in by_rank.items():
+            try:
+                judged[rank] = check_runs(spec, traces, options).by_configuration
+            except DataError as error:  # a rank that waits most of the time has few intervals
+                notes.append(f"There is no verdict on {rank}: {error}.")
+    names = dict.fromkeys(name for of_rank in judged.values() for name in of_rank)
+    combined = [
+        combine_ranks({rank: of_rank[name] for rank, of_rank in judged.items() if name in of_rank}) for name in names
+    ]
+    baseline = [trace for by_name in verdicts.traces.values() for trace in by_name.get(BASELINE, ())]
+    return describe_ranks(combined, baseline, level=1 - 2 * spec.analysis.alpha, notes=notes)
 
 
 @dataclass(frozen=True)
@@ -201,11 +228,22 @@ def judge_nodes(
         tuple(said),
         tuple(item.name for item in configurations(spec) if item.sham_of is not None),
         _totals_over_nodes(spec, judged),
+        _ranks_of_nodes(judged),
     )
     if write:
         verdicts.write_html(folder / "report.html")
         write_json(folder / NODES_VERDICTS, verdicts.to_dict())
     return NodesJudgement(verdicts, judged, tuple(failed), tuple(missing))
+
+
+def _ranks_of_nodes(judged: Mapping[str, Judgement]) -> tuple[Combined, ...]:
+    """Return the verdicts on the ranks of all nodes, `NODE/rank 0`, by configuration."""
+    found: dict[str, dict[str, Verdict]] = {}
+    for node, judgement in judged.items():
+        for each in judgement.verdicts.ranks.combined if judgement.verdicts.ranks is not None else ():
+            own = {f"{node}/{rank}": verdict for rank, verdict in each.by_node.items()}
+            found[each.configuration] = found.get(each.configuration, {}) | own
+    return tuple(combine_ranks(verdicts) for verdicts in found.values())
 
 
 def _totals_over_nodes(spec: CampaignSpec, judged: Mapping[str, Judgement]) -> Mapping[str, tuple[TotalChange, ...]]:

@@ -95,6 +95,30 @@ def read_traces(folder: Path, manifest: Manifest, *, without: Sequence[str] = ()
     }
 
 
+def read_rank_traces(folder: Path, traces: Traces) -> dict[str, Traces]:
+    """Read the traces of each MPI rank in the given runs, by `rank 0`, …; empty unless every run has the same ranks."""
+    runs = [trace for by_configuration in traces.values() for of_one in by_configuration.values() for trace in of_one]
+    places = [
+        {told["rank"]: at for at, told in enumerate(trace.attributes.get("processes", ())) if "rank" in told}
+        for trace in runs
+    ]
+    if not places or len(places[0]) < 2 or any(place.keys() != places[0].keys() for place in places):
+        return {}
+    at = {trace.attributes["run"]: place for trace, place in zip(runs, places, strict=True)}
+
+    def of_rank(trace: Trace, rank: int) -> Trace:
+        run = trace.attributes["run"]
+        return Trace.read(folder / "runs" / run / "processes" / f"{at[run][rank]:03d}.parquet")
+
+    return {
+        f"rank {rank}": {
+            name: {item: tuple(of_rank(trace, rank) for trace in of_one) for item, of_one in by_configuration.items()}
+            for name, by_configuration in traces.items()
+        }
+        for rank in sorted(places[0])
+    }
+
+
 def disturbed_runs(manifest: Manifest) -> dict[str, str]:
     """Return the disturbed finished runs with the disturbances; simulated counts cannot be disturbed."""
     sources = {item["name"]: item["source"] for item in manifest.fact("passes") or []}

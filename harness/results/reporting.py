@@ -81,6 +81,7 @@ def content_of(spec: CampaignSpec, checked: CampaignVerdicts, manifest: Manifest
         counting=checked.counting,
         rewriting=checked.rewriting,
         doses=checked.doses,
+        ranks=checked.ranks,
         notes=checked.notes
         + _notes(
             manifest, [trace for runs in checked.traces.values() for recorded in runs.values() for trace in recorded]

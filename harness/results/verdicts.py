@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from unperturbed.analysis.doses.response import DoseResponses
 from unperturbed.analysis.doses.response_text import response_table
+from unperturbed.analysis.nodes.ranks import RankVerdicts
 from unperturbed.analysis.perturbation import (
     SEVERITY,
     Stability,
@@ -51,10 +52,13 @@ class CampaignVerdicts(Framed, Result):
     rewriting: Mapping[str, Rewriting] = field(default_factory=dict)
     doses: Mapping[str, DoseResponses] = field(default_factory=dict)  # Responses of each subset (`doses`)
     warm_up: WarmUp | None = None  # The start of the runs; None if no run has a trace
+    ranks: RankVerdicts | None = None  # On each MPI rank; None if the runs have no ranks
 
     def at_least(self, mildest: VerdictName) -> tuple[str, ...]:
         """Return the configurations, except shams, with this verdict or a more serious one (`SEVERITY`)."""
-        return self._at_least(mildest, {verdict.configuration: verdict.verdict for verdict in self.verdicts})
+        of_runs = self._at_least(mildest, {verdict.configuration: verdict.verdict for verdict in self.verdicts})
+        of_ranks = () if self.ranks is None else self.ranks.at_least(mildest)
+        return tuple(dict.fromkeys((*of_runs, *(name for name in of_ranks if name not in self.shams))))
 
     def totals_at_least(self, mildest: VerdictName) -> tuple[str, ...]:
         """Return the configurations, except shams, whose totals have this verdict or a more serious one."""
@@ -80,6 +84,11 @@ class CampaignVerdicts(Framed, Result):
             if not self.verdicts:  # verdicts include the number of runs that would decide
                 sentences[stability.advice()] = None
         return tuple(sentences)
+
+    @property
+    def notes_on_ranks(self) -> tuple[str, ...]:
+        """Return remarks on MPI ranks, one sentence each."""
+        return () if self.ranks is None else self.ranks.sentences()
 
     @property
     def doubts(self) -> tuple[str, ...]:
@@ -117,7 +126,8 @@ class CampaignVerdicts(Framed, Result):
         causes = (cause_table(self.verdicts, self.counting),) if self.counting else ()
         added = (rewriting.table(name) for name, rewriting in self.rewriting.items())
         responses = (response_table(each) for each in self.doses.values())
-        return (verdict_table(self.verdicts, totals=self.totals_verdicts), *causes, *added, *responses)
+        of_ranks = () if self.ranks is None else self.ranks.tables()
+        return (verdict_table(self.verdicts, totals=self.totals_verdicts), *causes, *added, *responses, *of_ranks)
 
     def to_frame(self) -> pl.DataFrame:
         """Return a frame with one row for each change of each configuration."""
@@ -134,6 +144,7 @@ class CampaignVerdicts(Framed, Result):
             "rewriting": {name: rewriting.to_dict() for name, rewriting in self.rewriting.items()},
             "doses": {name: responses.to_dict() for name, responses in self.doses.items()},
             "warm_up": None if self.warm_up is None else self.warm_up.to_dict(),
+            "ranks": None if self.ranks is None else self.ranks.to_dict(),
             "steadiness": list(self.steadiness),
             "notes": list(self.notes),
         }
@@ -171,5 +182,6 @@ def _page_of(verdicts: CampaignVerdicts) -> str:
         doses=verdicts.doses,
         warm_up={} if verdicts.warm_up is None else verdicts.warm_up.intervals,
         warm_up_left_out=verdicts.warm_up is not None and verdicts.warm_up.is_left_out,
+        ranks=verdicts.ranks,
     )
     return render(content)

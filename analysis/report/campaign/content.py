@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from unperturbed.analysis.doses.response import DoseResponses
     from unperturbed.analysis.floor.noise_floor import NoiseFloor
     from unperturbed.analysis.looks import Looks
+    from unperturbed.analysis.nodes.ranks import RankVerdicts
     from unperturbed.analysis.perturbation import CheckName
     from unperturbed.analysis.report.alignment import AlignmentExample
     from unperturbed.analysis.rewriting import Rewriting
@@ -217,6 +218,8 @@ class ReportContent:
         The instructions that each build without counting adds, by function; empty for separate builds.
     doses : mapping of str to DoseResponses
         Responses of each subset's correlations and totals to the dose; empty without `doses`.
+    ranks : RankVerdicts or None
+        Verdicts by MPI rank, imbalance and waiting; None without ranks.
     """
 
     campaign: str
@@ -244,6 +247,7 @@ class ReportContent:
     counting: Mapping[str, Verdict] = field(default_factory=dict)
     rewriting: Mapping[str, Rewriting] = field(default_factory=dict)
     doses: Mapping[str, DoseResponses] = field(default_factory=dict)
+    ranks: RankVerdicts | None = None
 
 
 def to_json(content: ReportContent) -> dict[str, Any]:
@@ -272,6 +276,7 @@ def to_json(content: ReportContent) -> dict[str, Any]:
         "counting": plain({name: verdict.to_json() for name, verdict in content.counting.items()}),
         "rewriting": {name: rewriting.to_dict() for name, rewriting in content.rewriting.items()},
         "doses": plain({name: responses.to_dict() for name, responses in content.doses.items()}),
+        "ranks": None if content.ranks is None else plain(content.ranks.to_dict()),
         "warm_up": {"intervals": dict(content.warm_up), "left_out": content.warm_up_left_out},
         "provenance": plain(content.provenance),
         "spec": content.spec_text,

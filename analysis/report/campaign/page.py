@@ -27,7 +27,7 @@ from unperturbed.analysis.report.campaign.reference import (
     reading_section,
     runs_section,
 )
-from unperturbed.analysis.report.campaign.totals import doses_section, totals_section
+from unperturbed.analysis.report.campaign.totals import doses_section, ranks_section, totals_section
 from unperturbed.analysis.report.campaign.trust import trust_section
 from unperturbed.analysis.report.campaign.verdicts import facts_section, result_section, top
 from unperturbed.common.markup import Html, tag
@@ -49,6 +49,7 @@ _PLACES = {
     "trust": "Metrics",
     "totals": "Totals",
     "doses": "Doses",
+    "ranks": "Ranks",
     "campaign": "Campaign",
     "verdicts": "Verdicts",
     "changes": "What changed",
@@ -103,6 +104,7 @@ def render(content: ReportContent) -> str:
         "trust": trust_section(view),
         "totals": totals_section(content, blocks.get("totals", {})),
         "doses": doses_section(content, blocks.get("doses", {})),
+        "ranks": ranks_section(content),
         "campaign": facts_section(content, data),
         "verdicts": result_section(content, results),
         "changes": changes_section(view, every, blocks.get("changes", {})),

@@ -1,4 +1,4 @@
-"""The sections on totals, and on responses to doses."""
+"""The sections on totals, on responses to doses, and on MPI ranks."""
 
 from __future__ import annotations
 
@@ -36,6 +36,24 @@ def totals_section(content: ReportContent, blocks: Blocks) -> Html | None:
         tag("ul", said),
         shown(blocks),
         total_table(content.totals, "Totals").to_html(sortable=True),
+    )
+
+
+def ranks_section(content: ReportContent) -> Html | None:
+    """Return the section on MPI ranks; None if the runs have none."""
+    if content.ranks is None:
+        return None
+    return section(
+        "ranks",
+        "Ranks",
+        tag(
+            "p",
+            "Each MPI rank is compared with itself in the baseline's runs. The verdict on all ranks is that on the "
+            "changes of all of them, as one family; the campaign's verdicts are on the sum over ranks. A rank waits in "
+            "calls of MPI that return only when another rank has done its part.",
+        ),
+        tag("ul", [tag("li", sentence) for sentence in content.ranks.sentences()]),
+        [table.to_html(sortable=True) for table in content.ranks.tables()],
     )
 
 

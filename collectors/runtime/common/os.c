@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "runtime.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -24,6 +25,7 @@ static int open_proc(int pid, const char *name)
 int unperturbed_os_open(struct unperturbed_os_files *files, uint32_t groups, int pid)
 {
     files->stat = files->status = files->scheduler = files->io = -1;
+    files->waits = (groups & OS_WAITS) && !pid ? dlsym(RTLD_DEFAULT, "unperturbed_waits") : NULL;
     if (pid && (groups & OS_USAGE) &&
         ((files->stat = open_proc(pid, "stat")) < 0 || (files->status = open_proc(pid, "status")) < 0))
         return unperturbed_fail("cannot read /proc/PID/stat and /proc/PID/status of the program");
@@ -118,6 +120,15 @@ static int read_numbers(int fd, int64_t *value, int count)
     return 0;
 }
 
+/* A call that has not returned yet waits, too: else an interval within it would have no waiting, and a later one more
+ * than its length. */
+static void own_waits(const struct unperturbed_waits *waits, int64_t *value)
+{
+    int64_t since = waits ? waits->since : 0;
+    value[0] = waits ? waits->calls : 0;
+    value[1] = waits ? waits->ns + (since ? unperturbed_nanoseconds(CLOCK_MONOTONIC) - since : 0) : 0;
+}
+
 int unperturbed_os_read(const struct unperturbed_os_files *files, uint32_t groups, int pid, int64_t *value)
 {
     int result = 0;
@@ -132,7 +143,11 @@ int unperturbed_os_read(const struct unperturbed_os_files *files, uint32_t group
         result |= read_numbers(files->scheduler, value, UNPERTURBED_SCHEDULER);
         value += UNPERTURBED_SCHEDULER;
     }
-    if (groups & OS_IO)
+    if (groups & OS_IO) {
         result |= read_numbers(files->io, value, UNPERTURBED_IO);
+        value += UNPERTURBED_IO;
+    }
+    if (groups & OS_WAITS)
+        own_waits(files->waits, value);
     return result;
 }

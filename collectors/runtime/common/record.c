@@ -35,6 +35,8 @@ static size_t mapped_bytes;
 static char first_path[4096];           /* the run's file */
 static char own_path[UNPERTURBED_PATH]; /* the file that this process created; empty for the run's */
 static pid_t counted;                   /* the process that this file, or the observer, counts */
+static uint32_t own_rank;               /* the process's MPI rank + 1, which its children have too; 0: none */
+static uint32_t all_ranks;
 
 const char *unperturbed_own_path(void) { return own_path[0] ? own_path : first_path; }
 
@@ -81,13 +83,53 @@ static void leave(void)
     unperturbed_header = NULL;
 }
 
-static const char *record_path(char **environment)
+static const char *value_of(char **environment, const char *name)
 {
-    size_t length = strlen(UNPERTURBED_ENVIRONMENT);
+    size_t length = strlen(name);
     for (char **entry = environment; entry && *entry; entry++)
-        if (strncmp(*entry, UNPERTURBED_ENVIRONMENT, length) == 0 && (*entry)[length] == '=')
+        if (strncmp(*entry, name, length) == 0 && (*entry)[length] == '=')
             return *entry + length + 1;
     return NULL;
+}
+
+/* Returns the number in a variable, plus 1; 0 if it has none. */
+static uint32_t number_of(char **environment, const char *name)
+{
+    const char *text = value_of(environment, name);
+    uint32_t number = 0, digits = 0;
+    for (; text && *text >= '0' && *text <= '9' && digits < 9; text++, digits++)
+        number = number * 10 + (uint32_t)(*text - '0');
+    return digits && !*text ? number + 1 : 0;
+}
+
+/* Learns the MPI rank from the variables of launchers, the surest first: Open MPI's own are in its ranks only; PMI's are
+ * from MPICH's launchers, and from Slurm with --mpi=pmi2; PMIX_RANK tells no number of ranks, so Slurm's may serve.
+ * SLURM_PROCID alone is in every task of Slurm, such as a batch script, whose environment a program may have: it is last,
+ * and counts only with more than one task. */
+static void find_rank(char **environment)
+{
+    static const char *const names[][2] = {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+                                           {"PMI_RANK", "PMI_SIZE"},
+                                           {"PMIX_RANK", "SLURM_NTASKS"},
+                                           {"SLURM_PROCID", "SLURM_NTASKS"}};
+    for (unsigned i = 0; i < sizeof names / sizeof *names && !own_rank; i++) {
+        own_rank = number_of(environment, names[i][0]);
+        all_ranks = number_of(environment, names[i][1]);
+        all_ranks -= all_ranks > 0;
+        if (i == 3 && all_ranks < 2)
+            own_rank = 0;
+    }
+}
+
+/* Whether a program starts ranks, and is none: its work is not the program's. It is not sampled, because signals would
+ * interrupt the calls in which it waits for its ranks. The list is `collectors.records.ranks.LAUNCHERS`, too. */
+static int starts_ranks(const char *name)
+{
+    static const char *const names[] = {"mpirun", "mpiexec", "orterun", "orted", "prterun", "prted", "hydra_", "srun"};
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
+        if (strncmp(name, names[i], strlen(names[i])) == 0)
+            return 1;
+    return 0;
 }
 
 static const char *name_of(const char *path)
@@ -102,6 +144,8 @@ static void introduce(struct unperturbed_header *header, const char *image)
     counted = getpid();
     header->parent = (uint64_t)getppid();
     strncpy(header->image, image, sizeof header->image - 1);
+    header->rank = own_rank;
+    header->ranks = all_ranks;
 }
 
 /* Gives the file bytes up to `end`, not only holes. In a handler too: system calls only. */
@@ -225,18 +269,25 @@ int unperturbed_claim(char **environment)
 {
     if (unperturbed_header)
         return 0;
-    const char *path = record_path(environment);
+    const char *path = value_of(environment, UNPERTURBED_ENVIRONMENT);
     if (!path || !*path || strlen(path) >= sizeof first_path || getauxval(AT_SECURE) || unperturbed_map(path) != 0)
         return -1;
     strcpy(first_path, path);
     struct unperturbed_header *header = unperturbed_header;
     const char *name = name_of((const char *)getauxval(AT_EXECFN));
     uint64_t owner = 0, me = (uint64_t)getpid();
+    find_rank(environment);
+    /* Every exec under callgrind begins with its launcher, which is not simulated. */
+    int is_simulated = header->source != SOURCE_CALLGRIND || RUNNING_ON_VALGRIND;
+    if ((starts_ranks(name) && !(header->options & OPTION_OUTSIDE)) || (own_rank && !is_simulated)) {
+        leave();
+        return -1;
+    }
     if (header->owner == me && !(header->options & OPTION_CHILDREN))
         unperturbed_mark(MARK_EXEC); /* this process claimed the file as another image, and then called exec */
     if (header->owner)
         return join(name);
-    if (header->program[0] && strncmp(header->program, name, sizeof header->program - 1) != 0) {
+    if (!own_rank && header->program[0] && strncmp(header->program, name, sizeof header->program - 1) != 0) {
         leave();
         return -1;
     }

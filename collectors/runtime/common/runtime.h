@@ -78,6 +78,7 @@ int unperturbed_prepare_intervals(void);
  * call per group, and fails instead of returning zeros. */
 struct unperturbed_os_files {
     int stat, status, scheduler, io;
+    const struct unperturbed_waits *waits; /* NULL if mpi.c is not loaded */
 };
 int unperturbed_os_open(struct unperturbed_os_files *files, uint32_t groups, int pid);
 void unperturbed_os_close(struct unperturbed_os_files *files);

@@ -53,10 +53,11 @@ enum unperturbed_option {
 };
 
 /* Groups of operating-system counters in a record, in this order. */
-enum unperturbed_os { OS_USAGE = 1, OS_SCHEDULER = 2, OS_IO = 4 };
+enum unperturbed_os { OS_USAGE = 1, OS_SCHEDULER = 2, OS_IO = 4, OS_WAITS = 8 };
 #define UNPERTURBED_USAGE 8
 #define UNPERTURBED_SCHEDULER 3
 #define UNPERTURBED_IO 6
+#define UNPERTURBED_WAITS 2
 
 /* Conditions noticed during the run; the reader of the file judges them. */
 enum unperturbed_mark {
@@ -148,6 +149,8 @@ struct unperturbed_header {
     uint64_t parent;         /* process that created the one that claimed the file */
     char image[64];          /* file name of its executable */
     int64_t cpu_ns;          /* CPU time of its threads at its end; 0 if it ended without the runtime */
+    uint32_t rank;           /* its MPI rank + 1; 0 if it is no rank's */
+    uint32_t ranks;          /* number of ranks; 0 if unknown */
 };
 
 /* A record: cumulative values at one time. It is followed by `events` hardware values; if multiplexed, by enabled and
@@ -227,6 +230,14 @@ struct unperturbed_counters_area {
 extern __thread long long unperturbed_remaining __attribute__((tls_model("initial-exec")));
 void unperturbed_interval_ends(void);                      /* keeps all registers, but not the flags */
 void unperturbed_register_countdown(long long *remaining); /* whose address in this thread must be the runtime's */
+
+/* What mpi.c, a library of its own, counts in this process: calls of MPI that wait for another rank. */
+struct unperturbed_waits {
+    int64_t calls; /* by all threads */
+    int64_t ns;    /* time in calls that have returned */
+    int64_t since; /* start of the main thread's current call; 0 if it is in none */
+    int64_t apart; /* whether the main thread is in such a call, or in MPI's start or end */
+};
 
 void unperturbed_register(struct unperturbed_table *table);
 void unperturbed_register_module(struct unperturbed_module *module, char **environment);

@@ -172,13 +172,17 @@ static APART int is_overflow(const struct unperturbed_sampler *sampler, const si
            info->si_fd == sampler->counters.fd[sampler->counters.overflow - 1];
 }
 
+/* Whether the thread waits for another rank of MPI: how long depends on that rank, and it does no work then. */
+static int waits_for_a_rank(void) { return os_files.waits && os_files.waits->apart; }
+
 /* A separate function: timer ticks with real counters must not pay for it. */
 static APART void tick_of_a_simulator(struct unperturbed_sampler *sampler, int overruns, void *context)
 {
     int is_work = unperturbed_header->clock == CLOCK_IS_WORK;
+    uint64_t passed = is_work ? quanta_since(&sampler->quanta, context) : 0;
     if (!is_work)
         write_record(sampler, overruns);
-    else if ((sampler->quanta.count += quanta_since(&sampler->quanta, context)) >= unperturbed_header->interval_ns) {
+    else if (!waits_for_a_rank() && (sampler->quanta.count += passed) >= unperturbed_header->interval_ns) {
         sampler->quanta.count %= unperturbed_header->interval_ns;
         write_record(sampler, 0);
     }

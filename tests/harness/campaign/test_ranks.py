@@ -1,0 +1,175 @@
+"""Runs of a real MPI program, by MPICH, Open MPI and Slurm: ranks, what starts them, waiting, and faults."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness.nodes.slurm import cluster, lacking
+from tests.harness.phases_campaign import unperturbed
+from tools.tutorials import PAGES, blocks
+from unperturbed.collectors.data import Trace
+
+HEAT = Path(__file__).with_name("heat.c")
+ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+KINDS = ("mpich", "openmpi")
+KERNEL = {"source": "perf_event", "hardware": ["perf::task-clock", "perf::page-faults"], "interval": "1 ms"}
+
+
+def _spec(folder: Path, program: Mapping[str, Any], subsets: Mapping[str, Any] | None = None, **measure: Any) -> Path:
+    content = {
+        "name": "heat",
+        "program": {"environment": ENVIRONMENT, **program},
+        "measure": {**KERNEL, **measure},
+        "campaign": {"baseline_runs": 5, "runs": 3, **({"subsets": subsets} if subsets else {})},
+    }
+    spec = folder / "heat.yaml"
+    spec.write_text(json.dumps(content))
+    return spec
+
+
+def _compiled(folder: Path, kind: str, text: str = "") -> Path:
+    source = folder / "heat.c"
+    source.write_text(text or HEAT.read_text())
+    subprocess.run([f"mpicc.{kind}", "-O2", source, "-o", folder / "heat"], check=True)
+    return folder / "heat"
+
+
+def _traces(folder: Path) -> list[Trace]:
+    runs = sorted((folder / "campaigns" / "heat" / "runs").glob("0*/trace.parquet"))
+    return [Trace.read(run) for run in runs if run.parent.name != "0000"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_rank_has_a_trace_and_what_starts_it_has_none(tmp_path: Path, kind: str) -> None:
+    program = _compiled(tmp_path, kind)
+    done = unperturbed(tmp_path, "run", _spec(tmp_path, {"run": f"mpirun.{kind} -np 2 {program} 20000 1000 0.75"}))
+    assert done.returncode == 0, done.stderr
+    traces = _traces(tmp_path)
+    assert len(traces) == 5
+    for number, trace in enumerate(traces, 1):
+        told = trace.attributes["processes"]
+        assert [(rank["rank"], rank["image"], rank["processes"]) for rank in told] == [(0, "heat", 1), (1, "heat", 1)]
+        # Two for each step, and one for each fifth
+        assert [rank["totals"]["mpi_waits"] for rank in told] == [2200, 2200]
+        for rank in told:
+            assert 0 < rank["totals"]["mpi_wait_ns"] < 1e9 * rank["seconds"]
+        folder = tmp_path / "campaigns" / "heat" / "runs" / f"{number:04d}" / "processes"
+        parts = [Trace.read(file) for file in sorted(folder.iterdir())]
+        assert [part.attributes["processes"][0]["rank"] for part in parts] == [0, 1]
+        for name in ("perf::task-clock", "mpi_waits"):
+            assert [int(part[name].sum()) for part in parts] == [rank["totals"][name] for rank in told]
+
+
+def test_children_of_a_rank_belong_to_it(tmp_path: Path) -> None:
+    program = _compiled(tmp_path, "mpich")
+    script = tmp_path / "rank.sh"
+    script.write_text(f"#!/bin/sh\n{program} 20000 1000 0.5\nexit $?\n")
+    script.chmod(0o755)
+    done = unperturbed(tmp_path, "run", _spec(tmp_path, {"run": f"mpirun.mpich -np 2 {script}"}))
+    assert done.returncode == 0, done.stderr
+    for trace in _traces(tmp_path):
+        told = trace.attributes["processes"]
+        assert [(rank["rank"], rank["processes"], rank["totals"]["mpi_waits"]) for rank in told] == [
+            (0, 2, 2200),
+            (1, 2, 2200),
+        ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_simulated_counts_leave_waiting_out_and_so_repeat(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "heat.c").write_text(HEAT.read_text())
+    variable = {"mpich": "MPICH_CC", "openmpi": "OMPI_CC"}[kind]
+    spec = _spec(
+        tmp_path,
+        {
+            "source": "src",
+            "build": f"env {variable}={{cc}} mpicc.{kind} -O2 heat.c -o heat",
+            "run": f"mpirun.{kind} -np 2 {{build}}/heat 2000 400 0.75",
+        },
+        {"summing": ["sums"]} if kind == "mpich" else None,  # Open MPI's start takes three times as long
+        source="simulated",
+        hardware=["PAPI_TOT_INS", "PAPI_BR_INS"],
+        interval={"every": 10, "of": "steps"},
+        software={"steps": {"enter": "exchange"}, **({"sums": {"enter": "total"}} if kind == "mpich" else {})},
+    )
+    done = unperturbed(tmp_path, "run", spec)
+    assert done.returncode in (0, 4), done.stderr
+    counted: dict[int, list[int]] = {0: [], 1: []}
+    for trace in _traces(tmp_path):
+        starters = {process["image"] for process in trace.attributes["launchers"]}
+        assert f"mpirun.{kind}" in starters
+        for rank in trace.attributes["processes"]:
+            assert (rank["intervals"], rank["totals"]["steps"]) == (41, 400)
+            counted[rank["rank"]].append(rank["totals"]["PAPI_TOT_INS"])
+    for counts in counted.values():  # waiting included, they differ by more than a half
+        assert max(counts) < 1.01 * min(counts), counted
+    found = json.loads((tmp_path / "campaigns" / "heat" / "verdicts.json").read_text())["ranks"]
+    judged = {each["configuration"]: list(each["by_rank"]) for each in found["verdicts"]}
+    assert judged == ({"summing": ["rank 0", "rank 1"]} if kind == "mpich" else {})
+    assert found["imbalance"]["PAPI_TOT_INS"]["largest"] == "rank 0"
+    assert 1.4 < found["imbalance"]["PAPI_TOT_INS"]["low"] < found["imbalance"]["PAPI_TOT_INS"]["high"] < 1.5
+    assert {rank: each["calls"] for rank, each in found["waiting"].items()} == {"rank 0": 880, "rank 1": 880}
+    assert min(counted[0]) > 2 * max(counted[1])  # three quarters of the cells against one, and the start of both
+
+
+FAULTS = {
+    "abort": ("MPI_Abort(MPI_COMM_WORLD, 7);", "ended with exit code"),
+    "kill": ("raise(9);", "ended with exit code|was killed by SIGKILL"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_rank_that_fails_ends_the_run_with_its_reason(tmp_path: Path, kind: str, fault: str) -> None:
+    statement, reason = FAULTS[fault]
+    text = HEAT.read_text().replace("#include <mpi.h>", "#include <mpi.h>\n#include <signal.h>")
+    late = f'    double heat = 0;\n    if (rank == 1 && getenv("UNPERTURBED_RECORD")) {{ {statement} }}\n'
+    program = _compiled(tmp_path, kind, text.replace("    double heat = 0;\n", late))
+    done = unperturbed(tmp_path, "run", _spec(tmp_path, {"run": f"mpirun.{kind} -np 2 {program} 20000 1000 0.5"}))
+    assert done.returncode == 1
+    said = " ".join(done.stderr.split())
+    assert any(part in said for part in reason.split("|")), said
+
+
+def test_srun_is_refused_where_its_ranks_are_not_seen(tmp_path: Path) -> None:
+    for measure, why in (
+        ({"sampler": "outside"}, "where an observer does not see them"),
+        ({"source": "simulated", "hardware": ["PAPI_TOT_INS"]}, "sees only what it starts"),
+    ):
+        done = unperturbed(tmp_path, "run", _spec(tmp_path, {"run": "srun -n 2 true"}, **measure))
+        assert done.returncode == 2
+        assert "heat.yaml:1:" in done.stderr
+        assert why in " ".join(done.stderr.split())
+
+
+@pytest.mark.skipif(bool(lacking()), reason=f"not installed: {', '.join(lacking())}")
+def test_ranks_of_srun_are_counted_by_slurm(tmp_path: Path) -> None:
+    program = _compiled(tmp_path, "mpich")
+    with cluster(tmp_path) as slurm:
+        run = f"srun --nodes=1 --ntasks=2 --overcommit --mpi=pmi2 {program} 20000 1000 0.75"
+        spec = _spec(tmp_path, {"run": run, "environment": {"SLURM_CONF": slurm.environment["SLURM_CONF"]}})
+        done = unperturbed(tmp_path, "run", spec)
+    assert done.returncode == 0, done.stderr
+    for trace in _traces(tmp_path):
+        told = trace.attributes["processes"]
+        assert [(rank["rank"], rank["totals"]["mpi_waits"]) for rank in told] == [(0, 2200), (1, 2200)]
+
+
+def test_ranks_without_a_sampler_are_said(tmp_path: Path) -> None:
+    """A static program: the launcher alone could be sampled, and is not."""
+    (tmp_path / "still.c").write_text("int main(void) { return 0; }\n")
+    subprocess.run(["gcc", "-static", "still.c", "-o", "still"], cwd=tmp_path, check=True)
+    done = unperturbed(tmp_path, "run", _spec(tmp_path, {"run": f"mpirun.mpich -np 2 {tmp_path / 'still'}"}))
+    assert done.returncode != 0
+    assert "a rank that is not built here must be linked dynamically" in " ".join(done.stderr.split())
+
+
+def test_the_tutorial_measures_this_program() -> None:
+    assert next(block.text for block in blocks(PAGES["mpi"]) if block.title == "heat.c") == HEAT.read_text()
