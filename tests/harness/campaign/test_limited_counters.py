@@ -51,8 +51,10 @@ def test_metrics_that_take_turns_count_parts_of_what_there_is(campaigns: dict[st
         counts = {name: full[name].astype(np.int64).tolist() for name in METRICS}
         made = rotate(counts, Limits(4), Turns(quanta, turn), full["PAPI_TOT_CYC"].astype(np.int64).tolist())
         for name in METRICS:
-            counted, enabled, running = np.array(made[name], np.float64).T
-            assert np.abs(scaled[name] * running - counted * enabled).sum() < 0.01 * (counted * enabled).sum()
+            # The last interval ends with the program, and contains what it does at its end.
+            counted, enabled, running = np.array(made[name][:-1], np.float64).T
+            difference = np.abs(scaled[name][:-1] * running - counted * enabled)
+            assert difference.sum() < 0.01 * (counted * enabled).sum()
             assert (scaled.metrics[name].scaled, name in Limits.fixed) in ((True, False), (False, True))
 
 
