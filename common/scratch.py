@@ -73,13 +73,19 @@ def _prefix(kind: str) -> str:
 
 
 def _host() -> str:
-    """Return this host's name: on another host that shares the folder, a process number means another process."""
-    return re.sub(r"[^\w.]", "_", os.uname().nodename, flags=re.ASCII)[:64]
+    """Return where a process number means this process: the host's name and, of a container, its process namespace."""
+    try:
+        namespace = Path("/proc/self/ns/pid").readlink().name
+    except OSError:
+        namespace = ""
+    return re.sub(r"[^\w.]", "_", f"{os.uname().nodename[:64]}.{namespace[5:-1]}", flags=re.ASCII)
 
 
 def _sweep(above: Path) -> None:
     """Remove the files and folders that processes of this user left behind when they ended on this host."""
     with contextlib.suppress(OSError), os.scandir(above) as entries:  # creating a file there raises the same error
+        if not Path("/proc", str(os.getpid())).samefile("/proc/self"):
+            return  # /proc shows the processes of another namespace
         for entry in entries:
             named = _NAME.fullmatch(entry.name)
             if named is None or named["host"] != _host():

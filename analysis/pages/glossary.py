@@ -7,7 +7,7 @@ GLOSSARY = {
     "anchor": "One cheap software metric that every configuration except the baseline collects. All runs can be "
     "aligned by it. The configuration that adds only this metric has the same name.",
     "anomaly": "A fault of a run that its event log shows: a crash, lost events, desynchronisation, slow streaming.",
-    "baseline": "Runs that count only hardware metrics, which disturb the program least.",
+    "baseline": "Runs of the program with the sampler in it and no software metric: all others are compared with them.",
     "campaign": "All runs of one spec, and the folder that contains them.",
     "certified subset": "Metrics that leave the program unperturbed when they are collected together, as shown by runs "
     "made for this test.",

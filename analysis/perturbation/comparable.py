@@ -168,6 +168,13 @@ def _metric_values(trace: Trace, run: str, metrics: Sequence[str]) -> FloatArray
     wrong = np.argwhere(~np.isfinite(values))
     if len(wrong):
         row, column = (int(index) for index in wrong[0])
+        if trace.metrics[metrics[column]].scaled:
+            without = len(np.unique(wrong[:, 0]))
+            raise DataError(
+                f"run {run}: {metrics[column]} has no value in interval {row} (counted from 0), because the metrics "
+                f"take turns on the counters and it had none then (so in {without} of {len(trace)} intervals, for one "
+                "metric or another): use longer intervals, or count fewer metrics, or remove `multiplex`"
+            )
         raise DataError(
             f"run {run}: metric {metrics[column]!r} is {values[row, column]} in interval {row} (counted from 0): "
             "leave out the metric or the run"

@@ -19,6 +19,7 @@ from unperturbed.collectors.records.file import Mark, Records
 from unperturbed.collectors.records.processes import divide, is_sampled_to_the_end, join, unsampled
 from unperturbed.collectors.records.window import in_window
 from unperturbed.collectors.sources import Pass, find_source
+from unperturbed.collectors.sources.limits import Turns
 from unperturbed.collectors.sources.source import NONE
 from unperturbed.common.expressions.metrics import MetricExpression
 from unperturbed.errors import RunError, SpecError
@@ -45,6 +46,7 @@ def assemble_processes(
     further: Sequence[Records] = (),
     window: tuple[int, int] | None = None,
     each_thread: bool = False,
+    turns: Turns | None = None,
 ) -> tuple[Trace, list[Trace]]:
     """Make the trace of one run, and one of each process if it has several; interval i is between records i and i + 1.
 
@@ -58,6 +60,7 @@ def assemble_processes(
     `further`: Records of the run's other processes, each in its own file.
     `each_thread`: Each thread counted software metrics for itself, and the simulator separated threads.
     `window`: The part of the run to keep, in ns of CLOCK_MONOTONIC; with `whole`, as one interval.
+    `turns`: If simulated metrics take turns on the counters: records are of slices, several of which are an interval.
     """
     source = None if collected.source == NONE else find_source(collected.source)
     simulated = source is not None and source.simulated
@@ -66,7 +69,7 @@ def assemble_processes(
     _check(records, software, whole=whole and window is None, fewest=fewest if alone else 0, alone=alone)
     for other in further:
         _check_further(other)
-    run = Collection(collected, software, os_metrics, dumps, attributes, each_thread)
+    run = Collection(collected, software, os_metrics, dumps, attributes, each=each_thread, turns=turns)
     if simulated:
         further = [one for one in further if is_sampled_to_the_end(dumps, one)]
     with_counts, ended = divide([records, *further], by_last_image=simulated)

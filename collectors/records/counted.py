@@ -16,6 +16,7 @@ from unperturbed.collectors.records.counts import (
     main_thread,
     missed_overflows,
     of_thread,
+    scaled,
     threads,
     throttling,
 )
@@ -24,6 +25,7 @@ from unperturbed.collectors.records.threads import simulated_by_thread
 from unperturbed.collectors.sources import Pass, find_source
 from unperturbed.collectors.sources.callgrind import executable, lifetime
 from unperturbed.collectors.sources.catalogue import OS_GROUPS, OS_METRICS
+from unperturbed.collectors.sources.limits import Turns, begins, simulated_time, take_turns
 from unperturbed.collectors.sources.source import NONE
 from unperturbed.errors import RunError
 
@@ -74,6 +76,7 @@ class Collection:
     dumps: Path
     attributes: Mapping[str, Any]
     each: bool = False  # Each thread counts software metrics for itself, and the simulator separates threads
+    turns: Turns | None = None  # If the metrics take turns on a simulated processor's counters; records are of slices
 
     def counted(self, records: Records, ended: Sequence[Records] = ()) -> Counted:
         """Return a process's counts over its intervals.
@@ -81,10 +84,12 @@ class Collection:
         `ended`: Records of earlier images of the process, whose simulated counts are lost. Their software counts are
         added to the first interval.
         """
-        rows = main_thread(records)
+        slices = main_thread(records)
+        firsts = np.arange(len(slices) - 1) if self.turns is None else begins(len(slices) - 1, self.turns)
+        rows = slices[[*firsts, -1]]
         metrics: dict[str, Metric] = {}
         columns: dict[str, NDArray[Any]] = {}
-        for metric, column in [*self._hardware(records, len(rows) - 1), *self._of_the_system(records, rows)]:
+        for metric, column in [*self._hardware(records, len(slices) - 1), *self._of_the_system(records, rows)]:
             metrics[metric.name], columns[metric.name] = metric, column
         for index, milestone_metric in enumerate(self.software):
             if milestone_metric is None:
@@ -100,7 +105,7 @@ class Collection:
                 column[0] += sum(int(main_thread(image)["software"][-1, index]) for image in ended)
             metrics[milestone_metric.name], columns[milestone_metric.name] = milestone_metric, column
         by_wall = self.attributes.get("clock", "monotonic") in ("monotonic", PROGRAM_CLOCK)
-        missed = rows["overruns"][1:].astype("i8")
+        missed = np.add.reduceat(slices["overruns"][1:].astype("i8"), firsts)
         if self.attributes.get("interval_event"):
             counts, period = paced(rows, self.collected, self.attributes)
             check_throttling(records, counts, self.attributes)
@@ -142,7 +147,23 @@ class Collection:
             yield from self._simulated_sums(records)
         else:
             dump = self.dumps.with_name(f"{self.dumps.name}.{records.owner}")
-            yield from source.columns(self.collected, dump, intervals)
+            counted = source.columns(self.collected, dump, intervals)
+            yield from counted if self.turns is None else self._multiplexed(list(counted))
+
+    def _multiplexed(
+        self, counted: Sequence[tuple[Metric, NDArray[np.int64]]]
+    ) -> Iterator[tuple[Metric, NDArray[Any]]]:
+        """Yield what metrics count that take turns on the counters of the simulated processor."""
+        assert self.turns is not None
+        assert self.collected.limits is not None
+        metrics, columns = {one.name: one for one, _ in counted}, {one.name: column for one, column in counted}
+        firsts = begins(len(counted[0][1]), self.turns)
+        time_ns = simulated_time(columns)
+        asked = {one.name: columns.pop(one.name) for one in self.collected.metrics}
+        for name, shared in take_turns(asked, self.collected.limits, self.turns, time_ns):
+            yield from scaled(metrics[name], shared.counts, shared.enabled_ns, shared.running_ns)
+        for name, column in columns.items():
+            yield metrics[name], np.add.reduceat(column, firsts)
 
     def _simulated_sums(self, records: Records) -> Iterator[tuple[Metric, NDArray[Any]]]:
         own, *others = simulated_by_thread(records, self.collected, self.dumps).items()

@@ -70,7 +70,7 @@ def hardware_columns(collected: Pass, records: Records) -> Iterator[tuple[Metric
         column = deltas(rows["hardware"][:, index])
         if collected.multiplexed:
             enabled_ns, running_ns = (deltas(rows["times"][:, index, kind]) for kind in (0, 1))
-            yield from _scaled(metric, column, enabled_ns, running_ns)
+            yield from scaled(metric, column, enabled_ns, running_ns)
         else:
             for thread in threads(records)[1:]:
                 others = of_thread(records, thread)
@@ -92,16 +92,17 @@ def _check_complete(records: Records) -> None:
         )
 
 
-def _scaled(
+def scaled(
     metric: Metric, counts: NDArray[np.int64], enabled_ns: NDArray[np.int64], running_ns: NDArray[np.int64]
 ) -> Iterator[tuple[Metric, NDArray[Any]]]:
+    """Yield a multiplexed metric's counts, scaled up to whole intervals, and the two times."""
     share = np.divide(running_ns, enabled_ns, out=np.ones(len(counts)), where=enabled_ns > 0)
     with np.errstate(divide="ignore", invalid="ignore"):
         column = np.where(running_ns > 0, counts / share, np.where(enabled_ns > 0, np.nan, 0.0))
     whole = running_ns.sum() / max(1, enabled_ns.sum())
-    scaled = bool((running_ns < enabled_ns).any())
-    meaning = f"{metric.meaning} (multiplexed: scaled up from {whole:.0%} of the time)" if scaled else metric.meaning
-    yield replace(metric, scaled=scaled, meaning=meaning), column
+    partly = bool((running_ns < enabled_ns).any())
+    meaning = f"{metric.meaning} (multiplexed: scaled up from {whole:.0%} of the time)" if partly else metric.meaning
+    yield replace(metric, scaled=partly, meaning=meaning), column
     for name, times in (("enabled", enabled_ns), ("running", running_ns)):
         described = f"time during which {metric.name} was {'enabled' if name == 'enabled' else 'on a counter'}"
         yield Metric(f"{metric.name}.{name}_ns", "os", unit="ns", source=metric.source, meaning=described), times

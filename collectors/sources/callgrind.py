@@ -11,7 +11,7 @@ import re
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import zip_longest
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from unperturbed.collectors.data.trace import Metric
 from unperturbed.collectors.sources.catalogue import PRESETS, preset_unit
+from unperturbed.collectors.sources.limits import Limits, divide
 from unperturbed.collectors.sources.source import (
     CatalogueEntry,
     Pass,
@@ -116,10 +117,11 @@ class Machine:
     i1: Cache = Cache(32768, 8, 64)
     d1: Cache = Cache(32768, 8, 64)
     ll: Cache = Cache(1 << 20, 16, 64)
+    limits: Limits | None = None  # Of the counters; None: all metrics are counted at once
 
     def with_page_cache(self) -> Machine:
         """Return a machine whose data cache acts as a data TLB: 64 entries, 4 ways, page-sized lines."""
-        return Machine(self.i1, Cache(_TLB_ENTRIES * _PAGE_BYTES, _TLB_WAYS, _PAGE_BYTES), self.ll)
+        return replace(self, d1=Cache(_TLB_ENTRIES * _PAGE_BYTES, _TLB_WAYS, _PAGE_BYTES))
 
 
 QUANTUM_BLOCKS = 100_000
@@ -444,14 +446,37 @@ def plan(names: Sequence[str], request: Request) -> Planned:
         possible = [name for name in possible if name not in why]
     passes = []
     paged = [name for name in possible if fits_page_cache(name)] if any(map(needs_page_cache, possible)) else []
+    if (limits := request.machine.limits) is not None:
+        paged = [name for name in paged if needs_page_cache(name) or name in (*request.shared, *limits.fixed)]
     # Metrics with the same meaning in both passes are counted in both; a pass with only such metrics is omitted.
     main = [name for name in possible if not needs_page_cache(name)]
     if not set(main) <= set(paged):
-        passes.append(Pass("simulated", "simulated", tuple(map(metric, main)), machine=request.machine))
+        passes += _limited("simulated", main, request.machine, request)
     if paged:
-        machine = request.machine.with_page_cache()
-        passes.append(Pass("page-cache", "simulated", tuple(map(metric, paged)), machine=machine))
+        passes += _limited("page-cache", paged, request.machine.with_page_cache(), request)
+    planned = {described.name for item in passes for described in item.metrics}
+    counters = "" if request.machine.limits is None else _counters(request.machine.limits.counters)
+    why |= {
+        name: f"the simulated processor has {counters}, which the metrics that each pass shares need: give it more"
+        for name in possible
+        if name not in planned
+    }
     return passes, why
+
+
+def _counters(number: int) -> str:
+    return "1 counter" if number == 1 else f"{number} counters"
+
+
+def _limited(name: str, metrics: Sequence[str], machine: Machine, request: Request) -> list[Pass]:
+    """Return passes that the counters of the simulated machine can count; one pass if all are counted or take turns."""
+    whole = Pass(name, "simulated", tuple(map(metric, metrics)), machine=machine)
+    if machine.limits is None or machine.limits.fits(metrics):
+        return [whole]
+    if request.multiplex:
+        return [replace(whole, multiplexed=True)]
+    parts = divide(metrics, machine.limits, request.shared) or []
+    return [replace(whole, metrics=tuple(map(metric, part))) for part in parts]
 
 
 def catalogue(_trials: Trials) -> SourceCatalogue:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unperturbed.collectors.sources.callgrind import Machine
+    from unperturbed.collectors.sources.limits import Limits
 
 NONE = "none"
 """Source of a run without hardware events; its number in record files is 0."""
@@ -78,6 +79,11 @@ class Pass:
     events: tuple[Event, ...] = ()
     machine: Machine | None = None
     multiplexed: bool = False
+
+    @property
+    def limits(self) -> Limits | None:
+        """Return the counters on which simulated metrics take turns; None if they do not."""
+        return self.machine.limits if self.multiplexed and self.machine is not None else None
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@
 
 Runs the last step of `layouts.py` again, which counts all software metrics, with `builds: one` and `doses: [0, 1, 2,
 4]`. The value at dose 0 is extrapolated from doses 1, 2 and 4 alone, and held against the same build without counting
-and against the untouched program. Writes docs/evidence/doses.md.
+and against the baseline. Writes docs/evidence/doses.md.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Step:
     blind: DoseResponses  # From doses 1, 2 and 4, linearity judged by these alone
     checked: DoseResponses  # Linearity judged by the runs without counting
     coefficients: DoseResponses  # As `blind`, but with the coefficients extrapolated instead of the signals
-    untouched: dict[tuple[str, str, str], float]  # Mean of the untouched program, of each correlation and total
+    untouched: dict[tuple[str, str, str], float]  # Mean of the baseline, of each correlation and total
 
 
 def steps_of(program: Program, spec_path: Path, campaign: Path) -> Iterator[Step]:
@@ -132,7 +132,7 @@ class Held:
 
     @property
     def holds_untouched(self) -> bool:
-        """Return whether the interval holds what the untouched program gives."""
+        """Return whether the interval holds what the baseline gives."""
         return self.blind.low <= self.untouched <= self.blind.high
 
     @property
@@ -146,7 +146,7 @@ class Held:
 
 
 def held_of(step: Step) -> list[Held]:
-    """Pair the two ways of judging a step's responses with the untouched program."""
+    """Pair the two ways of judging a step's responses with the baseline."""
     known = {_key(response): response for response in step.checked.responses}
     return [
         Held(response, known[_key(response)], step.untouched[_key(response)])
@@ -159,7 +159,7 @@ def table(steps: Sequence[Step]) -> list[str]:
     """Return the table of the correlations of all steps."""
     columns: tuple[Column | str, ...] = (
         "program",
-        *right("pairs", "interval holds `ready`", "holds the untouched program", *SERIOUSNESS),
+        *right("pairs", "interval holds `ready`", "holds the baseline", *SERIOUSNESS),
         *right("the same, judged with `ready`", "error of counting", "left by the correction"),
         *right("left by extrapolated coefficients", "their interval holds `ready`, of those that need it"),
     )
@@ -185,7 +185,7 @@ def totals_table(steps: Sequence[Step]) -> list[str]:
     """Return the table of the totals of all steps."""
     columns: tuple[Column | str, ...] = (
         "program",
-        *right("totals", "interval holds `ready`", "holds the untouched program", *SERIOUSNESS),
+        *right("totals", "interval holds `ready`", "holds the baseline", *SERIOUSNESS),
         *right("the same, judged with `ready`", "error of counting", "left by the correction"),
     )
     rows = []

@@ -3,7 +3,7 @@
     python -m experiments.perturbation.one_build [--campaigns FOLDER] [--programs bzip2 chess] [--series]
 
 Runs the steps of `layouts.py` again, with `builds: one`: every configuration runs the same build in the same layouts,
-and is compared with this build without counting, and with the untouched program. With --series, runs those of
+and is compared with this build without counting, and with the baseline. With --series, runs those of
 `evaluate.py`, by one build and by separate builds. Writes a section of docs/evidence/one_build.md.
 """
 
@@ -49,16 +49,16 @@ class Step:
 
     program: str
     metric: str  # The software metric that came in last
-    rewriting: Verdict  # The build without counting against the untouched program
+    rewriting: Verdict  # The build without counting against the baseline
     counting: Verdict  # This configuration against the build without counting, within layouts
-    both: Verdict  # This configuration against the untouched program
+    both: Verdict  # This configuration against the baseline
     apart: Verdict  # As `counting`, of runs as if they shared no layout
     shared: float  # Share of the variance between runs that a layout explains, in `counting`
     instructions: tuple[int, int]  # Largest difference to the build without counting in a layout; events counted
 
 
 def steps_of(program: Program, spec: Path, campaign: Path) -> Iterator[Step]:
-    """Judge each step of a program against the untouched program and against the build without counting."""
+    """Judge each step of a program against the baseline and against the build without counting."""
     settings = yaml.safe_load(spec.read_text())
     metrics, subsets = settings["measure"]["hardware"], settings["campaign"]["subsets"]
     runs, shams = runs_by_configuration(campaign)
@@ -144,7 +144,7 @@ def headline(steps: Sequence[Step]) -> str:
     both, counting = (sum(int(_perturbed(verdict)) for verdict in each) for each in _kinds(steps))
     pairs = sum(len(step.counting.changes) for step in steps)
     return (
-        f"Of {pairs} correlations in {len(steps)} steps, {both} are perturbed against the untouched program, and "
+        f"Of {pairs} correlations in {len(steps)} steps, {both} are perturbed against the baseline, and "
         f"{counting} by the counting alone."
     )
 
@@ -169,7 +169,7 @@ def changes_in_series(program: Program, spec_path: Path, one: Path, separate: Pa
 
     Result: `program`, `step`, `events` (that the step counts), `check`, `first`, `second`; and of each way its verdict
     (`WAY`) and change of ρ (`WAY_effect`): `rewriting`, `counting` and `both` as in `Step`, `separate` (a build of the
-    step against the untouched program) and `sham` (the sham of that build against it).
+    step against the baseline) and `sham` (the sham of that build against it).
     """
     spec = load_spec(spec_path)
     (runs, _), (builds, their_shams) = runs_by_configuration(one), runs_by_configuration(separate)

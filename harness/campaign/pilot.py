@@ -12,6 +12,7 @@ from unperturbed.analysis.perturbation import MINIMUM_INTERVALS
 from unperturbed.collectors.data import Trace
 from unperturbed.collectors.data.trace import PROGRAM_CLOCK, WORK_CLOCKS
 from unperturbed.collectors.sources.callgrind import QUANTUM_BLOCKS, finest_quantum
+from unperturbed.collectors.sources.limits import Limits, simulated_time
 from unperturbed.common.wording import counted, number
 from unperturbed.errors import RunError, SpecError
 from unperturbed.harness.campaign.manifest import Manifest
@@ -105,6 +106,7 @@ def pilots(session: Session, manifest: Manifest, progress: Progress, *, checked:
                         "note": note,
                         "quantum": first.quantum,
                         "threads": trace.attributes.get("sampled_threads", 1),
+                        **({} if collected.limits is None else {"turn": _turn(collected.limits, trace)}),
                     }
                 }
             )
@@ -122,6 +124,7 @@ def pilots(session: Session, manifest: Manifest, progress: Progress, *, checked:
             event=event,
             metric=metric,
             quantum=pilot.get("quantum", QUANTUM_BLOCKS),
+            turn=pilot.get("turn", 0),
         )
     return samplings
 
@@ -141,6 +144,12 @@ def rehearse(session: Session, samplings: Mapping[str, Sampling], manifest: Mani
         if rates is not None:
             notes |= dict.fromkeys(check_hit_rates(session.spec, rates))
     manifest.set_facts(probe_notes=list(notes))
+
+
+def _turn(limits: Limits, trace: Trace) -> int:
+    """Return after how many quanta simulated metrics take turns, from a pilot run with intervals of one quantum."""
+    time_ns = simulated_time({name: trace[name] for name in trace.metrics})
+    return max(1, round(limits.turn_ns * len(trace) / int(time_ns.sum())))
 
 
 def _try(session: Session, sampling: Sampling, name: str) -> Trace:

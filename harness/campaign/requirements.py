@@ -80,6 +80,12 @@ def check_sampled_program(spec: CampaignSpec) -> None:
 def check_clock(spec: CampaignSpec, passes: Passes) -> None:
     """Reject intervals of simulated work without the simulator, and intervals by event counts with the simulator."""
     _check_overflow(spec, passes)
+    turns = any(item.limits is not None for item in passes.passes)
+    if turns and (spec.measure.clock not in ("auto", "work") or spec.measure.interval_metric):
+        raise SpecError(
+            f"{key_position(spec, 'measure', 'multiplex')}: metrics would be simulated here, and simulated metrics "
+            "take turns after quanta of work: leave out `clock`, and give `interval` as a time or a number of intervals"
+        )
     counted = [item.source for item in passes.passes if item.source != "simulated"]
     if spec.measure.clock == "work" and counted:
         raise SpecError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shlex
 import shutil
@@ -31,6 +32,7 @@ from unperturbed.collectors.records.window import within
 from unperturbed.collectors.runtime import build_observer, build_preload
 from unperturbed.collectors.sources import Pass, find_source
 from unperturbed.collectors.sources.callgrind import QUANTUM_BLOCKS, log_of, valgrind_command
+from unperturbed.collectors.sources.limits import Turns
 from unperturbed.collectors.sources.source import NONE
 from unperturbed.errors import RunError
 from unperturbed.harness.campaign.plan import PAD_BYTES
@@ -89,6 +91,17 @@ class Sampling:
     event: str = ""  # The hardware metric that ends intervals by its counts
     metric: str = ""  # The software metric that ends intervals by its events, on the program's clock
     quantum: int = QUANTUM_BLOCKS  # Basic blocks of a quantum of work
+    turn: int = 0  # Quanta after which metrics take turns on a simulated processor's counters; 0: all are counted
+
+    @property
+    def slice(self) -> int:
+        """Return the length of the parts that are recorded: an interval, or less if metrics take turns within it."""
+        return math.gcd(self.interval_ns, self.turn)
+
+    @property
+    def turns(self) -> Turns | None:
+        """Return the lengths of an interval and of a turn in slices; None if no simulated metrics take turns."""
+        return Turns(self.interval_ns // self.slice, self.turn // self.slice) if self.turn else None
 
 
 def run_plain(
@@ -214,6 +227,7 @@ def execute(
             **({"interval_event": sampling.event} if sampling.event else {}),
             **({"interval_metric": sampling.metric} if sampling.metric else {}),
             **({"quantum_blocks": sampling.quantum} if sampling.quantum != QUANTUM_BLOCKS else {}),
+            **({"turn_quanta": sampling.turn} if sampling.turn else {}),
             "environment_pad_bytes": pad_bytes,
             "seconds": outcome.seconds,
             **({} if service is None else _service_facts(service)),
@@ -223,6 +237,7 @@ def execute(
         further=further,
         window=load,
         each_thread=setup.each,
+        turns=sampling.turns,
     )
     if spec.measure.threads == "main" and sampling.collected.machine is not None and trace.attributes["made_threads"]:
         raise RunError(
@@ -326,7 +341,7 @@ def _early(sampling: Sampling, pad_bytes: int) -> int:
     """
     if sampling.clock != "work" or sampling.whole:
         return 0
-    return pad_bytes * sampling.interval_ns * sampling.quantum // (_EARLY_PARTS * PAD_BYTES)
+    return pad_bytes * sampling.slice * sampling.quantum // (_EARLY_PARTS * PAD_BYTES)
 
 
 def _padded(words: Sequence[str], environment: Mapping[str, str], pad_bytes: int) -> dict[str, str]:
@@ -353,19 +368,19 @@ def _setup(spec: CampaignSpec, sampling: Sampling, program: str) -> Setup:
     library = "" if source is None else source.library() if inside else source.observer_library()
     return Setup(
         sampling.collected.source,
-        sampling.interval_ns,
+        sampling.slice,
         "event" if sampling.event else sampling.clock,
         sampling.collected.events,
         measure.os,
         len(sampling.software_metrics.metrics),
-        sampling.capacity,
+        sampling.capacity * (sampling.interval_ns // sampling.slice),
         program,
         sampler=measure.sampler,
         threads=(measure.samples_all_threads and hardware) or measure.threads == "each",
         each=measure.threads == "each",
         children=measure.counts_children,
         reset=hardware and measure.reading == "reset",
-        multiplex=sampling.collected.multiplexed,
+        multiplex=sampling.collected.multiplexed and hardware,
         user_read=inside and hardware and measure.reading == "read",
         alternate_stack=measure.alternate_stack,
         signal=measure.signal or (OVERFLOW_SIGNAL if sampling.event else SIGNAL),

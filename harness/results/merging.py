@@ -64,7 +64,7 @@ def merge_campaign(
         leaving = " ".join(f"--without {name}" for name in rejected)
         raise SpecError(
             f"{_largest_changes(rejected, changes, _is_rejected)}. These runs behave differently from runs of the "
-            f"untouched program: leave them out with {leaving}, or merge and mark them with --force"
+            f"baseline: leave them out with {leaving}, or merge and mark them with --force"
         )
     if not traces:
         raise DataError(f"{folder}: nothing to merge, because no run of this campaign has a trace")
@@ -80,7 +80,7 @@ def merge_campaign(
         else []
     )
     if doubtful:
-        notes.append(f"Not shown to match the untouched program: {_largest_changes(doubtful, changes, _is_open)}.")
+        notes.append(f"Not shown to match the baseline: {_largest_changes(doubtful, changes, _is_open)}.")
     notes += [
         f"{name} is perturbed within its runs: {listing(within[name])}. Leave {name} out with --without {name}, "
         "or do not use these correlations."

@@ -11,6 +11,7 @@ from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from unperturbed.analysis.alignment import align_as_paper
 from unperturbed.analysis.partition import Plan
@@ -325,11 +326,16 @@ def _provenance(spec: CampaignSpec, manifest: Manifest) -> Mapping[str, Mapping[
     return {**groups, **description}
 
 
-def _machine(machine: Mapping[str, Mapping[str, int]]) -> str:
-    return ", ".join(
-        f"{name.upper()} {cache['size'] >> 10} KiB, {cache['ways']}-way, lines of {cache['line']} B"
-        for name, cache in machine.items()
+def _machine(machine: Mapping[str, Any]) -> str:
+    caches = (
+        f"{name.upper()} {machine[name]['size'] >> 10} KiB, {machine[name]['ways']}-way, "
+        f"lines of {machine[name]['line']} B"
+        for name in ("i1", "d1", "ll")
     )
+    if (limits := machine.get("limits")) is None:
+        return ", ".join(caches)
+    fixed = f", and one each for {listing(limits['fixed'])}" if limits["fixed"] else ""
+    return f"{', '.join(caches)}; {counted(limits['counters'], 'counter')}{fixed}"
 
 
 def sampling_notes(traces: Sequence[Trace]) -> Iterable[str]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from unperturbed.collectors.sources.callgrind import Machine
 from unperturbed.common.expressions.metrics import MetricExpression, parse_metric_expression
 from unperturbed.errors import SpecError
 from unperturbed.harness.spec.campaign_spec import CampaignSpec, spec_keys
@@ -335,7 +336,8 @@ def _canonical(value: Any) -> Any:
     elif isinstance(value, MetricExpression):
         value = value.text
     elif is_dataclass(value) and not isinstance(value, type):
-        value = asdict(value)
+        without = {"limits"} if isinstance(value, Machine) and value.limits is None else set()  # added later
+        value = {name: item for name, item in asdict(value).items() if name not in without}
     if isinstance(value, Mapping):
         return {key: _canonical(item) for key, item in value.items()}
     return [_canonical(item) for item in value] if isinstance(value, tuple | list) else value

@@ -14,9 +14,11 @@ from typing import Annotated
 
 from pydantic import Discriminator, Field, PlainValidator, Tag, WithJsonSchema
 
-from unperturbed.collectors.sources.callgrind import Cache, Machine
+from unperturbed.collectors.sources.callgrind import FORMULAS, Cache, Machine
+from unperturbed.collectors.sources.limits import Limits
 from unperturbed.common.wording import counted, listing
-from unperturbed.harness.spec.model import AS_MAPPING, AS_TEXT, Section, reading, text_or_mapping
+from unperturbed.harness.spec.model import ADDED_LATER, AS_MAPPING, AS_TEXT, ListOf, Section, reading, text_or_mapping
+from unperturbed.harness.spec.text import Text
 
 DURATION_UNITS = {
     "ns": 1,
@@ -317,7 +319,7 @@ _CacheValue = Annotated[Cache, reading(_TextOrFields, _to_cache)]
 
 
 class MachineFields(Section):
-    """The simulated machine: its caches, each with size, ways and line size."""
+    """The simulated machine: its caches, each with size, ways and line size, and its counters."""
 
     I1: _CacheValue = Field(default_factory=lambda: Machine().i1)
     """First-level instruction cache."""
@@ -325,6 +327,28 @@ class MachineFields(Section):
     """First-level data cache."""
     LL: _CacheValue = Field(default_factory=lambda: Machine().ll)
     """Last-level cache. PAPI's L2 and L3 presets count its events."""
+    counters: Annotated[int | None, ADDED_LATER] = Field(default=None, ge=1, le=1000, examples=[4])
+    """Number of metrics that the simulated processor counts at once, as a real one does; each takes one counter. Other
+    metrics need further passes, or take turns with `multiplex: true`. By default, all metrics are counted at once."""
+    fixed: Annotated[tuple[Text, ...], ListOf, ADDED_LATER] = Field(default=Limits.fixed)
+    """With `counters`: metrics that have a counter of their own."""
+    multiplex_every: Annotated[TimeSpan, ADDED_LATER] = Field(
+        default_factory=lambda: parse_duration("4 ms"), examples=["10 ms"]
+    )
+    """With `counters` and `multiplex: true`: simulated time, one cycle a nanosecond, after which metrics take turns on
+    the counters: a whole number of quanta. Linux lets them take turns every 4 ms."""
 
 
-Simulator = Annotated[Machine, reading(MachineFields, lambda fields: Machine(fields.I1, fields.D1, fields.LL))]
+def _to_machine(fields: MachineFields) -> Machine:
+    given = fields.model_fields_set
+    if fields.counters is None:
+        if without := [name for name in ("fixed", "multiplex_every") if name in given]:
+            raise ValueError(f"`{without[0]}` has no effect without `counters`: add `counters`, or remove it")
+        return Machine(fields.I1, fields.D1, fields.LL)
+    if unknown := [name for name in fields.fixed if name not in FORMULAS]:
+        raise ValueError(f"`fixed`: {unknown[0]} is no metric of the simulator, such as PAPI_TOT_INS")
+    limits = Limits(fields.counters, tuple(fields.fixed), fields.multiplex_every.ns)
+    return Machine(fields.I1, fields.D1, fields.LL, limits)
+
+
+Simulator = Annotated[Machine, reading(MachineFields, _to_machine)]

@@ -273,12 +273,12 @@ def build_notes(plan: Plan, family: str) -> tuple[str, ...]:
     about = "so a certificate is about the counting"
     if not plan.families:
         return (
-            f"Subsets are compared with {READY}, the build with a no-op at every site, {about}. Against the untouched "
-            f"program, {READY} is unperturbed.",
+            f"Subsets are compared with {READY}, the build with a no-op at every site, {about}. Against the "
+            f"baseline, {READY} is unperturbed.",
         )
     return (
         f"Subsets are compared with the build of their family, which has a no-op at each of its sites, {about}. "
-        "Each of these builds is certified against the untouched program: the chance that at least one of them changes "
+        "Each of these builds is certified against the baseline: the chance that at least one of them changes "
         f"a correlation by more than {plan.tolerance:g} is at most {plan.alpha:g}.",
     )
 

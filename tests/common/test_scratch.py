@@ -50,6 +50,19 @@ def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path: Path) -> No
     assert sorted(tmp_path.iterdir()) == sorted(others)
 
 
+@pytest.mark.parametrize("proc", [["--mount-proc"], []], ids=["its own /proc", "another /proc"])
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can create namespaces")
+def test_a_container_leaves_what_lives_outside_of_it(tmp_path: Path, proc: list[str]) -> None:
+    script = (
+        "from pathlib import Path\nfrom unperturbed.common.scratch import scratch_folder\n"
+        f"with scratch_folder('inner', Path({str(tmp_path)!r})) as folder: pass\n"
+    )
+    with scratch_folder("outer", tmp_path) as folder:
+        command = ["unshare", "--pid", "--fork", *proc, sys.executable, "-c", script]
+        subprocess.run(command, check=True)
+        assert [*tmp_path.iterdir()] == [folder]
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give folders to another user")
 def test_folders_of_other_users_stay(tmp_path: Path) -> None:
     with scratch_folder("dead", tmp_path) as folder:

@@ -101,9 +101,11 @@ def to_trace(rows: Rows, started: str | None) -> Trace:
         what = "this row is earlier than the previous row: rows are out of order, or from a second recording"
         rows.refuse(frame, np.argmax(steps < 0) + 1, what)
     interval = np.concatenate((np.zeros(1, np.int64), np.cumsum(steps > 0, dtype=np.int64)))
-    events, codes = _codes(frame["event"])
-    frame, interval, codes, cut = _without_cut_interval(frame, interval, codes, len(events))
-    columns, running, enabled = _pivot(frame, rows, interval, codes, events)
+    events, event_codes = _codes(frame["event"])
+    places, place_codes = _codes(frame["place"])
+    cells = _Cells(interval, event_codes, place_codes, len(places), of_threads=_are_threads(places))
+    frame, cells, cut = _without_cut_interval(frame, cells, len(events))
+    columns, running, enabled = _pivot(frame, rows, cells, events)
     time, steps = time[: len(frame)], steps[: len(frame) - 1]
     ends = np.rint(time[np.concatenate((np.flatnonzero(steps > 0), [len(time) - 1]))] * 1e9).astype(np.int64)
     units = dict(frame.select("event", "unit").unique("event").rows())
@@ -194,46 +196,53 @@ def _codes(texts: pl.Series) -> tuple[list[str], NDArray[np.int64]]:
     return different.to_list(), codes.to_numpy().astype(np.int64)
 
 
-def _without_cut_interval(
-    frame: pl.DataFrame, interval: NDArray[np.int64], event: NDArray[np.int64], events: int
-) -> tuple[pl.DataFrame, NDArray[np.int64], NDArray[np.int64], list[str]]:
-    """Leave out the rows of the last interval if it lacks some, as in the recording of a perf that was killed."""
-    last = interval == interval[-1]
-    if interval[-1] == 0 or _of_threads(frame):
-        return frame, interval, event, []
-    places = frame["place"].n_unique()
-    cell = event * places + _codes(frame["place"])[1]
-    if len(np.unique(event[~last])) < events or len(np.unique(cell[last])) >= len(np.unique(cell[~last])):
-        return frame, interval, event, []
-    note = "the import leaves out the last interval, in which rows are missing: the recording ends within it"
-    return frame.filter(~last), interval[~last], event[~last], [note]
+@dataclass(frozen=True)
+class _Cells:
+    """What each row counts: numbers of its interval, event and place, each of shape (rows,)."""
+
+    interval: NDArray[np.int64]
+    event: NDArray[np.int64]
+    place: NDArray[np.int64]
+    places: int
+    of_threads: bool
+
+    def without(self, rows: NDArray[np.bool_]) -> _Cells:
+        """Leave rows out."""
+        return replace(self, interval=self.interval[~rows], event=self.event[~rows], place=self.place[~rows])
 
 
-def _of_threads(frame: pl.DataFrame) -> bool:
+def _are_threads(places: Sequence[str]) -> bool:
     """Return whether rows are of threads (`name-123`): perf leaves out those that counted nothing."""
-    return bool(frame["place"].str.contains(r"-\d+$").any())
+    return any(re.search(r"-\d+$", place or "") for place in places)
+
+
+def _without_cut_interval(frame: pl.DataFrame, cells: _Cells, events: int) -> tuple[pl.DataFrame, _Cells, list[str]]:
+    """Leave out the rows of the last interval if it lacks some, as in the recording of a perf that was killed."""
+    last = cells.interval == cells.interval[-1]
+    if cells.interval[-1] == 0 or cells.of_threads or np.count_nonzero(last) >= events * cells.places:
+        return frame, cells, []
+    cell = cells.event * cells.places + cells.place
+    if len(np.unique(cells.event[~last])) < events or len(np.unique(cell[last])) >= len(np.unique(cell[~last])):
+        return frame, cells, []
+    note = "the import leaves out the last interval, in which rows are missing: the recording ends within it"
+    return frame.filter(~last), cells.without(last), [note]
 
 
 def _pivot(
-    frame: pl.DataFrame,
-    rows: Rows,
-    interval: NDArray[np.int64],
-    event: NDArray[np.int64],
-    events: Sequence[str],
+    frame: pl.DataFrame, rows: Rows, cells: _Cells, events: Sequence[str]
 ) -> tuple[dict[str, NDArray[Any]], ...]:
     """Return counts, running times and enabled times by event, summed over processors or threads."""
-    places, place = _codes(frame["place"])
-    cell = interval * len(events) + event
-    size = (int(interval[-1]) + 1) * len(events)
-    once = np.bincount(cell * len(places) + place, minlength=1)
-    if once.max() > 1:
-        order = np.argsort(cell * len(places) + place, kind="stable")
-        twice = order[1:][np.diff((cell * len(places) + place)[order]) == 0].min()
-        rows.refuse(frame, twice, f"{events[event[twice]]} appears twice for this interval")
-    if len(places) == 1 and len(cell) < size:
+    cell = cells.interval * len(events) + cells.event
+    size = (int(cells.interval[-1]) + 1) * len(events)
+    placed = cell * cells.places + cells.place
+    if np.bincount(placed, minlength=1).max() > 1:
+        order = np.argsort(placed, kind="stable")
+        twice = order[1:][np.diff(placed[order]) == 0].min()
+        rows.refuse(frame, twice, f"{events[cells.event[twice]]} appears twice for this interval")
+    if cells.places == 1 and len(cell) < size:
         missing = int(np.flatnonzero(np.bincount(cell, minlength=size) == 0)[0])
         at, name = missing // len(events), events[missing % len(events)]
-        rows.refuse(frame, np.flatnonzero(interval == at)[-1], f"{name} has no row in this interval")
+        rows.refuse(frame, np.flatnonzero(cells.interval == at)[-1], f"{name} has no row in this interval")
     counts = frame["count"].to_numpy()
     there = ~np.isnan(counts)
     runs, share = frame["running"].to_numpy(), frame["share"].to_numpy()
@@ -244,7 +253,7 @@ def _pivot(
     table, running = summed(_exact(frame, counts)), summed(runs)
     wanted = summed(np.divide(100 * runs, share, out=runs.copy(), where=share > 0))
     never = summed(np.ones(len(cell))) == 0
-    if _of_threads(frame):
+    if cells.of_threads:
         never &= np.bincount(cell, minlength=size).reshape(-1, len(events)) > 0
     table = np.ma.MaskedArray(table, never) if table.dtype.kind != "f" else np.where(never, np.nan, table)
     return tuple({name: values[:, at].copy() for at, name in enumerate(events)} for values in (table, running, wanted))

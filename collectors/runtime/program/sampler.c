@@ -673,10 +673,13 @@ static void finish_at_once(void)
     if (sampler != &main_sampler || sampler->busy || !is_sampled() || unperturbed_header->state != STATE_ATTACHED ||
         missing_work())
         return;
-    sigset_t all, waiting;
+    sigset_t all, blocked, waiting;
     unperturbed_apart++;
-    /* A handler of the program, which may end it, blocks the signal for a moment only: no tick waits then. */
-    if (!is_by_program() && sigpending(&waiting) == 0 && sigismember(&waiting, (int)unperturbed_header->signal) == 1)
+    /* A handler of the program, which may end it, blocks the signal for a moment only: no tick waits then. Under
+     * valgrind, a tick may wait although the program does not block it. */
+    if (!is_by_program() && pthread_sigmask(SIG_SETMASK, NULL, &blocked) == 0 && sigpending(&waiting) == 0 &&
+        sigismember(&blocked, (int)unperturbed_header->signal) == 1 &&
+        sigismember(&waiting, (int)unperturbed_header->signal) == 1)
         unperturbed_mark(MARK_SIGNAL_BLOCKED);
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, NULL);

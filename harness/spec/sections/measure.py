@@ -200,7 +200,7 @@ class Measure(Section):
     b > c else d`. In an interval with a division by zero, the metric has no value. Put a name in single quotes if it is
     not an identifier. `perf-metric:NAME` is a metric from perf's own tables."""
     simulator: Simulator = Field(default_factory=Machine)
-    """Caches of the simulated machine."""
+    """The simulated machine: its caches, and how many metrics it counts at once."""
 
     @property
     def samples_all_threads(self) -> bool:
@@ -268,7 +268,10 @@ _CONFLICTS: tuple[tuple[Mapping[str, Collection[Any]], str, str], ...] = (
         "`threads: main`",
     ),
     (
-        {"multiplex": [True], "source": [name for name, source in find_sources().items() if not source.timed]},
+        {
+            "multiplex": [True],
+            "source": [name for name, source in find_sources().items() if not (source.timed or source.simulated)],
+        },
         "source",
         "only perf_event reports how long it counted each multiplexed event: use `source: perf_event` or `auto`",
     ),
@@ -299,6 +302,8 @@ def _check(draft: Draft) -> None:
             ("measure", "after"),
             "`doses` extrapolates whole runs: leave out `after: steady`, or `doses` under `campaign`",
         )
+    if settings["multiplex"] is True and settings["source"] == "simulated":
+        _check_turns(draft, settings["clock"])
     _check_interval(draft, settings["clock"])
     for path in draft.keys("measure", "software").values():
         _check_event(draft, path, draft.value(*path))
@@ -336,6 +341,23 @@ def _check_outside(draft: Draft) -> None:
         if name in _UNSEEN_OUTSIDE:
             what = f"the kernel does not report `{name}` to other processes: use `{_UNSEEN_OUTSIDE[name]}`"
             draft.report(path, what)
+
+
+def _check_turns(draft: Draft, clock: object) -> None:
+    """Check a simulated processor whose metrics take turns on its counters."""
+    if not draft.has("measure", "simulator", "counters"):
+        draft.report_key(
+            ("measure", "multiplex"),
+            "the simulator counts all metrics at once: to try how they share counters, add `counters: 4` under "
+            "`simulator`, or remove `multiplex`",
+        )
+    interval = draft.value("measure", "interval")
+    if clock not in ("auto", "work") or (isinstance(interval, dict) and "of" in interval):
+        draft.report_key(
+            ("measure", "multiplex"),
+            "simulated metrics take turns after quanta of work: leave out `clock`, and give `interval` as a time or a "
+            "number of intervals",
+        )
 
 
 def _check_interval(draft: Draft, clock: object) -> None:

@@ -36,6 +36,8 @@ _CROSS_FIELD = {
     "families without subsets",
     "nodes: fewer runs than each node needs",
     "nodes: a stage for nothing",
+    "counters of the simulated machine that cannot be",
+    "turns on simulated counters by a clock without quanta",
     "what only sweeps have without one",
     "a digest where any result is right",
     "attach: two targets and no duration",

@@ -116,7 +116,7 @@ def test_the_page_has_the_builds(search: Search) -> None:
     with open_report(search.campaign / "partition.html") as page:
         page.wait_drawn()
         assert page.console() == []
-        assert "certified against the untouched program" in page.text("#builds")
+        assert "certified against the baseline" in page.text("#builds")
         assert "family-1" in page.text("#builds")
 
 
