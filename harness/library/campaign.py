@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -22,6 +23,7 @@ from unperturbed.harness.campaign.plan import configurations
 from unperturbed.harness.campaign.traces import scan_intervals, tidy_traces
 from unperturbed.harness.results.check import CheckOptions
 from unperturbed.harness.results.floor import floor_of, floor_of_baseline
+from unperturbed.harness.results.judge import judge_ranks
 from unperturbed.harness.results.looks import check
 from unperturbed.harness.results.recorded import (
     Traces,
@@ -304,7 +306,8 @@ class Campaign(Result):
     def _check(self, method: Literal["runs", "paper"], *, across: bool) -> CampaignVerdicts:
         with Manifest(self.folder / "campaign.sqlite", read_only=True) as manifest:
             options = CheckOptions(method, across, disturbed_runs(manifest), pending_repetitions(manifest))
-        return check(self.spec, self._traces, options)
+        checked = check(self.spec, self._traces, options)
+        return replace(checked, ranks=judge_ranks(self.folder, self.spec, checked, options))
 
 
 class _UnknownConfigurationError(DataError, KeyError):

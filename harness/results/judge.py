@@ -92,7 +92,7 @@ def judge(
                 "mention the selection wherever you show the verdicts."
             )
             verdicts = replace(verdicts, notes=(left_out, *verdicts.notes))
-        verdicts = replace(verdicts, ranks=_ranks(folder, spec, verdicts, options))
+        verdicts = replace(verdicts, ranks=judge_ranks(folder, spec, verdicts, options))
         content = content_of(spec, verdicts, manifest)
         verdicts = replace(verdicts, notes=(*verdicts.notes, *extension_notes(manifest)))
         extensions = len(manifest.fact("extended") or ())
@@ -116,7 +116,9 @@ def judge(
     )
 
 
-def _ranks(folder: Path, spec: CampaignSpec, verdicts: CampaignVerdicts, options: CheckOptions) -> RankVerdicts | None:
+def judge_ranks(
+    folder: Path, spec: CampaignSpec, verdicts: CampaignVerdicts, options: CheckOptions
+) -> RankVerdicts | None:
     """Judge each MPI rank by itself, and all together; None if the runs have no ranks, or different ones."""
     by_rank = read_rank_traces(folder, verdicts.traces)
     if not by_rank:

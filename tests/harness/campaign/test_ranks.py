@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import unperturbed as up
 from tests.harness.nodes.slurm import cluster, lacking
 from tests.harness.phases_campaign import unperturbed
 from tools.tutorials import PAGES, blocks
@@ -111,6 +112,9 @@ def test_simulated_counts_leave_waiting_out_and_so_repeat(tmp_path: Path, kind: 
     for counts in counted.values():  # waiting included, they differ by more than a half
         assert max(counts) < 1.01 * min(counts), counted
     found = json.loads((tmp_path / "campaigns" / "heat" / "verdicts.json").read_text())["ranks"]
+    checked = up.Campaign(tmp_path / "campaigns" / "heat").check().ranks
+    assert checked is not None
+    assert checked.to_dict()["imbalance"] == found["imbalance"]
     judged = {each["configuration"]: list(each["by_rank"]) for each in found["verdicts"]}
     assert judged == ({"summing": ["rank 0", "rank 1"]} if kind == "mpich" else {})
     assert found["imbalance"]["PAPI_TOT_INS"]["largest"] == "rank 0"
