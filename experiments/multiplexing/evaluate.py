@@ -156,8 +156,8 @@ def headline(results: Sequence[Result]) -> str:
 
 
 def write_spec(folder: Path, program: Program) -> Path:
-    """Write a program's spec with a short input, a baseline alone, and intervals of one quantum."""
-    spec = yaml.safe_load(write_variant(folder, program, layouts=True).read_text())
+    """Write a program's spec with a baseline alone, and intervals of one quantum."""
+    spec = yaml.safe_load(write_variant(folder, program).read_text())
     spec["measure"] |= {"hardware": list(HARDWARE), "interval": {"records": 10_000_000}}
     del spec["measure"]["software"]
     spec["campaign"] = {"baseline_runs": 5, "seed": 1}
