@@ -33,6 +33,7 @@ from unperturbed.collectors.sources.source import (
     Trials,
 )
 from unperturbed.common import supervision
+from unperturbed.common.wording import counted
 from unperturbed.errors import HostError, RunError
 
 if TYPE_CHECKING:
@@ -456,17 +457,13 @@ def plan(names: Sequence[str], request: Request) -> Planned:
     if paged:
         passes += _limited("page-cache", paged, request.machine.with_page_cache(), request)
     planned = {described.name for item in passes for described in item.metrics}
-    counters = "" if request.machine.limits is None else _counters(request.machine.limits.counters)
+    counters = "" if request.machine.limits is None else counted(request.machine.limits.counters, "counter")
     why |= {
         name: f"the simulated processor has {counters}, which the metrics that each pass shares need: give it more"
         for name in possible
         if name not in planned
     }
     return passes, why
-
-
-def _counters(number: int) -> str:
-    return "1 counter" if number == 1 else f"{number} counters"
 
 
 def _limited(name: str, metrics: Sequence[str], machine: Machine, request: Request) -> list[Pass]:

@@ -346,7 +346,7 @@ def _to_machine(fields: MachineFields) -> Machine:
             raise ValueError(f"`{without[0]}` has no effect without `counters`: add `counters`, or remove it")
         return Machine(fields.I1, fields.D1, fields.LL)
     if unknown := [name for name in fields.fixed if name not in FORMULAS]:
-        raise ValueError(f"`fixed`: {unknown[0]} is no metric of the simulator, such as PAPI_TOT_INS")
+        raise ValueError(f"`fixed`: the simulator does not count {unknown[0]}: name metrics such as PAPI_TOT_INS")
     limits = Limits(fields.counters, tuple(fields.fixed), fields.multiplex_every.ns)
     return Machine(fields.I1, fields.D1, fields.LL, limits)
 
