@@ -24,8 +24,8 @@ from unperturbed.collectors.records.file import Records, deltas
 from unperturbed.collectors.records.ranks import WAITS
 from unperturbed.collectors.records.threads import simulated_by_thread
 from unperturbed.collectors.sources import Pass, find_source
-from unperturbed.collectors.sources.callgrind import executable, lifetime
 from unperturbed.collectors.sources.catalogue import OS_GROUPS, OS_METRICS
+from unperturbed.collectors.sources.dumps import executable, lifetime
 from unperturbed.collectors.sources.limits import Turns, begins, simulated_time, take_turns
 from unperturbed.collectors.sources.source import NONE
 from unperturbed.errors import RunError

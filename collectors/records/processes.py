@@ -19,7 +19,7 @@ from unperturbed.collectors.data.trace import Metric
 from unperturbed.collectors.records.counted import Counted
 from unperturbed.collectors.records.counts import main_thread
 from unperturbed.collectors.records.file import Records, deltas
-from unperturbed.collectors.sources.callgrind import has_intervals
+from unperturbed.collectors.sources.dumps import has_intervals
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

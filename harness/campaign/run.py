@@ -32,7 +32,8 @@ from unperturbed.collectors.records.roles import threads_file
 from unperturbed.collectors.records.window import within
 from unperturbed.collectors.runtime import build_mpi, build_observer, build_preload
 from unperturbed.collectors.sources import Pass, find_source
-from unperturbed.collectors.sources.callgrind import QUANTUM_BLOCKS, log_of, valgrind_command
+from unperturbed.collectors.sources.callgrind import QUANTUM_BLOCKS, valgrind_command
+from unperturbed.collectors.sources.dumps import log_of
 from unperturbed.collectors.sources.limits import Turns
 from unperturbed.collectors.sources.source import NONE
 from unperturbed.errors import RunError

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from unperturbed.collectors.data.trace import PROGRAM_CLOCK
 from unperturbed.collectors.records.file import SIGNAL, Records, Setup
-from unperturbed.collectors.sources.callgrind import complaints, log_of
+from unperturbed.collectors.sources.dumps import complaints, log_of
 from unperturbed.errors import RunError
 from unperturbed.harness.program.process import KILLED, Command, ProcessOutcome, end_of_output, how_it_ended
 from unperturbed.harness.spec.campaign_spec import CampaignSpec

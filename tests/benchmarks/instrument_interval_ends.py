@@ -23,7 +23,8 @@ from sampler_report import Section, Table, deliver, host_state, parse_arguments
 
 from unperturbed.collectors.records.file import Setup, create_record_file, read_record_file
 from unperturbed.collectors.runtime import BOUNDS, runtime_files
-from unperturbed.collectors.sources.callgrind import EVENTS, Machine, read_dumps, valgrind_command
+from unperturbed.collectors.sources.callgrind import EVENTS, Machine, valgrind_command
+from unperturbed.collectors.sources.dumps import read_dumps
 from unperturbed.instrument.compiler.toolchain import write_toolchain
 from unperturbed.instrument.events import parse_event
 

@@ -15,7 +15,8 @@ from unperturbed.collectors.passes import plan_passes
 from unperturbed.collectors.records.assemble import assemble, milestone
 from unperturbed.collectors.records.file import Mark, Records, Setup
 from unperturbed.collectors.sources import callgrind as simulated
-from unperturbed.collectors.sources.callgrind import Cache, Machine, combine, log_of, read_dumps, valgrind_command
+from unperturbed.collectors.sources.callgrind import Cache, Machine, combine, valgrind_command
+from unperturbed.collectors.sources.dumps import log_of, read_dumps
 from unperturbed.errors import HostError, RunError
 
 WALK = (

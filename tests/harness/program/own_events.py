@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from unperturbed.collectors.records.file import Records, Setup, create_record_file, read_record_file
 from unperturbed.collectors.runtime import BOUNDS, runtime_files
-from unperturbed.collectors.sources.callgrind import Machine, read_dumps, valgrind_command
+from unperturbed.collectors.sources.callgrind import Machine, valgrind_command
+from unperturbed.collectors.sources.dumps import read_dumps
 from unperturbed.instrument.compiler.toolchain import Toolchain, write_toolchain
 from unperturbed.instrument.events import parse_event
 

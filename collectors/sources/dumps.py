@@ -1,0 +1,200 @@
+"""Files that callgrind writes for each process: the counts of its intervals, and valgrind's log."""
+
+from __future__ import annotations
+
+import mmap
+import re
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from unperturbed.errors import RunError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_LOG_BYTES = 1 << 16
+_MOST = 1 << 56  # no program reaches this count; multiplied by a formula's factors, it fits 64 bits
+
+_PART = re.compile(rb"^(desc: Trigger: Client Request: interval (\d+)|part: \d+|events: .*|totals: .*)$", re.MULTILINE)
+_THREAD_PART = re.compile(
+    rb"^(?:thread: (\d+)|desc: Trigger: (Client Request|dump)[: ]+interval (\d+)|part: \d+|events: (.*)|totals: (.*))$",
+    re.MULTILINE,
+)
+_MAIN_THREAD = 1  # Valgrind's number of the main thread; it gives a thread the smallest number that is free
+
+
+def log_of(dumps: Path) -> Path:
+    """Return the path of the simulator's log, without the process id at the end."""
+    return dumps.with_name("valgrind.")
+
+
+def complaints(log: Path) -> str:
+    """Return the simulator's messages about the program, lines `==pid== …` of its log, without the statistics."""
+    with log.open("rb") as lines:
+        lines.seek(max(0, log.stat().st_size - _LOG_BYTES))
+        said = re.findall(rb"^==\d+==\s(.+)$", lines.read(), re.MULTILINE)
+    return b"\n".join(said).decode(errors="replace").strip()
+
+
+def executable(dump: Path) -> str:
+    """Return the file name of the program whose events a dump file contains."""
+    with dump.open("rb") as lines:
+        command = next((line for line in lines if line.startswith(b"cmd:")), b"cmd: ?")
+    return Path([*command.decode(errors="replace").split(maxsplit=2), "?"][1]).name
+
+
+def has_intervals(dump: Path) -> bool:
+    """Return whether a sampler ended intervals of the last program that a process executed."""
+    with dump.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+        return any(match.group(2) is not None for match in _PART.finditer(text))
+
+
+def lifetime(dump: Path) -> tuple[int, int]:
+    """Return the monotonic times at which a process without a sampler began and ended, from its files, in ns."""
+    offset_ns = time.time_ns() - time.monotonic_ns()
+    end_ns = dump.stat().st_mtime_ns
+    log = dump.with_name(log_of(dump.with_suffix("")).name + dump.suffix[1:])
+    begin_ns = min(end_ns, log.stat().st_mtime_ns) if log.is_file() else end_ns
+    return begin_ns - offset_ns, end_ns - offset_ns
+
+
+def read_dumps(path: Path, intervals: int | None) -> dict[str, NDArray[np.int64]]:
+    """Read each interval's events from a combined dump file: dump i is for interval i; dump 0 ends at record 0.
+
+    `intervals`: None for all events of the process, as one interval.
+    """
+    if not path.is_file():
+        raise RunError(f"callgrind did not write its dump file {path.name}: it was killed, or the disk is full")
+    order: list[str] = []
+    rows: dict[int, list[int]] = {}
+    label: int | None = None
+    damaged = RunError(f"{path}: callgrind's dump is damaged; did the measured program overwrite it?")
+    try:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+            for match in _PART.finditer(text):
+                line, number = match.group(1), match.group(2)
+                if number is not None:
+                    label = label if intervals is None else int(number)
+                elif line.startswith(b"part:"):
+                    label = None if intervals is not None else len(rows) + 1
+                elif line.startswith(b"events:"):
+                    order = line.decode().split()[1:]
+                elif label is not None:
+                    rows[label] = [int(value) for value in line.split()[1:]]
+    except ValueError:  # also for an empty file, which cannot be mapped
+        raise damaged from None
+    if intervals is None:
+        return _sums(order, rows.values(), damaged)
+    missing = [number for number in range(1, intervals + 1) if number not in rows]
+    if missing:
+        raise RunError(
+            f"callgrind's dump of interval {missing[0]} is missing (missing dumps: {len(missing)} of {intervals}): "
+            "the program replaced itself with another program (exec), as a script may do to start the real program, or "
+            "it was killed, or the disk is full. Measure the real program directly, not through a script"
+        )
+    import numpy as np  # noqa: PLC0415  a self-counting process shall not load it
+
+    counts = np.zeros((intervals, len(order)), np.int64)
+    for number in range(1, intervals + 1):
+        row = rows[number]  # callgrind leaves trailing zeros out
+        if len(row) > len(order) or not all(0 <= value < _MOST for value in row):
+            raise damaged
+        counts[number - 1, : len(row)] = row
+    return {event: counts[:, column] for column, event in enumerate(order)}
+
+
+def _sums(order: Sequence[str], rows: Iterable[Sequence[int]], damaged: RunError) -> dict[str, NDArray[np.int64]]:
+    """Return the sum of each event over dumps, shape (1,)."""
+    import numpy as np  # noqa: PLC0415
+
+    sums = dict.fromkeys(order, 0)
+    for row in rows:
+        for event, value in zip(order, row, strict=False):  # callgrind leaves trailing zeros out
+            sums[event] += value
+    if not all(0 <= value < _MOST for value in sums.values()):
+        raise damaged
+    return {event: np.array([value], np.int64) for event, value in sums.items()}
+
+
+def read_thread_dumps(path: Path, bounds: Mapping[int, Sequence[int]]) -> dict[int, dict[str, NDArray[np.int64]]]:
+    """Read each thread's events over its own intervals, from dumps with a part for each thread.
+
+    `bounds`: For each thread of the record file, the numbers of the dumps between which its intervals are.
+
+    Instructions with which a thread begins, before its first record, belong to its first interval.
+    """
+    import numpy as np  # noqa: PLC0415
+
+    if not path.is_file():
+        raise RunError(f"callgrind did not write its dump file {path.name}: it was killed, or the disk is full")
+    order, separation = _separate(path, bounds)
+    found: dict[int, dict[str, NDArray[np.int64]]] = {}
+    for thread, numbers in bounds.items():
+        counts = np.zeros((len(numbers), len(order)), np.int64)
+        for at, number in enumerate(numbers):
+            row = separation.sums.get((thread, number), [])
+            counts[at, : len(row)] = row
+        if thread:
+            counts[1] += counts[0]
+        found[thread] = {event: counts[1:, column] for column, event in enumerate(order)}
+    return found
+
+
+def _separate(path: Path, bounds: Mapping[int, Sequence[int]]) -> tuple[list[str], _Separation]:
+    """Return the names of the events, and the parts of the dumps by thread."""
+    order: list[str] = []
+    separation = _Separation(bounds)
+    thread, number, alone = _MAIN_THREAD, -1, False
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+        for match in _THREAD_PART.finditer(text):
+            of_thread, trigger, interval, events, totals = match.groups()
+            if of_thread is not None:
+                thread = int(of_thread)
+            elif interval is not None:
+                number, alone = int(interval), trigger != b"dump"
+            elif events is not None:
+                order = events.decode().split()
+            elif totals is None:
+                number = -1  # a part begins
+            elif number >= 0:
+                row = [int(value) for value in totals.split()]
+                if len(row) > len(order) or not all(0 <= value < _MOST for value in row):
+                    raise RunError(f"{path}: callgrind's dump is damaged; did the measured program overwrite it?")
+                separation.add(thread, number, row, alone=alone)
+                number = -1
+    return order, separation
+
+
+@dataclass
+class _Separation:
+    """Parts of a dump file, given to the threads of the record file whose intervals they end."""
+
+    bounds: Mapping[int, Sequence[int]]  # Thread → number of the dump at each of its records, ascending
+
+    def __post_init__(self) -> None:
+        self.sums: dict[tuple[int, int], list[int]] = {}  # Thread and number of a dump → counts up to it
+        self._own = {number: thread for thread, numbers in self.bounds.items() if thread for number in numbers}
+        self._ends = {thread: frozenset(numbers) for thread, numbers in self.bounds.items()}
+        self._owner = {_MAIN_THREAD: 0}
+        self._pending: dict[int, list[int]] = {}
+
+    def add(self, valgrind_thread: int, number: int, row: Sequence[int], *, alone: bool) -> None:
+        """Add a part: the events of one of valgrind's threads since its last part.
+
+        `alone`: The thread itself asked for it, at its beginning or end; otherwise the main thread did, for all.
+        """
+        waiting = self._pending.pop(valgrind_thread, [])
+        counts = [a + b for a, b in zip_longest(waiting, row, fillvalue=0)]
+        if alone and number in self._own:
+            self._owner[valgrind_thread] = self._own[number]
+        thread = self._owner.get(valgrind_thread)
+        if thread is None or (number not in self._ends[thread] and number < self.bounds[thread][-1]):
+            self._pending[valgrind_thread] = counts  # of a thread that has not begun, or within its interval
+            return
+        at = number if number in self._ends[thread] else self.bounds[thread][-1]  # the end of a thread is its own too
+        self.sums[thread, at] = [a + b for a, b in zip_longest(self.sums.get((thread, at), []), counts, fillvalue=0)]
