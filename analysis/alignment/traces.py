@@ -33,7 +33,7 @@ from unperturbed.analysis.alignment.prepared_runs import (
 )
 from unperturbed.analysis.alignment.warping import WarpSettings, align_without, kept_anchors, path_cost
 from unperturbed.collectors.data import Metric, Trace
-from unperturbed.collectors.data.trace import require_traces
+from unperturbed.collectors.data.trace import SCALING, require_traces
 from unperturbed.common.table import Table
 from unperturbed.errors import DataError
 
@@ -47,8 +47,6 @@ _MUCH_CONTRADICTED = 0.1
 """Share of path elements that milestones contradict above which an alignment gets a warning."""
 
 _RATE, _CYCLES = "IPC", "PAPI_TOT_CYC"
-_TIMES = (".enabled_ns", ".running_ns")
-"""Suffixes of the columns with the times from which a count of a multiplexed event was scaled."""
 _WORK = "PAPI_TOT_INS"
 """Counter that measures the progress of the work by default."""
 
@@ -372,7 +370,7 @@ def with_default_metrics(a: Trace, b: Trace) -> tuple[Trace, Trace, tuple[str, .
         a, b = (_with_rate(trace) for trace in (a, b))
         return a, b, (_RATE,)
     common = tuple(name for name in a.names("hardware", "simulated") if name in b.metrics)
-    common = common or tuple(name for name in a.names("os") if name in b.metrics and not name.endswith(_TIMES))
+    common = common or tuple(name for name in a.names("os") if name in b.metrics and not name.endswith(SCALING))
     if not common:
         raise DataError(
             f"by default, runs are aligned on {_RATE} or on other hardware, simulated or operating-system metrics, but "

@@ -41,7 +41,7 @@ from unperturbed.analysis.perturbation.verdict import (
 )
 from unperturbed.analysis.perturbation.verdict_text import baseline_table
 from unperturbed.collectors.data import Trace
-from unperturbed.collectors.data.trace import WORK_CLOCKS, require_traces
+from unperturbed.collectors.data.trace import SCALING, WORK_CLOCKS, require_traces
 from unperturbed.common.wording import counted
 from unperturbed.errors import DataError
 
@@ -444,7 +444,7 @@ class Baseline:
 
 def _names(trace: Trace) -> set[str]:
     """Return the names of a run's metrics, except the times of scaled counts, which only some runs have."""
-    return {name for name in trace.metrics if not name.endswith(comparable.SCALING)}
+    return {name for name in trace.metrics if not name.endswith(SCALING)}
 
 
 def _require_same_metrics(traces: Sequence[Trace], runs: Sequence[str]) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from unperturbed.analysis.perturbation.correlation import FloatArray
 from unperturbed.collectors.data import Metric, Trace
+from unperturbed.collectors.data.trace import SCALING
 from unperturbed.common.wording import counted, duration
 from unperturbed.errors import DataError
 
@@ -24,8 +25,6 @@ _MOST_APART = 1.25
 
 _COMPARED_KINDS = ("hardware", "simulated", "derived")
 _SOFTWARE, _OS = "software", "os"
-SCALING = (".enabled_ns", ".running_ns")
-"""Suffixes of the columns with the times from which a multiplexed count was scaled."""
 
 
 def compared_metrics(

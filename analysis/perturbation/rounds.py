@@ -97,7 +97,7 @@ def shared_variance(reference: FloatArray, observed: FloatArray, partners: IntAr
 
 def least_spread(variances: FloatArray) -> float:
     """Return the minimum variance of a coefficient between rounds, from those of all coefficients of a check."""
-    return LEAST_SPREAD * float(np.mean(variances))
+    return LEAST_SPREAD * float(np.mean(variances)) if variances.size else 0.0
 
 
 def compare_within_rounds(

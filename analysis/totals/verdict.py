@@ -22,6 +22,7 @@ from unperturbed.analysis.totals.compare import (
     smallest_visible,
 )
 from unperturbed.collectors.data import Trace
+from unperturbed.collectors.data.trace import SCALING
 from unperturbed.common.wording import LEAST_RATIO, number, percent
 
 TIMES = ("time_s", "cpu_s")
@@ -324,7 +325,18 @@ def total_of(trace: Trace, metric: str) -> float | None:
     if metric in TIMES:
         value = trace.attributes.get(metric)
         return None if value is None else float(value)
-    return float(trace[metric].sum()) if metric in trace.metrics else None
+    if metric not in trace.metrics:
+        return None
+    total = float(trace[metric].sum())
+    return _whole_run(trace, metric) if trace.metrics[metric].scaled and math.isnan(total) else total
+
+
+def _whole_run(trace: Trace, metric: str) -> float:
+    """Return the total of a multiplexed metric without a value in some intervals: its share of the run, scaled."""
+    enabled, running = (trace[f"{metric}{suffix}"].astype(np.float64) for suffix in SCALING[:2])
+    share = np.divide(running, enabled, out=np.zeros(len(trace)), where=enabled > 0)
+    seen = float(np.sum(np.nan_to_num(trace[metric]) * share))
+    return seen * float(enabled.sum()) / float(running.sum()) if running.any() else math.nan
 
 
 def _totals(runs: Sequence[Trace], metric: str) -> tuple[float, ...]:

@@ -38,6 +38,9 @@ PROGRAM_CLOCK = "program"
 WORK_CLOCKS = ("work", PROGRAM_CLOCK)
 """Clocks of runs whose intervals hold equal work."""
 
+SCALING = (".enabled_ns", ".running_ns", ".counted")
+"""Suffixes of the columns from which the count of a multiplexed event was estimated: two times, and what it counted."""
+
 METADATA_KEY = "unperturbed"
 _FORMAT = 1
 _NUMBERS = "order seconds time_s cpu_s wall_seconds missed_ticks unread_ticks sampled_threads skid_median skid_p99"

@@ -21,9 +21,6 @@ from unperturbed.errors import DataError
 
 IntArray = NDArray[np.int64]
 
-TIMES = (".enabled_ns", ".running_ns")
-"""Suffixes of columns with the enabled and running time of a scaled event: these columns are not checked as metrics."""
-
 MOST = 2**62
 """Largest time or count: times, counts and their differences are int64, and 146 years of nanoseconds are enough."""
 _MOST_INTERVALS = 10_000_000

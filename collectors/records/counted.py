@@ -16,10 +16,10 @@ from unperturbed.collectors.records.counts import (
     main_thread,
     missed_overflows,
     of_thread,
-    scaled,
     threads,
     throttling,
 )
+from unperturbed.collectors.records.estimates import estimated_columns
 from unperturbed.collectors.records.file import Records, deltas
 from unperturbed.collectors.records.ranks import WAITS
 from unperturbed.collectors.records.threads import simulated_by_thread
@@ -165,8 +165,8 @@ class Collection:
         firsts = begins(len(counted[0][1]), self.turns)
         time_ns = simulated_time(columns)
         asked = {one.name: columns.pop(one.name) for one in self.collected.metrics}
-        for name, shared in take_turns(asked, self.collected.limits, self.turns, time_ns):
-            yield from scaled(metrics[name], shared.counts, shared.enabled_ns, shared.running_ns)
+        taken = take_turns(asked, self.collected.limits, self.turns, time_ns)
+        yield from estimated_columns([(metrics[name], shared) for name, shared in taken], self.collected.estimate)
         for name, column in columns.items():
             yield metrics[name], np.add.reduceat(column, firsts)
 

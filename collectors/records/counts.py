@@ -11,14 +11,15 @@ counts since the end of the last one, the skid.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from unperturbed.collectors.data.trace import Metric
+from unperturbed.collectors.records.estimates import estimated_columns
 from unperturbed.collectors.records.file import Mark, Records, deltas
 from unperturbed.collectors.sources import Pass
+from unperturbed.collectors.sources.limits import Shared
 from unperturbed.collectors.sources.perf.sysfs import confinement
 from unperturbed.errors import RunError
 
@@ -53,8 +54,8 @@ def hardware_columns(collected: Pass, records: Records) -> Iterator[tuple[Metric
     """Yield each hardware metric of a pass with its column over the main thread's intervals.
 
     Counts of other threads are added: each thread is read at its own times, so its cumulative counts are interpolated
-    linearly at the main thread's times. A multiplexed count is scaled by the interval's ratio of enabled to running
-    time, and is NaN if the event was not counted in the interval; both times follow as separate columns.
+    linearly at the main thread's times. A multiplexed count is estimated (see `estimates`); the columns from which it
+    was follow. Scaled by the interval's ratio of enabled to running time, it is NaN if it was not counted there.
     """
     rows = main_thread(records)
     for thread in threads(records):
@@ -64,20 +65,20 @@ def hardware_columns(collected: Pass, records: Records) -> Iterator[tuple[Metric
             if (gained < -_FALL).any():
                 fell = f"{metric.name} fell by {-int(gained.min()):,} between two readings"
                 raise RunError(f"{fell}, but counts never fall: the counter was misread; repeat the run")
-    if not collected.multiplexed:
-        _check_complete(records)
+    if collected.multiplexed:
+        shared = []
+        for index, metric in enumerate(collected.metrics):
+            times = (deltas(rows["times"][:, index, kind]) for kind in (0, 1))
+            shared.append((metric, Shared(deltas(rows["hardware"][:, index]), *times)))
+        yield from estimated_columns(shared, collected.estimate)
+        return
+    _check_complete(records)
     for index, metric in enumerate(collected.metrics):
         column = deltas(rows["hardware"][:, index])
-        if collected.multiplexed:
-            enabled_ns, running_ns = (deltas(rows["times"][:, index, kind]) for kind in (0, 1))
-            yield from scaled(metric, column, enabled_ns, running_ns)
-        else:
-            for thread in threads(records)[1:]:
-                others = of_thread(records, thread)
-                column = column + interpolated(
-                    others["hardware"][:, index], others["monotonic_ns"], rows["monotonic_ns"]
-                )
-            yield metric, column
+        for thread in threads(records)[1:]:
+            others = of_thread(records, thread)
+            column = column + interpolated(others["hardware"][:, index], others["monotonic_ns"], rows["monotonic_ns"])
+        yield metric, column
 
 
 def _check_complete(records: Records) -> None:
@@ -90,22 +91,6 @@ def _check_complete(records: Records) -> None:
             f"the events were counted only {share:.1%} of the time: another user of this host's counters (a profiler, "
             "the NMI watchdog) is active. Stop it, request fewer metrics, or set `multiplex: true`"
         )
-
-
-def scaled(
-    metric: Metric, counts: NDArray[np.int64], enabled_ns: NDArray[np.int64], running_ns: NDArray[np.int64]
-) -> Iterator[tuple[Metric, NDArray[Any]]]:
-    """Yield a multiplexed metric's counts, scaled up to whole intervals, and the two times."""
-    share = np.divide(running_ns, enabled_ns, out=np.ones(len(counts)), where=enabled_ns > 0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        column = np.where(running_ns > 0, counts / share, np.where(enabled_ns > 0, np.nan, 0.0))
-    whole = running_ns.sum() / max(1, enabled_ns.sum())
-    partly = bool((running_ns < enabled_ns).any())
-    meaning = f"{metric.meaning} (multiplexed: scaled up from {whole:.0%} of the time)" if partly else metric.meaning
-    yield replace(metric, scaled=partly, meaning=meaning), column
-    for name, times in (("enabled", enabled_ns), ("running", running_ns)):
-        described = f"time during which {metric.name} was {'enabled' if name == 'enabled' else 'on a counter'}"
-        yield Metric(f"{metric.name}.{name}_ns", "os", unit="ns", source=metric.source, meaning=described), times
 
 
 def interpolated(

@@ -70,7 +70,9 @@ class Pass:
     machine : Machine, optional
         The simulated machine, if simulated.
     multiplexed : bool, default False
-        Whether the events are multiplexed, and their counts scaled.
+        Whether the events are multiplexed, and their counts estimated.
+    estimate : str, default "scaled"
+        How counts of multiplexed events are estimated: a name of `collectors.records.estimates.METHODS`.
     """
 
     name: str
@@ -79,6 +81,7 @@ class Pass:
     events: tuple[Event, ...] = ()
     machine: Machine | None = None
     multiplexed: bool = False
+    estimate: str = "scaled"
 
     @property
     def limits(self) -> Limits | None:

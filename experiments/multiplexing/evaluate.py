@@ -24,10 +24,10 @@ from scipy.stats import rankdata
 from experiments.common.evaluation import EVIDENCE, evaluation_parser, fill_page, run_campaign
 from experiments.common.provenance import made_by, recorded
 from experiments.common.tables import markdown_table, right
-from experiments.multiplexing.estimates import METHODS, Observed
 from experiments.perturbation.series import PROGRAMS, Program
 from experiments.perturbation.variants import write_variant
 from unperturbed.collectors.data import Trace
+from unperturbed.collectors.records.estimates import METHODS, Observed
 from unperturbed.collectors.sources.limits import Limits, Turns, take_turns
 from unperturbed.common.table import Column
 

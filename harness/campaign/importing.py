@@ -13,6 +13,7 @@ import numpy as np
 import yaml
 
 from unperturbed.collectors.data import Kind, Trace
+from unperturbed.collectors.data.trace import SCALING
 from unperturbed.collectors.imports import find_files, find_format, read_traces, recognise
 from unperturbed.common.scratch import scratch_folder
 from unperturbed.common.wording import counted, did_you_mean, first_of, listing
@@ -23,7 +24,6 @@ from unperturbed.harness.spec.campaign_spec import Imported
 from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE, PILOT, REFERENCE, SHAM_PREFIX
 
 RECORD = "imported.yaml"  # File in an imported campaign's folder that records the import
-_TIMES = (".enabled_ns", ".running_ns")
 _PASS = "main"
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,63}")
 _ALIGNED_ON = ("IPC", "PAPI_TOT_INS", "instructions", "instructions:u", "PAPI_TOT_CYC")
@@ -134,9 +134,9 @@ def _common_metrics(runs_of: Mapping[str, list[Trace]]) -> tuple[dict[str, Kind]
     metrics = {
         name: metric.kind
         for name, metric in first.metrics.items()
-        if not name.endswith(_TIMES) and all(name in trace.metrics for _, trace in traces)
+        if not name.endswith(SCALING) and all(name in trace.metrics for _, trace in traces)
     }
-    every = dict.fromkeys(name for _, trace in traces for name in trace.metrics if not name.endswith(_TIMES))
+    every = dict.fromkeys(name for _, trace in traces for name in trace.metrics if not name.endswith(SCALING))
     notes = []
     for name in every:
         if name not in metrics:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from unperturbed.analysis.perturbation import MINIMUM_INTERVALS
 from unperturbed.collectors.data import Trace
@@ -65,68 +66,77 @@ def pilots(session: Session, manifest: Manifest, progress: Progress, *, checked:
 
     `checked`: The runs get a verdict: reject a program with too few intervals for one, instead of printing a note.
     """
-    samplings = {}
+    samplings: dict[str, Sampling] = {}
+    event, metric = session.spec.measure.interval_event, session.spec.measure.interval_metric
     for name, collected in session.passes.items():
-        clock = _clock(session.spec, collected.source)
-        event, metric = session.spec.measure.interval_event, session.spec.measure.interval_metric
-        fact = f"{PILOT}:{name}"
+        clock, fact = _clock(session.spec, collected.source), f"{PILOT}:{name}"
+        first = Sampling(collected, SoftwareMetrics(), 1, clock, _PILOT_CAPACITY, event=event, metric=metric)
         if manifest.fact(fact) is None:
             progress.step("pilot run" if len(session.passes) == 1 else f"pilot run ({name})")
-            interval = session.spec.measure.interval or Interval()
-            length = 1 if clock == "work" else interval.nanoseconds or _PILOT_INTERVAL_NS
-            if isinstance(interval, WorkInterval):
-                length = interval.counts
-            elif isinstance(interval, EventInterval):
-                length = interval.every
-            software = session.built[BASELINE].software_metrics
-            first = Sampling(collected, software, length, clock, _PILOT_CAPACITY, event=event, metric=metric)
-            started = time.monotonic()
-            trace = _try(session, first, BASELINE)
-            if clock == "work" and (finer := _finer_quantum(interval, trace)) is not None:
-                first, started = replace(first, quantum=finer), time.monotonic()
-                trace = _try(session, first, BASELINE)
-            seconds = time.monotonic() - started
-            interval_ns, note = first.interval_ns, _coarse(first.interval_ns, clock)
-            if clock == "work":
-                interval_ns, note = _quanta(session.spec, interval, trace, first.quantum)
-            elif interval.records is not None:
-                interval_ns, note = _interval_for(interval.records, len(trace) * first.interval_ns, clock)
-            if shows_perturbation(session.passes.values()):
-                for why in _too_short_programs(session, first, trace, interval, interval_ns, progress):
-                    if checked:
-                        raise RunError(why)
-                    progress.note(why)
-            manifest.set_facts(
-                **{
-                    fact: {
-                        "interval_ns": interval_ns,
-                        "intervals": len(trace),
-                        "first_interval_ns": first.interval_ns,
-                        "seconds": seconds,
-                        "note": note,
-                        "quantum": first.quantum,
-                        **({} if collected.limits is None else {"turn": _turn(collected.limits, trace)}),
-                        "threads": trace.attributes.get("sampled_threads", 1),
-                    }
-                }
-            )
+            # Runs of a pass in which metrics take turns are compared with those of other passes, interval by interval.
+            like = next(iter(samplings.values()), None) if session.spec.campaign.multiplexed else None
+            manifest.set_facts(**{fact: _pilot(session, first, like, progress, checked=checked)})
         pilot = manifest.fact(fact)
         expected = pilot["intervals"] * pilot["first_interval_ns"] / pilot["interval_ns"]
         # Every thread writes records; of thousands, most last an interval or less.
         threads = pilot.get("threads", 1)
         capacity = int(4 * expected * session.slowness * min(threads, _LASTING_THREADS)) + 4096 + 4 * threads
-        samplings[name] = Sampling(
-            collected,
-            SoftwareMetrics(),
-            pilot["interval_ns"],
-            clock,
-            capacity,
-            event=event,
-            metric=metric,
+        samplings[name] = replace(
+            first,
+            interval_ns=pilot["interval_ns"],
+            capacity=capacity,
             quantum=pilot.get("quantum", QUANTUM_BLOCKS),
             turn=pilot.get("turn", 0),
         )
     return samplings
+
+
+def _pilot(
+    session: Session, first: Sampling, like: Sampling | None, progress: Progress, *, checked: bool
+) -> dict[str, Any]:
+    """Run the baseline once; return what the pilot run shows.
+
+    `first`: Settings without the length of an interval. `like`: The settings of a pass with the same intervals.
+    """
+    interval = session.spec.measure.interval or Interval()
+    length = 1 if first.clock == "work" else interval.nanoseconds or _PILOT_INTERVAL_NS
+    if isinstance(interval, WorkInterval):
+        length = interval.counts
+    elif isinstance(interval, EventInterval):
+        length = interval.every
+    first = replace(first, software_metrics=session.built[BASELINE].software_metrics, interval_ns=length)
+    if like is not None:
+        first = replace(first, quantum=like.quantum)
+    started = time.monotonic()
+    trace = _try(session, first, BASELINE)
+    finer = _finer_quantum(interval, trace) if first.clock == "work" and like is None else None
+    if finer is not None:
+        first, started = replace(first, quantum=finer), time.monotonic()
+        trace = _try(session, first, BASELINE)
+    seconds = time.monotonic() - started
+    interval_ns, note = first.interval_ns, _coarse(first.interval_ns, first.clock)
+    if like is not None:
+        interval_ns, note = like.interval_ns, ""
+    elif first.clock == "work":
+        interval_ns, note = _quanta(session.spec, interval, trace, first.quantum)
+    elif interval.records is not None:
+        interval_ns, note = _interval_for(interval.records, len(trace) * first.interval_ns, first.clock)
+    if shows_perturbation(session.passes.values()):
+        for why in _too_short_programs(session, first, trace, interval, interval_ns, progress):
+            if checked:
+                raise RunError(why)
+            progress.note(why)
+    limits = first.collected.limits
+    return {
+        "interval_ns": interval_ns,
+        "intervals": len(trace),
+        "first_interval_ns": first.interval_ns,
+        "seconds": seconds,
+        "note": note,
+        "quantum": first.quantum,
+        **({} if limits is None else {"turn": _turn(limits, trace)}),
+        "threads": trace.attributes.get("sampled_threads", 1),
+    }
 
 
 def rehearse(session: Session, samplings: Mapping[str, Sampling], manifest: Manifest, progress: Progress) -> None:

@@ -17,7 +17,15 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
-from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE, DEFAULT_RUNS, READY, READY_PREFIX, SHAM_PREFIX
+from unperturbed.harness.spec.sections.campaign import (
+    ANCHOR,
+    BASELINE,
+    DEFAULT_RUNS,
+    MULTIPLEXED,
+    READY,
+    READY_PREFIX,
+    SHAM_PREFIX,
+)
 
 PAD_BYTES = 4096  # The environment grows by up to a page, to reach every offset of the stack within a page
 
@@ -78,12 +86,17 @@ def counted_in(spec: CampaignSpec, item: Configuration) -> tuple[str, ...]:
 
 
 def configurations(spec: CampaignSpec) -> tuple[Configuration, ...]:
-    """Return a campaign's configurations: baseline, others, anchor, each subset with the anchor, its doses, shams."""
+    """Return a campaign's configurations: baseline, others, anchor, each subset with the anchor, its doses, shams.
+
+    Of these, `multiplexed` has passes of its own, in which metrics take turns (`passes_of`).
+    """
     if spec.imported is not None:
         return tuple(Configuration(name, (), runs) for name, runs in spec.imported.configurations.items())
     design, anchor = spec.campaign, spec.analysis.anchor
     planned = [Configuration(BASELINE, (), design.most_baseline_runs)]
     planned += [Configuration(name, (), design.most_baseline_runs, program=name) for name in spec.programs]
+    if design.multiplexed:
+        planned.append(Configuration(MULTIPLEXED, (), design.most_runs))
     if anchor is not None:
         planned.append(Configuration(ANCHOR, (anchor,), max(_MINIMUM_ANCHOR_RUNS, design.most_runs)))
     carried = () if anchor is None else (anchor,)
@@ -98,6 +111,11 @@ def configurations(spec: CampaignSpec) -> tuple[Configuration, ...]:
     if len(planned) == 1:  # nothing to decide
         planned = [replace(planned[0], runs=design.baseline_runs)]
     return tuple(planned)
+
+
+def passes_of(configuration: str, passes: Sequence[str]) -> list[str]:
+    """Return the passes in which a configuration runs; those in which metrics take turns have one of their own."""
+    return [name for name in passes if name.startswith(MULTIPLEXED) == (configuration == MULTIPLEXED)]
 
 
 def _doses_of(spec: CampaignSpec, item: Configuration) -> Iterator[Configuration]:
@@ -121,7 +139,7 @@ def baselines_alone(spec: CampaignSpec) -> CampaignSpec:
     With one build there is also `ready`, with which the search compares its candidates; on nodes there is not.
     """
     ready = spec.builds == "one" and spec.nodes is None
-    alone: dict[str, Any] = {"subsets": {}, "families": {}, "sham": ready, "doses": ()}
+    alone: dict[str, Any] = {"subsets": {}, "families": {}, "sham": ready, "doses": (), "multiplexed": False}
     alone |= {"max_runs": None, "max_hours": None}
     if spec.campaign.until_decided:
         alone |= {"runs": DEFAULT_RUNS, "at_most": None}
@@ -206,7 +224,7 @@ def plan_runs(
     `builds`: `one` gives all runs of a block one layout, and configurations with equally many runs the same blocks.
     """
     chance = random.Random(f"{seed}+{len(before)}" if before else seed)
-    had = Counter(run.configuration for run in before if run.pass_name == passes[0])
+    had = runs_before(before, passes)
     configurations = [
         replace(item, runs=item.runs - had[item.name]) for item in configurations if item.runs > had[item.name]
     ]
@@ -223,7 +241,8 @@ def plan_runs(
             offset = offsets.setdefault(configuration.runs, offset)
         for repetition in range(configuration.runs):
             block = int((repetition + offset) * blocks / configuration.runs)
-            slots += [(block, configuration.name, name, had[configuration.name] + repetition + 1) for name in passes]
+            number = had[configuration.name] + repetition + 1
+            slots += [(block, configuration.name, name, number) for name in passes_of(configuration.name, passes)]
     if order == "random":
         chance.shuffle(slots)
     elif order == "blocks":
@@ -244,6 +263,12 @@ def plan_runs(
     )
 
 
+def runs_before(before: Sequence[PlannedRun], passes: Sequence[str]) -> Counter[str]:
+    """Return how many runs of each configuration were planned earlier, in each of its passes."""
+    firsts = {name: next(iter(passes_of(name, passes)), "") for name in {run.configuration for run in before}}
+    return Counter(run.configuration for run in before if run.pass_name == firsts[run.configuration])
+
+
 def plan_batch(
     more: Mapping[str, int],
     passes: Sequence[str],
@@ -258,6 +283,6 @@ def plan_batch(
 
     The same earlier plan and request give the same batch, so a resumed search finds its batch already planned.
     """
-    had = Counter(run.configuration for run in before if run.pass_name == passes[0])
+    had = runs_before(before, passes)
     wanted = [Configuration(name, (), had[name] + runs) for name, runs in more.items()]
     return plan_runs(wanted, passes, seed=seed, order=order, before=before, layouts=layouts, builds=builds)

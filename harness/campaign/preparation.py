@@ -86,7 +86,7 @@ def prepare(
     check_wrapped(spec, passes)
     check_threads(spec, passes)
     check_ranks(spec, passes)
-    check_budget(spec, len(passes.passes))
+    check_budget(spec, [item.name for item in passes.passes])
     for why in filter(None, (no_verdict(spec, passes), never_computed(spec, passes))):
         progress.note(why)
     if without := configurations_without_sham(spec):

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from unperturbed.collectors.passes import Passes, misspelt, plan_passes
 from unperturbed.collectors.records.ranks import launcher_in
 from unperturbed.collectors.sources import Pass, find_source
 from unperturbed.errors import HostError, SpecError
-from unperturbed.harness.campaign.plan import configurations
+from unperturbed.harness.campaign.plan import configurations, passes_of
 from unperturbed.harness.program.attach import find_target
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.load import key_position, metric_position
 from unperturbed.harness.spec.quantities import WorkInterval
+from unperturbed.harness.spec.sections.campaign import MULTIPLEXED
 
 _NO_EVENT = "none of the metrics is a hardware event, so perturbation cannot be detected"
 _ON_OTHER_HOSTS = (
@@ -28,20 +30,48 @@ _SIMULATE = (
 
 def plan_counting(spec: CampaignSpec, names: Sequence[str] | None = None, source: str | None = None) -> Passes:
     """Plan which source counts each hardware metric on this host, and in which pass."""
+    if spec.campaign.multiplexed and names is None:
+        return _with_turns(spec)
+    return _plan(spec, names, source, turns=bool(spec.measure.multiplex))
+
+
+def _plan(spec: CampaignSpec, names: Sequence[str] | None, source: str | None, *, turns: bool) -> Passes:
     measure, interval, counted = spec.measure, spec.measure.interval, frozenset(spec.measure.hardware)
     # The metrics that a derived metric needs in one run; a sweep computes derived metrics from several runs.
     together = [counted.intersection(expression.names) for expression in measure.derived.values()]
-    return plan_passes(
+    planned = plan_passes(
         measure.hardware if names is None else names,
         source=source or measure.source,
         machine=measure.simulator,
         compiler=spec.program.compilers["cc"],
         shared=_shared(spec),
         sampler=measure.sampler,
-        multiplex=measure.multiplex,
+        multiplex=turns,
         overflow=(measure.interval_event, interval.counts) if isinstance(interval, WorkInterval) else None,
         together=() if spec.parameters else together,
     )
+    return replace(planned, passes=tuple(replace(item, estimate=measure.estimate) for item in planned.passes))
+
+
+def _with_turns(spec: CampaignSpec) -> Passes:
+    """Plan passes in which each metric is counted all the time, and further ones in which metrics take turns."""
+    place = key_position(spec, "campaign", "multiplexed")
+    # Papi does not tell how long it counted a metric, and metrics are compared with those of the same source.
+    source = "perf_event" if spec.measure.source == "auto" else spec.measure.source
+    try:
+        apart, turning = (_plan(spec, None, source, turns=turns) for turns in (False, True))
+    except HostError:
+        if spec.measure.source != "auto" or spec.measure.simulator.limits is None:
+            raise
+        apart, turning = (_plan(spec, None, "simulated", turns=turns) for turns in (False, True))
+    shared = [item for item in turning.passes if item.multiplexed]
+    if not shared:
+        raise SpecError(
+            f"{place}: all metrics can be counted at once here, and none takes turns: remove `multiplexed`, or add "
+            "metrics"
+        )
+    named = [replace(item, name=MULTIPLEXED + f"-{item.name}".removesuffix("-main")) for item in shared]
+    return replace(apart, passes=(*apart.passes, *named))
 
 
 def refuse_misspelt(spec: CampaignSpec) -> None:
@@ -222,9 +252,9 @@ def shows_perturbation(passes: Iterable[Pass]) -> bool:
     return any(metric.kind in ("hardware", "simulated") for item in passes for metric in item.metrics)
 
 
-def check_budget(spec: CampaignSpec, passes: int) -> None:
+def check_budget(spec: CampaignSpec, passes: Sequence[str]) -> None:
     """Reject a plan with more than `max_runs` runs."""
-    runs = passes * sum(item.runs for item in configurations(spec))
+    runs = sum(item.runs * len(passes_of(item.name, passes)) for item in configurations(spec))
     allowed = spec.campaign.max_runs
     if allowed is not None and runs > allowed:
         raise SpecError(

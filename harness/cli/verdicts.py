@@ -22,11 +22,11 @@ from unperturbed.common.wording import listing
 from unperturbed.harness.campaign.plan import ALL, Configuration, judged_configurations
 from unperturbed.harness.cli.streams import print_json
 from unperturbed.harness.cli.terminal import print_note, terminal
-from unperturbed.harness.results.benchmarks import BenchmarkVerdicts
 from unperturbed.harness.results.judge import Judgement, NodesJudgement, Total
 from unperturbed.harness.results.verdicts import CampaignVerdicts
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
-from unperturbed.harness.spec.sections.campaign import BASELINE
+from unperturbed.harness.spec.sections.campaign import BASELINE, MULTIPLEXED
+from unperturbed.harness.studies.benchmarks import BenchmarkVerdicts
 
 _RUNS_FAILED, _NEGATIVE = 1, 4
 
@@ -160,7 +160,8 @@ def show_verdicts(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
             "Hardware metrics are [bold yellow]simulated[/bold yellow], not counted by a processor, and do not include "
             "the loading of the program and its libraries."
         )
-    for table in () if checked.ranks is None else checked.ranks.tables():
+    parts = (part for part in (checked.ranks, checked.multiplexing) if part is not None)
+    for table in (table for part in parts for table in part.tables()):
         console.print(table.to_rich(console.width), crop=False)
     if comparing and checked.totals:
         which = "B" if set(checked.totals) == {"B"} else "each set-up"
@@ -172,7 +173,7 @@ def show_verdicts(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
             console.say(sentence)
         else:
             print_note(console, sentence)
-    for note in (*anchor_notes(checked.verdicts), *checked.notes, *checked.notes_on_ranks):
+    for note in (*anchor_notes(checked.verdicts), *checked.notes, *checked.notes_on_parts):
         print_note(console, note)
 
 
@@ -248,7 +249,8 @@ def describe_configuration(item: Configuration, spec: CampaignSpec) -> str:
             else (f"is the sham of {item.sham_of}: the same code without counting")
         )
     if not item.software:
-        return "was imported"
+        takes_turns = item.name == MULTIPLEXED and spec.campaign.multiplexed
+        return f"has counts of metrics that take turns, {spec.measure.estimate}" if takes_turns else "was imported"
     return f"counts {', '.join(item.software)}"
 
 

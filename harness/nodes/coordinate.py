@@ -239,7 +239,7 @@ def coordinated(spec: CampaignSpec, folder: Path, progress: Progress, kind: Kind
         (folder / FOLDER).mkdir(exist_ok=True)
         (folder / FOLDER / _CANCELLED).unlink(missing_ok=True)
         if not spec.parameters:
-            check_budget(spec, 1)
+            check_budget(spec, ["main"])
         for name in ("", *spec.programs):
             check_compilers(spec.of_program(name).program)
             check_sampled_program(spec.of_program(name))

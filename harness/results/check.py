@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 
 from unperturbed.analysis.doses.response import Response
+from unperturbed.analysis.multiplexing import find_gaps
 from unperturbed.analysis.perturbation import (
     MINIMUM_RUNS,
     SHOWN,
@@ -37,7 +38,7 @@ from unperturbed.harness.results.totals import check_totals_of, totals_to_check,
 from unperturbed.harness.results.verdicts import CampaignVerdicts
 from unperturbed.harness.results.warm_up import WarmUp, find_warm_up
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
-from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE
+from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE, MULTIPLEXED
 
 _FEWEST = 3  # A configuration with fewer runs is not judged, unless the spec requests fewer
 
@@ -310,9 +311,8 @@ def _check_pass(pass_: _Pass, findings: _Findings) -> None:
     for item in planned:
         findings.begin(item.name)
         checked = pass_.traces.get(item.name, ())
-        if len(checked) < min(_FEWEST, item.runs):
-            why = f"only {len(checked)} of {item.runs} runs gave a trace, too few for a verdict"
-            findings.parts[item.name].append(_unchecked(spec, item.name, why, how.method))
+        if apart := list(_judged_apart(pass_, item, checked, baseline.metrics, on)):
+            findings.parts[item.name] += apart
             continue
         inner = baseline.inner(checked, method=how.method)
         through = anchor if anchored is not None and item.name != ANCHOR and anchor in item.software else None
@@ -345,6 +345,38 @@ def _compare(
     within: Baseline, between: Baseline, on: Sequence[str], anchor: str | None, runs: Sequence[Trace]
 ) -> tuple[Verdict, ...]:
     return within.inner(runs), between.outer(runs, align_on=on, anchor=anchor)
+
+
+def _judged_apart(
+    pass_: _Pass, item: Configuration, runs: Sequence[Trace], metrics: Sequence[str], on: Sequence[str]
+) -> Iterator[Verdict]:
+    """Yield the verdicts on a configuration with too few runs, or on the metrics without gaps; nothing otherwise."""
+    if len(runs) < min(_FEWEST, item.runs):
+        why = f"only {len(runs)} of {item.runs} runs gave a trace, too few for a verdict"
+        yield _unchecked(pass_.spec, item.name, why, pass_.how.method)
+        return
+    gaps = find_gaps(runs, metrics) if item.name == MULTIPLEXED else {}
+    if not gaps:
+        return
+    lost = tuple(gaps.items())
+    there, new = ([one for one in names if one not in gaps] for names in (pass_.metrics, pass_.new_metrics))
+    if not new:
+        why = f"{listing(gaps)}: {next(iter(gaps.values()))}, because metrics take turns: use longer intervals"
+        yield _unchecked(pass_.spec, item.name, why, pass_.how.method)
+        return
+    baseline = replace(pass_, metrics=there, new_metrics=new).baseline(BASELINE)
+    aligned = [one for one in on if one not in gaps]
+    named = [trace[[one for one in trace if one not in gaps]] for trace in runs]
+    for verdict in (
+        baseline.inner(named, method=pass_.how.method),
+        *([baseline.outer(named, align_on=aligned, method=pass_.how.method)] if aligned else []),
+    ):
+        yield replace(
+            verdict,
+            verdict=combine((change.verdict for change in verdict.changes), lost=True),
+            excluded=(*verdict.excluded, *lost),
+            lost=(*verdict.lost, *lost),
+        )
 
 
 def _find_responses(

@@ -25,6 +25,7 @@ from unperturbed.harness.campaign.session import in_effect
 from unperturbed.harness.nodes.shares import difference_notes, done_runs, lacks, parts_of, reading, share_of, write_json
 from unperturbed.harness.results.check import CheckOptions, check_runs
 from unperturbed.harness.results.looks import check
+from unperturbed.harness.results.multiplexed import beside_passes, check_multiplexed
 from unperturbed.harness.results.recorded import (
     NODES_VERDICTS,
     Traces,
@@ -82,7 +83,10 @@ def judge(
                 which = f"finished runs have numbers from {known[0]} to {known[-1]}" if known else "no run is finished"
                 raise SpecError(f"--without {run}: no such finished run; {which}")
         options = CheckOptions(method, across, disturbed_runs(manifest), pending_repetitions(manifest))
-        verdicts = check(spec, read_traces(folder, manifest, without=without, watch=watch), options, watch)
+        traces = read_traces(folder, manifest, without=without, watch=watch)
+        verdicts = check(spec, beside_passes(traces), options, watch)
+        if method == "runs":
+            verdicts = replace(verdicts, multiplexing=check_multiplexed(spec, traces))
         if (fact := manifest.fact("rewriting")) is not None:
             verdicts = replace(verdicts, rewriting={name: Rewriting.from_dict(each) for name, each in fact.items()})
         if without:

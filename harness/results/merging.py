@@ -20,10 +20,11 @@ from unperturbed.harness.campaign.plan import judged_configurations
 from unperturbed.harness.campaign.traces import read_threads
 from unperturbed.harness.results.check import align_on
 from unperturbed.harness.results.looks import check
+from unperturbed.harness.results.multiplexed import beside_passes
 from unperturbed.harness.results.recorded import read_traces, recorded_campaign
 from unperturbed.harness.results.verdicts import CampaignVerdicts
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
-from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE
+from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE, MULTIPLEXED
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ def merge_campaign(
     """
     spec = recorded_campaign(folder)
     with Manifest(folder / "campaign.sqlite") as manifest:
-        checked = check(spec, read_traces(folder, manifest))
+        checked = check(spec, beside_passes(read_traces(folder, manifest)))
     names = [item.name for item in judged_configurations(spec)]
     unknown = [name for name in without if name not in names]
     if unknown:
@@ -150,7 +151,8 @@ def _mean(values: Sequence[float]) -> float:
 
 def _in_order(spec: CampaignSpec, checked: CampaignVerdicts) -> Sequence[Trace]:
     """Return the traces to merge: the anchor's, then the baseline's, then each subset's, in each case pass by pass."""
-    names = [item.name for item in judged_configurations(spec) if item.sham_of is None and not item.program]
+    planned = [item for item in judged_configurations(spec) if item.name != MULTIPLEXED]  # its counts are estimated
+    names = [item.name for item in planned if item.sham_of is None and not item.program]
     names.sort(key=lambda name: {ANCHOR: 0, BASELINE: 1}.get(name, 2))
     return [
         trace

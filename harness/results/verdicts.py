@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from unperturbed.analysis.doses.response import DoseResponses
 from unperturbed.analysis.doses.response_text import response_table
+from unperturbed.analysis.multiplexing import MultiplexingVerdicts
 from unperturbed.analysis.nodes.ranks import RankVerdicts
 from unperturbed.analysis.perturbation import (
     SEVERITY,
@@ -53,6 +54,8 @@ class CampaignVerdicts(Framed, Result):
     doses: Mapping[str, DoseResponses] = field(default_factory=dict)  # Responses of each subset (`doses`)
     warm_up: WarmUp | None = None  # The start of the runs; None if no run has a trace
     ranks: RankVerdicts | None = None  # On each MPI rank; None if the runs have no ranks
+    # Which metrics may be multiplexed; None unless the campaign has `multiplexed`.
+    multiplexing: MultiplexingVerdicts | None = None
 
     def at_least(self, mildest: VerdictName) -> tuple[str, ...]:
         """Return the configurations, except shams, with this verdict or a more serious one (`SEVERITY`)."""
@@ -86,9 +89,10 @@ class CampaignVerdicts(Framed, Result):
         return tuple(sentences)
 
     @property
-    def notes_on_ranks(self) -> tuple[str, ...]:
-        """Return remarks on MPI ranks, one sentence each."""
-        return () if self.ranks is None else self.ranks.sentences()
+    def notes_on_parts(self) -> tuple[str, ...]:
+        """Return remarks on MPI ranks and on multiplexed metrics, one sentence each."""
+        parts = (part for part in (self.ranks, self.multiplexing) if part is not None)
+        return tuple(sentence for part in parts for sentence in part.sentences())
 
     @property
     def doubts(self) -> tuple[str, ...]:
@@ -127,7 +131,9 @@ class CampaignVerdicts(Framed, Result):
         added = (rewriting.table(name) for name, rewriting in self.rewriting.items())
         responses = (response_table(each) for each in self.doses.values())
         of_ranks = () if self.ranks is None else self.ranks.tables()
-        return (verdict_table(self.verdicts, totals=self.totals_verdicts), *causes, *added, *responses, *of_ranks)
+        turns = () if self.multiplexing is None else self.multiplexing.tables()
+        first = verdict_table(self.verdicts, totals=self.totals_verdicts)
+        return (first, *causes, *added, *responses, *of_ranks, *turns)
 
     def to_frame(self) -> pl.DataFrame:
         """Return a frame with one row for each change of each configuration."""
@@ -145,6 +151,7 @@ class CampaignVerdicts(Framed, Result):
             "doses": {name: responses.to_dict() for name, responses in self.doses.items()},
             "warm_up": None if self.warm_up is None else self.warm_up.to_dict(),
             "ranks": None if self.ranks is None else self.ranks.to_dict(),
+            "multiplexing": None if self.multiplexing is None else self.multiplexing.to_dict(),
             "steadiness": list(self.steadiness),
             "notes": list(self.notes),
         }
@@ -183,5 +190,6 @@ def _page_of(verdicts: CampaignVerdicts) -> str:
         warm_up={} if verdicts.warm_up is None else verdicts.warm_up.intervals,
         warm_up_left_out=verdicts.warm_up is not None and verdicts.warm_up.is_left_out,
         ranks=verdicts.ranks,
+        multiplexing=verdicts.multiplexing,
     )
     return render(content)

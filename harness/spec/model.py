@@ -60,8 +60,9 @@ def marks_of(annotation: Any) -> tuple[Mark, ...]:
 ListOf = Strict(False)  # Marks a tuple field: YAML has only lists
 Frozen = AfterValidator(MappingProxyType)  # Makes a mapping read-only after validation
 AS_TEXT, AS_MAPPING, AS_LIST, AS_NUMBER, AS_EVENTS = "<text>", "<mapping>", "<list>", "<number>", "<events>"
-UNION_TAGS = frozenset({AS_TEXT, AS_MAPPING, AS_LIST, AS_NUMBER, AS_EVENTS})
-"""Tags that pydantic inserts into the path of a value that may be text, a number, a list or a mapping."""
+AS_CHOICE = "<true or false>"
+UNION_TAGS = frozenset({AS_TEXT, AS_MAPPING, AS_LIST, AS_NUMBER, AS_EVENTS, AS_CHOICE})
+"""Tags that pydantic inserts into the path of a value that may be of several types."""
 
 
 def text_or_mapping(value: Any) -> str:

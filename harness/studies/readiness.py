@@ -157,7 +157,7 @@ def check_spec(spec: CampaignSpec, host: Examination) -> Readiness:
         else [
             *_refusal("clock", check_clock, spec, passes),
             *_refusal("probes", check_probes, spec, passes),
-            *_refusal("runs", check_budget, spec, max(1, len(passes.passes))),
+            *_refusal("runs", check_budget, spec, [item.name for item in passes.passes] or ["main"]),
         ]
     )
     return replace(ready, problems=(*problems, *limits))

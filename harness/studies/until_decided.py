@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
@@ -10,11 +9,12 @@ from unperturbed.analysis.looks import plan_looks
 from unperturbed.common.wording import listing
 from unperturbed.harness.campaign.execution import execute_plan, prepare_campaign
 from unperturbed.harness.campaign.manifest import Manifest
-from unperturbed.harness.campaign.plan import configurations, plan_batch
+from unperturbed.harness.campaign.plan import configurations, plan_batch, runs_before
 from unperturbed.harness.campaign.progress import Progress
 from unperturbed.harness.campaign.traces import reopen_lost
 from unperturbed.harness.results.check import CheckOptions
 from unperturbed.harness.results.looks import look_at
+from unperturbed.harness.results.multiplexed import beside_passes
 from unperturbed.harness.results.recorded import disturbed_runs, pending_repetitions, read_traces
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE
@@ -57,7 +57,7 @@ def _open(spec: CampaignSpec, folder: Path, manifest: Manifest) -> Sequence[str]
     if not manifest.has_done():
         return every
     options = CheckOptions(disturbed=disturbed_runs(manifest), pending=pending_repetitions(manifest))
-    decided = look_at(spec, read_traces(folder, manifest), options).decided
+    decided = look_at(spec, beside_passes(read_traces(folder, manifest)), options).decided
     return [name for name in every if name not in decided]
 
 
@@ -70,7 +70,7 @@ def _compared_with(spec: CampaignSpec, open_: Collection[str]) -> Sequence[str]:
 def _plan(spec: CampaignSpec, passes: Sequence[str], manifest: Manifest, names: Sequence[str], runs: int) -> bool:
     """Plan the runs that a look needs, unless already planned; return whether there are any."""
     before = [state.run for state in manifest.runs(hosts=False)]
-    had = Counter(run.configuration for run in before if run.pass_name == passes[0])
+    had = runs_before(before, passes)
     more = {name: runs - had[name] for name in names if had[name] < runs}
     if more:
         design = spec.campaign

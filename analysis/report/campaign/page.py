@@ -27,7 +27,12 @@ from unperturbed.analysis.report.campaign.reference import (
     reading_section,
     runs_section,
 )
-from unperturbed.analysis.report.campaign.totals import doses_section, ranks_section, totals_section
+from unperturbed.analysis.report.campaign.totals import (
+    doses_section,
+    multiplexing_section,
+    ranks_section,
+    totals_section,
+)
 from unperturbed.analysis.report.campaign.trust import trust_section
 from unperturbed.analysis.report.campaign.verdicts import facts_section, result_section, top
 from unperturbed.common.markup import Html, tag
@@ -50,6 +55,7 @@ _PLACES = {
     "totals": "Totals",
     "doses": "Doses",
     "ranks": "Ranks",
+    "multiplexing": "Multiplexed metrics",
     "campaign": "Campaign",
     "verdicts": "Verdicts",
     "changes": "What changed",
@@ -105,6 +111,7 @@ def render(content: ReportContent) -> str:
         "totals": totals_section(content, blocks.get("totals", {})),
         "doses": doses_section(content, blocks.get("doses", {})),
         "ranks": ranks_section(content),
+        "multiplexing": multiplexing_section(content),
         "campaign": facts_section(content, data),
         "verdicts": result_section(content, results),
         "changes": changes_section(view, every, blocks.get("changes", {})),

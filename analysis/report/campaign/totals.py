@@ -1,4 +1,4 @@
-"""The sections on totals, on responses to doses, and on MPI ranks."""
+"""The sections on totals, on responses to doses, on MPI ranks, and on multiplexed metrics."""
 
 from __future__ import annotations
 
@@ -54,6 +54,25 @@ def ranks_section(content: ReportContent) -> Html | None:
         ),
         tag("ul", [tag("li", sentence) for sentence in content.ranks.sentences()]),
         [table.to_html(sortable=True) for table in content.ranks.tables()],
+    )
+
+
+def multiplexing_section(content: ReportContent) -> Html | None:
+    """Return the section on metrics that take turns on the counters; None if the campaign did not try it."""
+    if content.multiplexing is None:
+        return None
+    return section(
+        "multiplexing",
+        "Multiplexed metrics",
+        tag(
+            "p",
+            "Runs in which metrics take turns on the counters are compared with passes, in which each metric has a "
+            "counter all the time. A metric may be multiplexed if its total is unperturbed, and its correlations with "
+            "the other metrics that may be and with those that are always counted. Longer intervals join those of the "
+            "campaign.",
+        ),
+        tag("ul", [tag("li", sentence) for sentence in content.multiplexing.sentences()]),
+        [table.to_html(sortable=True) for table in content.multiplexing.tables()],
     )
 
 

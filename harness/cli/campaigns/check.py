@@ -189,8 +189,8 @@ def _check_benchmarks(arguments: argparse.Namespace) -> int:
     """Judge the totals of whole runs that another harness recorded."""
     from unperturbed.collectors.imports import find_format, read_traces
     from unperturbed.harness.cli.verdicts import show_benchmarks
-    from unperturbed.harness.results.benchmarks import compare_benchmarks, of_benchmark, require_files_once
     from unperturbed.harness.spec.quantities import parse_percent
+    from unperturbed.harness.studies.benchmarks import compare_benchmarks, of_benchmark, require_files_once
 
     for name, given in (
         ("--method paper", arguments.method != "runs"),

@@ -48,6 +48,7 @@ MOST_RUNS = 60
 
 READY = "ready"  # The one build of all counters, with none of them patched in; reserved with `builds: one`
 READY_PREFIX = "ready-"  # Prefix of the names of these builds with `families`; reserved with `builds: one`
+MULTIPLEXED = "multiplexed"  # Configuration whose metrics take turns, and prefix of the names of its passes
 RESERVED = (BASELINE, ANCHOR, PILOT, REFERENCE)  # Names that neither a subset nor an item of `programs` may have
 SHAM_PREFIX = "sham-"  # Prefix of the names of shams; names of subsets must not start with it
 
@@ -109,6 +110,11 @@ class Design(Section):
     as many runs as the subset `NAME`. From these runs, correlations and totals without counting are extrapolated, and
     a response that is not linear is shown. List 1 and at least two larger numbers, up to 8. With 0, `ready` runs too,
     as with `sham: true`, and the extrapolation is compared with it."""
+    multiplexed: Annotated[bool, ADDED_LATER] = Field(default=False)
+    """With `multiplex` under `measure`: metrics take turns on the counters in one further configuration alone, which is
+    named `multiplexed` and counts no software metrics. All others, and the baseline with which it is compared, count in
+    several passes, each metric all the time. The verdicts say which metrics may be multiplexed, for several lengths of
+    an interval."""
     layouts: Annotated[Literal["fixed", "varied"], ADDED_LATER] = Field(default="fixed")
     """Layout of the code. `fixed`: each configuration has one layout, that of its build. `varied`: each run has a
     different layout, drawn at random from the seed (objects linked in a different order, sections shifted). The
@@ -186,6 +192,7 @@ def _check(draft: Draft) -> None:
             draft.report_key(path, f"no subset contains `{metric}`, so no run would measure it: add it to a subset")
     _check_families(draft, metrics, subsets)
     _check_doses(draft, subsets)
+    _check_multiplexed(draft, subsets)
     _check_layouts(draft)
     until_decided = draft.value("campaign", "runs") == UNTIL_DECIDED
     if draft.has("campaign", "at_most") and not until_decided:
@@ -247,6 +254,23 @@ def _check_doses(draft: Draft, subsets: Mapping[str, YamlPath]) -> None:
     for name in (name for name in names if _OF_DOSE.search(name)):
         what = f"names that end in `{name[name.rindex('-') :]}` are reserved for doses: choose another name"
         draft.report_key(names[name], f"`{name}`: {what}")
+
+
+def _check_multiplexed(draft: Draft, subsets: Mapping[str, YamlPath]) -> None:
+    """Reject a comparison of multiplexed counts without any, where there are no verdicts, and the name it reserves."""
+    path = ("campaign", "multiplexed")
+    if draft.value(*path) is not True:
+        return
+    if not draft.value("measure", "multiplex"):
+        what = "metrics take turns only with `multiplex: true` under `measure`: add it, or remove `multiplexed`"
+        draft.report_key(path, what)
+    if draft.has("nodes"):
+        draft.report_key(path, "`multiplexed` does not work with `nodes`: remove one of them")
+    for name, place in {**subsets, **draft.keys("programs")}.items():
+        if name == MULTIPLEXED:
+            draft.report_key(
+                place, f"`{name}` is the name of the configuration whose metrics take turns: choose another"
+            )
 
 
 def _has_one_build(draft: Draft) -> bool:

@@ -15,6 +15,7 @@ from unperturbed.common.expressions.metrics import MetricExpression, parse_metri
 from unperturbed.errors import SpecError
 from unperturbed.harness.spec.model import (
     ADDED_LATER,
+    AS_CHOICE,
     AS_EVENTS,
     AS_MAPPING,
     AS_TEXT,
@@ -121,6 +122,26 @@ else:  # entry points of other distributions add names
     SourceName = Literal[("auto", *find_sources())]
 
 
+Estimate = Literal["scaled", "interpolated", "cleaned", "smoothed"]
+
+
+class Turns(Section):
+    """How metrics share counters."""
+
+    estimate: Estimate = Field(default="scaled")
+    """How the counts of an interval are estimated from the time in which a metric had a counter. `scaled`: divided by
+    the share of that time, as perf and PAPI do; there is no value without any. `interpolated`: rates change linearly
+    between the intervals in which the metric had one. `cleaned`: outliers become the median, missing counts the mean of
+    the five nearest. `smoothed`: the rates of all metrics are a random walk, whose covariance is estimated from the
+    run."""
+
+
+_TurnsOrNot = Annotated[
+    Annotated[bool, Tag(AS_CHOICE)] | Annotated[Turns, Tag(AS_MAPPING)],
+    Discriminator(lambda value: AS_MAPPING if isinstance(value, dict) else AS_CHOICE),
+]
+
+
 class Measure(Section):
     """What is measured, how, and how often."""
 
@@ -163,9 +184,10 @@ class Measure(Section):
     reading: Annotated[Literal["read", "reset"], ADDED_LATER] = Field(default="read")
     """How `sampler: inside` reads counters. `read`: counters keep running. `reset`: each sample stops, reads, resets
     and restarts the counters, as in the original paper."""
-    multiplex: Annotated[bool, ADDED_LATER] = Field(default=False)
-    """Let metrics that do not fit the hardware counters together take turns in one run. Their counts are then scaled,
-    and the trace states the share of the time that each was counted. By default, several passes count such metrics."""
+    multiplex: Annotated[_TurnsOrNot, ADDED_LATER] = Field(default=False, examples=[{"estimate": "smoothed"}])
+    """Let metrics that do not fit the hardware counters together take turns in one run. Their counts are then
+    estimated, and the trace states the share of the time that each was counted. By default, several passes count such
+    metrics. `true` means `{estimate: scaled}`."""
     signal: Annotated[int | None, ADDED_LATER, Because("Linux numbers its signals from 1 to 64")] = Field(
         default=None, ge=1, le=64
     )
@@ -201,6 +223,11 @@ class Measure(Section):
     not an identifier. `perf-metric:NAME` is a metric from perf's own tables."""
     simulator: Simulator = Field(default_factory=Machine)
     """The simulated machine: its caches, and how many metrics it counts at once."""
+
+    @property
+    def estimate(self) -> Estimate:
+        """Return how counts of metrics that take turns are estimated."""
+        return self.multiplex.estimate if isinstance(self.multiplex, Turns) else "scaled"
 
     @property
     def samples_all_threads(self) -> bool:
@@ -288,12 +315,13 @@ def _check(draft: Draft) -> None:
     check_metrics(draft)
     given = {name: draft.value("measure", name) for name in Measure.model_fields if draft.has("measure", name)}
     settings = {name: field.default for name, field in Measure.model_fields.items()} | given
+    settings["multiplex"] = settings["multiplex"] is True or isinstance(settings["multiplex"], dict)
     for field, why in (_INSIDE_ONLY if settings["sampler"] == "outside" else _OUTSIDE_ONLY).items():
         if field in given and (field == "threads" or given[field] != Measure.model_fields[field].default):
             draft.report_key(("measure", field), f"`{field}` has no meaning here: {why}")
     for conflict, field, message in _CONFLICTS:
         if all(settings[name] in values for name, values in conflict.items()):
-            report = draft.report_key if given[field] is True else draft.report
+            report = draft.report_key if field == "multiplex" or given[field] is True else draft.report
             report(("measure", field), message.format(settings[field]))
     if settings["sampler"] == "outside":
         _check_outside(draft)
@@ -409,7 +437,7 @@ def _check_work(draft: Draft, interval: WorkInterval) -> None:
             ("measure", "clock"),
             "`clock` has no effect, because `interval` is a number of events and not a time: remove `clock`",
         )
-    if draft.value("measure", "multiplex") is True:
+    if draft.value("measure", "multiplex"):
         draft.report_key(
             ("measure", "multiplex"),
             f"the counter of `{interval.unit}` ends the intervals and cannot be multiplexed: remove `multiplex`",

@@ -249,6 +249,7 @@ _MEANINGLESS: Mapping[tuple[str, str], str] = {
     ("campaign", "subsets"): "a sweep counts all software metrics together, in one run of each point",
     ("campaign", "sham"): _NO_VERDICT,
     ("campaign", "doses"): _NO_VERDICT,
+    ("campaign", "multiplexed"): _NO_VERDICT,
     ("campaign", "layouts"): "a sweep does not vary the layout of a build",
     ("campaign", "order"): "the seed always shuffles the runs of a sweep, to spread drift of the host over all points",
     ("analysis", "align_on"): _NO_VERDICT,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,8 @@ import pytest
 from tests.collectors.sources.test_limits import rotate
 from tests.harness.campaign.test_sampling_campaign import traces
 from tests.harness.phases_campaign import unperturbed, write_spec
+from unperturbed.collectors.data import Trace
+from unperturbed.collectors.data.trace import SCALING
 from unperturbed.collectors.sources.limits import Limits, Turns
 
 METRICS = ["PAPI_TOT_INS", "PAPI_LD_INS", "PAPI_SR_INS", "PAPI_BR_INS", "PAPI_BR_MSP", "PAPI_L1_DCM", "PAPI_L1_ICM"]
@@ -21,6 +25,12 @@ TURNS: dict[str, Any] = {
     "measure__multiplex": True,
 }
 PASSES: dict[str, Any] = {"measure__interval": {"records": 40}, "measure__simulator": {"counters": 3}}
+JUDGED: dict[str, Any] = {
+    "measure__interval": {"records": 70},
+    "measure__simulator": {"counters": 3, "multiplex_every": "100 us"},
+    "measure__multiplex": {"estimate": "interpolated"},
+    "campaign__multiplexed": True,
+}
 BASELINE_ALONE: dict[str, Any] = {
     "measure__hardware": METRICS,
     "measure__derived": None,
@@ -31,10 +41,15 @@ BASELINE_ALONE: dict[str, Any] = {
 }
 
 
+def every_trace(folder: Path) -> list[Trace]:
+    found = sorted(folder.glob("runs/0*/trace.parquet"))
+    return [Trace.read(file) for file in found if file.parent.name != "0000"]
+
+
 @pytest.fixture(scope="module")
 def campaigns(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     made = {}
-    for name, changes in {"all": ALL, "turns": TURNS, "passes": PASSES}.items():
+    for name, changes in {"all": ALL, "turns": TURNS, "passes": PASSES, "judged": JUDGED}.items():
         folder = tmp_path_factory.mktemp(name)
         done = unperturbed(folder, "run", write_spec(folder, **BASELINE_ALONE | changes))
         assert done.returncode in (0, 4), done.stderr
@@ -82,3 +97,48 @@ def test_too_short_intervals_are_refused_with_what_to_do(tmp_path: Path) -> None
     assert done.returncode == 2
     assert "because the metrics take turns on the counters and it had none then" in done.stderr
     assert "use longer intervals" in done.stderr
+
+
+def test_multiplexed_counts_are_held_against_passes(campaigns: dict[str, Path]) -> None:
+    folder = campaigns["judged"]
+    planned = Counter((trace.attributes["configuration"], trace.attributes["pass"]) for trace in every_trace(folder))
+    assert planned == {("baseline", "main"): 5, ("baseline", "simulated"): 5, ("multiplexed", "multiplexed"): 3}
+    assert len({trace.attributes["interval_ns"] for trace in every_trace(folder)}) == 1
+    made = json.loads((folder / "verdicts.json").read_text())["multiplexing"]
+    rows = [(row["intervals"], row["estimate"]) for row in made["rows"]]
+    assert rows[0][1] == "interpolated"
+    assert {estimate for _, estimate in rows} == {"scaled", "interpolated", "cleaned", "smoothed"}
+    assert len({intervals for intervals, _ in rows}) == 2
+    turning = set(METRICS) - set(Limits.fixed)
+    for row in made["rows"]:
+        assert {outcome["metric"] for outcome in row["outcomes"]} == turning
+    assert "metrics may be multiplexed at intervals of" in made["notes"][0]
+    assert "Multiplexed metrics" in (folder / "report.html").read_text()
+
+
+def test_outcomes_are_those_of_the_true_totals(campaigns: dict[str, Path]) -> None:
+    """A metric whose total is far from the truth, known from a campaign that counts all, may not be multiplexed."""
+    folder = campaigns["judged"]
+    truth = {name: float(traces(campaigns["all"], "baseline")[0][name].sum()) for name in METRICS}
+    shared = traces(folder, "multiplexed")
+    row = json.loads((folder / "verdicts.json").read_text())["multiplexing"]["rows"][0]
+    for outcome in row["outcomes"]:
+        ratios = [float(trace[outcome["metric"]].sum()) / truth[outcome["metric"]] for trace in shared]
+        if min(abs(ratio - 1) for ratio in ratios) > 0.03:
+            assert outcome["verdict"] in ("perturbed", "shifted", "undecided")
+            assert outcome["why"].startswith("total")
+
+
+def test_counts_of_turns_are_in_no_merged_trace(campaigns: dict[str, Path]) -> None:
+    done = unperturbed(campaigns["judged"].parent, "merge", campaigns["judged"], "--force")
+    assert done.returncode == 0, done.stderr
+    merged = Trace.read(campaigns["judged"] / "merged.parquet")
+    assert set(METRICS) <= set(merged)
+    assert not [name for name in merged if name.endswith(SCALING)]
+
+
+def test_turns_without_need_are_refused(tmp_path: Path) -> None:
+    changes = JUDGED | {"measure__simulator": {"counters": 9}}
+    done = unperturbed(tmp_path, "run", write_spec(tmp_path, **BASELINE_ALONE | changes))
+    assert done.returncode == 2
+    assert "all metrics can be counted at once here, and none takes turns: remove `multiplexed`" in done.stderr

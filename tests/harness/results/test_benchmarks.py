@@ -15,7 +15,7 @@ from unperturbed.analysis.totals import check_totals
 from unperturbed.collectors.data import Trace
 from unperturbed.collectors.imports import read_traces
 from unperturbed.errors import DataError
-from unperturbed.harness.results.benchmarks import BenchmarkVerdicts, compare_benchmarks, of_benchmark
+from unperturbed.harness.studies.benchmarks import BenchmarkVerdicts, compare_benchmarks, of_benchmark
 
 CHANCE = np.random.default_rng(7)
 

@@ -46,7 +46,7 @@ class BenchmarkVerdicts(Framed, Result):
     totals: Mapping[str, tuple[TotalChange, ...]]  # By benchmark
     notes: tuple[str, ...]  # What the comparison leaves open, one sentence each
 
-    _page: ClassVar[str] = "unperturbed.harness.results.benchmarks:_page_of"
+    _page: ClassVar[str] = "unperturbed.harness.studies.benchmarks:_page_of"
 
     @property
     def verdicts(self) -> Mapping[str, VerdictName]:

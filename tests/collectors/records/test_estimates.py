@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from experiments.multiplexing.estimates import METHODS, Observed, _Walk, cleaned, interpolated, scaled
+from unperturbed.collectors.records.estimates import METHODS, Observed, _Walk, cleaned, interpolated, scaled
 
 
 def observe(counts: NDArray[np.float64], shares: NDArray[np.float64]) -> Observed:

@@ -15,18 +15,24 @@ the rest of the run:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from unperturbed.collectors.data.trace import SCALING, Metric, Trace
+from unperturbed.collectors.sources.limits import Shared
 
 FloatArray = NDArray[np.float64]
 
 _NEIGHBOURS, _DEVIATIONS = 5, 5.0  # CounterMiner's
 _ROUNDS = 12  # Of expectation and maximisation; further ones change little
 _TINY = 1e-9  # Added to variances, so that covariances can be inverted
+_FEWEST = 3  # Intervals from which rates of other intervals can be estimated
+_COUNTED = SCALING[2]
 
 
 @dataclass(frozen=True)
@@ -93,6 +99,53 @@ def smoothed(observed: Observed) -> FloatArray:
 METHODS: Mapping[str, Callable[[Observed], FloatArray]] = MappingProxyType(
     {"scaled": scaled, "interpolated": interpolated, "cleaned": cleaned, "smoothed": smoothed}
 )
+"""The estimates by name."""
+
+SCALED = "scaled"
+
+
+def estimated_columns(shared: Sequence[tuple[Metric, Shared]], estimate: str) -> Iterator[tuple[Metric, NDArray[Any]]]:
+    """Yield each metric's estimated counts, and the columns that they were estimated from (`SCALING`)."""
+    parts = zip(*((each.counts, each.enabled_ns, each.running_ns) for _, each in shared), strict=True)
+    made = estimate_counts(Observed(*(np.stack(arrays, axis=1).astype(np.float64) for arrays in parts)), estimate)
+    for at, (metric, each) in enumerate(shared):
+        whole = each.running_ns.sum() / max(1, each.enabled_ns.sum())
+        partly = bool((each.running_ns < each.enabled_ns).any())
+        how = f" (multiplexed: {estimate} from {whole:.0%} of the time)" if partly else ""
+        yield replace(metric, scaled=partly, meaning=f"{metric.meaning}{how}"), made[:, at]
+        columns = (
+            ("time during which {} was enabled", "ns", each.enabled_ns),
+            ("time during which {} was on a counter", "ns", each.running_ns),
+            ("events of {} while it was on a counter", metric.unit, each.counts),
+        )
+        for suffix, (meaning, unit, column) in zip(SCALING, columns, strict=True):
+            if suffix != _COUNTED or estimate != SCALED:  # a scaled count and its times tell what was counted
+                said = meaning.format(metric.name)
+                yield Metric(f"{metric.name}{suffix}", "os", unit=unit, source=metric.source, meaning=said), column
+
+
+def estimate_counts(observed: Observed, estimate: str) -> FloatArray:
+    """Return estimated counts, by `scaled` if there are too few intervals; 0 in an interval of no length."""
+    made = METHODS[SCALED if len(observed.counts) < _FEWEST else estimate](observed)
+    return np.where(observed.enabled_ns > 0, made, 0.0)
+
+
+def read_shared(trace: Trace, metrics: Sequence[str]) -> Observed:
+    """Return what metrics of a trace counted while they had a counter; one that has no times had it all the time."""
+    ones = np.ones(len(trace))
+    columns = []
+    for name in metrics:
+        enabled, running = (
+            trace[f"{name}{suffix}"].astype(np.float64) if f"{name}{suffix}" in trace else ones
+            for suffix in SCALING[:2]
+        )
+        if f"{name}{_COUNTED}" in trace:
+            counts = trace[f"{name}{_COUNTED}"].astype(np.float64)
+        else:
+            share = np.divide(running, enabled, out=np.zeros_like(ones), where=enabled > 0)
+            counts = np.where(running > 0, np.nan_to_num(trace[name]) * share, 0.0)
+        columns.append((counts, enabled, running))
+    return Observed(*(np.stack(arrays, axis=1) for arrays in zip(*columns, strict=True)))
 
 
 def _mean(values: FloatArray) -> FloatArray:
