@@ -69,7 +69,8 @@ def test_metrics_that_take_turns_count_parts_of_what_there_is(campaigns: dict[st
             # The last interval ends with the program, and contains what it does at its end.
             counted, enabled, running = np.array(made[name][:-1], np.float64).T
             difference = np.abs(scaled[name][:-1] * running - counted * enabled)
-            assert difference.sum() <= 0.01 * (counted * enabled).sum()
+            # Rare events vary by one or two from run to run, also between runs of one campaign.
+            assert difference.sum() <= 0.01 * (counted * enabled).sum() + enabled.sum()
             assert (scaled.metrics[name].scaled, name in Limits.fixed) in ((True, False), (False, True))
 
 
