@@ -31,12 +31,17 @@ pytestmark = pytest.mark.filterwarnings("default::ResourceWarning")
 
 
 @pytest.fixture(scope="module")
-def client():
+def client(tmp_path_factory):
     """A real cluster: a scheduler, and two workers that are processes of their own."""
     distributed = pytest.importorskip("distributed")
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=logging.CRITICAL
+            n_workers=2,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=None,
+            silence_logs=logging.CRITICAL,
+            local_directory=str(tmp_path_factory.mktemp("dask")),  # the default is shared with other test runs
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
