@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import combinations, product
 from pathlib import Path
 from typing import Literal
 
+from unperturbed.analysis.across_passes import AcrossPasses, across_to_dict, correlate_across_passes
 from unperturbed.analysis.alignment import MergedTrace, merge
 from unperturbed.analysis.alignment.threads import align_threads
 from unperturbed.analysis.perturbation import OPEN, SHOWN, Change, fisher, from_fisher
 from unperturbed.collectors.data import Trace
-from unperturbed.common.wording import listing
+from unperturbed.common.wording import counted, listing
 from unperturbed.errors import DataError, SpecError
 from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.campaign.plan import judged_configurations
 from unperturbed.harness.campaign.traces import read_threads
-from unperturbed.harness.results.check import align_on
+from unperturbed.harness.results.check import align_on, hardware_metrics
 from unperturbed.harness.results.looks import check
 from unperturbed.harness.results.multiplexed import beside_passes
 from unperturbed.harness.results.recorded import read_traces, recorded_campaign
@@ -33,6 +35,7 @@ class MergedCampaign:
 
     merged: MergedTrace  # The trace, and the origin of each metric
     rejected: tuple[str, ...]  # Configurations that were merged although the outer check rejects them
+    across: tuple[AcrossPasses, ...]  # Correlations of metrics that no run counts together, from the baseline's runs
     notes: tuple[str, ...]  # One sentence each, the most important first
 
 
@@ -91,7 +94,48 @@ def merge_campaign(
     notes += (
         [f"Configurations with an open verdict (shifted or undecided): {', '.join(open_ones)}."] if open_ones else []
     )
-    return MergedCampaign(merged, rejected, (*notes, *checked.notes))
+    across = tuple(_across_passes(spec, checked, anchor))
+    if across:
+        merged.trace.attributes["merged"]["across_passes"] = across_to_dict(across)
+        reliable = sum(pair.is_reliable for pair in across)
+        of = counted(len(across), "correlation")
+        notes.append(f"{reliable} of {of} of metrics that no run counts together can be relied on.")
+    return MergedCampaign(merged, rejected, across, (*notes, *checked.notes))
+
+
+def _across_passes(spec: CampaignSpec, checked: CampaignVerdicts, anchor: str | None) -> Iterator[AcrossPasses]:
+    """Yield the correlations of hardware metrics that meet in no pass, from runs of the anchor or of the baseline."""
+    name, settings = BASELINE if anchor is None else ANCHOR, spec.analysis
+    runs = {pass_name: each[name][:_MOST_RUNS] for pass_name, each in checked.traces.items() if each.get(name)}
+    metrics = {pass_name: hardware_metrics(spec, each) for pass_name, each in runs.items()}
+    met = {frozenset(pair) for names in metrics.values() for pair in product(names, names)}
+    for (first, one), (second, other) in combinations(runs.items(), 2):
+        on = align_on(spec, one[0])
+        apart = [pair for pair in product(metrics[first], metrics[second]) if _are_apart(pair, one[0], other[0], met)]
+        if not apart or min(len(one), len(other)) < _FEWEST or any(metric not in other[0] for metric in on):
+            continue
+        sides = [list(dict.fromkeys(pair[side] for pair in apart)) for side in (0, 1)]
+        for pair in correlate_across_passes(
+            one,
+            other,
+            (sides[0], sides[1]),
+            on=on,
+            anchor=anchor,
+            alpha=settings.alpha,
+            tolerance=settings.tolerance,
+        ):
+            if (pair.first, pair.second) in apart:
+                met.add(frozenset((pair.first, pair.second)))
+                yield pair
+
+
+def _are_apart(pair: tuple[str, str], one: Trace, other: Trace, met: Collection[frozenset[str]]) -> bool:
+    """Return whether no run counts both metrics, and no event is part of both."""
+    first, second = one.metrics[pair[0]], other.metrics[pair[1]]
+    return frozenset(pair) not in met and not set(first.components) & set(second.components)
+
+
+_FEWEST, _MOST_RUNS = 3, 10  # Runs of a pass: needed, and used, because each is aligned with each
 
 
 def merge_threads(folder: Path, campaign: MergedCampaign, *, by: Literal["role", "work"]) -> dict[str, Trace]:

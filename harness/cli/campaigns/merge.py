@@ -93,16 +93,20 @@ def _merge_threads(arguments: argparse.Namespace, folder: Path, campaign: Merged
 
 
 def _described(campaign: MergedCampaign, out: Path) -> dict[str, object]:
+    from unperturbed.analysis.across_passes import across_to_dict
+
     described = campaign.merged.to_dict()
     first = ("configuration", "pass", "run", "repetitions", "metrics")
     described["sources"] = [
         {**{key: source[key] for key in first}, "rejected": source["configuration"] in campaign.rejected, **source}
         for source in described["sources"]
     ]
-    return {"trace": str(out), **described, "notes": list(campaign.notes)}
+    across = across_to_dict(campaign.across)
+    return {"trace": str(out), **described, "across_passes": across, "notes": list(campaign.notes)}
 
 
 def _show(campaign: MergedCampaign, out: Path) -> None:
+    from unperturbed.analysis.across_passes import across_table
     from unperturbed.analysis.alignment import merge_text
 
     console = terminal()
@@ -111,6 +115,8 @@ def _show(campaign: MergedCampaign, out: Path) -> None:
         "Spread: number of intervals by which alignments through other repetitions differ from the direct alignment. "
         "The columns spread:… contain the spread of each interval."
     )
+    if campaign.across:
+        console.print(across_table(campaign.across).to_rich())
     for source in campaign.merged.sources:
         if source.alignment and source.alignment.warning:
             print_note(console, f"{source.title}: {source.alignment.warning}")

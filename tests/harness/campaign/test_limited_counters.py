@@ -138,6 +138,22 @@ def test_counts_of_turns_are_in_no_merged_trace(campaigns: dict[str, Path]) -> N
     assert not [name for name in merged if name.endswith(SCALING)]
 
 
+def test_correlations_of_metrics_that_never_met_are_estimated(campaigns: dict[str, Path]) -> None:
+    done = unperturbed(campaigns["passes"].parent, "merge", campaigns["passes"], "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    together = [{*trace.metrics} for trace in traces(campaigns["passes"], "baseline")]
+    pairs = [{pair["first"], pair["second"]} for pair in found["across_passes"]]
+    # LD, SR and BR are counted in one pass, the other three in another; BR_MSP is a part of no other metric.
+    assert len(pairs) == 9
+    assert not any(pair <= metrics for pair in pairs for metrics in together)
+    reliable = sum(pair["is_reliable"] for pair in found["across_passes"])
+    assert reliable > 4
+    assert f"{reliable} of 9 correlations of metrics that no run counts together" in " ".join(found["notes"])
+    merged = Trace.read(campaigns["passes"] / "merged.parquet")
+    assert merged.attributes["merged"]["across_passes"] == found["across_passes"]
+
+
 def test_turns_without_need_are_refused(tmp_path: Path) -> None:
     changes = JUDGED | {"measure__simulator": {"counters": 9}}
     done = unperturbed(tmp_path, "run", write_spec(tmp_path, **BASELINE_ALONE | changes))
