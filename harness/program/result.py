@@ -13,6 +13,7 @@ from unperturbed.collectors.data.trace import PROGRAM_CLOCK
 from unperturbed.collectors.records.file import SIGNAL, Records, Setup
 from unperturbed.collectors.sources.callgrind import complaints, log_of
 from unperturbed.errors import RunError
+from unperturbed.harness.program.attach import identity_of
 from unperturbed.harness.program.process import KILLED, Command, ProcessOutcome, end_of_output, how_it_ended
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.campaign import REFERENCE
@@ -70,7 +71,14 @@ def check_outcome(spec: CampaignSpec, command: Command, outcome: ProcessOutcome,
             f"{last_stderr(folder)}"
         )
     digest = result_digest(spec, command)
-    if digest != expected.digest:
+    if command.window is not None:
+        if expected.digest not in (digest, _ANY_RESULT):
+            raise RunError(
+                f"process {command.window.target.pid} is not the one of the first run: now {digest}; then "
+                f"{expected.digest}. The number was given to another process, or the process executed another program "
+                "(exec): measure it in another folder, by --campaign"
+            )
+    elif digest != expected.digest:
         raise RunError(
             f"the program's result differs from its result without measurement (sha256 {digest[:12]}…, expected "
             f"{expected.digest[:12]}…): the measurement changed the result, or the program is not deterministic. "
@@ -116,7 +124,12 @@ def check_end(records: Records, ended_ns: int, setup: Setup, *, wrapped: bool) -
 
 
 def result_digest(spec: CampaignSpec, command: Command) -> str:
-    """Return the digest of a run's result, which must be the same in all runs; a constant for `result: any`."""
+    """Return the digest of a run's result, which must be the same in all runs; a constant for `result: any`.
+
+    Of what runs already, it is a text that tells it from other processes.
+    """
+    if command.window is not None:
+        return identity_of(command.window.target) or _ANY_RESULT
     if spec.program.result == "any" or (spec.program.is_service and not spec.program.outputs):
         return _ANY_RESULT
     if spec.program.is_service:  # it prints a log
