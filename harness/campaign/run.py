@@ -314,7 +314,9 @@ def _sampled_command(
         extra["UNPERTURBED_LOG"] = str(log_of(folder / "dumps"))
     limit = spec.program.timeout.seconds
     words = software_metrics.command(plain.argv)
-    program = shutil.which(plain.argv[0], path=plain.environment["PATH"]) if preloaded and build is not None else None
+    program = None
+    if preloaded and (build is not None or (sampled == Path(plain.argv[0]).name and not setup.waits)):
+        program = shutil.which(plain.argv[0], path=plain.environment["PATH"])
     if program is not None and (reason := cannot_preload(program)) is not None:
         advice = "use `sampler: outside` with metrics that need no sampler in the program, such as `probe`"
         raise RunError(f"{program} {reason}; {advice}")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import re
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,6 +59,11 @@ def check_outcome(spec: CampaignSpec, command: Command, outcome: ProcessOutcome,
             "with another program (exec) while the sampler's timer was running. Choose another signal with `signal`, "
             "or use `sampler: outside`"
         )
+    if refused := _REFUSED.search(last_stderr(folder)):
+        raise RunError(
+            f"the simulator does not execute {refused[1]}, which is set-uid or set-gid, or has capabilities: use "
+            "counters that are not simulated (such as `perf::task-clock`), or run a copy of it without these rights"
+        )
     if outcome.exit_code != expected.exit_code and _ASAN_REFUSES in last_stderr(folder):
         raise RunError(
             "the program is built with AddressSanitizer, which refuses the sampler's libraries (LD_PRELOAD) because "
@@ -66,9 +73,10 @@ def check_outcome(spec: CampaignSpec, command: Command, outcome: ProcessOutcome,
         )
     check_service(outcome, folder)
     if outcome.exit_code != expected.exit_code:
+        restricted = spec.measure.sampler == "inside" and outcome.exit_code - KILLED in _OF_SECCOMP
         raise RunError(
             f"the program {how_it_ended(outcome.exit_code)}; expected exit code {expected.exit_code}. "
-            f"{last_stderr(folder)}"
+            f"{_RESTRICTED if restricted else ''}{last_stderr(folder)}"
         )
     digest = result_digest(spec, command)
     if command.window is not None:
@@ -87,6 +95,12 @@ def check_outcome(spec: CampaignSpec, command: Command, outcome: ProcessOutcome,
         )
 
 
+_REFUSED = re.compile(r"Can't execute setuid/setgid/setcap executable: (.+)")
+_OF_SECCOMP = (signal.SIGKILL, signal.SIGSEGV, signal.SIGSYS)
+_RESTRICTED = (
+    "If the program restricts its system calls (seccomp), the kernel ends it for a call of the sampler: use `sampler: "
+    "outside`, with counters that are not simulated. "
+)
 _ASAN_REFUSES = "ASan runtime does not come first in initial library list"
 
 
