@@ -228,8 +228,8 @@ class HitCost:
 def measure_hit_cost(compiler: str = "cc") -> HitCost:
     """Measure a hit's cost in a test program: the median time of a block of calls with a probe, minus that without."""
     program = build_hit_cost(compiler)
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with supervision.start([str(program)], **pipes, text=True) as process:
+    pipe = subprocess.PIPE
+    with supervision.start([str(program)], stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
         try:
             assert process.stdout is not None
             cheap, dear = map(int, process.stdout.readline().split())

@@ -4,8 +4,9 @@ The kernel can kill a child when its parent dies, but not the child's own childr
 outlive a killed harness. So one small watcher process waits at the other end of a pipe. This process reports each
 session to the watcher as soon as the session has started; a harness that is killed in the microseconds before the
 report leaves that session running. When the pipe closes (the kernel closes it in any case), the watcher kills all
-processes in the reported sessions. The watcher is not an ancestor of the programs, so a measured program has the same
-parent and the same costs as without it.
+processes in the reported sessions. A daemon has left its session, and its parent by then is init: the watcher knows it
+by a variable in the environment with which it was started. The watcher is not an ancestor of the programs, so a
+measured program has the same parent and the same costs as without it.
 """
 
 from __future__ import annotations
@@ -28,9 +29,25 @@ import os, signal, sys
 
 for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
     signal.signal(number, signal.SIG_IGN)
-sessions = set()
+sessions, marks = set(), {}
 for line in sys.stdin:
-    (sessions.add if line[0] == "+" else sessions.discard)(line[1:].strip())
+    session, _, mark = line[1:].strip().partition(" ")
+    if line[0] == "+":
+        # Marks of ended sessions are kept until the next start: their daemons may be left.
+        marks = {known: marks[known] for known in sessions & marks.keys()}
+        sessions.add(session)
+        if mark:
+            marks[session] = bytes.fromhex(mark)
+    else:
+        sessions.discard(session)
+
+
+def is_marked(name):
+    try:
+        with open(f"/proc/{name}/environ", "rb") as file:
+            return not set(marks.values()).isdisjoint(file.read().split(b"\0"))
+    except OSError:
+        return False
 
 
 def members():
@@ -40,12 +57,12 @@ def members():
                 fields = file.read().rpartition(b") ")[2].split()
         except OSError:
             continue
-        if fields[3].decode() in sessions and fields[0] not in (b"Z", b"X"):
+        if fields[0] not in (b"Z", b"X") and (fields[3].decode() in sessions or is_marked(name)):
             yield int(name)
 
 
 for _ in range(100):  # a killed process may have started another meanwhile
-    found = list(members()) if sessions else []
+    found = list(members()) if sessions or marks else []
     for process in found:
         try:
             os.kill(process, signal.SIGKILL)
@@ -92,12 +109,15 @@ def _start_watcher() -> IO[bytes]:
     return process.stdin
 
 
-def start(command: Sequence[str | os.PathLike[str]], **options: Any) -> subprocess.Popen[Any]:
-    """Start a program in its own session, and have it killed when this process ends."""
+def start(command: Sequence[str | os.PathLike[str]], *, mark: str = "", **options: Any) -> subprocess.Popen[Any]:
+    """Start a program in its own session, and have it killed when this process ends.
+
+    `mark`: `NAME=VALUE` in its environment that no other program has; its daemons, known by it, are killed too.
+    """
     _tell_watcher()  # start the watcher before the program
     process: subprocess.Popen[Any] = subprocess.Popen(command, start_new_session=True, **options)
     _RUNNING.add(process.pid)
-    _tell_watcher(f"+{process.pid}\n")
+    _tell_watcher(f"+{process.pid} {os.fsencode(mark).hex()}\n")
     return process
 
 

@@ -101,7 +101,7 @@ def assemble_processes(
     as_one = whole and not (alone and window is None)
     joined = join(processes, by_time=by_time, whole=as_one) if processes else None
     if joined is None or joined.intervals < fewest:
-        raise RunError(_TOO_SHORT)
+        raise RunError(_TOO_SHORT if window is None else _SHORT_LOAD)
     described = {**attributes, **_facts(records, joined), **_overflows(records, collected, attributes)}
     if window is None and (before := _counted_before(records, software)):
         described["counted_before"] = before
@@ -261,6 +261,7 @@ def _check(
         raise RunError(_TOO_SHORT)
 
 
+_SHORT_LOAD = "the load ended within the first interval: give it more requests, or use a shorter interval"
 _TOO_SHORT = "the program ended within the first interval: give it more work, or use a shorter interval"
 
 

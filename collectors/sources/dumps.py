@@ -42,10 +42,24 @@ def complaints(log: Path) -> str:
 
 
 def executable(dump: Path) -> str:
-    """Return the file name of the program whose events a dump file contains."""
-    with dump.open("rb") as lines:
-        command = next((line for line in lines if line.startswith(b"cmd:")), b"cmd: ?")
-    return Path([*command.decode(errors="replace").split(maxsplit=2), "?"][1]).name
+    """Return the file name of the program whose events a dump file contains.
+
+    Callgrind writes the words of the command with spaces between them, so a name with spaces is known only if it is the
+    path of an object file in the dump.
+    """
+    with dump.open("rb") as file:
+        head = file.read(_HEAD_BYTES)
+    command = re.search(rb"^cmd: *(.*)$", head, re.MULTILINE)
+    words = (command[1] if command else b"?").decode(errors="replace").split(" ")
+    objects = [path.decode(errors="replace") for path in re.findall(rb"^ob=\(\d+\) (.+)$", head, re.MULTILINE)]
+    for count in range(len(words), 1, -1):
+        path = " ".join(words[:count]).removeprefix("./")
+        if any(known == path or known.endswith(f"/{path}") for known in objects):
+            return Path(path).name
+    return Path(words[0] or "?").name
+
+
+_HEAD_BYTES = 1 << 20
 
 
 def has_intervals(dump: Path) -> bool:

@@ -67,6 +67,7 @@ from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.text import find_placeholders
 
 _NO_END = ", or give a program that does not end by itself, such as a server, a `load` or a `duration` in a spec"
+_OR_DURATION = ", or stop the load earlier by `duration`"
 _SIMULATED_TIMES = 50  # A simulated service gets this many times the time to become ready
 _SETTLES, _LONGEST_SETTLE_S = 1.5, 10.0  # Idle time before and after a service's load, in intervals
 _WHOLE_LOAD_NS, _WHOLE_LOAD_RECORDS = 50_000_000, 1 << 16
@@ -132,10 +133,10 @@ def run_plain(
     if outcome.still_running:
         raise RunError(f"{outlived(outcome)}. {shown}")
     if outcome.timed_out:
+        what, advice = ("load", _OR_DURATION) if spec.program.load else ("program", "" if outcome.service else _NO_END)
         raise RunError(
-            f"the program{' with its load' if outcome.service else ''} did not end within its timeout of "
-            f"{spec.program.timeout.seconds:g} s, even without measurement; raise `timeout` (simulated runs take 40 to "
-            f"300 times as long as this run){'' if outcome.service else _NO_END}. {shown}"
+            f"the {what} did not end within its timeout of {spec.program.timeout.seconds:g} s, even without "
+            f"measurement; raise `timeout` (simulated runs take 40 to 300 times as long as this run){advice}. {shown}"
         )
     check_service(outcome, folder)
     if outcome.exit_code != spec.program.exit_code:
@@ -314,7 +315,9 @@ def _sampled_command(
         extra["UNPERTURBED_LOG"] = str(log_of(folder / "dumps"))
     limit = spec.program.timeout.seconds
     words = software_metrics.command(plain.argv)
-    program = shutil.which(plain.argv[0], path=plain.environment["PATH"]) if preloaded and build is not None else None
+    program = None
+    if preloaded and (build is not None or (sampled == Path(plain.argv[0]).name and not setup.waits)):
+        program = shutil.which(plain.argv[0], path=plain.environment["PATH"])
     if program is not None and (reason := cannot_preload(program)) is not None:
         advice = "use `sampler: outside` with metrics that need no sampler in the program, such as `probe`"
         raise RunError(f"{program} {reason}; {advice}")

@@ -41,6 +41,8 @@ TOOL_STARTS_S = 1.0
 
 _TOOL_ENDS_S = 10.0
 _LATE_S = 10.0  # Time after the duration in which the observer must end
+_ENDED, _STOPPED = "ZX", "T"  # States of processes in /proc
+_BEGAN = 19  # Place of a process's start time in /proc/PID/stat, after the name
 _CGROUPS = Path("/sys/fs/cgroup")
 _HIERARCHIES = ("", "unified", "perf_event")  # Where the kernel's cgroups of perf_event may be
 
@@ -79,10 +81,26 @@ def _process(pid: int) -> Target:
         status = Path(f"/proc/{pid}/status").read_text(errors="replace")
     except OSError:
         raise HostError(f"`attach`: there is no process {pid} (see `ps` or `pgrep`)") from None
-    of = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("Tgid:"))
+    fields = {name: value.split() for name, _, value in (line.partition(":") for line in status.splitlines())}
+    of, state = int(fields["Tgid"][0]), fields["State"][0]
     if of != pid:
         raise HostError(f"`attach`: {pid} is a thread of process {of}: attach to the process, `pid: {of}`")
+    if state in _ENDED:
+        raise HostError(f"`attach`: process {pid} has ended (a zombie: its parent has not waited for it)")
+    if state == _STOPPED:
+        raise HostError(f"`attach`: process {pid} is stopped, so nothing would be measured: `kill -CONT {pid}`")
     return Target("pid", str(pid), pid)
+
+
+def identity_of(target: Target) -> str:
+    """Return the start time and the program of a process, by which another one with its number is recognised."""
+    if target.kind != "pid":
+        return ""
+    try:
+        began = Path(f"/proc/{target.pid}/stat").read_text(errors="replace").rpartition(") ")[2].split()[_BEGAN]
+        return f"started at tick {began}, program {os.readlink(f'/proc/{target.pid}/exe')}"  # noqa: PTH115  may be gone
+    except OSError:  # a thread of the kernel, or it has just ended
+        return ""
 
 
 def _ask(*command: str) -> str:
@@ -174,6 +192,8 @@ def watch(command: Command, window: Window) -> ProcessOutcome:
                 code, timed_out = _observe(command, window)
             after, ended_ns = _cpu_times(window.target), time.monotonic_ns()
             trouble = trouble or _end_of_tool(tool, command, "during the run")
+            if tool is None and not trouble and ends is not None and not has_ended(ends, 0):
+                trouble = _stopped(window.target.pid)
             if tool is not None and not trouble:
                 tool.send_signal(signal.SIGTERM)
                 ended_within(tool.pid, _TOOL_ENDS_S)
@@ -189,6 +209,15 @@ def watch(command: Command, window: Window) -> ProcessOutcome:
     run = ServiceRun(began_ns, ended_ns, trouble=trouble)
     cpu, system = (late - early for late, early in zip(after, before, strict=True))
     return ProcessOutcome(code, timed_out, (ended_ns - began_ns) / 1e9, max(cpu - system, 0.0), system, 0, run)
+
+
+def _stopped(pid: int) -> str:
+    """Describe a process that was stopped while no tool could have stopped it; '' if it goes on."""
+    try:
+        _process(pid)
+    except HostError as error:
+        return str(error)
+    return ""
 
 
 def within_records(outcome: ProcessOutcome, seconds: float, cpu_s: float) -> ProcessOutcome:

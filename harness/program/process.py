@@ -163,12 +163,16 @@ def start(command: Command) -> subprocess.Popen[bytes]:
     if program is None:
         there = Path(command.argv[0]).exists()
         raise RunError(f"{command.argv[0]}: " + ("not an executable file" if there else "no such program"))
+    # The folder of the run, which no other program has in its environment
+    own = f"{command.stdout.parent}{os.sep}"
+    mark = next((f"{name}={value}" for name, value in command.environment.items() if value.startswith(own)), "")
     with contextlib.ExitStack() as stack:
         stdin = stack.enter_context(Path(command.stdin or os.devnull).open("rb"))
         stdout = stack.enter_context(command.stdout.open("wb"))
         stderr = stack.enter_context(command.stderr.open("wb"))
         return supervision.start(
             [setpriv, "--pdeathsig", "KILL", "--", program, *command.argv[1:]],
+            mark=mark,
             cwd=command.folder,
             env=dict(command.environment),
             stdin=stdin,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import re
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +15,7 @@ from unperturbed.collectors.data.trace import PROGRAM_CLOCK
 from unperturbed.collectors.records.file import SIGNAL, Records, Setup
 from unperturbed.collectors.sources.dumps import complaints, log_of
 from unperturbed.errors import RunError
+from unperturbed.harness.program.attach import identity_of
 from unperturbed.harness.program.process import KILLED, Command, ProcessOutcome, end_of_output, how_it_ended
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.campaign import REFERENCE
@@ -56,6 +59,11 @@ def check_outcome(spec: CampaignSpec, command: Command, outcome: ProcessOutcome,
             "with another program (exec) while the sampler's timer was running. Choose another signal with `signal`, "
             "or use `sampler: outside`"
         )
+    if refused := _REFUSED.search(last_stderr(folder)):
+        raise RunError(
+            f"the simulator does not execute {refused[1]}, which is set-uid or set-gid, or has capabilities: use "
+            "counters that are not simulated (such as `perf::task-clock`), or run a copy of it without these rights"
+        )
     if outcome.exit_code != expected.exit_code and _ASAN_REFUSES in last_stderr(folder):
         raise RunError(
             "the program is built with AddressSanitizer, which refuses the sampler's libraries (LD_PRELOAD) because "
@@ -65,12 +73,20 @@ def check_outcome(spec: CampaignSpec, command: Command, outcome: ProcessOutcome,
         )
     check_service(outcome, folder)
     if outcome.exit_code != expected.exit_code:
+        restricted = spec.measure.sampler == "inside" and outcome.exit_code - KILLED in _OF_SECCOMP
         raise RunError(
             f"the program {how_it_ended(outcome.exit_code)}; expected exit code {expected.exit_code}. "
-            f"{last_stderr(folder)}"
+            f"{_RESTRICTED if restricted else ''}{last_stderr(folder)}"
         )
     digest = result_digest(spec, command)
-    if digest != expected.digest:
+    if command.window is not None:
+        if expected.digest not in (digest, _ANY_RESULT):
+            raise RunError(
+                f"process {command.window.target.pid} is not the one of the first run: now {digest}; then "
+                f"{expected.digest}. The number was given to another process, or the process executed another program "
+                "(exec): measure it in another folder, by --campaign"
+            )
+    elif digest != expected.digest:
         raise RunError(
             f"the program's result differs from its result without measurement (sha256 {digest[:12]}…, expected "
             f"{expected.digest[:12]}…): the measurement changed the result, or the program is not deterministic. "
@@ -79,6 +95,12 @@ def check_outcome(spec: CampaignSpec, command: Command, outcome: ProcessOutcome,
         )
 
 
+_REFUSED = re.compile(r"Can't execute setuid/setgid/setcap executable: (.+)")
+_OF_SECCOMP = (signal.SIGKILL, signal.SIGSEGV, signal.SIGSYS)
+_RESTRICTED = (
+    "If the program restricts its system calls (seccomp), the kernel ends it for a call of the sampler: use `sampler: "
+    "outside`, with counters that are not simulated. "
+)
 _ASAN_REFUSES = "ASan runtime does not come first in initial library list"
 
 
@@ -116,7 +138,12 @@ def check_end(records: Records, ended_ns: int, setup: Setup, *, wrapped: bool) -
 
 
 def result_digest(spec: CampaignSpec, command: Command) -> str:
-    """Return the digest of a run's result, which must be the same in all runs; a constant for `result: any`."""
+    """Return the digest of a run's result, which must be the same in all runs; a constant for `result: any`.
+
+    Of what runs already, it is a text that tells it from other processes.
+    """
+    if command.window is not None:
+        return identity_of(command.window.target) or _ANY_RESULT
     if spec.program.result == "any" or (spec.program.is_service and not spec.program.outputs):
         return _ANY_RESULT
     if spec.program.is_service:  # it prints a log

@@ -33,6 +33,7 @@ from unperturbed.harness.program.process import (
     ServiceRun,
     as_in_shell,
     end_of_output,
+    ended_within,
     has_ended,
     how_it_ended,
     start,
@@ -45,6 +46,7 @@ STOPPING_S = 10.0
 LOAD_STDOUT, LOAD_STDERR, READY_OUTPUT = "load.stdout", "load.stderr", "ready.output"
 """Files in the folder of a run: what the load printed, and what the last try of `ready` printed."""
 
+_TRIES = 20  # Times to look for processes that outlived the first one of a service and to kill them
 _POLL_S = 0.02  # Time between two looks whether the service is ready
 _ANSWER_S = 1.0  # Time in which an address must answer
 _SERVER_ERROR = 500  # Lowest HTTP status of a server that cannot answer yet
@@ -76,6 +78,8 @@ def serve(command: Command, service: ServiceCommands) -> ProcessOutcome:
     """
     limit = time.monotonic() + (float("inf") if command.timeout_s is None else command.timeout_s)
     run, cpu, timed_out, ended = ServiceRun(), (0.0, 0.0), False, ""
+    if is_address(service.ready) and not _answer(service.ready):
+        return ProcessOutcome(0, False, 0.0, 0.0, 0.0, 0, ServiceRun(trouble=_taken(service.ready)))
     with supervision.orphans_ended():
         process = start(command)
         watch = os.pidfd_open(process.pid)
@@ -123,6 +127,14 @@ _BACKGROUND = (
 )
 
 
+def _taken(address: str) -> str:
+    """Describe a program that answers at the address of a service that was not started yet."""
+    return (
+        f"another program already answers at `ready` ({address}), before the service was started: end that program, or "
+        "give the service a free port by `{port}`"
+    )
+
+
 def _rest(watch: int, seconds: float, when: str) -> None:
     """Leave the service idle for a time, so that the sampler takes a record."""
     if has_ended(watch, seconds):
@@ -165,6 +177,8 @@ def _answer(address: str) -> str:
         urllib.request.build_opener(*handlers).open(address, timeout=_ANSWER_S).close()
     except urllib.error.HTTPError as answer:
         return f"HTTP status {answer.code}" if answer.code >= _SERVER_ERROR else ""
+    except http.client.BadStatusLine as error:  # it quotes all of what is no status line
+        return str(error) if isinstance(error, OSError) else "the answer is not HTTP"
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
         return str(getattr(reason, "strerror", None) or reason)
@@ -238,17 +252,33 @@ def _first_of(first: int, second: int, seconds: float) -> set[int]:
 
 
 def _stop(pid: int, service: ServiceCommands, watch: int) -> bool:
-    """Send the service its signal and wait for its end; return whether it had to be killed."""
-    children = [process.pid for process in supervision.descendants(pid) if process.parent == pid]
-    for number in (service.stop, signal.SIGKILL):
-        for target in children if service.observed else [pid]:
+    """Send the service its signal and wait for its end; return whether it had to be killed.
+
+    An observer ends after all processes of the service: those that outlive the first one are killed.
+    """
+    if not service.observed:
+        return _must_be_killed(pid, service.stop)
+    first = next((process.pid for process in supervision.descendants(pid) if process.parent == pid), None)
+    was_killed = first is not None and _must_be_killed(first, service.stop)
+    for _ in range(_TRIES):
+        for process in supervision.descendants(pid)[1:]:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(target, number)
-        if has_ended(watch, STOPPING_S):
-            return number != service.stop
+                os.kill(process.pid, signal.SIGKILL)
+        if has_ended(watch, STOPPING_S / _TRIES):
+            return was_killed
     with contextlib.suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)
-    return True
+    return was_killed
+
+
+def _must_be_killed(pid: int, number: signal.Signals) -> bool:
+    """Send a process a signal and wait for its end; return whether it had to be killed."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+        if not ended_within(pid, STOPPING_S):
+            os.kill(pid, signal.SIGKILL)
+            return True
+    return False
 
 
 def _cpu_times(pid: int, service: ServiceCommands) -> tuple[float, float]:

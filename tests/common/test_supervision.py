@@ -78,6 +78,29 @@ def test_a_family_dies_with_the_process_that_started_it(tmp_path: Path, way: str
     _none_in(session)
 
 
+def test_a_daemon_in_a_session_of_its_own_dies_with_a_killed_process(tmp_path: Path) -> None:
+    """It is known by its environment; a program of somebody else who stands in the same folder lives on."""
+    mark = f"HOME={tmp_path}/scratch"
+    inner = "(setsid sh -c 'cd /; echo $$ > \"$OUT\"; sleep 300' &); sleep 1"
+    script = (
+        f"import os, time\nfrom unperturbed.common import supervision\n"
+        f"env = {{**os.environ, 'HOME': {mark[5:]!r}, 'OUT': {str(tmp_path / 'ready')!r}}}\n"
+        f"supervision.end(supervision.start(['sleep', '0'], mark={mark!r}, env=env))\n"
+        f"supervision.start(['sh', '-c', {inner!r}], mark={mark!r}, env=env)\n"
+        "time.sleep(300)\n"
+    )
+    other = subprocess.Popen(["sleep", "300"], env={**os.environ, "PWD": f"{tmp_path}/scratch"})
+    process = subprocess.Popen([sys.executable, "-W", "ignore", "-c", script])
+    session = _ready(tmp_path / "ready")
+    time.sleep(1.5)  # the parent of the daemon has ended
+    process.kill()
+    process.wait()
+    _none_in(session)
+    assert other.poll() is None
+    other.kill()
+    other.wait()
+
+
 @pytest.mark.parametrize("key", ["build", "prepare"])
 def test_a_build_dies_with_the_harness(tmp_path: Path, key: str) -> None:
     (tmp_path / "family.sh").write_text(f"cd {tmp_path}\n{FAMILY}\n")

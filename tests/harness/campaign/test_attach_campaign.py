@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
@@ -26,6 +27,8 @@ from unperturbed.harness.campaign.execution import run_campaign
 from unperturbed.harness.campaign.progress import Progress
 from unperturbed.harness.program import attach as module
 from unperturbed.harness.program.attach import find_target
+from unperturbed.harness.program.process import Command
+from unperturbed.harness.program.result import ProgramResult, check_outcome, result_digest
 from unperturbed.harness.spec.load import load_spec
 from unperturbed.harness.spec.sections._attach import Attach
 
@@ -169,9 +172,56 @@ def test_a_tool_that_ends_is_named(tmp_path: Path, busy: subprocess.Popen[bytes]
 
 def test_a_process_that_ends_during_a_run_is_named(tmp_path: Path) -> None:
     with subprocess.Popen(["sleep", "1.2"]) as process:
-        with pytest.raises(RunError, match=r"the process ended before|has ended"):
+        with pytest.raises(UnperturbedError, match=r"the process ended before|has ended"):
             run(write(tmp_path, {"pid": process.pid}, "sleep 100", interval="20 ms"))
         process.kill()
+
+
+def test_a_process_that_executes_another_program_is_named(tmp_path: Path) -> None:
+    """As its number that another process got; a campaign that was begun by an earlier version is not refused."""
+    spec = load_spec(write(tmp_path, {"pid": 1}))
+    code = "import os, sys\nsys.stdin.read(1)\nos.execv('/bin/sleep', ['sleep', '100'])\n"
+    with subprocess.Popen([sys.executable, "-S", "-c", code], stdin=subprocess.PIPE) as process:
+        window = module.Window(find_target(Attach(pid=process.pid)), 0.1, (), {})
+        command = Command((), tmp_path, {}, tmp_path / "stdout", tmp_path / "stderr", window=window)
+        first = ProgramResult(0, result_digest(spec, command))
+        outcome = module.watch(command, window)
+        check_outcome(spec, command, outcome, first)
+        assert process.stdin is not None
+        process.stdin.close()
+        deadline = time.monotonic() + 10
+        while "sleep" not in psutil.Process(process.pid).name():
+            assert time.monotonic() < deadline
+        with pytest.raises(RunError, match=r"is not the one of the first run: now started .*/sleep; then started"):
+            check_outcome(spec, command, outcome, first)
+        check_outcome(spec, command, outcome, ProgramResult(0, "any"))
+        process.kill()
+
+
+@pytest.mark.parametrize(("number", "message"), [(signal.SIGSTOP, "is stopped"), (signal.SIGKILL, "has ended")])
+def test_a_process_that_does_not_run_is_named(number: signal.Signals, message: str) -> None:
+    with subprocess.Popen(["sleep", "100"]) as process:
+        process.send_signal(number)
+        deadline = time.monotonic() + 10
+        while psutil.Process(process.pid).status() not in (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE):
+            assert time.monotonic() < deadline
+        with pytest.raises(HostError, match=f"process {process.pid} {message}"):
+            find_target(Attach(pid=process.pid))
+        process.kill()
+
+
+def test_a_process_that_is_stopped_during_a_run_is_named(
+    tmp_path: Path, busy: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "TOOL_STARTS_S", 0.2)
+    stop = threading.Timer(0.35, busy.send_signal, [signal.SIGSTOP])
+    files = tmp_path / "stdout", tmp_path / "stderr"
+    window = module.Window(find_target(Attach(pid=busy.pid)), 0.5, (), {})
+    stop.start()
+    outcome = module.watch(Command((), tmp_path, {}, *files), window)
+    busy.send_signal(signal.SIGCONT)
+    assert outcome.service is not None
+    assert f"process {busy.pid} is stopped" in outcome.service.trouble
 
 
 @pytest.mark.parametrize(

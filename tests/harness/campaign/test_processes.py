@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from tests.harness.phases_campaign import unperturbed
 from unperturbed.collectors.data import Trace
+from unperturbed.collectors.sources.callgrind import executable
 
 TREE = """
 #define _GNU_SOURCE
@@ -164,3 +166,55 @@ def test_processes_with_the_same_number_are_refused_where_the_simulator_loses_on
     assert done.returncode == 1, done.stderr
     said = " ".join(done.stderr.split())
     assert "two processes of the run had the number 1 (the first one was seq)" in said
+
+
+_STRICT = """
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+static volatile long sum;
+int main(void) {
+    prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT);
+    for (long i = 0; i < 60000000; i++) sum += i;
+    syscall(SYS_exit, 0); }
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a program to another group")
+def test_programs_that_admit_no_sampler_are_named(tmp_path: Path) -> None:
+    (tmp_path / "tree.c").write_text(TREE)
+    (tmp_path / "strict.c").write_text(_STRICT)
+    for name, *flags in (("tree",), ("strict",), ("my static tree", "-static")):
+        source = "strict.c" if name == "strict" else "tree.c"
+        subprocess.run(["gcc", "-O1", *flags, source, "-o", name], cwd=tmp_path, check=True)
+    os.chown(tmp_path / "tree", -1, 65534)
+    (tmp_path / "tree").chmod(0o2755)
+    (tmp_path / "all.sh").write_text("#!/bin/sh\ni=0\nwhile [ $i -lt 60000 ]; do i=$((i+1)); done\n./tree 400\n")
+    (tmp_path / "all.sh").chmod(0o755)
+    kernel = ("--source", "perf_event", "--metrics", "perf::task-clock", "--interval", "1 ms")
+    simulated = ("--source", "simulated", "--metrics", "PAPI_TOT_INS")
+    for counters, program, message in (
+        (simulated, "./all.sh", "the simulator does not execute ./tree, which is set-uid or set-gid"),
+        (kernel, "./tree", "/tree is set-uid or set-gid: the dynamic linker ignores LD_PRELOAD for it"),
+        (simulated, "./my static tree", "/my static tree is linked statically"),
+        (kernel, "./strict", "If the program restricts its system calls (seccomp), the kernel ends it"),
+    ):
+        done = unperturbed(tmp_path, "run", "--name", "x", "--no-check", *counters, "--", program)
+        assert done.returncode == 1
+        assert message in done.stderr
+
+
+def test_the_name_of_a_simulated_executable_may_have_spaces(tmp_path: Path) -> None:
+    dump = tmp_path / "dump"
+    for command, objects, name in (
+        ("/my dir/my tool some words", ("/my dir/my tool",), "my tool"),
+        ("my dir/my tool", ("/here/my dir/my tool", "/lib/libc.so.6"), "my tool"),
+        ("./my tool -a", ("/here/my tool",), "my tool"),
+        ("/bin/sh my tool", ("/usr/bin/dash",), "sh"),
+        ("ls /lib/libc.so.6", ("/usr/bin/ls", "/lib/libc.so.6"), "ls"),
+        ("/usr/bin/sort  two", ("/usr/bin/sort",), "sort"),
+    ):
+        lines = "".join(f"ob=({number}) {path}\n" for number, path in enumerate(objects))
+        dump.write_text(f"version: 1\ncmd:  {command}\n{lines}")
+        assert executable(dump) == name

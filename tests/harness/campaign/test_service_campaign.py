@@ -70,6 +70,26 @@ def test_redis_observed_from_outside_is_measured_for_the_time_of_its_load(tmp_pa
     assert running_in(tmp_path) == []
 
 
+def test_workers_that_outlive_an_observed_service_do_not_end_its_run(tmp_path: Path) -> None:
+    (tmp_path / "server.py").write_text(
+        "import os, signal, socket, sys, time\n"
+        "server = socket.create_server(('127.0.0.1', int(sys.argv[1])))\n"
+        "if not os.fork():\n os.setsid(); signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(100)\n"
+        "while True: server.accept()[0].close()\n"
+    )
+    server = "/usr/bin/python3 -S {spec}/server.py {port}"
+    program = {"run": server, "ready": "tcp://127.0.0.1:{port}", "load": "sleep 0.2"}
+    began = time.monotonic()
+    result = run(write(tmp_path, program), "--no-check")
+    assert result.returncode == 0, result.stderr
+    assert time.monotonic() - began < 40  # a run does not wait 10 s for the worker
+    assert len(traces(tmp_path)) == 5
+    assert running_in(tmp_path) == []
+    measure = {"interval": "400 ms", "sampler": "outside", "hardware": ["perf::task-clock"], "os": []}
+    short = write(tmp_path, {**program, "load": "true"}, name="short", measure=measure)
+    assert "the load ended within the first interval: give it more requests" in run(short, "--no-check").stderr
+
+
 def test_simulated_counts_of_redis_are_those_of_its_load(tmp_path: Path) -> None:
     load = "redis-benchmark -p {port} -c 1 -n 300 -t set"
     result = run(write(tmp_path, {**_REDIS, "load": load}, measure={"hardware": ["PAPI_TOT_INS"]}), "--no-check")
