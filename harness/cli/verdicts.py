@@ -160,7 +160,7 @@ def show_verdicts(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
             "Hardware metrics are [bold yellow]simulated[/bold yellow], not counted by a processor, and do not include "
             "the loading of the program and its libraries."
         )
-    for table in () if checked.ranks is None else checked.ranks.tables():
+    for table in (table for each in checked.strata for table in each.tables()):
         console.print(table.to_rich(console.width), crop=False)
     if comparing and checked.totals:
         which = "B" if set(checked.totals) == {"B"} else "each set-up"
@@ -172,7 +172,8 @@ def show_verdicts(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
             console.say(sentence)
         else:
             print_note(console, sentence)
-    for note in (*anchor_notes(checked.verdicts), *checked.notes, *checked.notes_on_ranks):
+    of_strata = (note for each in checked.strata for note in each.sentences())
+    for note in (*anchor_notes(checked.verdicts), *checked.notes, *of_strata):
         print_note(console, note)
 
 

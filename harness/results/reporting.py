@@ -82,6 +82,7 @@ def content_of(spec: CampaignSpec, checked: CampaignVerdicts, manifest: Manifest
         rewriting=checked.rewriting,
         doses=checked.doses,
         ranks=checked.ranks,
+        threads=checked.threads,
         notes=checked.notes
         + _notes(
             manifest, [trace for runs in checked.traces.values() for recorded in runs.values() for trace in recorded]

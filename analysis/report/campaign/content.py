@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from unperturbed.analysis.floor.noise_floor import NoiseFloor
     from unperturbed.analysis.looks import Looks
     from unperturbed.analysis.nodes.ranks import RankVerdicts
+    from unperturbed.analysis.nodes.strata import StrataVerdicts
     from unperturbed.analysis.perturbation import CheckName
     from unperturbed.analysis.report.alignment import AlignmentExample
     from unperturbed.analysis.rewriting import Rewriting
@@ -220,6 +221,8 @@ class ReportContent:
         Responses of each subset's correlations and totals to the dose; empty without `doses`.
     ranks : RankVerdicts or None
         Verdicts by MPI rank, imbalance and waiting; None without ranks.
+    threads : StrataVerdicts or None
+        Verdicts by thread; None without `threads: each`.
     """
 
     campaign: str
@@ -248,6 +251,7 @@ class ReportContent:
     rewriting: Mapping[str, Rewriting] = field(default_factory=dict)
     doses: Mapping[str, DoseResponses] = field(default_factory=dict)
     ranks: RankVerdicts | None = None
+    threads: StrataVerdicts | None = None
 
 
 def to_json(content: ReportContent) -> dict[str, Any]:
@@ -277,6 +281,7 @@ def to_json(content: ReportContent) -> dict[str, Any]:
         "rewriting": {name: rewriting.to_dict() for name, rewriting in content.rewriting.items()},
         "doses": plain({name: responses.to_dict() for name, responses in content.doses.items()}),
         "ranks": None if content.ranks is None else plain(content.ranks.to_dict()),
+        "threads": None if content.threads is None else plain(content.threads.to_dict()),
         "warm_up": {"intervals": dict(content.warm_up), "left_out": content.warm_up_left_out},
         "provenance": plain(content.provenance),
         "spec": content.spec_text,

@@ -27,7 +27,7 @@ from unperturbed.analysis.report.campaign.reference import (
     reading_section,
     runs_section,
 )
-from unperturbed.analysis.report.campaign.totals import doses_section, ranks_section, totals_section
+from unperturbed.analysis.report.campaign.totals import doses_section, strata_section, totals_section
 from unperturbed.analysis.report.campaign.trust import trust_section
 from unperturbed.analysis.report.campaign.verdicts import facts_section, result_section, top
 from unperturbed.common.markup import Html, tag
@@ -50,6 +50,7 @@ _PLACES = {
     "totals": "Totals",
     "doses": "Doses",
     "ranks": "Ranks",
+    "threads": "Threads",
     "campaign": "Campaign",
     "verdicts": "Verdicts",
     "changes": "What changed",
@@ -104,7 +105,8 @@ def render(content: ReportContent) -> str:
         "trust": trust_section(view),
         "totals": totals_section(content, blocks.get("totals", {})),
         "doses": doses_section(content, blocks.get("doses", {})),
-        "ranks": ranks_section(content),
+        "ranks": strata_section(content.ranks),
+        "threads": strata_section(content.threads),
         "campaign": facts_section(content, data),
         "verdicts": result_section(content, results),
         "changes": changes_section(view, every, blocks.get("changes", {})),

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.harness.phases_campaign import unperturbed
+import unperturbed as up
+from tests.harness.phases_campaign import unperturbed, verdicts
 from unperturbed.collectors.data import Trace
 
 POOL = """
@@ -221,3 +222,65 @@ def test_a_simulated_service_is_refused(tmp_path: Path) -> None:
     done = unperturbed(tmp_path, "run", "service.yaml", "--no-check")
     assert done.returncode == 2
     assert "`threads: each` cannot cut a service's load out of simulated counts" in done.stderr
+
+
+APART = """
+#include <pthread.h>
+#define SIZE (1 << 22)
+static volatile char bytes[2][SIZE];
+static volatile long sums[2];
+static int other;
+static void miss(int who, int n) { for (int i = 0; i < 3000; i++) bytes[who][(i * 4096 + n * 64) & (SIZE - 1)]++; }
+static void branch(int who, unsigned n) {
+    for (int i = 0; i < 12000; i++)
+        if ((n = n * 1664525u + 1013904223u) >> 31) sums[who] += n; else sums[who] ^= n;
+}
+static void turn(int who, int n, int apart) {
+    int odd = n / 6 % 2;
+    if (odd) miss(who, n);
+    if (odd != apart) branch(who, n);
+    for (int i = 0; i < 60000; i++) sums[who] += i;
+}
+static void *steady(void *unused) { for (int i = 0; i < 60; i++) turn(0, i, 0); return unused; }
+static void *touched(void *unused) { for (int i = 0; i < 60; i++) turn(1, i, other); return unused; }
+int main(int count, char **words) {
+    pthread_t threads[2];
+    other = count > 1;
+    pthread_create(&threads[0], 0, steady, 0);
+    pthread_create(&threads[1], 0, touched, 0);
+    pthread_join(threads[0], 0); pthread_join(threads[1], 0);
+    return 0; }
+"""
+"""With a word, `touched` mispredicts where it does not miss, instead of where it misses; `steady` always does both."""
+
+
+def test_a_change_in_one_thread_is_found_in_that_thread(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "two.c").write_text(APART)
+    spec = {
+        "name": "two",
+        "program": {"source": "src", "build": "{cc} -O1 -pthread two.c -o two", "run": "{build}/two"},
+        "programs": {"apart": {"run": "{build}/two apart"}},
+        "measure": {
+            "threads": "each",
+            "source": "simulated",
+            "hardware": ["PAPI_L1_DCM", "PAPI_BR_MSP"],
+            "interval": {"records": 65},
+        },
+        "campaign": {"baseline_runs": 5},
+    }
+    (tmp_path / "two.yaml").write_text(json.dumps(spec))
+    done = unperturbed(tmp_path, "run", "two.yaml")
+    assert done.returncode == 4, done.stderr
+    campaign = tmp_path / "campaigns" / "two"
+    threads = verdicts(campaign)["threads"]
+    (found,) = threads["verdicts"]
+    assert found["all_threads"] == "perturbed"
+    assert found["by_thread"]["touched#1"]["verdict"] == "perturbed"
+    assert found["by_thread"]["steady#1"]["verdict"] != "perturbed"
+    assert "Verdicts by thread" in done.stdout
+    assert 'id="threads"' in (campaign / "report.html").read_text()
+    checked = up.Campaign(campaign).check()
+    assert checked.threads is not None
+    assert checked.threads.at_least("perturbed") == ("apart",)
+    assert json.loads(json.dumps(checked.threads.to_dict())) == threads
