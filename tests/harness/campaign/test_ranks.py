@@ -137,6 +137,52 @@ def test_ranks_of_mpi4py_are_counted(tmp_path: Path) -> None:
         assert told[1]["totals"]["mpi_wait_ns"] > told[0]["totals"]["mpi_wait_ns"]
 
 
+HYBRID = """
+#include <mpi.h>
+#include <pthread.h>
+static void work(int n) { for (volatile long k = 0; k < n * 100000L; k++) { } }
+static void *helper(void *unused) { work(40); return unused; }
+int main(int argc, char **argv) {
+    int rank, provided;
+    pthread_t threads[2];
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    for (int i = 0; i <= rank; i++) pthread_create(&threads[i], 0, helper, 0);
+    work(40);
+    for (int i = 0; i <= rank; i++) pthread_join(threads[i], 0);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Finalize();
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_threads_of_each_rank_have_traces(tmp_path: Path, kind: str) -> None:
+    """Also where a shell starts the program of a rank. Which rank begins first varies from run to run."""
+    program = _compiled(tmp_path, kind, HYBRID)
+    script = tmp_path / "rank.sh"
+    script.write_text(f"#!/bin/sh\n{program}\nexit $?\n")
+    script.chmod(0o755)
+    spec = _spec(tmp_path, {"run": f"mpirun.{kind} -np 2 {script}"}, threads="each")
+    done = unperturbed(tmp_path, "run", spec)
+    assert done.returncode == 0, done.stderr
+    for number, trace in enumerate(_traces(tmp_path), 1):
+        threads = {thread["role"]: thread for thread in trace.attributes["threads"]}
+        own = {role for role in threads if "helper" in role or "main" in role}  # MPI has threads, too
+        assert own == {"rank 0/main", "rank 1/main", "rank 0/helper#1", "rank 1/helper#1", "rank 1/helper#2"}
+        assert "threads_without_traces" not in trace.attributes
+        for file in (tmp_path / "campaigns" / "heat" / "runs" / f"{number:04d}" / "threads").iterdir():
+            alone = Trace.read(file)
+            thread = threads[alone.attributes["role"]]
+            assert alone.attributes["thread"] == thread["number"] == int(file.stem)
+            assert alone["perf::task-clock"].sum() == thread["totals"]["perf::task-clock"]
+        for rank in trace.attributes["processes"]:
+            of_rank = [one["totals"] for role, one in threads.items() if role.startswith(f"rank {rank['rank']}/")]
+            counted = sum(totals["perf::task-clock"] for totals in of_rank)
+            assert 0.8 * rank["totals"]["perf::task-clock"] < counted <= rank["totals"]["perf::task-clock"]
+
+
 def test_children_of_a_rank_belong_to_it(tmp_path: Path) -> None:
     program = _compiled(tmp_path, "mpich")
     script = tmp_path / "rank.sh"

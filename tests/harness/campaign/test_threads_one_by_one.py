@@ -214,6 +214,47 @@ def test_a_simulated_child_of_another_thread_is_refused(tmp_path: Path) -> None:
     assert "a thread other than the main one created it" in done.stderr
 
 
+CHILDREN = """
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static void work(int n) { for (volatile long k = 0; k < n * 100000L; k++) { } }
+static void *helper(void *unused) { work(30); return unused; }
+static void *worker(void *unused) { work(50); return unused; }
+int main(void) {
+    pthread_t t[2];
+    pid_t child = fork();
+    int count = child ? 1 : 2;
+    for (int i = 0; i < count; i++) pthread_create(&t[i], 0, child ? worker : helper, 0);
+    work(20);
+    for (int i = 0; i < count; i++) pthread_join(t[i], 0);
+    if (!child) exit(0);
+    waitpid(child, 0, 0);
+    return 0; }
+"""
+
+
+def test_threads_of_children_count_for_their_process_and_are_named(tmp_path: Path) -> None:
+    spec = _spec(tmp_path, source="perf_event", hardware=["perf::page-faults"], interval="1 ms", software={})
+    content = json.loads(spec.read_text())
+    content["campaign"] = {"baseline_runs": 5}
+    spec.write_text(json.dumps(content))
+    (tmp_path / "src" / "pool.c").write_text(CHILDREN)
+    done = unperturbed(tmp_path, "run", "pool.yaml")
+    if done.returncode and "ermi" in done.stderr:
+        pytest.skip("this host allows no perf events")
+    assert done.returncode == 0, done.stderr
+    for run in _runs(tmp_path):
+        trace = Trace.read(run)
+        assert [thread["role"] for thread in trace.attributes["threads"]] == ["main", "worker#1"]
+        assert trace.attributes["threads_without_traces"] == {"pool": 3}
+        assert len(list((run / "processes").iterdir())) == 2
+    said = " ".join(done.stdout.split())
+    assert "Threads of further processes have no traces and no verdicts of their own" in said
+    assert "pool (3 threads)" in said
+
+
 def test_a_simulated_service_is_refused(tmp_path: Path) -> None:
     (tmp_path / "service.yaml").write_text(
         "name: service\nprogram: {run: sleep 60, duration: 1 s}\n"
