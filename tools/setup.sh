@@ -72,6 +72,7 @@ if [ "$goal" != run ]; then
     command -v mpicc.mpich >/dev/null || need mpich
     command -v mpicc.openmpi >/dev/null || need libopenmpi-dev
     command -v mpirun.openmpi >/dev/null || need openmpi-bin
+    /usr/bin/python3 -c 'import mpi4py' 2>/dev/null || need python3-mpi4py
     [ -e "/usr/include/$(gcc -print-multiarch 2>/dev/null)/mpich/mpi.h" ] || need libmpich-dev
     # A cluster of three nodes in a temporary folder, for campaigns on nodes.
     has_daemon() { command -v "$1" >/dev/null || [ -x "/usr/sbin/$1" ]; }

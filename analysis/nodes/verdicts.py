@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from unperturbed.analysis.nodes.combine import FEWEST_FOR_TYPE, Combined, change_key
-from unperturbed.analysis.nodes.ranks import of_ranks_to_dict, verdicts_by_rank
+from unperturbed.analysis.nodes.strata import Kind, by_stratum_to_dict, verdicts_by_stratum
 from unperturbed.analysis.perturbation import SEVERITY, VerdictName, ranked_changes, verdict_cell
 from unperturbed.analysis.perturbation.verdict_text import MOST_RUNS
 from unperturbed.analysis.totals import TotalChange
@@ -36,7 +36,8 @@ class NodeVerdicts(Framed, Result):
     shams: tuple[str, ...] = ()  # Configurations that count nothing
     # The mean change of each total over the nodes, by configuration.
     totals: Mapping[str, tuple[TotalChange, ...]] = field(default_factory=dict)
-    ranks: tuple[Combined, ...] = ()  # On the MPI ranks of all nodes, named NODE/rank 0
+    # On the MPI ranks, and on the threads, of all nodes: NODE/rank 0, NODE/worker#2.
+    strata: Mapping[Kind, tuple[Combined, ...]] = field(default_factory=dict)
 
     _page: ClassVar[str] = "unperturbed.analysis.report:render_nodes"
 
@@ -85,7 +86,7 @@ class NodeVerdicts(Framed, Result):
         totals = (total_table(self.totals, "Totals: mean over the nodes"),) if self.totals else ()
         return (
             self._verdicts(),
-            *((verdicts_by_rank(self.ranks),) if self.ranks else ()),
+            *(verdicts_by_stratum(kind, combined) for kind, combined in self.strata.items() if combined),
             *(_by_node(combined) for combined in self.combined if combined.these.changes),
             *totals,
         )
@@ -131,7 +132,8 @@ class NodeVerdicts(Framed, Result):
             "nodes": [_as_dict(combined) for combined in self.combined],
             "totals": {name: [change.to_dict() for change in changes] for name, changes in self.totals.items()},
             "apart": dict(self.apart),
-            "ranks": [of_ranks_to_dict(combined) for combined in self.ranks],
+            "ranks": [by_stratum_to_dict("rank", combined) for combined in self.strata.get("rank", ())],
+            "threads": [by_stratum_to_dict("thread", combined) for combined in self.strata.get("thread", ())],
             "notes": list(self.sentences()),
         }
 

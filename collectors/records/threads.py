@@ -74,10 +74,8 @@ def thread_traces(
     return traces
 
 
-def described(
-    traces: Mapping[int, Trace], births: Mapping[int, Birth], roles: Mapping[int, str]
-) -> list[dict[str, Any]]:
-    """Return who each thread is, when it ran (seconds from the first record), and its total of each counter."""
+def described(traces: Mapping[int, Trace], births: Mapping[int, Birth]) -> list[dict[str, Any]]:
+    """Return who each thread is, when it ran (seconds from its process's first record), and its counters' totals."""
     told = []
     for number, trace in traces.items():
         birth = births.get(number)
@@ -85,7 +83,7 @@ def described(
         seconds = int(trace.end_ns[-1] - trace.begin_ns[0]) / 1e9
         told.append(
             {
-                "role": roles.get(number, f"thread {number}"),
+                "role": trace.attributes["role"],
                 "number": number,
                 "tid": birth.tid if birth is not None else 0,
                 "name": birth.name if birth is not None else None,

@@ -27,6 +27,7 @@ from unperturbed.collectors.records.file import (
     further_record_files,
     read_record_file,
 )
+from unperturbed.collectors.records.processes import is_sampled_to_the_end
 from unperturbed.collectors.records.ranks import launcher_in
 from unperturbed.collectors.records.roles import threads_file
 from unperturbed.collectors.records.window import within
@@ -251,12 +252,16 @@ def execute(
         (folder / "processes").mkdir()
         for number, alone in enumerate(processes):
             alone.write(folder / "processes" / f"{number:03d}.parquet")
-    if load is not None:
-        records = within(records, load)
     if setup.threads:
+        by_file = {folder / "record": records if load is None else within(records, load)}
+        by_file |= {
+            file: other
+            for file, other in zip(further_record_files(folder / "record"), further, strict=True)
+            if is_sampled_to_the_end(folder / "dumps", other)
+        }
         trace = write_thread_traces(
             trace,
-            records,
+            by_file,
             sampling.collected,
             sampling.software_metrics.metrics,
             folder,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -23,7 +22,7 @@ from unperturbed.harness.campaign.plan import configurations
 from unperturbed.harness.campaign.traces import scan_intervals, tidy_traces
 from unperturbed.harness.results.check import CheckOptions
 from unperturbed.harness.results.floor import floor_of, floor_of_baseline
-from unperturbed.harness.results.judge import judge_ranks
+from unperturbed.harness.results.judge import judge_strata
 from unperturbed.harness.results.looks import check
 from unperturbed.harness.results.recorded import (
     Traces,
@@ -307,7 +306,7 @@ class Campaign(Result):
         with Manifest(self.folder / "campaign.sqlite", read_only=True) as manifest:
             options = CheckOptions(method, across, disturbed_runs(manifest), pending_repetitions(manifest))
         checked = check(self.spec, self._traces, options)
-        return replace(checked, ranks=judge_ranks(self.folder, self.spec, checked, options))
+        return judge_strata(self.folder, self.spec, checked, options)
 
 
 class _UnknownConfigurationError(DataError, KeyError):

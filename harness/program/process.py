@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unperturbed.collectors.records.ranks import launcher_in
 from unperturbed.common import supervision
 from unperturbed.common.wording import did_you_mean, first_of
 from unperturbed.errors import HostError, RunError
@@ -339,16 +340,23 @@ def program_command(spec: CampaignSpec, *, scratch: Path, build: Path | None, in
         if program.shell
         else tuple(substitute(word, known) for word in shlex.split(program.run))
     )
+    by_slurm = _OF_JOB if launcher_in(program.run) == "srun" else ()
     environment = {
         "PATH": PROGRAM_PATH,
         "HOME": str(scratch),
         "LC_ALL": "C",
+        **{name: os.environ[name] for name in by_slurm if name in os.environ},
         **{name: substitute(value, known) for name, value in program.environment.items()},
     }
     stdin = None if program.stdin is None else Path(substitute(program.stdin, known))
     started_here = program.is_service and program.attach is None
     service = _service_commands(program, known, environment) if started_here else None
     return ProgramCommand(words, environment, Path(substitute(program.working_folder, known)), stdin, service)
+
+
+_OF_JOB = ("SLURM_CONF", "SLURM_JOB_ID")
+"""Variables by which srun makes ranks a step of the job around it. Without them it asks for a job of its own, which
+waits for another node."""
 
 
 def _service_commands(program: Program, known: Mapping[str, str], environment: Mapping[str, str]) -> ServiceCommands:

@@ -113,7 +113,7 @@ def check_runs(
             if any(trace.names("hardware", "simulated") for trace in every)
             else "No hardware metric was measured, so perturbation cannot be detected."
         )
-    findings.note(*_of_several_processes(every), *_without_sampler(every))
+    findings.note(*_of_several_processes(every), *_without_sampler(every), *_threads_without_traces(every))
     findings.note(*_uncounted_threads(every), *_events_before(every), *unequal_loads(spec, every), *warm_up.notes)
     doses, notes = decide_all_responses(findings.responses, alpha=spec.analysis.alpha)
     findings.note(*notes)
@@ -199,6 +199,20 @@ def _uncounted_threads(traces: Sequence[Trace]) -> Iterator[str]:
             "The program started threads, but hardware events were counted only in its main thread: the other threads' "
             "events are missing. To count all threads, set `threads: all` under `measure` in the spec, or use "
             "`sampler: outside`."
+        )
+
+
+def _threads_without_traces(traces: Sequence[Trace]) -> Iterator[str]:
+    """Yield a note on processes whose threads were not kept apart, although the spec asks for it."""
+    most: dict[str, int] = {}
+    for trace in traces:
+        for image, count in trace.attributes.get("threads_without_traces", {}).items():
+            most[image] = max(count, most.get(image, 0))
+    if most:
+        yield (
+            "Threads of further processes have no traces and no verdicts of their own, because their processes have no "
+            f"name that is the same in every run: {listing(f'{image} ({n} threads)' for image, n in most.items())}. "
+            "Their counts are part of the sums."
         )
 
 

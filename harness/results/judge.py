@@ -11,7 +11,8 @@ from typing import Literal
 import numpy as np
 
 from unperturbed.analysis.nodes.combine import Combined, apart, combine_nodes
-from unperturbed.analysis.nodes.ranks import RankVerdicts, combine_ranks, describe_ranks
+from unperturbed.analysis.nodes.ranks import describe_ranks
+from unperturbed.analysis.nodes.strata import Kind, StrataVerdicts, combine_strata
 from unperturbed.analysis.nodes.verdicts import NodeVerdicts
 from unperturbed.analysis.perturbation import Verdict
 from unperturbed.analysis.report import ReportContent
@@ -32,6 +33,7 @@ from unperturbed.harness.results.recorded import (
     disturbed_runs,
     pending_repetitions,
     read_rank_traces,
+    read_thread_traces,
     read_traces,
 )
 from unperturbed.harness.results.reporting import content_of, extension_notes, write_results
@@ -96,7 +98,7 @@ def judge(
                 "mention the selection wherever you show the verdicts."
             )
             verdicts = replace(verdicts, notes=(left_out, *verdicts.notes))
-        verdicts = replace(verdicts, ranks=judge_ranks(folder, spec, verdicts, options))
+        verdicts = judge_strata(folder, spec, verdicts, options)
         content = content_of(spec, verdicts, manifest)
         verdicts = replace(verdicts, notes=(*verdicts.notes, *extension_notes(manifest)))
         extensions = len(manifest.fact("extended") or ())
@@ -120,29 +122,42 @@ def judge(
     )
 
 
-def judge_ranks(
+def judge_strata(
     folder: Path, spec: CampaignSpec, verdicts: CampaignVerdicts, options: CheckOptions
-) -> RankVerdicts | None:
-    """Judge each MPI rank by itself, and all together; None if the runs have no ranks, or different ones."""
-    by_rank = read_rank_traces(folder, verdicts.traces)
-    if not by_rank:
-        return None
-    judged: dict[str, Mapping[str, Verdict]] = {}
-    notes = []
+) -> CampaignVerdicts:
+    """Add verdicts on each MPI rank and on each thread that all runs have, and on all of a kind together."""
+    if by_rank := read_rank_traces(folder, verdicts.traces):
+        combined, notes = _judge_each("rank", by_rank, spec, options)
+        baseline = [trace for by_name in verdicts.traces.values() for trace in by_name.get(BASELINE, ())]
+        ranks = describe_ranks(combined, baseline, level=1 - 2 * spec.analysis.alpha, notes=notes)
+        verdicts = replace(verdicts, ranks=ranks)
+    if verdicts.verdicts:
+        by_thread, left_out = read_thread_traces(folder, verdicts.traces)
+        if by_thread or left_out:
+            combined, notes = _judge_each("thread", by_thread, spec, options)
+            threads = StrataVerdicts(kind="thread", combined=combined, notes=(*left_out, *notes))
+            verdicts = replace(verdicts, threads=threads)
+    return verdicts
+
+
+def _judge_each(
+    kind: Kind, strata: Mapping[str, Traces], spec: CampaignSpec, options: CheckOptions
+) -> tuple[tuple[Combined, ...], list[str]]:
+    """Return the verdicts on each stratum and all together, by configuration, and why some have none."""
     if spec.campaign.until_decided or options.method == "paper":
-        notes.append("Ranks have no verdicts of their own here: these need a fixed number of runs and `--method runs`.")
-    else:
-        for rank, traces in by_rank.items():
-            try:
-                judged[rank] = check_runs(spec, traces, options).by_configuration
-            except DataError as error:  # a rank that waits most of the time has few intervals
-                notes.append(f"There is no verdict on {rank}: {error}.")
-    names = dict.fromkeys(name for of_rank in judged.values() for name in of_rank)
-    combined = [
-        combine_ranks({rank: of_rank[name] for rank, of_rank in judged.items() if name in of_rank}) for name in names
-    ]
-    baseline = [trace for by_name in verdicts.traces.values() for trace in by_name.get(BASELINE, ())]
-    return describe_ranks(combined, baseline, level=1 - 2 * spec.analysis.alpha, notes=notes)
+        some = f"{kind.capitalize()}s have no verdicts of their own here"
+        return (), [f"{some}: these need a fixed number of runs and `--method runs`."]
+    found: dict[str, dict[str, Verdict]] = {}
+    notes = []
+    for stratum, traces in strata.items():
+        try:
+            judged = check_runs(spec, traces, options).by_configuration
+        except DataError as error:  # a rank that waits most of the time has few intervals
+            notes.append(f"There is no verdict on {stratum}: {error}.")
+        else:
+            for name, verdict in judged.items():
+                found.setdefault(name, {})[stratum] = verdict
+    return tuple(combine_strata(of_one) for of_one in found.values()), notes
 
 
 @dataclass(frozen=True)
@@ -234,7 +249,7 @@ def judge_nodes(
         tuple(said),
         tuple(item.name for item in configurations(spec) if item.sham_of is not None),
         _totals_over_nodes(spec, judged),
-        _ranks_of_nodes(judged),
+        _strata_of_nodes(judged),
     )
     if write:
         verdicts.write_html(folder / "report.html")
@@ -242,14 +257,15 @@ def judge_nodes(
     return NodesJudgement(verdicts, judged, tuple(failed), tuple(missing))
 
 
-def _ranks_of_nodes(judged: Mapping[str, Judgement]) -> tuple[Combined, ...]:
-    """Return the verdicts on the ranks of all nodes, `NODE/rank 0`, by configuration."""
-    found: dict[str, dict[str, Verdict]] = {}
+def _strata_of_nodes(judged: Mapping[str, Judgement]) -> dict[Kind, tuple[Combined, ...]]:
+    """Return the verdicts on the ranks and the threads of all nodes, `NODE/rank 0`, by configuration."""
+    found: dict[Kind, dict[str, dict[str, Verdict]]] = {}
     for node, judgement in judged.items():
-        for each in judgement.verdicts.ranks.combined if judgement.verdicts.ranks is not None else ():
-            own = {f"{node}/{rank}": verdict for rank, verdict in each.by_node.items()}
-            found[each.configuration] = found.get(each.configuration, {}) | own
-    return tuple(combine_ranks(verdicts) for verdicts in found.values())
+        for strata in judgement.verdicts.strata:
+            for each in strata.combined:
+                of_all = found.setdefault(strata.kind, {}).setdefault(each.configuration, {})
+                of_all |= {f"{node}/{stratum}": verdict for stratum, verdict in each.by_node.items()}
+    return {kind: tuple(map(combine_strata, of_kind.values())) for kind, of_kind in found.items()}
 
 
 def _totals_over_nodes(spec: CampaignSpec, judged: Mapping[str, Judgement]) -> Mapping[str, tuple[TotalChange, ...]]:

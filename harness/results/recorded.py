@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from unperturbed.analysis.alignment.threads import routine_of
+from unperturbed.analysis.perturbation import MINIMUM_INTERVALS
 from unperturbed.collectors.data import TABLE, Trace
+from unperturbed.common.wording import first_of
 from unperturbed.errors import DataError, SpecError
 from unperturbed.harness.campaign.execution import CAMPAIGN, SWEEP
 from unperturbed.harness.campaign.manifest import Manifest, RunState
@@ -97,25 +100,83 @@ def read_traces(folder: Path, manifest: Manifest, *, without: Sequence[str] = ()
 
 def read_rank_traces(folder: Path, traces: Traces) -> dict[str, Traces]:
     """Read the traces of each MPI rank in the given runs, by `rank 0`, …; empty unless every run has the same ranks."""
-    runs = [trace for by_configuration in traces.values() for of_one in by_configuration.values() for trace in of_one]
-    places = [
-        {told["rank"]: at for at, told in enumerate(trace.attributes.get("processes", ())) if "rank" in told}
-        for trace in runs
-    ]
-    if not places or len(places[0]) < 2 or any(place.keys() != places[0].keys() for place in places):
+    runs = {
+        run: {f"rank {told['rank']}": at for at, told in enumerate(processes) if "rank" in told}
+        for run, processes in _described(traces, "processes").items()
+    }
+    ranks = next(iter(runs.values()), {})
+    if len(ranks) < 2 or any(files.keys() != ranks.keys() for files in runs.values()):
         return {}
-    at = {trace.attributes["run"]: place for trace, place in zip(runs, places, strict=True)}
+    return _read_strata(folder / "runs", "processes", traces, ranks, runs)
 
-    def of_rank(trace: Trace, rank: int) -> Trace:
+
+def read_thread_traces(folder: Path, traces: Traces) -> tuple[dict[str, Traces], tuple[str, ...]]:
+    """Read the traces of each thread in the given runs, by role; also return why some are left out.
+
+    Threads are paired by role, which is a routine with the place in the order of creation: `worker#2` is one thread of
+    each run. They are paired only if every run has as many threads of the routine by each creator: otherwise the same
+    place may be another thread's. Threads of one routine are not added up, because each has intervals of its own. Those
+    that take their work from a queue do other work under the same role from run to run. This widens the spread between
+    the runs that verdicts are computed from, in the baseline too: it hides changes and feigns none.
+    """
+    runs = {
+        run: {thread["role"]: thread for thread in threads} for run, threads in _described(traces, "threads").items()
+    }
+    if all(len(threads) < 2 for threads in runs.values()):
+        return {}, ()
+    grouped = [_by_routine(threads) for threads in runs.values()]
+    kept, short, notes = list[str](), list[str](), list[str]()
+    for routine in dict.fromkeys(name for groups in grouped for name in groups):
+        of_runs = [groups.get(routine, []) for groups in grouped]
+        if any(set(roles) != set(of_runs[0]) for roles in of_runs):
+            least, most = min(map(len, of_runs)), max(map(len, of_runs))
+            why = f"the runs have {least} to {most} of them" if least < most else "their creators vary from run to run"
+            notes.append(f"There is no verdict on threads of {routine}: {why}.")
+            continue
+        for role in of_runs[0]:
+            few = min(threads[role]["intervals"] for threads in runs.values()) < MINIMUM_INTERVALS
+            (short if few else kept).append(role)
+    if short:
+        notes.append(
+            f"There is no verdict on {first_of(short)}: a thread needs at least {MINIMUM_INTERVALS} intervals in each "
+            "run. Shorten the interval, or give the program more work."
+        )
+    files = {run: {role: thread["number"] for role, thread in threads.items()} for run, threads in runs.items()}
+    return _read_strata(folder / "runs", "threads", traces, kept, files), tuple(notes)
+
+
+def _described(traces: Traces, what: str) -> dict[str, Sequence[Mapping[str, Any]]]:
+    """Return the processes or threads of each run, as its trace's attributes describe them."""
+    return {
+        trace.attributes.get("run", ""): trace.attributes.get(what, ())
+        for by_configuration in traces.values()
+        for of_one in by_configuration.values()
+        for trace in of_one
+    }
+
+
+def _by_routine(roles: Iterable[str]) -> dict[str, list[str]]:
+    groups: dict[str, list[str]] = {}
+    for role in roles:
+        groups.setdefault(routine_of(role), []).append(role)
+    return groups
+
+
+def _read_strata(
+    runs: Path, kind: str, traces: Traces, strata: Iterable[str], numbers: Mapping[str, Mapping[str, int]]
+) -> dict[str, Traces]:
+    """Read the traces of each stratum of the given runs; `numbers` has those of their files, by run and stratum."""
+
+    def of_stratum(trace: Trace, stratum: str) -> Trace:
         run = trace.attributes["run"]
-        return Trace.read(folder / "runs" / run / "processes" / f"{at[run][rank]:03d}.parquet")
+        return Trace.read(runs / run / kind / f"{numbers[run][stratum]:03d}.parquet")
 
     return {
-        f"rank {rank}": {
-            name: {item: tuple(of_rank(trace, rank) for trace in of_one) for item, of_one in by_configuration.items()}
-            for name, by_configuration in traces.items()
+        stratum: {
+            name: {item: tuple(of_stratum(trace, stratum) for trace in of_one) for item, of_one in by_item.items()}
+            for name, by_item in traces.items()
         }
-        for rank in sorted(places[0])
+        for stratum in strata
     }
 
 

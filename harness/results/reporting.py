@@ -83,6 +83,7 @@ def content_of(spec: CampaignSpec, checked: CampaignVerdicts, manifest: Manifest
         doses=checked.doses,
         ranks=checked.ranks,
         multiplexing=checked.multiplexing,
+        threads=checked.threads,
         notes=checked.notes
         + _notes(
             manifest, [trace for runs in checked.traces.values() for recorded in runs.values() for trace in recorded]

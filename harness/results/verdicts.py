@@ -10,6 +10,7 @@ from unperturbed.analysis.doses.response import DoseResponses
 from unperturbed.analysis.doses.response_text import response_table
 from unperturbed.analysis.multiplexing import MultiplexingVerdicts
 from unperturbed.analysis.nodes.ranks import RankVerdicts
+from unperturbed.analysis.nodes.strata import StrataVerdicts
 from unperturbed.analysis.perturbation import (
     SEVERITY,
     Stability,
@@ -54,14 +55,15 @@ class CampaignVerdicts(Framed, Result):
     doses: Mapping[str, DoseResponses] = field(default_factory=dict)  # Responses of each subset (`doses`)
     warm_up: WarmUp | None = None  # The start of the runs; None if no run has a trace
     ranks: RankVerdicts | None = None  # On each MPI rank; None if the runs have no ranks
+    threads: StrataVerdicts | None = None  # On each thread; None without `threads: each`
     # Which metrics may be multiplexed; None unless the campaign has `multiplexed`.
     multiplexing: MultiplexingVerdicts | None = None
 
     def at_least(self, mildest: VerdictName) -> tuple[str, ...]:
         """Return the configurations, except shams, with this verdict or a more serious one (`SEVERITY`)."""
         of_runs = self._at_least(mildest, {verdict.configuration: verdict.verdict for verdict in self.verdicts})
-        of_ranks = () if self.ranks is None else self.ranks.at_least(mildest)
-        return tuple(dict.fromkeys((*of_runs, *(name for name in of_ranks if name not in self.shams))))
+        of_strata = (name for each in self.strata for name in each.at_least(mildest) if name not in self.shams)
+        return tuple(dict.fromkeys((*of_runs, *of_strata)))
 
     def totals_at_least(self, mildest: VerdictName) -> tuple[str, ...]:
         """Return the configurations, except shams, whose totals have this verdict or a more serious one."""
@@ -89,10 +91,9 @@ class CampaignVerdicts(Framed, Result):
         return tuple(sentences)
 
     @property
-    def notes_on_parts(self) -> tuple[str, ...]:
-        """Return remarks on MPI ranks and on multiplexed metrics, one sentence each."""
-        parts = (part for part in (self.ranks, self.multiplexing) if part is not None)
-        return tuple(sentence for part in parts for sentence in part.sentences())
+    def strata(self) -> tuple[StrataVerdicts, ...]:
+        """Return the verdicts by MPI rank and by thread, as far as there are any."""
+        return tuple(each for each in (self.ranks, self.threads) if each is not None)
 
     @property
     def doubts(self) -> tuple[str, ...]:
@@ -130,10 +131,10 @@ class CampaignVerdicts(Framed, Result):
         causes = (cause_table(self.verdicts, self.counting),) if self.counting else ()
         added = (rewriting.table(name) for name, rewriting in self.rewriting.items())
         responses = (response_table(each) for each in self.doses.values())
-        of_ranks = () if self.ranks is None else self.ranks.tables()
+        of_strata = (table for each in self.strata for table in each.tables())
         turns = () if self.multiplexing is None else self.multiplexing.tables()
         first = verdict_table(self.verdicts, totals=self.totals_verdicts)
-        return (first, *causes, *added, *responses, *of_ranks, *turns)
+        return (first, *causes, *added, *responses, *of_strata, *turns)
 
     def to_frame(self) -> pl.DataFrame:
         """Return a frame with one row for each change of each configuration."""
@@ -152,6 +153,7 @@ class CampaignVerdicts(Framed, Result):
             "warm_up": None if self.warm_up is None else self.warm_up.to_dict(),
             "ranks": None if self.ranks is None else self.ranks.to_dict(),
             "multiplexing": None if self.multiplexing is None else self.multiplexing.to_dict(),
+            "threads": None if self.threads is None else self.threads.to_dict(),
             "steadiness": list(self.steadiness),
             "notes": list(self.notes),
         }
@@ -191,5 +193,6 @@ def _page_of(verdicts: CampaignVerdicts) -> str:
         warm_up_left_out=verdicts.warm_up is not None and verdicts.warm_up.is_left_out,
         ranks=verdicts.ranks,
         multiplexing=verdicts.multiplexing,
+        threads=verdicts.threads,
     )
     return render(content)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from unperturbed.analysis.looks import Looks
     from unperturbed.analysis.multiplexing import MultiplexingVerdicts
     from unperturbed.analysis.nodes.ranks import RankVerdicts
+    from unperturbed.analysis.nodes.strata import StrataVerdicts
     from unperturbed.analysis.perturbation import CheckName
     from unperturbed.analysis.report.alignment import AlignmentExample
     from unperturbed.analysis.rewriting import Rewriting
@@ -223,6 +224,8 @@ class ReportContent:
         Verdicts by MPI rank, imbalance and waiting; None without ranks.
     multiplexing : MultiplexingVerdicts or None
         Which metrics may be multiplexed; None if the campaign did not try it.
+    threads : StrataVerdicts or None
+        Verdicts by thread; None without `threads: each`.
     """
 
     campaign: str
@@ -252,6 +255,7 @@ class ReportContent:
     doses: Mapping[str, DoseResponses] = field(default_factory=dict)
     ranks: RankVerdicts | None = None
     multiplexing: MultiplexingVerdicts | None = None
+    threads: StrataVerdicts | None = None
 
 
 def to_json(content: ReportContent) -> dict[str, Any]:
@@ -282,6 +286,7 @@ def to_json(content: ReportContent) -> dict[str, Any]:
         "doses": plain({name: responses.to_dict() for name, responses in content.doses.items()}),
         "ranks": None if content.ranks is None else plain(content.ranks.to_dict()),
         "multiplexing": None if content.multiplexing is None else plain(content.multiplexing.to_dict()),
+        "threads": None if content.threads is None else plain(content.threads.to_dict()),
         "warm_up": {"intervals": dict(content.warm_up), "left_out": content.warm_up_left_out},
         "provenance": plain(content.provenance),
         "spec": content.spec_text,

@@ -30,7 +30,7 @@ from unperturbed.analysis.report.campaign.reference import (
 from unperturbed.analysis.report.campaign.totals import (
     doses_section,
     multiplexing_section,
-    ranks_section,
+    strata_section,
     totals_section,
 )
 from unperturbed.analysis.report.campaign.trust import trust_section
@@ -55,6 +55,7 @@ _PLACES = {
     "totals": "Totals",
     "doses": "Doses",
     "ranks": "Ranks",
+    "threads": "Threads",
     "multiplexing": "Multiplexed metrics",
     "campaign": "Campaign",
     "verdicts": "Verdicts",
@@ -110,7 +111,8 @@ def render(content: ReportContent) -> str:
         "trust": trust_section(view),
         "totals": totals_section(content, blocks.get("totals", {})),
         "doses": doses_section(content, blocks.get("doses", {})),
-        "ranks": ranks_section(content),
+        "ranks": strata_section(content.ranks),
+        "threads": strata_section(content.threads),
         "multiplexing": multiplexing_section(content),
         "campaign": facts_section(content, data),
         "verdicts": result_section(content, results),

@@ -1,7 +1,8 @@
-"""The sections on totals, on responses to doses, on MPI ranks, and on multiplexed metrics."""
+"""The sections on totals, on responses to doses, on MPI ranks and threads, and on multiplexed metrics."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from unperturbed.analysis.doses.response_text import dose_sentences, response_table
@@ -12,6 +13,7 @@ from unperturbed.analysis.totals.total_text import total_table, totals_sentence
 from unperturbed.common.markup import Html, tag
 
 if TYPE_CHECKING:
+    from unperturbed.analysis.nodes.strata import Kind, StrataVerdicts
     from unperturbed.analysis.report.campaign.content import ReportContent
 
 
@@ -39,22 +41,27 @@ def totals_section(content: ReportContent, blocks: Blocks) -> Html | None:
     )
 
 
-def ranks_section(content: ReportContent) -> Html | None:
-    """Return the section on MPI ranks; None if the runs have none."""
-    if content.ranks is None:
+def strata_section(strata: StrataVerdicts | None) -> Html | None:
+    """Return the section on MPI ranks or on threads; None if the runs have none."""
+    if strata is None:
         return None
     return section(
-        "ranks",
-        "Ranks",
-        tag(
-            "p",
-            "Each MPI rank is compared with itself in the baseline's runs. The verdict on all ranks is that on the "
-            "changes of all of them, as one family; the campaign's verdicts are on the sum over ranks. A rank waits in "
-            "calls of MPI that return only when another rank has done its part.",
-        ),
-        tag("ul", [tag("li", sentence) for sentence in content.ranks.sentences()]),
-        [table.to_html(sortable=True) for table in content.ranks.tables()],
+        f"{strata.kind}s",
+        f"{strata.kind.capitalize()}s",
+        tag("p", _ABOUT_STRATA[strata.kind]),
+        tag("ul", [tag("li", sentence) for sentence in strata.sentences()]),
+        [table.to_html(sortable=True) for table in strata.tables()],
     )
+
+
+_ABOUT_STRATA: Mapping[Kind, str] = {
+    "rank": "Each MPI rank is compared with itself in the baseline's runs. The verdict on all ranks is that on the "
+    "changes of all of them, as one family; the campaign's verdicts are on the sum over ranks. A rank waits in calls "
+    "of MPI that return only when another rank has done its part.",
+    "thread": "Each thread is compared with the thread of the same role in the baseline's runs: what it was created to "
+    "run, and as which one. The verdict on all threads is that on the changes of all of them, as one family; the "
+    "campaign's verdicts are on the sum over threads.",
+}
 
 
 def multiplexing_section(content: ReportContent) -> Html | None:

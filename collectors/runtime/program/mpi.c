@@ -43,7 +43,7 @@ static int64_t now_ns(void)
 }
 
 /* RTLD_NEXT does not search libraries that were opened with RTLD_LOCAL, as those of Python modules. */
-static function find(const char *name, const void *own)
+static function look_up(const char *name, const void *own)
 {
     void *found = dlsym(RTLD_NEXT, name);
     for (const struct link_map *map = _r_debug.r_map; map && !found; map = map->l_next) {
@@ -53,11 +53,13 @@ static function find(const char *name, const void *own)
             dlclose(library);
         found = there == own ? NULL : there;
     }
-    if (!found) {
-        fprintf(stderr, "%s: no loaded library defines it\n", name);
-        _exit(127);
-    }
     return (function)found;
+}
+
+static word missing(const char *name)
+{
+    fprintf(stderr, "%s: no loaded library defines it\n", name);
+    _exit(127);
 }
 
 static int64_t enter(int waits)
@@ -89,60 +91,73 @@ static void leave(int64_t since)
     __atomic_fetch_add(&unperturbed_waits.calls, 1, __ATOMIC_RELAXED);
 }
 
-#define NAMED(name, waits) \
+#define DEFINED(name, waits, otherwise) \
     word name(word a, word b, word c, word d, word e, word f, word g, word h, word i, word j, word k, word l); \
     __attribute__((visibility("default"))) word name(word a, word b, word c, word d, word e, word f, word g, word h, \
                                                      word i, word j, word k, word l) \
     { \
         static function next; \
+        static int sought; \
+        if (!sought) { \
+            next = look_up(#name, (const void *)name); \
+            sought = 1; \
+        } \
         if (!next) \
-            next = find(#name, (const void *)name); \
+            return otherwise; \
         int64_t since = enter(waits); \
         word result = next(a, b, c, d, e, f, g, h, i, j, k, l); \
         leave(since); \
         return result; \
     }
+#define NAMED(name, waits) DEFINED(name, waits, missing(#name))
 /* In C, and in Fortran as GNU, LLVM and Intel name it. */
 #define CALL(name, fortran, waits) NAMED(MPI_##name, waits) NAMED(mpi_##fortran##_, waits)
 #define WAITS(name, fortran) CALL(name, fortran, 1)
+/* MPI 4 has a second function for counts of 64 bits, which mpi4py calls wherever it is there. Where the loaded library
+ * has none, the definition here makes it seem to be there: the first function then serves, for counts of 32 bits. */
+#define COUNTS(name, fortran, count, other) \
+    WAITS(name, fortran) \
+    DEFINED(MPI_##name##_c, 1, \
+            (int)count == count && (int)other == other ? MPI_##name(a, b, c, d, e, f, g, h, i, j, k, l) \
+                                                       : missing("MPI_" #name "_c"))
 
 CALL(Init, init, 0)
 CALL(Init_thread, init_thread, 0)
 CALL(Finalize, finalize, 0)
-WAITS(Send, send)
-WAITS(Ssend, ssend)
-WAITS(Rsend, rsend)
-WAITS(Bsend, bsend)
-WAITS(Recv, recv)
-WAITS(Mrecv, mrecv)
+COUNTS(Send, send, b, b)
+COUNTS(Ssend, ssend, b, b)
+COUNTS(Rsend, rsend, b, b)
+COUNTS(Bsend, bsend, b, b)
+COUNTS(Recv, recv, b, b)
+COUNTS(Mrecv, mrecv, b, b)
 WAITS(Probe, probe)
 WAITS(Mprobe, mprobe)
-WAITS(Sendrecv, sendrecv)
-WAITS(Sendrecv_replace, sendrecv_replace)
+COUNTS(Sendrecv, sendrecv, b, g)
+COUNTS(Sendrecv_replace, sendrecv_replace, b, b)
 WAITS(Wait, wait)
 WAITS(Waitall, waitall)
 WAITS(Waitany, waitany)
 WAITS(Waitsome, waitsome)
 WAITS(Barrier, barrier)
-WAITS(Bcast, bcast)
-WAITS(Gather, gather)
+COUNTS(Bcast, bcast, b, b)
+COUNTS(Gather, gather, b, e)
 WAITS(Gatherv, gatherv)
-WAITS(Scatter, scatter)
+COUNTS(Scatter, scatter, b, e)
 WAITS(Scatterv, scatterv)
-WAITS(Allgather, allgather)
+COUNTS(Allgather, allgather, b, e)
 WAITS(Allgatherv, allgatherv)
-WAITS(Alltoall, alltoall)
+COUNTS(Alltoall, alltoall, b, e)
 WAITS(Alltoallv, alltoallv)
 WAITS(Alltoallw, alltoallw)
-WAITS(Reduce, reduce)
-WAITS(Allreduce, allreduce)
+COUNTS(Reduce, reduce, c, c)
+COUNTS(Allreduce, allreduce, c, c)
 WAITS(Reduce_scatter, reduce_scatter)
-WAITS(Reduce_scatter_block, reduce_scatter_block)
-WAITS(Scan, scan)
-WAITS(Exscan, exscan)
-WAITS(Neighbor_allgather, neighbor_allgather)
+COUNTS(Reduce_scatter_block, reduce_scatter_block, c, c)
+COUNTS(Scan, scan, c, c)
+COUNTS(Exscan, exscan, c, c)
+COUNTS(Neighbor_allgather, neighbor_allgather, b, e)
 WAITS(Neighbor_allgatherv, neighbor_allgatherv)
-WAITS(Neighbor_alltoall, neighbor_alltoall)
+COUNTS(Neighbor_alltoall, neighbor_alltoall, b, e)
 WAITS(Neighbor_alltoallv, neighbor_alltoallv)
 WAITS(Neighbor_alltoallw, neighbor_alltoallw)
 WAITS(Win_fence, win_fence)

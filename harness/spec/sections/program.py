@@ -110,7 +110,8 @@ class Program(Section):
     outputs: Texts = Field(default=())
     """Output files, relative to the working folder. Like standard output, their content is part of the result."""
     environment: Annotated[Mapping[VariableName, str], Frozen] = Field(default_factory=empty)
-    """Environment variables. The program gets only these, PATH, HOME (the scratch folder) and LC_ALL (C)."""
+    """Environment variables. The program gets only these, PATH, HOME (the scratch folder) and LC_ALL (C); `srun` also
+    gets SLURM_CONF and SLURM_JOB_ID."""
     working_folder: Text = Field(default="{scratch}")
     """Folder in which the program runs: `{scratch}`, `{build}`, `{spec}`, a folder below one of them, or an absolute
     path. Only `{scratch}` is fresh for each run. In other folders, a run finds the files of earlier runs."""

@@ -14,7 +14,8 @@ from tests.analysis.report.synthetic import make_content
 from tests.harness.results.schema_faults import schema_faults
 from unperturbed.analysis.multiple_testing import holm
 from unperturbed.analysis.nodes.combine import combine_nodes
-from unperturbed.analysis.nodes.ranks import Estimate, combine_ranks, describe_ranks
+from unperturbed.analysis.nodes.ranks import Estimate, describe_ranks
+from unperturbed.analysis.nodes.strata import combine_strata
 from unperturbed.analysis.nodes.verdicts import NodeVerdicts
 from unperturbed.analysis.report import render, render_nodes, to_json
 from unperturbed.collectors.data import Trace
@@ -72,7 +73,7 @@ def test_one_run_has_no_interval() -> None:
 
 def test_all_ranks_are_one_family() -> None:
     (verdicts,) = verdicts_of(runs_of(Case("", ((8, 5),) * 3, effect=1.0), 1, seed=4), alpha=0.05, tolerance=0.1)
-    combined = combine_ranks(verdicts)
+    combined = combine_strata(verdicts)
     every = [change for verdict in verdicts.values() for change in verdict.changes]
     assert len(combined.these.changes) == len(every)
     corrected = holm([change.p for change in every])
@@ -89,13 +90,16 @@ def test_all_ranks_are_one_family() -> None:
 
 def test_all_nodes_show_their_ranks() -> None:
     (verdicts,) = verdicts_of(runs_of(Case("", ((8, 5),) * 3), 1, seed=4), alpha=0.05, tolerance=0.1)
-    ranks = combine_ranks({f"a/{name}": verdict for name, verdict in verdicts.items()})
-    found = NodeVerdicts((combine_nodes(verdicts),), ranks=(ranks,))
+    ranks = combine_strata({f"a/{name}": verdict for name, verdict in verdicts.items()})
+    found = NodeVerdicts((combine_nodes(verdicts),), strata={"rank": (ranks,)})
     assert "a/node1" in found.tables()[1].to_text()
     assert list(found.to_dict()["ranks"][0]["by_rank"]) == ["a/node0", "a/node1", "a/node2"]
     assert "Verdicts by rank" in render_nodes(found)
+    threads = NodeVerdicts((combine_nodes(verdicts),), strata={"thread": (ranks,)}).to_dict()
+    assert list(threads["threads"][0]["by_thread"]) == ["a/node0", "a/node1", "a/node2"]
+    assert threads["ranks"] == []
 
 
 def test_no_rank_is_refused() -> None:
-    with pytest.raises(DataError, match="no rank to combine"):
-        combine_ranks({})
+    with pytest.raises(DataError, match="no rank or thread to combine"):
+        combine_strata({})

@@ -13,7 +13,7 @@ import pytest
 
 from tests.harness.phases_campaign import unperturbed
 from unperturbed.collectors.data import Trace
-from unperturbed.collectors.sources.callgrind import executable
+from unperturbed.collectors.sources.dumps import executable
 
 TREE = """
 #define _GNU_SOURCE

@@ -67,6 +67,122 @@ def test_each_rank_has_a_trace_and_what_starts_it_has_none(tmp_path: Path, kind:
             assert [int(part[name].sum()) for part in parts] == [rank["totals"][name] for rank in told]
 
 
+LARGE = """
+#include <mpi.h>
+#include <stdio.h>
+extern int MPI_Bcast_c(void *, MPI_Count, MPI_Datatype, int, MPI_Comm) __attribute__((weak));
+extern int MPI_Allreduce_c(const void *, void *, MPI_Count, MPI_Datatype, MPI_Op, MPI_Comm) __attribute__((weak));
+extern int MPI_Sendrecv_c(const void *, MPI_Count, MPI_Datatype, int, int, void *, MPI_Count, MPI_Datatype, int, int,
+                          MPI_Comm, MPI_Status *) __attribute__((weak));
+int main(int argc, char **argv) {
+    int rank;
+    long sum = 0, all = 0, others = 0;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    for (int step = 0; step < 50; step++) {
+        for (volatile int i = 0; i < 500000; i++) sum += i % (rank + 2);
+        (MPI_Bcast_c ? MPI_Bcast_c(&sum, 1, MPI_LONG, 0, MPI_COMM_WORLD)
+                     : MPI_Bcast(&sum, 1, MPI_LONG, 0, MPI_COMM_WORLD));
+        (MPI_Allreduce_c ? MPI_Allreduce_c(&sum, &all, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD)
+                         : MPI_Allreduce(&sum, &all, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD));
+        (MPI_Sendrecv_c ? MPI_Sendrecv_c(&all, 1, MPI_LONG, 1 - rank, 0, &others, 1, MPI_LONG, 1 - rank, 0,
+                                         MPI_COMM_WORLD, MPI_STATUS_IGNORE)
+                        : MPI_Sendrecv(&all, 1, MPI_LONG, 1 - rank, 0, &others, 1, MPI_LONG, 1 - rank, 0,
+                                       MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    }
+    if (rank == 0) printf("%ld %ld\\n", sum, others);
+    MPI_Finalize();
+    return 0;
+}
+"""
+"""Asks for MPI 4's large counts as mpi4py does. MPICH 4 has them, Open MPI 4 has not."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_calls_with_large_counts_are_counted(tmp_path: Path, kind: str) -> None:
+    program = _compiled(tmp_path, kind, LARGE)
+    done = unperturbed(tmp_path, "run", _spec(tmp_path, {"run": f"mpirun.{kind} -np 2 {program}"}))
+    assert done.returncode == 0, done.stderr
+    for trace in _traces(tmp_path):
+        assert [rank["totals"]["mpi_waits"] for rank in trace.attributes["processes"]] == [150, 150]
+
+
+MPI4PY = """
+import sys
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+rank, total = world.Get_rank(), 0
+for step in range(40):
+    own = sum(i * i for i in range(12000 if rank == 0 else 3000))
+    total = (total + world.allreduce(own)) % 1000003
+    world.Barrier()
+if rank == 0:
+    print(world.Get_size(), total)
+"""
+
+
+def test_ranks_of_mpi4py_are_counted(tmp_path: Path) -> None:
+    """Debian's, of Open MPI; MPI is loaded by an import, without a program that is linked with it."""
+    python = "/usr/bin/python3"
+    if subprocess.run([python, "-c", "import mpi4py"], capture_output=True, check=False).returncode:
+        pytest.skip("not installed: python3-mpi4py")
+    (tmp_path / "ring.py").write_text(MPI4PY)
+    done = unperturbed(tmp_path, "run", _spec(tmp_path, {"run": f"mpirun.openmpi -np 2 {python} {{spec}}/ring.py"}))
+    assert done.returncode == 0, done.stderr
+    for trace in _traces(tmp_path):
+        told = trace.attributes["processes"]
+        assert [rank["rank"] for rank in told] == [0, 1]
+        assert all(rank["totals"]["mpi_waits"] >= 80 for rank in told)
+        # Rank 1 has a quarter of the work, and waits for the rest.
+        assert told[1]["totals"]["mpi_wait_ns"] > told[0]["totals"]["mpi_wait_ns"]
+
+
+HYBRID = """
+#include <mpi.h>
+#include <pthread.h>
+static void work(int n) { for (volatile long k = 0; k < n * 100000L; k++) { } }
+static void *helper(void *unused) { work(40); return unused; }
+int main(int argc, char **argv) {
+    int rank, provided;
+    pthread_t threads[2];
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    for (int i = 0; i <= rank; i++) pthread_create(&threads[i], 0, helper, 0);
+    work(40);
+    for (int i = 0; i <= rank; i++) pthread_join(threads[i], 0);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Finalize();
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_threads_of_each_rank_have_traces(tmp_path: Path, kind: str) -> None:
+    """Also where a shell starts the program of a rank. Which rank begins first varies from run to run."""
+    program = _compiled(tmp_path, kind, HYBRID)
+    script = tmp_path / "rank.sh"
+    script.write_text(f"#!/bin/sh\n{program}\nexit $?\n")
+    script.chmod(0o755)
+    spec = _spec(tmp_path, {"run": f"mpirun.{kind} -np 2 {script}"}, threads="each")
+    done = unperturbed(tmp_path, "run", spec)
+    assert done.returncode == 0, done.stderr
+    for number, trace in enumerate(_traces(tmp_path), 1):
+        threads = {thread["role"]: thread for thread in trace.attributes["threads"]}
+        own = {role for role in threads if "helper" in role or "main" in role}  # MPI has threads, too
+        assert own == {"rank 0/main", "rank 1/main", "rank 0/helper#1", "rank 1/helper#1", "rank 1/helper#2"}
+        assert "threads_without_traces" not in trace.attributes
+        for file in (tmp_path / "campaigns" / "heat" / "runs" / f"{number:04d}" / "threads").iterdir():
+            alone = Trace.read(file)
+            thread = threads[alone.attributes["role"]]
+            assert alone.attributes["thread"] == thread["number"] == int(file.stem)
+            assert alone["perf::task-clock"].sum() == thread["totals"]["perf::task-clock"]
+        for rank in trace.attributes["processes"]:
+            of_rank = [one["totals"] for role, one in threads.items() if role.startswith(f"rank {rank['rank']}/")]
+            counted = sum(totals["perf::task-clock"] for totals in of_rank)
+            assert 0.8 * rank["totals"]["perf::task-clock"] < counted <= rank["totals"]["perf::task-clock"]
+
+
 def test_children_of_a_rank_belong_to_it(tmp_path: Path) -> None:
     program = _compiled(tmp_path, "mpich")
     script = tmp_path / "rank.sh"
@@ -153,17 +269,80 @@ def test_srun_is_refused_where_its_ranks_are_not_seen(tmp_path: Path) -> None:
         assert why in " ".join(done.stderr.split())
 
 
-@pytest.mark.skipif(bool(lacking()), reason=f"not installed: {', '.join(lacking())}")
-def test_ranks_of_srun_are_counted_by_slurm(tmp_path: Path) -> None:
-    program = _compiled(tmp_path, "mpich")
+needs_slurm = pytest.mark.skipif(bool(lacking()), reason=f"not installed: {', '.join(lacking())}")
+
+
+@needs_slurm
+@pytest.mark.parametrize(("kind", "plugin"), [("mpich", "pmi2"), ("openmpi", "pmix")])
+def test_ranks_of_srun_are_counted_by_slurm(tmp_path: Path, kind: str, plugin: str) -> None:
+    program = _compiled(tmp_path, kind)
+    run = f"srun --nodes=1 --ntasks=2 --overcommit --mpi={plugin} {program} 20000 1000 0.75"
     with cluster(tmp_path) as slurm:
-        run = f"srun --nodes=1 --ntasks=2 --overcommit --mpi=pmi2 {program} 20000 1000 0.75"
-        spec = _spec(tmp_path, {"run": run, "environment": {"SLURM_CONF": slurm.environment["SLURM_CONF"]}})
-        done = unperturbed(tmp_path, "run", spec)
+        done = unperturbed(tmp_path, "run", _spec(tmp_path, {"run": run}), environment=slurm.environment)
     assert done.returncode == 0, done.stderr
     for trace in _traces(tmp_path):
         told = trace.attributes["processes"]
         assert [(rank["rank"], rank["totals"]["mpi_waits"]) for rank in told] == [(0, 2200), (1, 2200)]
+
+
+def _on_nodes(spec: Path, **campaign: int) -> None:
+    content = json.loads(spec.read_text())
+    content["nodes"] = {"engine": "slurm", "count": 2}
+    content["campaign"].update(campaign)
+    spec.write_text(json.dumps(content))
+
+
+@needs_slurm
+def test_srun_on_a_node_starts_ranks_in_the_job_of_the_part(tmp_path: Path) -> None:
+    """With a job of its own, it would wait for a node that no part has."""
+    program = _compiled(tmp_path, "mpich")
+    script = tmp_path / "rank.sh"
+    script.write_text(
+        f'#!/bin/sh\necho "$SLURM_JOB_ID $SLURMD_NODENAME" >> {tmp_path}/places\nexec {program} 20000 500 0.75\n'
+    )
+    script.chmod(0o755)
+    spec = _spec(tmp_path, {"run": f"srun --nodes=1 --ntasks=2 --mpi=pmi2 {script}"})
+    _on_nodes(spec, baseline_runs=10)
+    with cluster(tmp_path) as slurm:
+        done = unperturbed(tmp_path, "run", spec, environment=slurm.environment)
+    assert done.returncode == 0, done.stderr
+    places = {tuple(line.split()) for line in (tmp_path / "places").read_text().splitlines()}
+    nodes = dict(sorted(places, key=lambda place: place[1]))
+    assert len(places) == len(nodes) == 2, places  # two jobs, those of the parts, each on its node
+    traces = sorted((tmp_path / "campaigns" / "heat" / "nodes").glob("0*/runs/0*/trace.parquet"))
+    counted = [Trace.read(trace) for trace in traces if trace.parent.name != "0000"]
+    assert len(counted) == 10
+    for trace in counted:
+        told = trace.attributes["processes"]
+        assert [(rank["rank"], rank["totals"]["mpi_waits"]) for rank in told] == [(0, 1100), (1, 1100)]
+
+
+@pytest.mark.long
+@needs_slurm
+def test_ranks_of_all_nodes_have_verdicts(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "heat.c").write_text(HEAT.read_text())
+    spec = _spec(
+        tmp_path,
+        {
+            "source": "src",
+            "build": "env MPICH_CC={cc} mpicc.mpich -O2 heat.c -o heat",
+            "run": "mpirun.mpich -np 2 {build}/heat 2000 400 0.75",
+        },
+        {"summing": ["sums"]},
+        source="simulated",
+        hardware=["PAPI_TOT_INS", "PAPI_BR_INS"],
+        interval={"every": 10, "of": "steps"},
+        software={"steps": {"enter": "exchange"}, "sums": {"enter": "total"}},
+    )
+    _on_nodes(spec, baseline_runs=10, runs=4)
+    with cluster(tmp_path) as slurm:
+        done = unperturbed(tmp_path, "run", spec, environment=slurm.environment)
+    assert done.returncode in (0, 4), done.stderr
+    (found,) = json.loads((tmp_path / "campaigns" / "heat" / "nodes.json").read_text())["ranks"]
+    ranks = {rank.partition("/")[2] for rank in found["by_rank"]}
+    assert (len(found["by_rank"]), ranks) == (4, {"rank 0", "rank 1"})
+    assert "Verdicts by rank" in (tmp_path / "campaigns" / "heat" / "report.html").read_text()
 
 
 def test_ranks_without_a_sampler_are_said(tmp_path: Path) -> None:

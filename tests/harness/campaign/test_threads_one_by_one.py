@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.harness.phases_campaign import unperturbed
+import unperturbed as up
+from tests.harness.phases_campaign import unperturbed, verdicts
 from unperturbed.collectors.data import Trace
 
 POOL = """
@@ -213,6 +214,47 @@ def test_a_simulated_child_of_another_thread_is_refused(tmp_path: Path) -> None:
     assert "a thread other than the main one created it" in done.stderr
 
 
+CHILDREN = """
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static void work(int n) { for (volatile long k = 0; k < n * 100000L; k++) { } }
+static void *helper(void *unused) { work(30); return unused; }
+static void *worker(void *unused) { work(50); return unused; }
+int main(void) {
+    pthread_t t[2];
+    pid_t child = fork();
+    int count = child ? 1 : 2;
+    for (int i = 0; i < count; i++) pthread_create(&t[i], 0, child ? worker : helper, 0);
+    work(20);
+    for (int i = 0; i < count; i++) pthread_join(t[i], 0);
+    if (!child) exit(0);
+    waitpid(child, 0, 0);
+    return 0; }
+"""
+
+
+def test_threads_of_children_count_for_their_process_and_are_named(tmp_path: Path) -> None:
+    spec = _spec(tmp_path, source="perf_event", hardware=["perf::page-faults"], interval="1 ms", software={})
+    content = json.loads(spec.read_text())
+    content["campaign"] = {"baseline_runs": 5}
+    spec.write_text(json.dumps(content))
+    (tmp_path / "src" / "pool.c").write_text(CHILDREN)
+    done = unperturbed(tmp_path, "run", "pool.yaml")
+    if done.returncode and "ermi" in done.stderr:
+        pytest.skip("this host allows no perf events")
+    assert done.returncode == 0, done.stderr
+    for run in _runs(tmp_path):
+        trace = Trace.read(run)
+        assert [thread["role"] for thread in trace.attributes["threads"]] == ["main", "worker#1"]
+        assert trace.attributes["threads_without_traces"] == {"pool": 3}
+        assert len(list((run / "processes").iterdir())) == 2
+    said = " ".join(done.stdout.split())
+    assert "Threads of further processes have no traces and no verdicts of their own" in said
+    assert "pool (3 threads)" in said
+
+
 def test_a_simulated_service_is_refused(tmp_path: Path) -> None:
     (tmp_path / "service.yaml").write_text(
         "name: service\nprogram: {run: sleep 60, duration: 1 s}\n"
@@ -221,3 +263,67 @@ def test_a_simulated_service_is_refused(tmp_path: Path) -> None:
     done = unperturbed(tmp_path, "run", "service.yaml", "--no-check")
     assert done.returncode == 2
     assert "`threads: each` cannot cut a service's load out of simulated counts" in done.stderr
+
+
+APART = """
+#include <pthread.h>
+#define SIZE (1 << 22)
+static volatile char bytes[3][SIZE];
+static volatile long sums[3];
+static int other;
+static void miss(int who, int n) { for (int i = 0; i < 3000; i++) bytes[who][(i * 4096 + n * 64) & (SIZE - 1)]++; }
+static void branch(int who, unsigned n) {
+    for (int i = 0; i < 12000; i++)
+        if ((n = n * 1664525u + 1013904223u) >> 31) sums[who] += n; else sums[who] ^= n;
+}
+void turn(int who, int n, int apart) {
+    int odd = n / 6 % 2;
+    if (odd) miss(who, n);
+    if (odd != apart) branch(who, n);
+    for (int i = 0; i < 20000; i++) sums[who] += i;
+}
+static void *steady(void *unused) { for (int i = 0; i < 60; i++) turn(0, i, 0); return unused; }
+static void *touched(void *unused) { for (int i = 0; i < 60; i++) turn(1, i, other); return unused; }
+int main(int count, char **words) {
+    pthread_t threads[2];
+    other = count > 1;
+    pthread_create(&threads[0], 0, steady, 0);
+    pthread_create(&threads[1], 0, touched, 0);
+    for (int i = 0; i < 60; i++) turn(2, i, 0);
+    pthread_join(threads[0], 0); pthread_join(threads[1], 0);
+    return 0; }
+"""
+"""With a word, `touched` mispredicts where it does not miss, instead of where it misses; the others always do both."""
+
+
+def test_a_change_in_one_thread_is_found_in_that_thread(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "two.c").write_text(APART)
+    spec = {
+        "name": "two",
+        "program": {"source": "src", "build": "{cc} -O1 -pthread two.c -o two", "run": "{build}/two"},
+        "programs": {"apart": {"run": "{build}/two apart"}},
+        "measure": {
+            "threads": "each",
+            "source": "simulated",
+            "hardware": ["PAPI_L1_DCM", "PAPI_BR_MSP"],
+            "interval": {"every": 1, "of": "turns"},  # unlike those of work, as many in each run of a busy host
+            "software": {"turns": {"enter": "turn"}},
+        },
+        "campaign": {"baseline_runs": 5},
+    }
+    (tmp_path / "two.yaml").write_text(json.dumps(spec))
+    done = unperturbed(tmp_path, "run", "two.yaml")
+    assert done.returncode == 4, done.stderr
+    campaign = tmp_path / "campaigns" / "two"
+    threads = verdicts(campaign)["threads"]
+    (found,) = threads["verdicts"]
+    assert found["all_threads"] == "perturbed"
+    assert found["by_thread"]["touched#1"]["verdict"] == "perturbed"
+    assert [found["by_thread"][role]["verdict"] for role in ("main", "steady#1")].count("perturbed") == 0
+    assert "Verdicts by thread" in done.stdout
+    assert 'id="threads"' in (campaign / "report.html").read_text()
+    checked = up.Campaign(campaign).check()
+    assert checked.threads is not None
+    assert checked.threads.at_least("perturbed") == ("apart",)
+    assert json.loads(json.dumps(checked.threads.to_dict())) == threads
