@@ -11,8 +11,6 @@ from rich.markup import escape
 from rich.text import Text
 
 from unperturbed.analysis.doses.response_text import dose_sentences
-from unperturbed.analysis.multiplexing import MultiplexingVerdicts
-from unperturbed.analysis.nodes.strata import StrataVerdicts
 from unperturbed.analysis.nodes.verdicts import NodeVerdicts
 from unperturbed.analysis.perturbation import VerdictName, verdict_cell, verdict_table
 from unperturbed.analysis.perturbation.verdict_text import anchor_notes, cause_legend, cause_table, decisive_change
@@ -162,10 +160,7 @@ def show_verdicts(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
             "Hardware metrics are [bold yellow]simulated[/bold yellow], not counted by a processor, and do not include "
             "the loading of the program and its libraries."
         )
-    parts: list[StrataVerdicts | MultiplexingVerdicts] = [*checked.strata]
-    if checked.multiplexing is not None:
-        parts.append(checked.multiplexing)
-    for table in (table for part in parts for table in part.tables()):
+    for table in (table for part in checked.parts for table in part.tables()):
         console.print(table.to_rich(console.width), crop=False)
     if comparing and checked.totals:
         which = "B" if set(checked.totals) == {"B"} else "each set-up"
@@ -177,7 +172,7 @@ def show_verdicts(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
             console.say(sentence)
         else:
             print_note(console, sentence)
-    of_parts = (note for part in parts for note in part.sentences())
+    of_parts = (note for part in checked.parts for note in part.sentences())
     for note in (*anchor_notes(checked.verdicts), *checked.notes, *of_parts):
         print_note(console, note)
 

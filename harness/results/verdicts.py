@@ -96,6 +96,11 @@ class CampaignVerdicts(Framed, Result):
         return tuple(each for each in (self.ranks, self.threads) if each is not None)
 
     @property
+    def parts(self) -> tuple[StrataVerdicts | MultiplexingVerdicts, ...]:
+        """Return what has tables of its own: the verdicts by rank and by thread, and those on multiplexed metrics."""
+        return (*self.strata, *(() if self.multiplexing is None else (self.multiplexing,)))
+
+    @property
     def doubts(self) -> tuple[str, ...]:
         """Return doubts about the baseline, one sentence each."""
         return tuple(dict.fromkeys(said for stability in self.stability.values() for said in stability.sentences()))
@@ -131,10 +136,8 @@ class CampaignVerdicts(Framed, Result):
         causes = (cause_table(self.verdicts, self.counting),) if self.counting else ()
         added = (rewriting.table(name) for name, rewriting in self.rewriting.items())
         responses = (response_table(each) for each in self.doses.values())
-        of_strata = (table for each in self.strata for table in each.tables())
-        turns = () if self.multiplexing is None else self.multiplexing.tables()
-        first = verdict_table(self.verdicts, totals=self.totals_verdicts)
-        return (first, *causes, *added, *responses, *of_strata, *turns)
+        of_parts = (table for each in self.parts for table in each.tables())
+        return (verdict_table(self.verdicts, totals=self.totals_verdicts), *causes, *added, *responses, *of_parts)
 
     def to_frame(self) -> pl.DataFrame:
         """Return a frame with one row for each change of each configuration."""
