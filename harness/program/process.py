@@ -6,6 +6,7 @@ The harness starts the program without a shell, sets a time limit, does not poll
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import select
 import shlex
@@ -171,15 +172,24 @@ def start(command: Command) -> subprocess.Popen[bytes]:
         stdin = stack.enter_context(Path(command.stdin or os.devnull).open("rb"))
         stdout = stack.enter_context(command.stdout.open("wb"))
         stderr = stack.enter_context(command.stderr.open("wb"))
-        return supervision.start(
-            [setpriv, "--pdeathsig", "KILL", "--", program, *command.argv[1:]],
-            mark=mark,
-            cwd=command.folder,
-            env=dict(command.environment),
-            stdin=stdin,
-            stdout=stdout,
-            stderr=stderr,
-        )
+        try:
+            return supervision.start(
+                [setpriv, "--pdeathsig", "KILL", "--", program, *command.argv[1:]],
+                mark=mark,
+                cwd=command.folder,
+                env=dict(command.environment),
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
+            )
+        except OSError as error:
+            if error.errno != errno.E2BIG:
+                raise
+            most = os.sysconf("SC_ARG_MAX") // 1024
+            raise RunError(
+                f"{command.argv[0]}: the kernel refuses its arguments or its environment, because one is longer than "
+                f"128 KiB or all together are longer than {most} KiB: pass long values in a file"
+            ) from None
 
 
 def _kill_each(pids: Iterable[int]) -> None:

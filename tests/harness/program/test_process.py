@@ -176,3 +176,9 @@ def test_a_program_of_another_user_does_not_take_it(tmp_path: Path) -> None:
     os.chown(program, 1, -1)
     program.chmod(0o4755)
     assert "set-uid" in str(cannot_preload(program))
+
+
+def test_arguments_that_are_too_long_are_named(tmp_path: Path) -> None:
+    command = Command(["true", "x" * 200_000], tmp_path, {"PATH": "/bin"}, tmp_path / "out", tmp_path / "err")
+    with pytest.raises(RunError, match="true: the kernel refuses its arguments or its environment, because one is"):
+        launch(command)
