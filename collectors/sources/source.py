@@ -71,6 +71,8 @@ class Pass:
         The simulated machine, if simulated.
     multiplexed : bool, default False
         Whether the events are multiplexed, and their counts scaled.
+    division : str, default ""
+        How passes in which metrics meet were found, and whether they are the fewest; empty if nothing had to meet.
     """
 
     name: str
@@ -79,6 +81,7 @@ class Pass:
     events: tuple[Event, ...] = ()
     machine: Machine | None = None
     multiplexed: bool = False
+    division: str = ""
 
     @property
     def limits(self) -> Limits | None:
@@ -106,6 +109,10 @@ class Request:
         The metric whose counts end intervals, and the number of counts in an interval.
     together : tuple of frozenset of str, default ()
         Sets of metrics that a derived metric is computed from: each set is put into one pass if it fits.
+    meet : tuple of frozenset of str, default ()
+        Sets of metrics each of which must be in some pass, in as few passes as possible; usually pairs.
+    known : tuple of frozenset of str, default ()
+        Metrics of each pass of an earlier plan for `meet`: it is taken again if it suffices.
     """
 
     machine: Machine
@@ -115,6 +122,8 @@ class Request:
     multiplex: bool = False
     overflow: tuple[str, int] | None = None
     together: tuple[frozenset[str], ...] = ()
+    meet: tuple[frozenset[str], ...] = ()
+    known: tuple[frozenset[str], ...] = ()
 
 
 Planned = tuple[list[Pass], dict[str, str]]

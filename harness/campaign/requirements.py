@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from unperturbed.collectors.passes import Passes, misspelt, plan_passes
 from unperturbed.collectors.records.ranks import launcher_in
 from unperturbed.collectors.sources import Pass, find_source
+from unperturbed.collectors.sources.callgrind import fits_page_cache, needs_page_cache
 from unperturbed.errors import HostError, SpecError
 from unperturbed.harness.campaign.plan import configurations
 from unperturbed.harness.program.attach import find_target
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.load import key_position, metric_position
 from unperturbed.harness.spec.quantities import WorkInterval
+from unperturbed.harness.spec.sections.analysis import wanted_pairs
 
 _NO_EVENT = "none of the metrics is a hardware event, so perturbation cannot be detected"
 _ON_OTHER_HOSTS = (
@@ -26,8 +30,16 @@ _SIMULATE = (
 )
 
 
-def plan_counting(spec: CampaignSpec, names: Sequence[str] | None = None, source: str | None = None) -> Passes:
-    """Plan which source counts each hardware metric on this host, and in which pass."""
+def plan_counting(
+    spec: CampaignSpec,
+    names: Sequence[str] | None = None,
+    source: str | None = None,
+    known: Iterable[Mapping[str, Any]] = (),
+) -> Passes:
+    """Plan which source counts each hardware metric on this host, and in which pass.
+
+    `known`: The passes that the campaign has recorded; runs are made of them.
+    """
     measure, interval, counted = spec.measure, spec.measure.interval, frozenset(spec.measure.hardware)
     # The metrics that a derived metric needs in one run; a sweep computes derived metrics from several runs.
     together = [counted.intersection(expression.names) for expression in measure.derived.values()]
@@ -41,6 +53,8 @@ def plan_counting(spec: CampaignSpec, names: Sequence[str] | None = None, source
         multiplex=measure.multiplex,
         overflow=(measure.interval_event, interval.counts) if isinstance(interval, WorkInterval) else None,
         together=() if spec.parameters else together,
+        meet=dict.fromkeys(needed for _, needed in wanted_pairs(spec)),
+        known=[frozenset(item["metrics"]) for item in known],
     )
 
 
@@ -209,6 +223,46 @@ def never_computed(spec: CampaignSpec, passes: Passes) -> str:
             )
     advice = "; with `multiplex: true`, metrics can take turns on the counters"
     return "; ".join(lines) + (advice if lines and not spec.measure.multiplex else "")
+
+
+def never_together(spec: CampaignSpec, passes: Passes) -> str:
+    """Return a note on pairs of metrics that must be seen together and cannot be; empty if all can."""
+    held = [{metric.name for metric in item.metrics} for item in passes.passes]
+    pass_of = {name: item for item in reversed(passes.passes) for name in (metric.name for metric in item.metrics)}
+    lines: defaultdict[str, list[str]] = defaultdict(list)
+    for pair, needed in wanted_pairs(spec):
+        if needed <= pass_of.keys() and not any(needed <= names for names in held):
+            lines[_apart(spec, {name: pass_of[name] for name in needed})].append(" with ".join(pair))
+    return "; ".join(
+        f"never seen together: {', '.join(pairs[:_PAIRS_NAMED])}"
+        f"{f' and {len(pairs) - _PAIRS_NAMED} more' if len(pairs) > _PAIRS_NAMED else ''}, because {why}"
+        for why, pairs in lines.items()
+    )
+
+
+_PAIRS_NAMED = 6
+
+
+def _apart(spec: CampaignSpec, pass_of: Mapping[str, Pass]) -> str:
+    """Return why no run counts these metrics together, and what to do."""
+    sources = sorted({item.source for item in pass_of.values()})
+    if len(sources) > 1:
+        return f"{' and '.join(sources)} count them: choose metrics of one source"
+    simulated = sources == ["simulated"]
+    if simulated and any(map(needs_page_cache, pass_of)) and not all(map(fits_page_cache, pass_of)):
+        return "they need two simulated data caches, one with lines of a page: count them on a processor"
+    limits = spec.measure.simulator.limits
+    free = limits.fixed if simulated and limits is not None else ()
+    shared = ", ".join(name for name in _shared(spec) if name not in (*pass_of, *free))
+    beside = f" beside {shared}, which every pass counts" if shared else ""
+    more = (
+        "raise `counters` under `simulator`"
+        if simulated
+        else f"leave {shared} out of `hardware`"
+        if shared
+        else "leave one of them out"
+    )
+    return f"they need more counters than there are{beside}: {more}, or let metrics take turns with `multiplex: true`"
 
 
 def check_verdict_possible(spec: CampaignSpec, passes: Passes) -> None:

@@ -334,6 +334,8 @@ def show_plan(spec: CampaignSpec, folder: Path, *, as_json: bool) -> int:
         "can_run": not ready.problems,
         "problems": [problem.finding.what for problem in ready.problems],
         "passes": describe_passes(ready.passes),
+        "division": ready.passes.division,
+        "never_together": ready.never_together,
         "commands": _commands(spec),
         "builds": _builds(ready),
         "configurations": dict(ready.planned),
@@ -404,6 +406,24 @@ def _builds(ready: Readiness) -> dict[str, list[str]]:
     return {"reference": [], **builds}
 
 
+def _print_passes(ready: Readiness, described: Mapping[str, Any]) -> None:
+    from unperturbed.collectors.passes import passes_table
+
+    console = terminal()
+    for item in described["passes"]:
+        simulated = item["source"] == "simulated"
+        source = "[bold yellow]simulated[/bold yellow] by callgrind" if simulated else item["source"]
+        console.say(f"pass {item['name']}: {', '.join(item['metrics'])} — {source}")
+    held = {item["name"]: item["metrics"] for item in described["passes"]}
+    table = passes_table(held, ready.spec.measure.hardware)
+    if table is not None and ready.spec.analysis.together:
+        console.print(table.to_rich(), crop=False)
+    if described["division"]:
+        console.say(f"metrics meet in {described['division']}")
+    if described["never_together"]:
+        console.say(f"[yellow]{NOTE}[/yellow] {escape(described['never_together'])}")
+
+
 def _print_plan(ready: Readiness, described: Mapping[str, Any]) -> None:
     from unperturbed.harness.campaign.progress import ends_at_events
     from unperturbed.harness.spec.quantities import EventInterval
@@ -412,10 +432,7 @@ def _print_plan(ready: Readiness, described: Mapping[str, Any]) -> None:
     console = terminal()
     for key, command in described["commands"].items():
         console.say(f"command {escape(key)}: {escape(visible(command))}")
-    for item in described["passes"]:
-        simulated = item["source"] == "simulated"
-        source = "[bold yellow]simulated[/bold yellow] by callgrind" if simulated else item["source"]
-        console.say(f"pass {item['name']}: {', '.join(item['metrics'])} — {source}")
+    _print_passes(ready, described)
     for name, metrics in described["builds"].items():
         holds = f"with {', '.join(metrics)}" if metrics else "without software metrics"
         console.say(f"build {escape(name)}: {escape(holds)}")

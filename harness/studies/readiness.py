@@ -20,6 +20,7 @@ from unperturbed.harness.campaign.requirements import (
     check_processor,
     check_sampled_program,
     never_computed,
+    never_together,
     no_verdict,
     plan_counting,
 )
@@ -89,6 +90,11 @@ class Readiness:
     def never_computed(self) -> str:
         """Return a note on derived metrics without values; empty if all would have values."""
         return never_computed(self.spec, self.passes)
+
+    @property
+    def never_together(self) -> str:
+        """Return a note on metrics that are to be seen together and cannot be; empty if all can."""
+        return never_together(self.spec, self.passes)
 
     @property
     def planned(self) -> Mapping[str, int]:

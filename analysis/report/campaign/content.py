@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from unperturbed.analysis.rewriting import Rewriting
     from unperturbed.analysis.totals import TotalChange
     from unperturbed.collectors.data import Metric, Trace
+    from unperturbed.common.table import Table
 
 
 _SCHEMA_VERSION = 1
@@ -220,6 +221,8 @@ class ReportContent:
         Responses of each subset's correlations and totals to the dose; empty without `doses`.
     ranks : RankVerdicts or None
         Verdicts by MPI rank, imbalance and waiting; None without ranks.
+    passes : Table or None
+        The hardware metrics of each pass; None with a single pass.
     """
 
     campaign: str
@@ -248,6 +251,7 @@ class ReportContent:
     rewriting: Mapping[str, Rewriting] = field(default_factory=dict)
     doses: Mapping[str, DoseResponses] = field(default_factory=dict)
     ranks: RankVerdicts | None = None
+    passes: Table | None = None
 
 
 def to_json(content: ReportContent) -> dict[str, Any]:
