@@ -73,14 +73,15 @@ def cover(
     """
     questions = _Questions(fits, trials)
     place = {name: at for at, name in enumerate(names)}
-    asked = dict.fromkeys([*wanted, *(frozenset({name}) for name in names)])
-    fitting = [each for each in asked if questions.ask(each)]
-    unmet = tuple(each for each in asked if each not in set(fitting))
-    sets = [each for each in fitting if not any(each < other for other in fitting)]
-    before = dict.fromkeys(group for each in known if (group := each.intersection(names)))
-    if sets and all(map(questions.ask, before)) and all(any(each <= group for group in before) for each in sets):
-        return Covering(tuple(_ordered(before, place)), unmet, _bound(sets, largest), "known")  # in the same order
-    best = _greedy(sets, names, questions)
+    asked = tuple(dict.fromkeys([*wanted, *(frozenset({name}) for name in names)]))
+    before = tuple(dict.fromkeys(group for each in known if (group := each.intersection(names))))
+    if all(map(questions.ask, before)):
+        unmet = tuple(each for each in asked if not any(each <= group for group in before))
+        if before and not any(map(questions.ask, unmet)):
+            at_least = _bound(_whole(asked, unmet), largest)
+            return Covering(tuple(_ordered(before, place)), unmet, at_least, "known")  # in the same order
+    best, unmet = _greedy(asked, names, questions)
+    sets = _whole(asked, unmet)
     at_least, method = _bound(sets, largest), "greedy"
     pool: dict[Group, None] = {}
     every = _largest_groups(names, max(map(len, best), default=0), questions) if len(best) > at_least else None
@@ -96,6 +97,12 @@ def cover(
         if chosen and len(chosen) < len(best):
             best, method = chosen, "milp"
     return Covering(_tidy(best, sets, place), unmet, at_least, "milp" if method == "milp" else "greedy")
+
+
+def _whole(asked: Sequence[Group], unmet: Collection[Group]) -> list[Group]:
+    """Return the sets that are to be whole in a group, without those that others contain."""
+    fitting = [each for each in asked if each not in unmet]
+    return [each for each in fitting if not any(each < other for other in fitting)]
 
 
 class _Questions:
@@ -153,9 +160,14 @@ def _places(sets: Collection[Group], largest: int) -> Mapping[str, int]:
     return {name: max(1, ceil((len(others) - 1) / max(1, largest - 1))) for name, others in met.items()}
 
 
-def _greedy(sets: Sequence[Group], order: Sequence[str], questions: _Questions) -> list[Group]:
-    """Fill group after group, each time with the metric that completes most sets which no group has yet."""
-    left, groups = dict.fromkeys(sets), []
+def _greedy(
+    sets: Sequence[Group], order: Sequence[str], questions: _Questions
+) -> tuple[list[Group], tuple[Group, ...]]:
+    """Fill group after group, each time with the metric that completes most sets which no group has yet.
+
+    Result: The groups, and the sets that do not fit.
+    """
+    left, groups, unmet = dict.fromkeys(sets), list[Group](), list[Group]()
     place = {name: at for at, name in enumerate(order)}
     while left:
         holding: defaultdict[str, list[Group]] = defaultdict(list)
@@ -166,10 +178,14 @@ def _greedy(sets: Sequence[Group], order: Sequence[str], questions: _Questions) 
             left,
             key=lambda each: (len(each), sum(len(holding[name]) for name in each), sorted(-place[n] for n in each)),
         )
+        if not questions.ask(group):
+            unmet.append(group)
+            del left[group]
+            continue
         group = _filled(group, [*holding], holding, place, questions)
         groups.append(group)
         left = {each: None for each in left if not each <= group}
-    return groups
+    return groups, tuple(unmet)
 
 
 def _filled(
@@ -229,7 +245,7 @@ def _repeated(
         if len(best) == at_least or questions.left <= 0:
             break
         chance.shuffle(order)
-        found = _greedy(sets, order, questions)
+        found, _ = _greedy(sets, order, questions)
         pool |= dict.fromkeys(found)
         best = min(best, found, key=len)
     return best, pool
