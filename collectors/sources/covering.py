@@ -23,13 +23,14 @@ from unperturbed.common.wording import counted
 Group = frozenset[str]
 """Names of metrics that one run counts, or is to count."""
 
-SECONDS = 10.0
+SECONDS = 30.0
 """Time that the integer program may take."""
 
-_MOST_GROUPS = 3000  # An integer program with more columns rarely ends in time
+_MOST_GROUPS = 3000  # An integer program with more columns rarely ends in time, and one with more rows neither
+_MOST_SETS = 400
 _NODES = 20_000  # Its limit in steps usually comes before that in time, so that a plan does not depend on the load
 _ROUNDS = 30  # Greedy searches with the metrics in a random order; fewer for many sets, each of which takes time
-_SETS = 6_000
+_SETS = 3_000
 _PATIENCE = 4  # Metrics that fail in trials before a group is taken to be full
 
 
@@ -90,7 +91,7 @@ def cover(
         at_least = max(at_least, _bound(sets, max(map(len, every))))
     elif len(best) > at_least:
         best, pool = _repeated(best, sets, names, questions, at_least)
-    if len(best) > at_least and is_installed("analysis"):
+    if len(best) > at_least and len(sets) <= _MOST_SETS and is_installed("analysis"):
         chosen, bound = _fewest(sets, tuple(pool), seconds, whole=every is not None)
         if every is not None:
             at_least = max(at_least, bound)

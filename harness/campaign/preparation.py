@@ -162,9 +162,8 @@ def detect_host(spec: CampaignSpec, manifest: Manifest, progress: Progress) -> t
         )
     manifest.set_facts(host=here, description=description)
     progress.step("detecting the counters of this host")
-    recorded = {item["name"]: item for item in manifest.fact("passes") or ()} if manifest.has_done() else {}
     try:
-        passes = plan_counting(spec, known=recorded.values())
+        passes = plan_counting(spec, known=manifest.fact("passes") or ())
     except HostError:
         refuse_misspelt(spec)
         raise
@@ -176,7 +175,7 @@ def detect_host(spec: CampaignSpec, manifest: Manifest, progress: Progress) -> t
             "metrics": [metric.name for metric in item.metrics],
             "machine": asdict(item.machine) if item.machine else None,
             "multiplexed": item.multiplexed,
-            "division": item.division or recorded.get(item.name, {}).get("division", ""),
+            "division": item.division,
         }
         for item in passes.passes
     ]

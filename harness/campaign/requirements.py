@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from unperturbed.collectors.passes import Passes, misspelt, plan_passes
@@ -34,7 +35,7 @@ def plan_counting(
     spec: CampaignSpec,
     names: Sequence[str] | None = None,
     source: str | None = None,
-    known: Iterable[Mapping[str, Any]] = (),
+    known: Collection[Mapping[str, Any]] = (),
 ) -> Passes:
     """Plan which source counts each hardware metric on this host, and in which pass.
 
@@ -43,7 +44,7 @@ def plan_counting(
     measure, interval, counted = spec.measure, spec.measure.interval, frozenset(spec.measure.hardware)
     # The metrics that a derived metric needs in one run; a sweep computes derived metrics from several runs.
     together = [counted.intersection(expression.names) for expression in measure.derived.values()]
-    return plan_passes(
+    passes = plan_passes(
         measure.hardware if names is None else names,
         source=source or measure.source,
         machine=measure.simulator,
@@ -55,6 +56,11 @@ def plan_counting(
         together=() if spec.parameters else together,
         meet=dict.fromkeys(needed for _, needed in wanted_pairs(spec)),
         known=[frozenset(item["metrics"]) for item in known],
+    )
+    found = {item["name"]: item.get("division", "") for item in known}
+    return replace(
+        passes,
+        passes=tuple(replace(item, division=item.division or found.get(item.name, "")) for item in passes.passes),
     )
 
 
@@ -262,7 +268,8 @@ def _apart(spec: CampaignSpec, pass_of: Mapping[str, Pass]) -> str:
         if shared
         else "leave one of them out"
     )
-    return f"they need more counters than there are{beside}: {more}, or let metrics take turns with `multiplex: true`"
+    turns = "let them take turns with `multiplex: true`, without `together`"
+    return f"they need more counters than there are{beside}: {more}, or {turns}"
 
 
 def check_verdict_possible(spec: CampaignSpec, passes: Passes) -> None:

@@ -320,8 +320,8 @@ def show_plan(spec: CampaignSpec, folder: Path, *, as_json: bool) -> int:
     from unperturbed.harness.results.floor import known_floor
     from unperturbed.harness.studies.readiness import check_spec
 
-    done, ended, seconds = _earlier_session(folder, spec)
-    ready = check_spec(spec, examine())
+    done, ended, seconds, passes = _earlier_session(folder, spec)
+    ready = check_spec(spec, examine(), passes)
     floor = known_floor(spec, folder)
     if not seconds and floor is not None and floor.seconds is not None:
         seconds = [floor.seconds]
@@ -359,15 +359,15 @@ def show_plan(spec: CampaignSpec, folder: Path, *, as_json: bool) -> int:
     return ready.exit_code
 
 
-def _earlier_session(folder: Path, spec: CampaignSpec) -> tuple[int, bool, list[float]]:
-    """Return how many runs of a spec are done in a folder, whether no run is left, and each pass's pilot seconds."""
+def _earlier_session(folder: Path, spec: CampaignSpec) -> tuple[int, bool, list[float], list[dict[str, Any]]]:
+    """Return how many runs of a spec are done in a folder, whether none is left, the pilots' seconds, and the passes."""
     from unperturbed.harness.campaign.execution import CAMPAIGN, SWEEP, check_owner
     from unperturbed.harness.campaign.manifest import Manifest
     from unperturbed.harness.nodes.shares import SWEEPS, VERDICTS
     from unperturbed.harness.spec.sections.campaign import PILOT
 
     if not (folder / "campaign.sqlite").is_file():
-        return 0, False, []
+        return 0, False, [], []
     if spec.nodes is not None:
         purpose = (SWEEPS if spec.parameters else VERDICTS).whole
     else:
@@ -375,11 +375,12 @@ def _earlier_session(folder: Path, spec: CampaignSpec) -> tuple[int, bool, list[
     with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:
         check_owner(manifest, spec, purpose)
         if manifest.fact("spec_digest") != spec.digest:
-            return 0, False, []
-        pilots = [manifest.fact(f"{PILOT}:{item['name']}") for item in manifest.fact("passes") or ()]
+            return 0, False, [], []
+        passes = manifest.fact("passes") or []
+        pilots = [manifest.fact(f"{PILOT}:{item['name']}") for item in passes]
         counts = manifest.counts()
         done = counts.get("done", 0)
-        return done, counts.keys() == {"done"}, [pilot["seconds"] for pilot in pilots if pilot]
+        return done, counts.keys() == {"done"}, [pilot["seconds"] for pilot in pilots if pilot], passes
 
 
 def _commands(spec: CampaignSpec) -> dict[str, str]:

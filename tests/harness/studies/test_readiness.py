@@ -52,8 +52,9 @@ def test_metrics_that_cannot_meet_are_named_with_what_to_do(
     show(host, checked)
     assert (
         "but never seen together: PAPI_BR_MSP with PAPI_L1_DCM, because they need more counters than there are: raise "
-        "`counters` under `simulator`, or let metrics take turns with `multiplex: true`; never seen together: IPC with "
-        "PAPI_TLB_DM, because they need two simulated data caches, one with lines of a page: count them on a processor"
+        "`counters` under `simulator`, or let them take turns with `multiplex: true`, without `together`; never seen "
+        "together: IPC with PAPI_TLB_DM, because they need two simulated data caches, one with lines of a page: count "
+        "them on a processor"
     ) in " ".join(capsys.readouterr().out.split())
     checked, _ = ready(host, write_spec(tmp_path, **changes | {"analysis__together": [["IPC", "PAPI_L1_DCM"]]}))
     assert checked.never_together == ""
