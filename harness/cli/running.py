@@ -360,7 +360,7 @@ def show_plan(spec: CampaignSpec, folder: Path, *, as_json: bool) -> int:
 
 
 def _earlier_session(folder: Path, spec: CampaignSpec) -> tuple[int, bool, list[float], list[dict[str, Any]]]:
-    """Return how many runs of a spec are done in a folder, whether none is left, the pilots' seconds, and the passes."""
+    """Return how many runs of a spec are done in a folder, whether none is left, the pilots' seconds and the passes."""
     from unperturbed.harness.campaign.execution import CAMPAIGN, SWEEP, check_owner
     from unperturbed.harness.campaign.manifest import Manifest
     from unperturbed.harness.nodes.shares import SWEEPS, VERDICTS
