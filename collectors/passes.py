@@ -5,6 +5,8 @@ which events fit: the sampler opens the events around a small program. Events th
 next source. Events that would not be counted all the time go to a further pass, together with the metrics that every
 pass shares.
 
+If metrics must meet in a pass, the fewest passes are looked for in which they do, see `sources.covering`.
+
 Some events can be counted only in a group led by another event (Intel's topdown events need `slots`). The leader is
 added if it was not requested, and events that share a leader are put into one pass if they fit.
 """
@@ -12,7 +14,7 @@ added if it was not requested, and events that share a leader are put into one p
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -30,11 +32,13 @@ from unperturbed.collectors.records.file import (
 from unperturbed.collectors.runtime import build_empty_program, build_observer
 from unperturbed.collectors.sources import Event, Pass, Planned, Request, Source, find_source, find_sources
 from unperturbed.collectors.sources.callgrind import Machine
+from unperturbed.collectors.sources.covering import Covering, cover
 from unperturbed.collectors.sources.perf.events import PREFIX, describe
 from unperturbed.collectors.sources.perf.sysfs import confinement
 from unperturbed.collectors.sources.source import NONE
 from unperturbed.common import supervision
 from unperturbed.common.scratch import scratch_folder
+from unperturbed.common.table import Column, Table
 from unperturbed.errors import HostError, SpecError
 
 Trial = Callable[[Sequence[Event]], str | None]
@@ -69,10 +73,7 @@ def pack(
     `together`: Sets of names to keep in one group, divided if they do not fit; an event may then be in several groups.
     Result: The groups, and for each event in no group, the reason: it does not fit together with the shared events.
     """
-    shared = [event for event in events if event.name in shared_names]
-    while shared and trial(shared):
-        shared.pop()
-    named = ", ".join(event.name for event in shared)
+    shared = _fitting(events, shared_names, trial)
     groups: list[list[Event]] = [[*shared]] if shared else []
     refused = {}
     # Place whole sets first, larger sets before smaller ones, then single events.
@@ -82,8 +83,48 @@ def pack(
             continue
         problem = _place(unit, groups, shared, trial)
         if problem and len(unit) == 1:
-            refused[unit[0].name] = f"{problem} (together with {named}, which every pass shares)"
+            refused[unit[0].name] = _without_room(problem, shared)
     return groups, refused
+
+
+def _fitting(events: Sequence[Event], shared_names: Collection[str], trial: Trial) -> list[Event]:
+    """Return the shared events, as many as fit together."""
+    shared = [event for event in events if event.name in shared_names]
+    while shared and trial(shared):
+        shared.pop()
+    return shared
+
+
+def _without_room(problem: str, shared: Sequence[Event]) -> str:
+    return f"{problem} (together with {', '.join(event.name for event in shared)}, which every pass shares)"
+
+
+def _meeting(
+    events: Sequence[Event], sets: Iterable[frozenset[str]], trial: Trial, request: Request
+) -> tuple[list[list[Event]], dict[str, str], Covering]:
+    """Group events, as `pack` does, into the fewest groups in which each set is whole that fits."""
+    shared = _fitting(events, request.shared, trial)
+    others = [event for event in events if event not in shared]
+    problems: dict[frozenset[str], str] = {}
+
+    def grouped(names: Collection[str]) -> list[Event]:
+        return [*shared, *(event for event in others if event.name in names)]
+
+    def fits(names: frozenset[str]) -> bool:
+        problem = trial(grouped(names))
+        if problem is not None:
+            problems[names] = problem
+        return problem is None
+
+    free = {event.name for event in others}
+    wanted = [rest for names in sets if (rest := names & free)]
+    found = cover([event.name for event in others], wanted, fits, trials=_TRIALS_OF_GROUPS, known=request.known)
+    refused = {
+        event.name: _without_room(problems.get(frozenset({event.name}), _NO_ROOM), shared)
+        for event in others
+        if frozenset({event.name}) in found.unmet
+    }
+    return [grouped(group) for group in found.groups] or ([shared] if shared else []), refused, found
 
 
 def _place(unit: list[Event], groups: list[list[Event]], shared: Sequence[Event], trial: Trial) -> str | None:
@@ -103,7 +144,28 @@ def _place(unit: list[Event], groups: list[list[Event]], shared: Sequence[Event]
 _UNKNOWN = "has no such event"
 _NOT_GENERIC = "the kernel has no generic event for this metric"
 _NO_ROOM = "the events need more counters than the processor has: they would be multiplexed"
+_TRIALS_OF_GROUPS = 600  # as many take seconds, and show all groups of ten events on four counters
 _TRIALS = 2  # a trial is repeated if its program was killed, which gives no information about the host
+
+
+def passes_table(metrics: Mapping[str, Sequence[str]], order: Sequence[str], division: str = "") -> Table | None:
+    """Return the metrics of each pass as a table of metrics by passes; None for a single pass.
+
+    `order`: Metrics in the order of the rows; others follow.
+    `division`: How the passes were found.
+    """
+    if len(metrics) < 2:
+        return None
+    held = [frozenset(names) for names in metrics.values()]
+    each = sorted({name for names in held for name in names}, key=lambda name: ((*order, name).index(name), name))
+    columns = [Column("metric", whole=True)]
+    columns += [Column(str(number), meaning=f"pass {name}") for number, name in enumerate(metrics, 1)]
+    columns.append(Column("meets", "right", "number of other metrics that it shares a pass with"))
+    rows = []
+    for name in each:
+        met = frozenset[str]().union(*(names for names in held if name in names))
+        rows.append([name, *("●" if name in names else "" for names in held), f"{len(met) - 1} of {len(each) - 1}"])
+    return Table(columns, rows, f"Metrics by pass{f': {division}' if division else ''}")
 
 
 @dataclass(frozen=True)
@@ -125,6 +187,11 @@ class Passes:
             lines.append(f"not used: {', '.join(sources)} ({said.rstrip('.')}).")
         return " ".join(lines)
 
+    @property
+    def division(self) -> str:
+        """Return how passes in which metrics meet were found; empty if no metrics had to meet."""
+        return "; ".join(dict.fromkeys(item.division for item in self.passes if item.division))
+
 
 def plan_passes(
     names: Sequence[str],
@@ -137,6 +204,8 @@ def plan_passes(
     multiplex: bool = False,
     overflow: tuple[str, int] | None = None,
     together: Iterable[frozenset[str]] = (),
+    meet: Iterable[frozenset[str]] = (),
+    known: Iterable[frozenset[str]] = (),
 ) -> Passes:
     """Assign each hardware metric to the first source that can count it here; for the arguments see `Request`.
 
@@ -145,7 +214,9 @@ def plan_passes(
     """
     if not names:
         return Passes((Pass("main", NONE, ()),), {})
-    request = Request(machine, compiler, frozenset(shared), sampler, multiplex, overflow, tuple(together))
+    request = Request(
+        machine, compiler, frozenset(shared), sampler, multiplex, overflow, tuple(together), tuple(meet), tuple(known)
+    )
     assigned = _assign(names, source, request)
     if assigned.left and request.together:
         # Metrics that were to be counted together were left to sources that cannot count them: allow several passes.
@@ -273,6 +344,7 @@ def _plan_by_opening(source: Source, names: Sequence[str], request: Request) -> 
     problems = {event: together([event]) for event in possible}
     why |= {event.name: problem for event, problem in problems.items() if problem is not None}
     single = [event for event, problem in problems.items() if problem is None]
+    division = ""
     multiplexed = request.multiplex and len(single) > 1 and together(single) is not None
     if multiplexed:
         groups, refused = _take_turns(single, leaders, source, request)
@@ -281,12 +353,17 @@ def _plan_by_opening(source: Source, names: Sequence[str], request: Request) -> 
             frozenset(event.name for event in single if event.counted == counted or event in group)
             for counted, group in _led(single, leaders).items()
         )
-        groups, refused = pack(single, request.shared, (*request.together, *alike), together)
+        sets = (*request.together, *alike)
+        if request.meet and together(single) is not None:
+            groups, refused, found = _meeting(single, (*request.meet, *sets), together, request)
+            division = found.sentence
+        else:
+            groups, refused = pack(single, request.shared, sets, together)
         groups = [_arranged(group, leaders) for group in groups]
     passes = []
     for group in groups:
         metrics = tuple(source.metric(event.name) for event in group)
-        passes.append(Pass(source.name, source.name, metrics, tuple(group), multiplexed=multiplexed))
+        passes.append(Pass(source.name, source.name, metrics, tuple(group), multiplexed=multiplexed, division=division))
     return passes, {**why, **refused}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
@@ -79,6 +79,8 @@ class Baseline:
     focus : sequence of str, optional
         Compare only pairs that include one of these metrics, and only these metrics after alignment; None for all. Use
         it for a pass if the other metrics are compared in another pass.
+    met : collection of frozenset of str, optional
+        Pairs that are compared in another pass: compare all others, whether or not `focus` has their metrics.
     software : bool, default False
         Compare software metrics too: for baseline runs that count some, and checked runs that count these and more.
     alpha : float, default 0.05
@@ -94,7 +96,7 @@ class Baseline:
     metrics : tuple of str
         Names of the metrics that are compared.
     focus : tuple of str
-        Every comparison includes at least one of these metrics.
+        Every comparison includes at least one of these metrics; with `met`, every comparison after alignment.
     pairs : tuple of tuple of str
         Pairs of metrics that do not share an event.
     runs : tuple of str
@@ -127,6 +129,7 @@ class Baseline:
         *,
         metrics: Sequence[str] | None = None,
         focus: Sequence[str] | None = None,
+        met: Collection[frozenset[str]] | None = None,
         software: bool = False,
         alpha: float = 0.05,
         tolerance: float = 0.1,
@@ -160,7 +163,7 @@ class Baseline:
             comparable.require_variation([rows[:, kept] for rows in values])
         self.focus = self.metrics if focus is None else tuple(metric for metric in self.metrics if metric in focus)
         self.pairs, built_in = comparable.compared_pairs(
-            [self.traces[0].metrics[metric] for metric in self.metrics], self.focus
+            [self.traces[0].metrics[metric] for metric in self.metrics], self.focus, met
         )
         self.excluded = (*excluded, *flat.items(), *built_in)
         self.correlations = self._pair_correlations([rows[:, kept] for rows in values])
@@ -255,7 +258,8 @@ class Baseline:
         Returns
         -------
         Verdict
-            One change for each metric (with `across`, also for each pair of metrics), corrected family-wise.
+            One change for each metric (with `across`, also for each pair of metrics), corrected family-wise; none if
+            `focus` is empty.
 
         Raises
         ------
@@ -271,6 +275,9 @@ class Baseline:
         """
         checked = self._checked(traces)
         pairs = tuple((metric, metric) for metric in self.focus) + (self.pairs if across else ())
+        if not pairs:  # another pass compares all metrics of this one
+            nothing = np.empty((len(self.outer_runs), 0)), np.empty((len(checked.runs), 0))
+            return self._verdict("outer", (), *nothing, compare_as_paper(*nothing), checked, method)
         if align_on is None:
             align_on = ("IPC",) if "IPC" in self.traces[0].metrics else self.metrics
         settings = OuterSettings(pairs, tuple(align_on), anchor, literal)

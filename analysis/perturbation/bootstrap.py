@@ -12,7 +12,7 @@ do not differ otherwise.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import chain
 
@@ -174,6 +174,7 @@ def inner_by_bootstrap(
     *,
     metrics: Sequence[str] | None = None,
     focus: Sequence[str] | None = None,
+    met: Collection[frozenset[str]] | None = None,
     alpha: float = 0.05,
     tolerance: float = 0.1,
     name: str = "baseline",
@@ -191,6 +192,8 @@ def inner_by_bootstrap(
         Compare only these metrics, as for `Baseline`.
     focus : sequence of str, optional
         Compare only pairs that include one of these metrics.
+    met : collection of frozenset of str, optional
+        Pairs that are compared elsewhere, as for `Baseline`.
     alpha : float, default 0.05
         Family-wise level of *perturbed*.
     tolerance : float, default 0.1
@@ -221,7 +224,7 @@ def inner_by_bootstrap(
     kept = [at for at, metric in enumerate(names) if metric not in flat]
     varying = [names[at] for at in kept]
     pairs, built_in = comparable.compared_pairs(
-        [before[0].metrics[metric] for metric in varying], varying if focus is None else focus
+        [before[0].metrics[metric] for metric in varying], varying if focus is None else focus, met
     )
     if not pairs:
         needed = "both metrics of a pair must vary, and they must not count the same events"

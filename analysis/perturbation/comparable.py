@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
 from typing import TypeAlias
 
@@ -67,12 +67,17 @@ def compared_metrics(
     return tuple(chosen), tuple(excluded)
 
 
-def compared_pairs(metrics: Sequence[Metric], focus: Sequence[str]) -> tuple[tuple[tuple[str, str], ...], Excluded]:
-    """Return the pairs that include a metric of `focus`, and the excluded pairs, whose metrics share an event."""
+def compared_pairs(
+    metrics: Sequence[Metric], focus: Sequence[str], met: Collection[frozenset[str]] | None = None
+) -> tuple[tuple[tuple[str, str], ...], Excluded]:
+    """Return the pairs that include a metric of `focus`, and the excluded pairs, whose metrics share an event.
+
+    `met`: Pairs that are compared elsewhere; if given, all others are returned, whatever `focus` says.
+    """
     pairs: list[tuple[str, str]] = []
     excluded: list[tuple[str, str]] = []
     for first, second in combinations(metrics, 2):
-        if first.name not in focus and second.name not in focus:
+        if first.name not in focus and second.name not in focus if met is None else {first.name, second.name} in met:
             continue
         if set(first.components) & set(second.components):
             excluded.append((f"{first.name} – {second.name}", "correlated by construction"))

@@ -7,7 +7,7 @@ every metric of this source has kind `simulated`, and a meaning that begins with
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from unperturbed.collectors.data.trace import Metric
 from unperturbed.collectors.sources.catalogue import PRESETS, preset_unit
+from unperturbed.collectors.sources.covering import cover
 from unperturbed.collectors.sources.dumps import log_of, read_dumps, read_thread_dumps
 from unperturbed.collectors.sources.limits import Limits, divide
 from unperturbed.collectors.sources.source import (
@@ -270,16 +271,10 @@ def plan(names: Sequence[str], request: Request) -> Planned:
         problem = f"callgrind simulates only one last-level cache, and {second[0]} is requested too"
         why |= dict.fromkeys(third, f"{problem}: request only level 2 or only level 3")
         possible = [name for name in possible if name not in why]
-    passes = []
-    paged = [name for name in possible if fits_page_cache(name)] if any(map(needs_page_cache, possible)) else []
-    if (limits := request.machine.limits) is not None:
-        paged = [name for name in paged if needs_page_cache(name) or name in (*request.shared, *limits.fixed)]
-    # Metrics with the same meaning in both passes are counted in both; a pass with only such metrics is omitted.
-    main = [name for name in possible if not needs_page_cache(name)]
-    if not set(main) <= set(paged):
-        passes += _limited("simulated", main, request.machine, request)
-    if paged:
-        passes += _limited("page-cache", paged, request.machine.with_page_cache(), request)
+    if request.machine.limits is not None and request.meet and not request.multiplex:
+        passes = _meeting(possible, request.machine.limits, request)
+    else:
+        passes = _by_machine(possible, request)
     planned = {described.name for item in passes for described in item.metrics}
     counters = "" if request.machine.limits is None else counted(request.machine.limits.counters, "counter")
     why |= {
@@ -288,6 +283,21 @@ def plan(names: Sequence[str], request: Request) -> Planned:
         if name not in planned
     }
     return passes, why
+
+
+def _by_machine(names: Sequence[str], request: Request) -> list[Pass]:
+    """Return a pass for each machine that metrics need, or several where it cannot count all of them at once."""
+    passes = []
+    paged = [name for name in names if fits_page_cache(name)] if any(map(needs_page_cache, names)) else []
+    if (limits := request.machine.limits) is not None:
+        paged = [name for name in paged if needs_page_cache(name) or name in (*request.shared, *limits.fixed)]
+    # Metrics with the same meaning in both passes are counted in both; a pass with only such metrics is omitted.
+    main = [name for name in names if not needs_page_cache(name)]
+    if not set(main) <= set(paged):
+        passes += _limited("simulated", main, request.machine, request)
+    if paged:
+        passes += _limited("page-cache", paged, request.machine.with_page_cache(), request)
+    return passes
 
 
 def _limited(name: str, metrics: Sequence[str], machine: Machine, request: Request) -> list[Pass]:
@@ -299,6 +309,43 @@ def _limited(name: str, metrics: Sequence[str], machine: Machine, request: Reque
         return [replace(whole, multiplexed=True)]
     parts = divide(metrics, machine.limits, request.shared) or []
     return [replace(whole, metrics=tuple(map(metric, part))) for part in parts]
+
+
+def _meeting(names: Sequence[str], limits: Limits, request: Request) -> list[Pass]:
+    """Return the fewest passes, of either machine, in which the metrics meet that are to."""
+    everywhere = {name for name in names if name in (*request.shared, *limits.fixed) and not needs_page_cache(name)}
+    if not limits.fits(everywhere):
+        return []
+    # Of two machines, only one has what depends on the lines of the data cache.
+    both = set(filter(fits_page_cache, everywhere)) if any(map(needs_page_cache, names)) else everywhere
+    others = [name for name in names if name not in both]
+
+    def beside(group: Collection[str]) -> set[str]:
+        return both if any(map(needs_page_cache, group)) else everywhere
+
+    def fits(group: frozenset[str]) -> bool:
+        one_machine = not any(map(needs_page_cache, group)) or all(map(fits_page_cache, group))
+        return one_machine and limits.fits({*group, *beside(group)})
+
+    left = (wanted.difference(both) for wanted in (*request.meet, *request.together))
+    sets = [wanted for wanted in left if wanted and wanted.issubset(others)]
+    free = len(set(limits.fixed).intersection(others))
+    room = limits.counters - len(both.difference(limits.fixed)) + free
+    found = cover(others, sets, fits, largest=room, known=request.known)
+    passes = []
+    for group in found.groups or ((),):
+        counting = {*group, *beside(group)}
+        paged = any(map(needs_page_cache, group))
+        passes.append(
+            Pass(
+                "page-cache" if paged else "simulated",
+                "simulated",
+                tuple(metric(name) for name in names if name in counting),
+                machine=request.machine.with_page_cache() if paged else request.machine,
+                division=found.sentence if len(found.groups) > 1 else "",
+            )
+        )
+    return passes
 
 
 def catalogue(_trials: Trials) -> SourceCatalogue:

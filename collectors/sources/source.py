@@ -73,6 +73,8 @@ class Pass:
         Whether the events are multiplexed, and their counts estimated.
     estimate : str, default "scaled"
         How counts of multiplexed events are estimated: a name of `collectors.records.estimates.METHODS`.
+    division : str, default ""
+        How passes in which metrics meet were found, and whether they are the fewest; empty if nothing had to meet.
     """
 
     name: str
@@ -82,6 +84,7 @@ class Pass:
     machine: Machine | None = None
     multiplexed: bool = False
     estimate: str = "scaled"
+    division: str = ""
 
     @property
     def limits(self) -> Limits | None:
@@ -109,6 +112,10 @@ class Request:
         The metric whose counts end intervals, and the number of counts in an interval.
     together : tuple of frozenset of str, default ()
         Sets of metrics that a derived metric is computed from: each set is put into one pass if it fits.
+    meet : tuple of frozenset of str, default ()
+        Sets of metrics each of which must be in some pass, in as few passes as possible; usually pairs.
+    known : tuple of frozenset of str, default ()
+        Metrics of each pass of an earlier plan for `meet`: it is taken again if it suffices.
     """
 
     machine: Machine
@@ -118,6 +125,8 @@ class Request:
     multiplex: bool = False
     overflow: tuple[str, int] | None = None
     together: tuple[frozenset[str], ...] = ()
+    meet: tuple[frozenset[str], ...] = ()
+    known: tuple[frozenset[str], ...] = ()
 
 
 Planned = tuple[list[Pass], dict[str, str]]

@@ -31,6 +31,7 @@ from unperturbed.harness.campaign.requirements import (
     check_verdict_possible,
     check_wrapped,
     never_computed,
+    never_together,
     no_verdict,
     plan_counting,
     refuse_misspelt,
@@ -87,7 +88,7 @@ def prepare(
     check_threads(spec, passes)
     check_ranks(spec, passes)
     check_budget(spec, [item.name for item in passes.passes])
-    for why in filter(None, (no_verdict(spec, passes), never_computed(spec, passes))):
+    for why in filter(None, (no_verdict(spec, passes), never_computed(spec, passes), never_together(spec, passes))):
         progress.note(why)
     if without := configurations_without_sham(spec):
         progress.note(f"{' and '.join(without)}: no sham is possible, because no counter is compiled into the program")
@@ -162,7 +163,7 @@ def detect_host(spec: CampaignSpec, manifest: Manifest, progress: Progress) -> t
     manifest.set_facts(host=here, description=description)
     progress.step("detecting the counters of this host")
     try:
-        passes = plan_counting(spec)
+        passes = plan_counting(spec, known=manifest.fact("passes") or ())
     except HostError:
         refuse_misspelt(spec)
         raise
@@ -174,6 +175,7 @@ def detect_host(spec: CampaignSpec, manifest: Manifest, progress: Progress) -> t
             "metrics": [metric.name for metric in item.metrics],
             "machine": asdict(item.machine) if item.machine else None,
             "multiplexed": item.multiplexed,
+            "division": item.division,
         }
         for item in passes.passes
     ]

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from unperturbed.collectors.passes import Passes, misspelt, plan_passes
 from unperturbed.collectors.records.ranks import launcher_in
 from unperturbed.collectors.sources import Pass, find_source
+from unperturbed.collectors.sources.callgrind import fits_page_cache, needs_page_cache
 from unperturbed.errors import HostError, SpecError
 from unperturbed.harness.campaign.plan import configurations, passes_of
 from unperturbed.harness.program.attach import find_target
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.load import key_position, metric_position
 from unperturbed.harness.spec.quantities import WorkInterval
+from unperturbed.harness.spec.sections.analysis import wanted_pairs
 from unperturbed.harness.spec.sections.campaign import MULTIPLEXED
 
 _NO_EVENT = "none of the metrics is a hardware event, so perturbation cannot be detected"
@@ -28,18 +32,34 @@ _SIMULATE = (
 )
 
 
-def plan_counting(spec: CampaignSpec, names: Sequence[str] | None = None, source: str | None = None) -> Passes:
-    """Plan which source counts each hardware metric on this host, and in which pass."""
+def plan_counting(
+    spec: CampaignSpec,
+    names: Sequence[str] | None = None,
+    source: str | None = None,
+    known: Collection[Mapping[str, Any]] = (),
+) -> Passes:
+    """Plan which source counts each hardware metric on this host, and in which pass.
+
+    `known`: The passes that the campaign has recorded; runs are made of them.
+    """
+    known = [item for item in known if not item["name"].startswith(MULTIPLEXED)]
     if spec.campaign.multiplexed and names is None:
-        return _with_turns(spec)
-    return _plan(spec, names, source, turns=bool(spec.measure.multiplex))
+        return _with_turns(spec, known)
+    return _plan(spec, names, source, known, turns=bool(spec.measure.multiplex))
 
 
-def _plan(spec: CampaignSpec, names: Sequence[str] | None, source: str | None, *, turns: bool) -> Passes:
+def _plan(
+    spec: CampaignSpec,
+    names: Sequence[str] | None,
+    source: str | None,
+    known: Collection[Mapping[str, Any]],
+    *,
+    turns: bool,
+) -> Passes:
     measure, interval, counted = spec.measure, spec.measure.interval, frozenset(spec.measure.hardware)
     # The metrics that a derived metric needs in one run; a sweep computes derived metrics from several runs.
     together = [counted.intersection(expression.names) for expression in measure.derived.values()]
-    planned = plan_passes(
+    passes = plan_passes(
         measure.hardware if names is None else names,
         source=source or measure.source,
         machine=measure.simulator,
@@ -49,21 +69,30 @@ def _plan(spec: CampaignSpec, names: Sequence[str] | None, source: str | None, *
         multiplex=turns,
         overflow=(measure.interval_event, interval.counts) if isinstance(interval, WorkInterval) else None,
         together=() if spec.parameters else together,
+        meet=dict.fromkeys(needed for _, needed in wanted_pairs(spec)),
+        known=[frozenset(item["metrics"]) for item in known],
     )
-    return replace(planned, passes=tuple(replace(item, estimate=measure.estimate) for item in planned.passes))
+    found = {item["name"]: item.get("division", "") for item in known}
+    return replace(
+        passes,
+        passes=tuple(
+            replace(item, estimate=measure.estimate, division=item.division or found.get(item.name, ""))
+            for item in passes.passes
+        ),
+    )
 
 
-def _with_turns(spec: CampaignSpec) -> Passes:
+def _with_turns(spec: CampaignSpec, known: Collection[Mapping[str, Any]]) -> Passes:
     """Plan passes in which each metric is counted all the time, and further ones in which metrics take turns."""
     place = key_position(spec, "campaign", "multiplexed")
     # Papi does not tell how long it counted a metric, and metrics are compared with those of the same source.
     source = "perf_event" if spec.measure.source == "auto" else spec.measure.source
     try:
-        apart, turning = (_plan(spec, None, source, turns=turns) for turns in (False, True))
+        apart, turning = (_plan(spec, None, source, known, turns=turns) for turns in (False, True))
     except HostError:
         if spec.measure.source != "auto" or spec.measure.simulator.limits is None:
             raise
-        apart, turning = (_plan(spec, None, "simulated", turns=turns) for turns in (False, True))
+        apart, turning = (_plan(spec, None, "simulated", known, turns=turns) for turns in (False, True))
     shared = [item for item in turning.passes if item.multiplexed]
     if not shared:
         raise SpecError(
@@ -239,6 +268,47 @@ def never_computed(spec: CampaignSpec, passes: Passes) -> str:
             )
     advice = "; with `multiplex: true`, metrics can take turns on the counters"
     return "; ".join(lines) + (advice if lines and not spec.measure.multiplex else "")
+
+
+def never_together(spec: CampaignSpec, passes: Passes) -> str:
+    """Return a note on pairs of metrics that must be seen together and cannot be; empty if all can."""
+    held = [{metric.name for metric in item.metrics} for item in passes.passes]
+    pass_of = {name: item for item in reversed(passes.passes) for name in (metric.name for metric in item.metrics)}
+    lines: defaultdict[str, list[str]] = defaultdict(list)
+    for pair, needed in wanted_pairs(spec):
+        if needed <= pass_of.keys() and not any(needed <= names for names in held):
+            lines[_apart(spec, {name: pass_of[name] for name in needed})].append(" with ".join(pair))
+    return "; ".join(
+        f"never seen together: {', '.join(pairs[:_PAIRS_NAMED])}"
+        f"{f' and {len(pairs) - _PAIRS_NAMED} more' if len(pairs) > _PAIRS_NAMED else ''}, because {why}"
+        for why, pairs in lines.items()
+    )
+
+
+_PAIRS_NAMED = 6
+
+
+def _apart(spec: CampaignSpec, pass_of: Mapping[str, Pass]) -> str:
+    """Return why no run counts these metrics together, and what to do."""
+    sources = sorted({item.source for item in pass_of.values()})
+    if len(sources) > 1:
+        return f"{' and '.join(sources)} count them: choose metrics of one source"
+    simulated = sources == ["simulated"]
+    if simulated and any(map(needs_page_cache, pass_of)) and not all(map(fits_page_cache, pass_of)):
+        return "they need two simulated data caches, one with lines of a page: count them on a processor"
+    limits = spec.measure.simulator.limits
+    free = limits.fixed if simulated and limits is not None else ()
+    shared = ", ".join(name for name in _shared(spec) if name not in (*pass_of, *free))
+    beside = f" beside {shared}, which every pass counts" if shared else ""
+    more = (
+        "raise `counters` under `simulator`"
+        if simulated
+        else f"leave {shared} out of `hardware`"
+        if shared
+        else "leave one of them out"
+    )
+    turns = "let them take turns with `multiplex: true`, without `together`"
+    return f"they need more counters than there are{beside}: {more}, or {turns}"
 
 
 def check_verdict_possible(spec: CampaignSpec, passes: Passes) -> None:

@@ -320,8 +320,8 @@ def show_plan(spec: CampaignSpec, folder: Path, *, as_json: bool) -> int:
     from unperturbed.harness.results.floor import known_floor
     from unperturbed.harness.studies.readiness import check_spec
 
-    done, ended, seconds = _earlier_session(folder, spec)
-    ready = check_spec(spec, examine())
+    done, ended, seconds, passes = _earlier_session(folder, spec)
+    ready = check_spec(spec, examine(), passes)
     floor = known_floor(spec, folder)
     if not seconds and floor is not None and floor.seconds is not None:
         seconds = [floor.seconds]
@@ -334,6 +334,8 @@ def show_plan(spec: CampaignSpec, folder: Path, *, as_json: bool) -> int:
         "can_run": not ready.problems,
         "problems": [problem.finding.what for problem in ready.problems],
         "passes": describe_passes(ready.passes),
+        "division": ready.passes.division,
+        "never_together": ready.never_together,
         "commands": _commands(spec),
         "builds": _builds(ready),
         "configurations": dict(ready.planned),
@@ -357,15 +359,15 @@ def show_plan(spec: CampaignSpec, folder: Path, *, as_json: bool) -> int:
     return ready.exit_code
 
 
-def _earlier_session(folder: Path, spec: CampaignSpec) -> tuple[int, bool, list[float]]:
-    """Return how many runs of a spec are done in a folder, whether no run is left, and each pass's pilot seconds."""
+def _earlier_session(folder: Path, spec: CampaignSpec) -> tuple[int, bool, list[float], list[dict[str, Any]]]:
+    """Return how many runs of a spec are done in a folder, whether none is left, the pilots' seconds and the passes."""
     from unperturbed.harness.campaign.execution import CAMPAIGN, SWEEP, check_owner
     from unperturbed.harness.campaign.manifest import Manifest
     from unperturbed.harness.nodes.shares import SWEEPS, VERDICTS
     from unperturbed.harness.spec.sections.campaign import PILOT
 
     if not (folder / "campaign.sqlite").is_file():
-        return 0, False, []
+        return 0, False, [], []
     if spec.nodes is not None:
         purpose = (SWEEPS if spec.parameters else VERDICTS).whole
     else:
@@ -373,11 +375,12 @@ def _earlier_session(folder: Path, spec: CampaignSpec) -> tuple[int, bool, list[
     with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:
         check_owner(manifest, spec, purpose)
         if manifest.fact("spec_digest") != spec.digest:
-            return 0, False, []
-        pilots = [manifest.fact(f"{PILOT}:{item['name']}") for item in manifest.fact("passes") or ()]
+            return 0, False, [], []
+        passes = manifest.fact("passes") or []
+        pilots = [manifest.fact(f"{PILOT}:{item['name']}") for item in passes]
         counts = manifest.counts()
         done = counts.get("done", 0)
-        return done, counts.keys() == {"done"}, [pilot["seconds"] for pilot in pilots if pilot]
+        return done, counts.keys() == {"done"}, [pilot["seconds"] for pilot in pilots if pilot], passes
 
 
 def _commands(spec: CampaignSpec) -> dict[str, str]:
@@ -404,6 +407,24 @@ def _builds(ready: Readiness) -> dict[str, list[str]]:
     return {"reference": [], **builds}
 
 
+def _print_passes(ready: Readiness, described: Mapping[str, Any]) -> None:
+    from unperturbed.collectors.passes import passes_table
+
+    console = terminal()
+    for item in described["passes"]:
+        simulated = item["source"] == "simulated"
+        source = "[bold yellow]simulated[/bold yellow] by callgrind" if simulated else item["source"]
+        console.say(f"pass {item['name']}: {', '.join(item['metrics'])} — {source}")
+    held = {item["name"]: item["metrics"] for item in described["passes"]}
+    table = passes_table(held, ready.spec.measure.hardware)
+    if table is not None and ready.spec.analysis.together:
+        console.print(table.to_rich(), crop=False)
+    if described["division"]:
+        console.say(f"metrics meet in {described['division']}")
+    if described["never_together"]:
+        console.say(f"[yellow]{NOTE}[/yellow] {escape(described['never_together'])}")
+
+
 def _print_plan(ready: Readiness, described: Mapping[str, Any]) -> None:
     from unperturbed.harness.campaign.progress import ends_at_events
     from unperturbed.harness.spec.quantities import EventInterval
@@ -412,10 +433,7 @@ def _print_plan(ready: Readiness, described: Mapping[str, Any]) -> None:
     console = terminal()
     for key, command in described["commands"].items():
         console.say(f"command {escape(key)}: {escape(visible(command))}")
-    for item in described["passes"]:
-        simulated = item["source"] == "simulated"
-        source = "[bold yellow]simulated[/bold yellow] by callgrind" if simulated else item["source"]
-        console.say(f"pass {item['name']}: {', '.join(item['metrics'])} — {source}")
+    _print_passes(ready, described)
     for name, metrics in described["builds"].items():
         holds = f"with {', '.join(metrics)}" if metrics else "without software metrics"
         console.say(f"build {escape(name)}: {escape(holds)}")

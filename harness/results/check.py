@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import combinations
 from typing import Literal
 
 import numpy as np
@@ -23,6 +24,7 @@ from unperturbed.analysis.perturbation import (
     inner_by_bootstrap,
     overhead,
 )
+from unperturbed.analysis.perturbation.comparable import compared_pairs
 from unperturbed.analysis.perturbation.decide import with_origins
 from unperturbed.analysis.perturbation.rounds import find_partners, shared_variance
 from unperturbed.collectors.data import Trace
@@ -79,14 +81,16 @@ def check_runs(
     findings = _Findings(watch, steps=len(traces) * (len(planned) + with_doses))
     warm_up = find_warm_up(spec, traces)
     counted: list[str] = []
+    met: frozenset[frozenset[str]] = frozenset()
     for name, by_configuration in warm_up.traces.items():
         baseline_traces = by_configuration.get(BASELINE, ())
         metrics = hardware_metrics(spec, baseline_traces)
-        if baseline_traces and not set(metrics) - set(counted):
-            continue
         new_metrics = [metric for metric in metrics if metric not in counted]
-        _check_pass(_Pass(spec, how, name, by_configuration, metrics, new_metrics, first=not counted), findings)
+        if baseline_traces and not new_metrics and not has_new_pairs(baseline_traces, metrics, met):
+            continue
+        _check_pass(_Pass(spec, how, name, by_configuration, metrics, new_metrics, met, first=not counted), findings)
         counted += new_metrics
+        met |= pairs_of(metrics)
     if findings.shared and spec.campaign.layouts == "varied":
         findings.note(
             "Each configuration is compared with ready within layouts, which leaves out "
@@ -260,7 +264,7 @@ class _Findings:
 
 @dataclass(frozen=True)
 class _Pass:
-    """One pass to check; `new_metrics` are the metrics that no earlier pass counted."""
+    """One pass to check; `new_metrics` are the metrics that no earlier pass counted, `met` the pairs that one did."""
 
     spec: CampaignSpec
     how: CheckOptions
@@ -268,6 +272,7 @@ class _Pass:
     traces: Mapping[str, tuple[Trace, ...]]
     metrics: Sequence[str]
     new_metrics: Sequence[str]
+    met: frozenset[frozenset[str]]
     first: bool
 
     def baseline(self, name: str, *, software: Sequence[str] = ()) -> Baseline:
@@ -277,6 +282,7 @@ class _Pass:
             self.traces.get(name, ()),
             metrics=(*self.new_metrics, *software) if software else self.metrics,
             focus=software or self.new_metrics,
+            met=None if software else self.met,
             software=bool(software),
             alpha=settings.alpha,
             tolerance=settings.tolerance,
@@ -294,6 +300,16 @@ def hardware_metrics(spec: CampaignSpec, baseline_traces: Sequence[Trace]) -> li
         return []
     names = [name for name in spec.measure.hardware if name in here]
     return names + [name for name in spec.measure.derived if name in baseline_traces[0].metrics]
+
+
+def has_new_pairs(traces: Sequence[Trace], metrics: Sequence[str], met: frozenset[frozenset[str]]) -> bool:
+    """Return whether a pass's metrics have a pair that can be compared, and that no earlier pass has."""
+    return bool(compared_pairs([traces[0].metrics[name] for name in metrics], (), met)[0])
+
+
+def pairs_of(metrics: Iterable[str]) -> frozenset[frozenset[str]]:
+    """Return all pairs of a pass's metrics."""
+    return frozenset(map(frozenset, combinations(metrics, 2)))
 
 
 def _check_pass(pass_: _Pass, findings: _Findings) -> None:
@@ -452,6 +468,7 @@ def _check_by_few(pass_: _Pass, planned: Sequence[Configuration], findings: _Fin
                 pass_.traces.get(item.name, ()),
                 metrics=pass_.metrics,
                 focus=pass_.new_metrics,
+                met=pass_.met,
                 alpha=settings.alpha,
                 tolerance=settings.tolerance,
                 name=BASELINE,
@@ -474,7 +491,7 @@ def _software(pass_: _Pass, item: Configuration, checked: Sequence[Trace]) -> It
     ]
     shared: dict[str, list[str]] = defaultdict(list)
     for metric in item.software:
-        if metric == pass_.spec.measure.interval_metric:
+        if metric == pass_.spec.measure.interval_metric or not pass_.new_metrics:
             continue  # the same in every interval
         counting = [other for other in fewer if metric in other.software]
         if counting:

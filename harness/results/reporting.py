@@ -27,10 +27,12 @@ from unperturbed.analysis.report import (
     write_report,
 )
 from unperturbed.collectors.data import Trace
+from unperturbed.collectors.passes import passes_table
 from unperturbed.collectors.sources import find_source
 from unperturbed.collectors.sources.callgrind import QUANTUM_BLOCKS
 from unperturbed.collectors.sources.source import NONE
 from unperturbed.common.scratch import write_whole
+from unperturbed.common.table import Table
 from unperturbed.common.wording import counted, listing
 from unperturbed.errors import DataError
 from unperturbed.harness.campaign.manifest import Failure, Manifest, RunState
@@ -84,12 +86,19 @@ def content_of(spec: CampaignSpec, checked: CampaignVerdicts, manifest: Manifest
         ranks=checked.ranks,
         multiplexing=checked.multiplexing,
         threads=checked.threads,
+        passes=_passes(spec, manifest),
         notes=checked.notes
         + _notes(
             manifest, [trace for runs in checked.traces.values() for recorded in runs.values() for trace in recorded]
         )
         + extension_notes(manifest),
     )
+
+
+def _passes(spec: CampaignSpec, manifest: Manifest) -> Table | None:
+    passes = manifest.fact("passes") or ()
+    division = "; ".join(dict.fromkeys(filter(None, (item.get("division") for item in passes))))
+    return passes_table({item["name"]: item["metrics"] for item in passes}, spec.measure.hardware, division)
 
 
 def _checked_runs(checked: CampaignVerdicts) -> Mapping[str, tuple[Trace, ...]]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shlex
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from unperturbed.collectors.kernel_probes import probe_registry
 from unperturbed.collectors.passes import Passes
@@ -20,6 +21,7 @@ from unperturbed.harness.campaign.requirements import (
     check_processor,
     check_sampled_program,
     never_computed,
+    never_together,
     no_verdict,
     plan_counting,
 )
@@ -91,6 +93,11 @@ class Readiness:
         return never_computed(self.spec, self.passes)
 
     @property
+    def never_together(self) -> str:
+        """Return a note on metrics that are to be seen together and cannot be; empty if all can."""
+        return never_together(self.spec, self.passes)
+
+    @property
     def planned(self) -> Mapping[str, int]:
         """Return the number of runs of each configuration or sweep step, in all passes (if there is none, in one)."""
         if self.spec.parameters:
@@ -141,10 +148,13 @@ class Readiness:
         return tuple(metric_sources)
 
 
-def check_spec(spec: CampaignSpec, host: Examination) -> Readiness:
-    """Check whether a campaign can run on this host, without building or running the program."""
+def check_spec(spec: CampaignSpec, host: Examination, known: Sequence[Mapping[str, Any]] = ()) -> Readiness:
+    """Check whether a campaign can run on this host, without building or running the program.
+
+    `known`: The passes that the campaign has recorded.
+    """
     problems = [*_compilers(spec.program), *_needed_programs(spec), *_program_itself(spec), *_kernel(spec)]
-    passes, uncounted = _plan(spec, host)
+    passes, uncounted = _plan(spec, host, known)
     has_compiler_problem = any(problem.finding.subject == "compiler" for problem in problems)
     problems += [
         problem for problem in uncounted if not (has_compiler_problem and problem.finding.subject == "counting")
@@ -163,11 +173,11 @@ def check_spec(spec: CampaignSpec, host: Examination) -> Readiness:
     return replace(ready, problems=(*problems, *limits))
 
 
-def _plan(spec: CampaignSpec, host: Examination) -> tuple[Passes, list[Problem]]:
+def _plan(spec: CampaignSpec, host: Examination, known: Sequence[Mapping[str, Any]]) -> tuple[Passes, list[Problem]]:
     """Plan the passes of all metrics that can be counted; return a problem for each other metric."""
     measure = spec.measure
     try:
-        return plan_counting(spec), []
+        return plan_counting(spec, known=known), []
     except HostError:
         pass  # the loop below finds the metrics that cannot be counted
     counted: list[str] = []

@@ -26,7 +26,7 @@ from unperturbed.harness.campaign.progress import Progress
 from unperturbed.harness.campaign.run import Sampling
 from unperturbed.harness.campaign.session import Session, add_family, compiled_metrics
 from unperturbed.harness.campaign.traces import trace_file
-from unperturbed.harness.results.check import align_on, hardware_metrics
+from unperturbed.harness.results.check import align_on, hardware_metrics, has_new_pairs, pairs_of
 from unperturbed.harness.results.warm_up import without_warm_up
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE, READY, READY_PREFIX
@@ -127,8 +127,8 @@ class SearchRuns(ABC):
         by_name = {name: self._further(name, count, first[name]) for name, count in batch.items()}
         pure, anchored = self.family or BASELINE, self._anchor or self.family or BASELINE
         references: dict[str, Reference] = {}
-        for pass_name, new in self._new_metrics(by_name[pure]).items():
-            ready, through = (self._baseline(by_name[name], name, pass_name, new) for name in (pure, anchored))
+        for pass_name, new in self._new(by_name[pure]).items():
+            ready, through = (self._baseline(by_name[name], name, pass_name, *new) for name in (pure, anchored))
             self._note(ready)
             on = align_on(spec, ready.traces[0])
             references[pass_name] = Reference(ready, None if anchor is None else through, on, anchor)
@@ -139,31 +139,44 @@ class SearchRuns(ABC):
         count = self.spec.campaign.baseline_runs
         self.request({BASELINE: count})
         by_pass = self._further(BASELINE, count)
-        for pass_name, new in self._new_metrics(by_pass).items():
-            own = self._baseline(by_pass, BASELINE, pass_name, new)
+        for pass_name, new in self._new(by_pass).items():
+            own = self._baseline(by_pass, BASELINE, pass_name, *new)
             self._note(own)
             self.untouched[pass_name] = Reference(own, None, align_on(self.spec, own.traces[0]))
         return dict(self.untouched)
 
-    def _new_metrics(self, baseline: Mapping[str, Sequence[Trace]]) -> dict[str, list[str]]:
-        """Return the hardware metrics that each pass adds to those before, for passes that add any."""
+    def _new(self, baseline: Mapping[str, Sequence[Trace]]) -> dict[str, tuple[list[str], frozenset[frozenset[str]]]]:
+        """Return the hardware metrics that each pass adds to those before, and the pairs that those before have.
+
+        Passes that add neither a metric nor a pair are left out.
+        """
         known: list[str] = []
-        new: dict[str, list[str]] = {}
+        met: frozenset[frozenset[str]] = frozenset()
+        new: dict[str, tuple[list[str], frozenset[frozenset[str]]]] = {}
         for pass_name, traces in baseline.items():
-            if added := [name for name in hardware_metrics(self.spec, traces) if name not in known]:
-                new[pass_name] = added
+            metrics = hardware_metrics(self.spec, traces)
+            added = [name for name in metrics if name not in known]
+            if added or has_new_pairs(traces, metrics, met):
+                new[pass_name] = added, met
                 known += added
+                met |= pairs_of(metrics)
         return new
 
     def _baseline(
-        self, by_pass: Mapping[str, Sequence[Trace]], name: str, pass_name: str, new: Sequence[str]
+        self,
+        by_pass: Mapping[str, Sequence[Trace]],
+        name: str,
+        pass_name: str,
+        new: Sequence[str],
+        met: frozenset[frozenset[str]],
     ) -> Baseline:
-        """Return one configuration's runs in one pass as a baseline that judges pairs with the new metrics."""
+        """Return one configuration's runs in one pass as a baseline that judges new metrics, and pairs not in `met`."""
         settings, traces = self.spec.analysis, by_pass[pass_name]
         return Baseline(
             traces,
             metrics=hardware_metrics(self.spec, traces),
             focus=new,
+            met=met,
             alpha=settings.alpha,
             tolerance=settings.tolerance,
             name=name,

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from unperturbed.analysis.rewriting import Rewriting
     from unperturbed.analysis.totals import TotalChange
     from unperturbed.collectors.data import Metric, Trace
+    from unperturbed.common.table import Table
 
 
 _SCHEMA_VERSION = 1
@@ -226,6 +227,8 @@ class ReportContent:
         Which metrics may be multiplexed; None if the campaign did not try it.
     threads : StrataVerdicts or None
         Verdicts by thread; None without `threads: each`.
+    passes : Table or None
+        The hardware metrics of each pass; None with a single pass.
     """
 
     campaign: str
@@ -256,6 +259,7 @@ class ReportContent:
     ranks: RankVerdicts | None = None
     multiplexing: MultiplexingVerdicts | None = None
     threads: StrataVerdicts | None = None
+    passes: Table | None = None
 
 
 def to_json(content: ReportContent) -> dict[str, Any]:

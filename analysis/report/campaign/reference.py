@@ -117,6 +117,7 @@ def provenance_section(view: ReportView) -> Html:
         tag("p", tag("b", f"Counters: {content.source.name}. "), content.source.sentence),
         _rests_on(view.results),
         _metrics(view.described),
+        tag("div", tag("h3", "Passes"), content.passes.to_html()) if content.passes else None,
         tag("div", groups, class_="groups"),
         tag("details", tag("summary", "The spec as it was run"), tag("pre", spec[:_SPEC_LENGTH], cut))
         if spec

@@ -151,5 +151,5 @@ def _show_spec(console: Terminal, spec: Readiness) -> None:
         if spec.spec.parameters:
             each = f" at {count_points(spec.spec):,} points ({', '.join(spec.planned)})"
         console.say(f"[green]{GOOD} can run here[/green]: {spec.runs} runs{each}")
-        for but in filter(None, (spec.no_verdict, spec.never_computed)):
+        for but in filter(None, (spec.no_verdict, spec.never_computed, spec.never_together)):
             console.say(f"[yellow]{NOTE} but[/yellow] {escape(but)}")

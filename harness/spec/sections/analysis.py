@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import combinations
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag
 
 from unperturbed.harness.spec.model import (
+    ADDED_LATER,
+    AS_LIST,
     AS_MAPPING,
     AS_TEXT,
     MAY_CHANGE,
     Because,
     Draft,
     Frozen,
+    ListOf,
     Section,
     SpecKey,
     empty,
@@ -55,6 +59,12 @@ _FailOnValue = Annotated[
 ]
 
 
+_Together = Annotated[
+    Annotated[Literal["all"], Tag(AS_TEXT)] | Annotated[tuple[Texts, ...], ListOf, Tag(AS_LIST)],
+    Discriminator(lambda value: AS_TEXT if isinstance(value, str) else AS_LIST),
+]
+
+
 class Analysis(Section):
     """How runs are aligned and perturbation is judged."""
 
@@ -80,6 +90,12 @@ class Analysis(Section):
     """Largest relative change of a metric's total over a run that you consider harmless, for each metric. `default`
     applies to all other metrics (1 % if not given), `time` to wall-clock and CPU time (2 % if not given). With 0 %,
     every change that the runs show is *perturbed*."""
+    together: Annotated[_Together, ADDED_LATER] = Field(
+        default=(), examples=["all", [["PAPI_L1_DCM", "PAPI_BR_MSP"], ["PAPI_LD_INS", "PAPI_SR_INS", "PAPI_L2_TCM"]]]
+    )
+    """Hardware metrics, and metrics derived from them, that must be seen together: any two of a list are counted in the
+    same run at least once, in the fewest passes that are found. `all` stands for all pairs of hardware metrics. By
+    default, each metric is in one pass, and which metrics share it is left to chance."""
     fail_on: Annotated[_FailOnValue, MAY_CHANGE] = Field(
         default_factory=FailOn, examples=["shifted", {"correlations": "perturbed", "totals": "perturbed"}]
     )
@@ -101,9 +117,20 @@ def default_align_on(spec: CampaignSpec) -> tuple[str, ...]:
     return ("PAPI_TOT_INS",) if "PAPI_TOT_INS" in known else known[:1]
 
 
+def wanted_pairs(spec: CampaignSpec) -> Iterator[tuple[tuple[str, str], frozenset[str]]]:
+    """Yield two metrics that must be seen together, and the hardware metrics that a run must count for it."""
+    measure, together = spec.measure, spec.analysis.together
+    lists = (measure.hardware,) if together == "all" else together
+    pairs = dict.fromkeys(pair for names in lists for pair in combinations(names, 2))
+    for first, second in pairs:
+        parts = [measure.derived[name].names if name in measure.derived else (name,) for name in (first, second)]
+        yield (first, second), frozenset(part for names in parts for part in names if part in measure.hardware)
+
+
 def _check(draft: Draft) -> None:
     metrics = Metrics.named_in(draft)
     _check_anchor(draft, metrics)
+    _check_together(draft, metrics)
     for name, path in draft.keys("analysis", "totals").items():
         known = (*metrics.measured, *_TOTALS)
         if name not in known:
@@ -118,6 +145,28 @@ def _check(draft: Draft) -> None:
             hint = draft.did_you_mean(name, metrics.in_baseline) or measured_are(metrics.in_baseline)
             what = f"`{name}` is not measured: add it to `{key}`" if key else f"unknown metric `{name}`; {hint}"
             draft.report(path, what)
+
+
+def _check_together(draft: Draft, metrics: Metrics) -> None:
+    path = ("analysis", "together")
+    if draft.value(*path) and draft.value("measure", "multiplex") is True:
+        draft.report_key(path, "with `multiplex: true`, all metrics share each run: remove `together` or `multiplex`")
+    value = draft.value(*path)
+    for at, names in enumerate(value if isinstance(value, list) else ()):
+        if isinstance(names, list) and len(names) < 2:
+            draft.report((*path, at), "list at least two metrics that must be seen together")
+        for place, name in draft.distinct_texts(*path, at):
+            kind = metrics.measured.get(name)
+            if kind == "os":
+                draft.report(place, f"every run measures `{name}`, an operating-system metric: leave it out")
+            elif kind == "software" or metrics.software_in(name):
+                draft.report(
+                    place, f"`subsets` say which runs count `{name}`: only hardware metrics are divided into passes"
+                )
+            elif kind is None and name not in metrics.derived:
+                hint = draft.did_you_mean(name, metrics.in_baseline) or measured_are(metrics.in_baseline)
+                where = f"`{name}` is not measured: add it to `{key_of(name)}`" if key_of(name) else ""
+                draft.report(place, where or f"unknown metric `{name}`; {hint}")
 
 
 def _check_anchor(draft: Draft, metrics: Metrics) -> None:

@@ -256,6 +256,7 @@ _MEANINGLESS: Mapping[tuple[str, str], str] = {
     ("analysis", "anchor"): _NO_VERDICT,
     ("analysis", "alpha"): _NO_VERDICT,
     ("analysis", "tolerance"): _NO_VERDICT,
+    ("analysis", "together"): "a sweep counts whole runs, whose metrics need not share a run",
 }
 """Keys that have no meaning in a sweep, and the reason."""
 

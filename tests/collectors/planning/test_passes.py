@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +166,40 @@ def test_what_is_computed_together_has_one_source(monkeypatch: pytest.MonkeyPatc
         "papi": ["PAPI_TOT_INS", "PAPI_FP_OPS"],
         "perf_event": ["perf::r1"],
     }, "what no single source counts is counted by several"
+
+
+def test_pairs_meet_in_the_fewest_passes_that_trials_allow(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, ...]] = []
+    fit = counters(4, {EVENTS[0]: 2})
+
+    def trial(source: str, events: Sequence[Event], request: Request, *, multiplexed: bool = False) -> str | None:
+        asked.append(tuple(event.name for event in events))
+        return fit(source, events, request)
+
+    monkeypatch.setattr(passes, "_trial", trial)
+    shared = "perf::instructions"
+    pairs = list(map(frozenset, combinations(EVENTS[:6], 2)))
+    found = plan((shared, *EVENTS[:6]), shared=[shared], meet=pairs)
+    held = [set(each) for each in names(found)]
+    assert all(shared in each for each in held)
+    assert all(any(pair <= each for each in held) for pair in pairs)
+    # The first event takes two of three counters, so it meets the others one by one; any other three fit together.
+    assert len(held) == 5 + 4
+    assert found.division == "9 passes, the fewest possible (by greedy search)"
+    groups = [each for each in asked if len(each) > 1]
+    assert len(set(groups)) == len(groups), "no group is tried twice"
+    again = plan((shared, *EVENTS[:6]), shared=[shared], meet=pairs, known=map(frozenset, names(found)))
+    assert names(again) == names(found)
+
+
+def test_a_pair_that_needs_more_counters_than_there_are_leaves_both_in_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passes, "_trial", counters(4, {EVENTS[0]: 3, EVENTS[1]: 2}))
+    found = plan(EVENTS[:4], meet=[frozenset(EVENTS[:2]), frozenset(EVENTS[1:4])])
+    assert names(found) == [list(EVENTS[1:4]), [EVENTS[0]]]
+    with pytest.raises(
+        HostError, match=r"perf::r1 cannot be counted.*with perf::r3, perf::r4, which every pass shares"
+    ):
+        plan(EVENTS[:4], shared=EVENTS[2:4], meet=[frozenset(EVENTS[:2])])
 
 
 @given(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -70,6 +71,33 @@ def test_turns_are_those_of_a_rotating_list(data: st.DataObject) -> None:
         for name, shared in take_turns(arrays, limits, turns, np.array(time_ns))
     }
     assert found == rotate(counts, limits, turns, time_ns)
+
+
+def test_pairs_meet_in_the_fewest_passes_of_a_simulated_processor() -> None:
+    names = [*Limits.fixed, "PAPI_LD_INS", "PAPI_SR_INS", "PAPI_BR_CN", "PAPI_BR_MSP", "PAPI_L1_DCM", "PAPI_TLB_DM"]
+    pairs = list(map(frozenset, combinations(names, 2)))
+
+    def plan(counters: int, *known: frozenset[str]) -> list[set[str]]:
+        machine = Machine(limits=Limits(counters))
+        found = plan_passes(
+            names, source="simulated", machine=machine, compiler="gcc", shared=Limits.fixed, meet=pairs, known=known
+        )
+        return [{metric.name for metric in item.metrics} for item in found.passes]
+
+    for counters, count in ((2, 10 + 4), (3, 4 + 2), (5, 1 + 1)):
+        held = plan(counters)
+        assert len(held) == count
+        assert plan(counters, *map(frozenset, held)) == held
+        assert all(Limits(counters).fits(each) for each in held)
+        apart = [set(pair) for pair in pairs if not any(pair <= each for each in held)]
+        # Pages and lines are two machines, and an estimate of cycles is of one of them.
+        assert apart == [{name, "PAPI_TLB_DM"} for name in ("PAPI_TOT_CYC", "PAPI_L1_DCM")]
+    assert len(plan(1)) == 6, "each alone beside the fixed ones"
+    del names[4:7]
+    loads = {"PAPI_TOT_INS", "PAPI_LD_INS", "PAPI_SR_INS"}
+    assert plan(3) == [{*loads, "PAPI_TOT_CYC"}, {*loads, "PAPI_TLB_DM"}]
+    del names[1]
+    assert plan(3) == [{*loads, "PAPI_TLB_DM"}], "all fit the machine of pages"
 
 
 def test_a_simulated_processor_needs_passes_as_a_real_one() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from tests.harness.phases_campaign import unperturbed, write_spec
 from unperturbed.collectors.data import Trace
 from unperturbed.collectors.data.trace import SCALING
 from unperturbed.collectors.sources.limits import Limits, Turns
+from unperturbed.harness.campaign.manifest import Manifest
 
 METRICS = ["PAPI_TOT_INS", "PAPI_LD_INS", "PAPI_SR_INS", "PAPI_BR_INS", "PAPI_BR_MSP", "PAPI_L1_DCM", "PAPI_L1_ICM"]
 ALL: dict[str, Any] = {"measure__interval": {"records": 1000}}
@@ -90,6 +92,38 @@ def test_passes_count_all_the_time(campaigns: dict[str, Path]) -> None:
     assert set(totals) == set(METRICS)
     for name, total in totals.items():
         assert abs(total - whole[name].sum()) <= 0.01 * whole[name].sum() + 10
+
+
+def test_a_campaign_in_whose_passes_all_pairs_meet_judges_each_once_and_keeps_its_passes(tmp_path: Path) -> None:
+    changes = {
+        "measure__hardware": METRICS[:5],
+        "measure__derived": None,
+        "measure__simulator": {"counters": 2},
+        "analysis__together": "all",
+    }
+    spec = write_spec(tmp_path, **changes)
+    done = unperturbed(tmp_path, "run", spec)
+    assert done.returncode in (0, 4), done.stderr
+    folder = tmp_path / "campaigns" / "phases"
+    verdicts = json.loads((folder / "verdicts.json").read_text())
+    inner = [
+        frozenset((change["first"], change["second"]))
+        for verdict in verdicts["verdicts"]
+        if verdict["configuration"] == "steps"
+        for change in verdict["changes"]
+        if change["check"] == "inner"
+    ]
+    assert len(inner) == len(set(inner))
+    assert set(inner) == {frozenset(pair) for pair in combinations(METRICS[:5], 2)}
+    with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:
+        passes = manifest.required_fact("passes")
+    assert [len(item["metrics"]) for item in passes] == [3] * 6
+    assert {item["division"] for item in passes} == {"6 passes, the fewest possible (by greedy search)"}
+    assert "Metrics by pass: 6 passes" in (folder / "report.html").read_text()
+    spec.write_text(spec.read_text().replace("runs: 3", "runs: 4"))
+    assert unperturbed(tmp_path, "run", spec).returncode in (0, 4)
+    with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:
+        assert manifest.required_fact("passes") == passes
 
 
 def test_too_short_intervals_are_refused_with_what_to_do(tmp_path: Path) -> None:

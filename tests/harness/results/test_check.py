@@ -1,10 +1,11 @@
-"""Notes of a check on passes that lack a metric of `align_on`."""
+"""Checks of several passes: notes on those that lack a metric of `align_on`, and the pairs that each compares."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from tests.analysis.simulate import equicorrelated, program
 from tests.analysis.simulate import run as simulated_run
@@ -16,18 +17,21 @@ from unperturbed.harness.spec.load import load_spec
 METRICS = ("PAPI_L1_DCM", "PAPI_BR_MSP", "PAPI_SR_INS")
 
 
-def _runs(names: tuple[str, ...]) -> dict[str, tuple[Trace, ...]]:
-    """Return baseline runs of a simulated program that count these metrics."""
+def _runs(names: tuple[str, ...], count: int = 6, configuration: str = "baseline") -> dict[str, tuple[Trace, ...]]:
+    """Return runs of a simulated program that count these metrics."""
     same = program(np.random.default_rng(1), correlation=equicorrelated(3, 0.6), run_effect=0.02)
-    made = [simulated_run(same, np.random.default_rng([1, at])) for at in range(6)]
+    seed = 1 if configuration == "baseline" else 2
+    made = [simulated_run(same, np.random.default_rng([seed, at])) for at in range(count)]
+    software = [] if configuration == "baseline" else [Metric(configuration, "software")]
     return {
-        "baseline": tuple(
+        configuration: tuple(
             Trace.from_columns(
-                [Metric(name, "hardware", source="simulation") for name in names],
-                {name: trace[f"H{METRICS.index(name)}"] for name in names},
+                [Metric(name, "hardware", source="simulation") for name in names] + software,
+                {name: trace[f"H{METRICS.index(name)}"] for name in names}
+                | {each.name: np.ones(len(trace), np.int64) for each in software},
                 begin_ns=trace.begin_ns,
                 end_ns=trace.end_ns,
-                attributes={**trace.attributes, "run": f"baseline-{at}", "configuration": "baseline"},
+                attributes={**trace.attributes, "run": f"{configuration}-{at}", "configuration": configuration},
             )
             for at, trace in enumerate(made)
         )
@@ -51,3 +55,33 @@ def test_the_note_names_only_metrics_of_align_on_that_the_pass_lacks(tmp_path: P
     ]
     notes = check_runs(spec, {"first": _runs(METRICS[:2]), "second": _runs(METRICS[2:])}).notes
     assert "Pass 'second' does not count PAPI_L1_DCM, PAPI_BR_MSP, so its runs are aligned on PAPI_SR_INS." in notes
+
+
+@pytest.mark.parametrize("runs", [6, 4])
+def test_each_pair_is_compared_once_in_the_first_pass_where_it_meets(tmp_path: Path, runs: int) -> None:
+    spec = load_spec(
+        write_spec(
+            tmp_path,
+            analysis__anchor=None,
+            analysis__align_on=None,
+            measure__software={"steps": {"loop": "walk"}},
+            measure__hardware=list(METRICS),
+            measure__derived={},
+        )
+    )
+    first, second, third = METRICS
+    traces = {
+        name: {**_runs(names, runs), "steps": _runs(names, 3, "steps")["steps"]}
+        for name, names in {
+            "one": (first, second),
+            "two": (second, third),
+            "three": (first, third),
+            "four": (third, second),
+        }.items()
+    }
+    (verdict,) = check_runs(spec, traces).verdicts
+    compared = [(change.check, change.first, change.second) for change in verdict.changes]
+    inner = [("inner", *pair) for pair in ((first, second), (second, third), (first, third))]
+    assert [each for each in compared if each[0] == "inner"] == inner
+    outer = [("outer", name, name) for name in METRICS] if runs == 6 else []
+    assert sorted(each for each in compared if each[0] == "outer") == sorted(outer)

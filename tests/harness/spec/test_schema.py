@@ -25,6 +25,7 @@ from unperturbed.instrument.events import event_keys
 _ROOT = Path(__file__).parents[3]
 _SCHEMA = json_schema()
 _CROSS_FIELD = {
+    "metrics that cannot be seen together",
     "threads one by one with what counts them together",
     "threads one by one in a sweep",
     "threads one by one, multiplexed",

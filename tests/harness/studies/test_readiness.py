@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness.phases_campaign import write_spec
+from tests.harness.phases_campaign import unperturbed, write_spec
 from unperturbed.harness.cli.host.doctor import show, to_json
 from unperturbed.harness.host.doctor import Examination, examine
 from unperturbed.harness.spec.load import load_spec
@@ -37,6 +37,39 @@ def test_of_a_spec_with_one_metric_too_many_the_rest_is_planned(
     assert found["passes"][0]["metrics"] == ["PAPI_TOT_INS", "PAPI_L2_TCM", "PAPI_BR_MSP"]
     show(host, checked)
     assert "✗ cannot run here: 1 reason\n" in capsys.readouterr().out
+
+
+def test_metrics_that_cannot_meet_are_named_with_what_to_do(
+    tmp_path: Path, host: Examination, capsys: pytest.CaptureFixture[str]
+) -> None:
+    changes: dict[str, Any] = {
+        "measure__hardware": ["PAPI_TOT_INS", "PAPI_TOT_CYC", "PAPI_BR_MSP", "PAPI_L1_DCM", "PAPI_TLB_DM"],
+        "measure__simulator": {"counters": 1},
+        "analysis__together": [["IPC", "PAPI_L1_DCM"], ["PAPI_BR_MSP", "PAPI_L1_DCM"], ["IPC", "PAPI_TLB_DM"]],
+    }
+    checked, _ = ready(host, write_spec(tmp_path, **changes))
+    assert checked.exit_code == 0
+    show(host, checked)
+    assert (
+        "but never seen together: PAPI_BR_MSP with PAPI_L1_DCM, because they need more counters than there are: raise "
+        "`counters` under `simulator`, or let them take turns with `multiplex: true`, without `together`; never seen "
+        "together: IPC with PAPI_TLB_DM, because they need two simulated data caches, one with lines of a page: count "
+        "them on a processor"
+    ) in " ".join(capsys.readouterr().out.split())
+    checked, _ = ready(host, write_spec(tmp_path, **changes | {"analysis__together": [["IPC", "PAPI_L1_DCM"]]}))
+    assert checked.never_together == ""
+
+
+def test_a_dry_run_draws_which_metrics_meet(tmp_path: Path) -> None:
+    changes: dict[str, Any] = {"measure__simulator": {"counters": 2}, "analysis__together": "all"}
+    changes["measure__hardware"] = ["PAPI_TOT_INS", "PAPI_BR_MSP", "PAPI_L1_DCM", "PAPI_SR_INS", "PAPI_TOT_CYC"]
+    done = unperturbed(tmp_path, "run", "--dry-run", write_spec(tmp_path, **changes))
+    drawn = [line.split() for line in done.stdout.splitlines() if line.startswith("  PAPI_")]
+    assert [line[0] for line in drawn] == changes["measure__hardware"]
+    assert [line.count("●") for line in drawn] == [3, 2, 2, 2, 3]
+    assert all(line[-3:] == ["4", "of", "4"] for line in drawn)
+    assert "metrics meet in 3 passes, the fewest possible (by greedy search)\n" in done.stdout
+    assert "\n39 runs (baseline 15, anchor 15, steps 9)\n" in done.stdout
 
 
 def test_only_its_own_limit_keeps_a_spec_from_running(tmp_path: Path, host: Examination) -> None:
