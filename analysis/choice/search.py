@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from unperturbed.analysis.choice.moments import FloatArray, coefficients
 
-MOST_SUBSETS = 20_000
-"""Largest number of subsets of one size that the exact search tries; beyond it, only the other searches choose."""
+MOST_WORK = 2_000_000
+"""Largest number of subsets of one size, times the cube of the size, for which the exact search tries all (about 0.1 s).
+Beyond it, only the other searches choose."""
 
 _LEAST = 1e-9
 """A metric of which less than this share of its variance is left is explained; it can explain nothing more."""
@@ -34,7 +35,7 @@ class Choice(NamedTuple):
     forward: tuple[int, ...]  # The choice of the forward search, which may be the same
 
 
-def choose(correlations: FloatArray, most: int, target: float, *, most_subsets: int = MOST_SUBSETS) -> list[Choice]:
+def choose(correlations: FloatArray, most: int, target: float, *, most_work: int = MOST_WORK) -> list[Choice]:
     """Return the choice of 1, 2, … up to `most` metrics.
 
     Of the searches' choices, the one counts that predicts the most metrics to an R² of `target`; if that is the same
@@ -45,7 +46,7 @@ def choose(correlations: FloatArray, most: int, target: float, *, most_subsets: 
     for size in range(1, len(order) + 1):
         forward = tuple(order[:size])
         candidates = [Choice(forward, "forward", forward)]
-        if comb(len(correlations), size) <= most_subsets:
+        if comb(len(correlations), size) * size**3 <= most_work:
             candidates.append(Choice(best_subset(correlations, size), "exact", forward))
         candidates.append(Choice(backward[size], "backward", forward))
         # Of equals the first is returned: forward choices contain the smaller ones.
@@ -63,8 +64,14 @@ def backward_subsets(correlations: FloatArray) -> dict[int, tuple[int, ...]]:
     kept = list(range(len(correlations)))
     found = {len(kept): tuple(kept)}
     while len(kept) > 1:
-        lowest = [r2_of_all(correlations, kept[:at] + kept[at + 1 :]).min() for at in range(len(kept))]
-        del kept[int(np.argmax(np.round(lowest, 9)))]
+        inverse = np.linalg.inv(correlations[np.ix_(kept, kept)] + _RIDGE * np.eye(len(kept)))
+        own = np.diag(inverse)
+        removed = np.delete(correlations, kept, axis=1)[kept]
+        weights = inverse @ removed
+        # Without metric j, a prediction loses its squared weight over the inverse's diagonal; j keeps 1 − 1 / diagonal.
+        losses = weights**2 / own[:, None]
+        lowest = np.column_stack([1 - 1 / own, (weights * removed).sum(axis=0) - losses]).min(axis=1)
+        del kept[int(np.argmax(np.round(lowest, 6)))]
         found[len(kept)] = tuple(kept)
     return found
 
