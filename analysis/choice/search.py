@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from unperturbed.analysis.choice.moments import FloatArray, coefficients
 
 MOST_WORK = 2_000_000
-"""Largest number of subsets of one size, times the cube of the size, for which the exact search tries all (about 0.1 s).
-Beyond it, only the other searches choose."""
+"""Largest number of subsets of one size, times the cube of the size, for the exact search (about 0.1 s). Beyond it,
+only the other searches choose."""
 
 _LEAST = 1e-9
 """A metric of which less than this share of its variance is left is explained; it can explain nothing more."""
