@@ -22,8 +22,8 @@ PAGE = ROOT / "docs/how-to/choose_metrics.md"
 PICTURES = ROOT / "docs/assets/pictures"
 _BLOCK = re.compile(r"(?s)<!-- sample: (?P<command>unperturbed [^\n]*) -->\n\n```\n.*?```\n")
 _HTML = "choice.html"
-_WIDTH, _HEIGHT, _MOST_BYTES = 900, 760, 150_000
-_FIGURE = "document.getElementById('choice-tree').closest('section').scrollIntoView(); window.scrollBy(0, -60)"
+_WIDTH, _HEIGHT, _MOST_BYTES = 900, 930, 150_000
+_FIGURE = "document.getElementById('choice-tree').scrollIntoView(); window.scrollBy(0, -60)"
 
 
 def main() -> None:
