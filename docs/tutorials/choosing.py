@@ -15,12 +15,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+from experiments.common.provenance import made_by
 from tests.analysis.report.browser import open_report
 from tools.tutorials import ROOT
 
 PAGE = ROOT / "docs/how-to/choose_metrics.md"
 PICTURES = ROOT / "docs/assets/pictures"
 _BLOCK = re.compile(r"(?s)<!-- sample: (?P<command>unperturbed [^\n]*) -->\n\n```\n.*?```\n")
+_MADE = re.compile(r"^Made by `python .*$", re.MULTILINE)
 _HTML = "choice.html"
 _WIDTH, _HEIGHT, _MOST_BYTES = 900, 930, 150_000
 _FIGURE = "document.getElementById('choice-tree').scrollIntoView(); window.scrollBy(0, -60)"
@@ -32,13 +34,14 @@ def main() -> None:
     parser.add_argument("folder", type=Path, nargs="?", default=ROOT / "campaigns/choosing")
     folder = parser.parse_args().folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
+    made = made_by()
     if not (folder / "experiments").exists():
         (folder / "experiments").symlink_to(ROOT / "experiments")
     for name in ("choose", "chosen"):
         _printed(folder, f"unperturbed run experiments/quickstart/{name}.yaml --quiet")
     page = PAGE.read_text(encoding="utf-8")
-    made = _BLOCK.sub(lambda block: _filled(folder, block["command"]), page)
-    PAGE.write_text(made, encoding="utf-8")
+    filled = _BLOCK.sub(lambda block: _filled(folder, block["command"]), page)
+    PAGE.write_text(_MADE.sub(lambda _: made, filled), encoding="utf-8")
     for dark, name in ((False, "choice.png"), (True, "choice-dark.png")):
         with open_report(folder / _HTML, width=_WIDTH, height=_HEIGHT, dark=dark) as opened:
             opened.wait_drawn()
@@ -66,7 +69,7 @@ def _printed(folder: Path, command: str) -> str:
     )
     if done.returncode not in (0, 4):
         raise SystemExit(done.stderr)
-    return done.stdout
+    return done.stdout.replace(f"{folder}/", "")
 
 
 if __name__ == "__main__":
