@@ -61,6 +61,7 @@ docs-pictures:
 	$(python) -m docs.tutorials.pictures campaigns
 	$(python) -m docs.tutorials.pages
 	$(python) -m docs.tutorials.samples
+	$(python) -m docs.tutorials.choosing
 
 bench:
 	@tools/setup.sh bench

@@ -37,6 +37,7 @@ ORDER: Mapping[str, tuple[str, ...]] = {
         "doses",
         "floor",
         "pages",
+        "choice",
         "nodes",
         "partition",
         "diagnosis",

@@ -38,6 +38,7 @@ _FOREIGN = {
         "doctor": "env host system info tune",
         "compare -- A -- B": "diff ab versus vs",
         "partition SPEC": "split search subsets",
+        "choose CAMPAIGN": "pick select reduce cluster",
         "cc --metrics FILE -- gcc …": "gcc clang compile",
         "completion bash": "completions complete",
         "cache": "clean purge warm",

@@ -8,6 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from unperturbed.analysis.choice.metric_choice import MetricChoice
+from unperturbed.analysis.choice.moments import Scale
 from unperturbed.analysis.floor.noise_floor import NoiseFloor
 from unperturbed.analysis.perturbation import Verdict, verdict_table
 from unperturbed.analysis.report import ReportContent, to_json
@@ -33,6 +35,8 @@ from unperturbed.harness.results.recorded import (
 )
 from unperturbed.harness.results.reporting import content_of
 from unperturbed.harness.results.verdicts import CampaignVerdicts
+from unperturbed.harness.spec.sections.campaign import BASELINE
+from unperturbed.harness.studies.choice import choose_of_campaign
 
 if TYPE_CHECKING:
     import polars as pl
@@ -236,6 +240,53 @@ class Campaign(Result):
         with Manifest(self.folder / "campaign.sqlite", read_only=True) as manifest:
             states = manifest.runs()
         return floor_of(self.spec, self._checked, states) or floor_of_baseline(self.spec, self._traces, states)
+
+    def choose(
+        self,
+        r2: float = 0.95,
+        *,
+        hours: float | None = None,
+        runs: int | None = None,
+        configuration: str = BASELINE,
+        scale: Scale = "count",
+    ) -> MetricChoice:
+        """Return which few metrics predict the rest, as `unperturbed choose` does.
+
+        Parameters
+        ----------
+        r2 : float, default 0.95
+            Share of a metric's variation over intervals that others must predict, in runs held back, for the metric to
+            count as predicted.
+        hours : float, optional
+            Time to measure the choice: the result's `recommended` is then the choice that gives the most metrics in
+            this time. By default, it is the smallest choice that predicts all other metrics.
+        runs : int, optional
+            With `hours`: runs of each pass; by default as many as the campaign has.
+        configuration : str, default "baseline"
+            Configuration whose runs are used.
+        scale : {"count", "sqrt"}, default "count"
+            Predict counts, or their square roots, which give intervals with large counts less weight.
+
+        Returns
+        -------
+        MetricChoice
+            The choices of 1, 2, … metrics with their predictions, the clusters of redundant metrics, and a
+            page with the dendrogram.
+
+        Raises
+        ------
+        DataError
+            The configuration has fewer than five runs, or fewer than two metrics that vary.
+        """
+        return choose_of_campaign(
+            self.folder,
+            self.spec,
+            target=r2,
+            hours=hours,
+            runs=runs,
+            configuration=configuration,
+            scale=scale,
+        )
 
     def headline(self) -> str:
         """Return the campaign's name and the number of configurations with each verdict."""

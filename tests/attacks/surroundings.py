@@ -60,6 +60,7 @@ COMMANDS: Mapping[str, Sequence[str]] = {
     "report": ["report", "campaigns/phases"],
     "export": ["export", "campaigns/phases", "out.csv"],
     "merge": ["merge", "campaigns/phases"],
+    "choose": ["choose", "campaigns/phases"],
     "align": ["align", "campaigns/phases/runs/0001", "campaigns/phases/runs/0002"],
     "structure": ["structure", "campaigns/phases/runs/0001"],
     "model": ["model", "table.csv", "--report", "model.html"],
