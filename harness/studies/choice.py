@@ -12,9 +12,8 @@ import numpy as np
 
 from unperturbed.analysis.choice.metric_choice import Cost, MetricChoice, choose_metrics
 from unperturbed.analysis.choice.moments import FloatArray, Scale
-from unperturbed.analysis.perturbation.comparable import SCALING
 from unperturbed.collectors.data import Metric, Trace
-from unperturbed.collectors.data.trace import WORK_CLOCKS
+from unperturbed.collectors.data.trace import SCALING, WORK_CLOCKS
 from unperturbed.common.wording import did_you_mean, listing
 from unperturbed.errors import DataError, SpecError
 from unperturbed.harness.campaign.manifest import Manifest
