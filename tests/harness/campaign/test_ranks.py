@@ -272,12 +272,18 @@ def test_srun_is_refused_where_its_ranks_are_not_seen(tmp_path: Path) -> None:
 needs_slurm = pytest.mark.skipif(bool(lacking()), reason=f"not installed: {', '.join(lacking())}")
 
 
+@pytest.fixture
+def slurm_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a short name: sockets of Slurm are in it, and their paths have at most 107 bytes."""
+    return tmp_path_factory.mktemp("slurm")
+
+
 @needs_slurm
 @pytest.mark.parametrize(("kind", "plugin"), [("mpich", "pmi2"), ("openmpi", "pmix")])
-def test_ranks_of_srun_are_counted_by_slurm(tmp_path: Path, kind: str, plugin: str) -> None:
+def test_ranks_of_srun_are_counted_by_slurm(tmp_path: Path, slurm_folder: Path, kind: str, plugin: str) -> None:
     program = _compiled(tmp_path, kind)
     run = f"srun --nodes=1 --ntasks=2 --overcommit --mpi={plugin} {program} 20000 1000 0.75"
-    with cluster(tmp_path) as slurm:
+    with cluster(slurm_folder) as slurm:
         done = unperturbed(tmp_path, "run", _spec(tmp_path, {"run": run}), environment=slurm.environment)
     assert done.returncode == 0, done.stderr
     for trace in _traces(tmp_path):
@@ -293,7 +299,7 @@ def _on_nodes(spec: Path, **campaign: int) -> None:
 
 
 @needs_slurm
-def test_srun_on_a_node_starts_ranks_in_the_job_of_the_part(tmp_path: Path) -> None:
+def test_srun_on_a_node_starts_ranks_in_the_job_of_the_part(tmp_path: Path, slurm_folder: Path) -> None:
     """With a job of its own, it would wait for a node that no part has."""
     program = _compiled(tmp_path, "mpich")
     script = tmp_path / "rank.sh"
@@ -303,7 +309,7 @@ def test_srun_on_a_node_starts_ranks_in_the_job_of_the_part(tmp_path: Path) -> N
     script.chmod(0o755)
     spec = _spec(tmp_path, {"run": f"srun --nodes=1 --ntasks=2 --mpi=pmi2 {script}"})
     _on_nodes(spec, baseline_runs=10)
-    with cluster(tmp_path) as slurm:
+    with cluster(slurm_folder) as slurm:
         done = unperturbed(tmp_path, "run", spec, environment=slurm.environment)
     assert done.returncode == 0, done.stderr
     places = {tuple(line.split()) for line in (tmp_path / "places").read_text().splitlines()}
@@ -319,7 +325,7 @@ def test_srun_on_a_node_starts_ranks_in_the_job_of_the_part(tmp_path: Path) -> N
 
 @pytest.mark.long
 @needs_slurm
-def test_ranks_of_all_nodes_have_verdicts(tmp_path: Path) -> None:
+def test_ranks_of_all_nodes_have_verdicts(tmp_path: Path, slurm_folder: Path) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "heat.c").write_text(HEAT.read_text())
     spec = _spec(
@@ -336,7 +342,7 @@ def test_ranks_of_all_nodes_have_verdicts(tmp_path: Path) -> None:
         software={"steps": {"enter": "exchange"}, "sums": {"enter": "total"}},
     )
     _on_nodes(spec, baseline_runs=10, runs=4)
-    with cluster(tmp_path) as slurm:
+    with cluster(slurm_folder) as slurm:
         done = unperturbed(tmp_path, "run", spec, environment=slurm.environment)
     assert done.returncode in (0, 4), done.stderr
     (found,) = json.loads((tmp_path / "campaigns" / "heat" / "nodes.json").read_text())["ranks"]
