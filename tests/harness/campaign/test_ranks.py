@@ -198,7 +198,7 @@ def test_children_of_a_rank_belong_to_it(tmp_path: Path) -> None:
         ]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["mpich", pytest.param("openmpi", marks=pytest.mark.long)])
 def test_simulated_counts_leave_waiting_out_and_so_repeat(tmp_path: Path, kind: str) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "heat.c").write_text(HEAT.read_text())
