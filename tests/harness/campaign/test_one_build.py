@@ -138,6 +138,7 @@ def test_families_are_builds_of_their_own(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.long
 def test_a_build_that_executes_many_no_ops_is_split(tmp_path: Path) -> None:
     subsets = {"steps": ["steps"], "turns": ["turns"], "both": ["rounds"]}
     split = {**TWO, "analysis__totals": {}, "campaign__subsets": subsets, "analysis__anchor": None}

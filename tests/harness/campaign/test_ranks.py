@@ -183,6 +183,7 @@ def test_threads_of_each_rank_have_traces(tmp_path: Path, kind: str) -> None:
             assert 0.8 * rank["totals"]["perf::task-clock"] < counted <= rank["totals"]["perf::task-clock"]
 
 
+@pytest.mark.long
 def test_children_of_a_rank_belong_to_it(tmp_path: Path) -> None:
     program = _compiled(tmp_path, "mpich")
     script = tmp_path / "rank.sh"
