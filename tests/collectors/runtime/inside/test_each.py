@@ -44,7 +44,7 @@ def one_by_one(
     assert sorted(births) == list(range(records.threads))
     named = roles(births, lambda place: routine_name(place.file, place.offset, place.symbol))
     traces = thread_traces(records, COLLECTED, {}, software=SOFTWARE, roles=named)
-    told = {thread["role"]: thread for thread in described(traces, births, named)}
+    told = {thread["role"]: thread for thread in described(traces, births)}
     assert len(told) == records.threads
     return records, told
 
