@@ -15,6 +15,7 @@ from unperturbed.analysis.report.campaign.changes import opening
 from unperturbed.analysis.report.campaign.content import ReportView, change_key
 from unperturbed.analysis.report.campaign.setups import all_setups
 from unperturbed.analysis.report.campaign.verdicts import advice, badge, verdict_legend
+from unperturbed.collectors.data.trace import SCALING
 from unperturbed.common.markup import Content, Html, HtmlCell, table, tag
 from unperturbed.common.wording import counted, first_of, listing
 
@@ -82,7 +83,8 @@ def metric_rows(results: Sequence[ConfigurationResult], described: Mapping[str, 
     """Return one row per metric: hardware before software metrics; in each group, the least serious verdicts first."""
     columns = [metric_verdicts(result) for result in results]
     collected = {name for result in results for name in result.software}
-    names = dict.fromkeys((*described, *(name for column in columns for name in column), *sorted(collected)))
+    measured = (name for name in described if not name.endswith(SCALING))
+    names = dict.fromkeys((*measured, *(name for column in columns for name in column), *sorted(collected)))
     rows = []
     for name in names:
         software = described[name].kind == "software" if name in described else name in collected
