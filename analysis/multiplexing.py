@@ -1,9 +1,9 @@
 """Which metrics may be multiplexed: runs in which metrics take turns on the counters, beside passes.
 
 In a pass, each metric has a counter all the time. A metric that takes turns may be multiplexed if its total, and its
-correlations with all other metrics that may be multiplexed or are always counted, are shown to be unperturbed. A count
-that is estimated badly changes every correlation in which it takes part. So the metric that takes part in most changes
-is left out first, until none is left.
+correlations with all other metrics that may be multiplexed or are always counted, are shown to be unperturbed. Pairs
+that meet in no pass cannot be compared, and are counted. A count that is estimated badly changes every correlation in
+which it takes part. So the metric that takes part in most changes is left out first, until no change is left.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from unperturbed.analysis.perturbation import Baseline, Change, VerdictName, verdict_cell
+from unperturbed.analysis.perturbation.comparable import compared_pairs
 from unperturbed.analysis.totals.verdict import TotalChange, compare_runs, decide_totals
-from unperturbed.collectors.data import Trace
+from unperturbed.collectors.data import Metric, Trace
 from unperturbed.common.table import Cell, Column, Table
 from unperturbed.common.wording import counted, listing, percent
 
@@ -28,8 +30,7 @@ class Counted:
 
     reference: Sequence[Trace]
     observed: Sequence[Trace]
-    metrics: Sequence[str]  # Those of the pass
-    new: Sequence[str]  # Of these, the ones that no earlier pass counts
+    metrics: Sequence[str]  # Those of the pass; earlier passes may have some of them
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ class Multiplexed:
     intervals: int  # Of the shortest run
     estimate: str
     outcomes: tuple[Outcome, ...]  # One for each metric that takes turns
+    apart: int = 0  # Pairs that no pass counts together, so that their correlation is not compared
 
     @property
     def kept(self) -> tuple[str, ...]:
@@ -66,15 +68,21 @@ class MultiplexingVerdicts:
         """Return what holds for the spec's interval and estimate, and for the best other ones."""
         first, *others = self.rows
         of = counted(len(first.outcomes), "metric")
-        said = f"{len(first.kept)} of {of} may be multiplexed at intervals of {first.interval}, {first.estimate}"
+        where = f"at intervals of {first.interval} with {first.estimate} counts"
+        said = f"{len(first.kept)} of {of} may be multiplexed {where}"
         lost = [f"{each.metric} ({each.why})" for each in first.outcomes if each.verdict != "unperturbed"]
         sentences = [f"{said}. Not: {'; '.join(lost)}." if lost else f"{said}."]
         best = max(others, key=lambda row: len(row.kept), default=first)
         if len(best.kept) > len(first.kept):
             sentences.append(
-                f"At intervals of {best.interval}, {best.estimate}, {len(best.kept)} may be. This is the best of "
+                f"At intervals of {best.interval} with {best.estimate} counts, {len(best.kept)} may be: the best of "
                 f"{len(self.rows)} rows, each judged at α by itself: confirm it by a campaign with this interval and "
                 "`estimate`."
+            )
+        if first.apart:
+            sentences.append(
+                f"The correlations of {counted(first.apart, 'pair')} are not compared, because no pass counts both "
+                "metrics: `together: all` under `analysis` makes passes in which they meet."
             )
         return tuple(sentences)
 
@@ -93,7 +101,7 @@ class MultiplexingVerdicts:
             [row.interval, f"{row.intervals:,}", row.estimate, f"{len(row.kept)} of {len(row.outcomes)}", _named(row)]
             for row in self.rows
         ]
-        caption = f"Metrics that take turns, at intervals of {first.interval}, {first.estimate}"
+        caption = f"Metrics that take turns, at intervals of {first.interval} with {first.estimate} counts"
         return Table(named, by_metric, caption), Table(heads, rows, "By length of an interval and by estimate")
 
     def to_dict(self) -> dict[str, Any]:
@@ -105,9 +113,9 @@ _MOST_NAMED = 6
 
 
 def _named(row: Multiplexed) -> str:
-    return (
-        listing(row.kept) if 0 < len(row.kept) <= _MOST_NAMED else "all" if len(row.kept) == len(row.outcomes) else ""
-    )
+    if len(row.kept) == len(row.outcomes):
+        return "all"
+    return listing(row.kept) if len(row.kept) <= _MOST_NAMED else ""
 
 
 def judge_multiplexed(
@@ -124,17 +132,23 @@ def judge_multiplexed(
     `alpha`, `tolerance`, `totals`: As for the verdicts of a campaign; all correlations are one family, and all totals.
     """
     runs = [trace for each in passes for trace in each.observed]
-    turning = dict.fromkeys(name for each in passes for name in each.new if _takes_turns(each.observed, name))
+    turning = dict.fromkeys(name for each in passes for name in each.metrics if _takes_turns(each.observed, name))
     gaps = find_gaps(runs, turning)
     changes: list[Change] = []
     compared: list[TotalChange] = []
+    described: dict[str, Metric] = {}
+    met: set[frozenset[str]] = set()
     for each in passes:
         names = [name for name in each.metrics if name not in gaps]
-        focus = [name for name in each.new if name not in gaps]
-        if focus:
-            baseline = Baseline(each.reference, metrics=names, focus=focus, alpha=alpha, tolerance=tolerance)
-            changes += baseline.inner([trace[names] for trace in each.observed]).changes
-        compared += compare_runs(each.reference, each.observed, each.new, alpha=alpha, tolerances=totals)
+        if names:
+            baseline = Baseline(each.reference, metrics=names, met=met, alpha=alpha, tolerance=tolerance)
+            if baseline.pairs:
+                changes += baseline.inner([trace[names] for trace in each.observed]).changes
+        new = [name for name in each.metrics if name not in described]
+        compared += compare_runs(each.reference, each.observed, new, alpha=alpha, tolerances=totals)
+        met |= {frozenset(pair) for pair in combinations(each.metrics, 2)}
+        described |= {name: each.reference[0].metrics[name] for name in new}
+    apart, _ = compared_pairs(list(described.values()), (), met)
     lost = {name: Outcome(name, "undecided", why) for name, why in gaps.items()}
     for total in decide_totals(compared, alpha=alpha):
         if total.metric in turning and total.metric not in lost and total.verdict != "unperturbed":
@@ -146,6 +160,7 @@ def judge_multiplexed(
         min(len(trace) for trace in runs),
         estimate,
         tuple(lost.get(name, Outcome(name, "unperturbed")) for name in turning),
+        len(apart),
     )
 
 

@@ -11,16 +11,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 from scipy.stats import spearmanr
 
-from experiments.common.evaluation import EVIDENCE, evaluation_parser, fill_page, run_campaign
+from experiments.common.evaluation import EVIDENCE, evaluation_parser, fill_page
 from experiments.common.provenance import made_by, recorded
 from experiments.common.tables import markdown_table, right
-from experiments.multiplexing.evaluate import HARDWARE, LIMITS, RUNS, write_spec
+from experiments.multiplexing.evaluate import HARDWARE, LIMITS, RUNS, runs_that_count_all
 from experiments.perturbation.series import PROGRAMS
 from unperturbed.analysis.across_passes import correlate_across_passes
 from unperturbed.collectors.data import Trace
@@ -51,8 +50,8 @@ def by_time(trace: Trace, quanta: int, seed: int) -> Trace:
 CUTS: dict[str, Callable[[Trace, int], Trace]] = {
     "work, 1 quantum": lambda trace, _: trace[list(HARDWARE)],
     "work, 4 quanta": lambda trace, _: lengthened(trace[list(HARDWARE)], 4),
-    "time, 2 quanta": partial(lambda quanta, trace, seed: by_time(trace, quanta, seed), 2),
-    "time, 4 quanta": partial(lambda quanta, trace, seed: by_time(trace, quanta, seed), 4),
+    "time, 2 quanta": lambda trace, seed: by_time(trace, 2, seed),
+    "time, 4 quanta": lambda trace, seed: by_time(trace, 4, seed),
 }
 
 
@@ -89,11 +88,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for program in PROGRAMS:
         if program.name in options.programs:
             folders.append(options.campaigns / program.name)
-            run_campaign(write_spec(options.campaigns / "specs", program), folders[-1])
-            traces = [Trace.read(file) for file in sorted(folders[-1].glob("runs/0*/trace.parquet"))]
-            traces = [trace for trace in traces if trace.attributes["configuration"] == "baseline"]
-            chosen = [trace for trace in traces if trace.attributes["run"].isdigit()][: 2 * RUNS]
-            rows += [row(program.name, cut, chosen) for cut in CUTS]
+            traces = runs_that_count_all(program, options.campaigns)
+            rows += [row(program.name, cut, traces) for cut in CUTS]
     columns: tuple[Column | str, ...] = (
         *("program", "intervals by"),
         *right("intervals", "bias between runs", "bias", "median error", "largest", "held by the interval"),

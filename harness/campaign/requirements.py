@@ -85,7 +85,7 @@ def _plan(
 def _with_turns(spec: CampaignSpec, known: Collection[Mapping[str, Any]]) -> Passes:
     """Plan passes in which each metric is counted all the time, and further ones in which metrics take turns."""
     place = key_position(spec, "campaign", "multiplexed")
-    # Papi does not tell how long it counted a metric, and metrics are compared with those of the same source.
+    # PAPI does not tell how long it counted a metric, and metrics are compared with those of the same source.
     source = "perf_event" if spec.measure.source == "auto" else spec.measure.source
     try:
         apart, turning = (_plan(spec, None, source, known, turns=turns) for turns in (False, True))

@@ -250,7 +250,7 @@ def describe_configuration(item: Configuration, spec: CampaignSpec) -> str:
         )
     if not item.software:
         takes_turns = item.name == MULTIPLEXED and spec.campaign.multiplexed
-        return f"has counts of metrics that take turns, {spec.measure.estimate}" if takes_turns else "was imported"
+        return f"lets its metrics take turns, with {spec.measure.estimate} counts" if takes_turns else "was imported"
     return f"counts {', '.join(item.software)}"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +12,7 @@ from unperturbed.analysis.perturbation.comparable import MINIMUM_INTERVALS
 from unperturbed.collectors.data import Metric, Trace
 from unperturbed.collectors.data.trace import SCALING
 from unperturbed.collectors.records.estimates import METHODS, Observed, estimate_counts, read_shared
+from unperturbed.collectors.sources.callgrind import QUANTUM_BLOCKS
 from unperturbed.harness.campaign.progress import describe_interval
 from unperturbed.harness.results.recorded import Traces
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
@@ -55,9 +56,8 @@ def check_multiplexed(spec: CampaignSpec, traces: Traces) -> MultiplexingVerdict
     facts = passes[0][1][0].attributes
     rows = []
     for every, estimate in wanted:
-        interval = describe_interval(
-            every * int(facts["interval_ns"]), facts["clock"], facts.get("interval_event", ""), **_quantum(facts)
-        )
+        length, quantum = every * int(facts["interval_ns"]), facts.get("quantum_blocks", QUANTUM_BLOCKS)
+        interval = describe_interval(length, facts["clock"], facts.get("interval_event", ""), quantum)
         rows.append(
             judge_multiplexed(
                 list(_counted(spec, passes, every, estimate)),
@@ -71,26 +71,18 @@ def check_multiplexed(spec: CampaignSpec, traces: Traces) -> MultiplexingVerdict
     return MultiplexingVerdicts(tuple(rows)) if rows else None
 
 
-def _quantum(facts: Mapping[str, int]) -> dict[str, int]:
-    return {"quantum": int(facts["quantum_blocks"])} if "quantum_blocks" in facts else {}
-
-
 def _counted(
     spec: CampaignSpec, passes: Sequence[tuple[str, Sequence[Trace], Sequence[Trace]]], every: int, estimate: str
 ) -> Iterator[Counted]:
     """Yield the runs of each pass, with longer intervals and counts that are estimated for them."""
-    known: set[str] = set()
     estimated: dict[str, Trace] = {}
     for name, reference, runs in passes:
         metrics = [metric for metric in spec.measure.hardware if metric in reference[0]]
-        new = [metric for metric in metrics if metric not in known]
-        if new:
-            known |= {*new}
-            for trace in runs:
-                if trace.attributes["run"] not in estimated:
-                    estimated[trace.attributes["run"]] = lengthened(trace, every, estimate)
-            observed = [_like(estimated[trace.attributes["run"]], reference[0], name) for trace in runs]
-            yield Counted([lengthened(trace, every) for trace in reference], observed, metrics, new)
+        for trace in runs:
+            if trace.attributes["run"] not in estimated:
+                estimated[trace.attributes["run"]] = lengthened(trace, every, estimate)
+        observed = [_like(estimated[trace.attributes["run"]], reference[0], name) for trace in runs]
+        yield Counted([lengthened(trace, every) for trace in reference], observed, metrics)
 
 
 def lengthened(trace: Trace, every: int, estimate: str = "") -> Trace:
@@ -127,7 +119,7 @@ def _has_turns(pass_name: str) -> bool:
 
 
 def _with_metrics(turning: Sequence[Sequence[Trace]], baseline: Sequence[Trace]) -> Sequence[Trace]:
-    """Return the runs that count what a pass counts, by the same events; the first that count most of it."""
+    """Return the first runs that count all that a pass counts, by the same events; none without such runs."""
     if not baseline:
         return ()
     wanted = [metric for metric in baseline[0].metrics.values() if metric.kind in ("hardware", "simulated")]

@@ -52,7 +52,7 @@ def make_runs(configuration: str, seed: int, *, turns: bool, gaps: bool = False)
 
 
 def test_bad_estimates_are_left_out_and_named() -> None:
-    passes = [Counted(make_runs("baseline", 2, turns=False), make_runs("multiplexed", 3, turns=True), NAMES, NAMES)]
+    passes = [Counted(make_runs("baseline", 2, turns=False), make_runs("multiplexed", 3, turns=True), NAMES)]
     made = judge_multiplexed(passes, **JUDGED)
     assert made.kept == ("good", "better")
     why = {each.metric: (each.verdict, each.why) for each in made.outcomes}
@@ -64,7 +64,7 @@ def test_bad_estimates_are_left_out_and_named() -> None:
 
 def test_a_metric_without_a_value_is_undecided_and_the_others_are_judged() -> None:
     runs = make_runs("multiplexed", 3, turns=True, gaps=True)
-    made = judge_multiplexed([Counted(make_runs("baseline", 2, turns=False), runs, NAMES, NAMES)], **JUDGED)
+    made = judge_multiplexed([Counted(make_runs("baseline", 2, turns=False), runs, NAMES)], **JUDGED)
     assert made.kept == ("good",)
     assert {each.metric: each.why for each in made.outcomes}["better"] == "no value in 10% of the intervals"
 
@@ -72,10 +72,26 @@ def test_a_metric_without_a_value_is_undecided_and_the_others_are_judged() -> No
 def test_same_runs_may_be_multiplexed() -> None:
     runs = [trace[list(NAMES[:3])] for trace in make_runs("baseline", 2, turns=False)]
     other = make_runs("multiplexed", 4, turns=True)
-    made = judge_multiplexed([Counted(runs, other, NAMES[:3], NAMES[:3])], **JUDGED)
+    made = judge_multiplexed([Counted(runs, other, NAMES[:3])], **JUDGED)
     assert made.kept == ("good", "better")
     said = MultiplexingVerdicts((made,)).sentences()
-    assert said == ("2 of 2 metrics may be multiplexed at intervals of 10 ms, scaled.",)
+    assert said == ("2 of 2 metrics may be multiplexed at intervals of 10 ms with scaled counts.",)
+
+
+def test_pairs_of_a_later_pass_are_judged_and_those_of_none_are_counted() -> None:
+    """Each metric is in the first pass with `fixed`; the pair that changed meets in the third pass alone."""
+    reference, observed = make_runs("baseline", 2, turns=False), make_runs("multiplexed", 4, turns=True)
+    first, second, third = (["fixed", "good"], ["fixed", "better"], ["good", "better"])
+    spoilt = make_runs("multiplexed", 4, turns=True)
+    for trace in spoilt:
+        np.random.default_rng(5).shuffle(trace["good"])
+    passes = [Counted(reference, observed, names) for names in (first, second)]
+    apart = judge_multiplexed(passes, **JUDGED)
+    assert (apart.kept, apart.apart) == (("good", "better"), 1)
+    assert "The correlations of 1 pair are not compared" in MultiplexingVerdicts((apart,)).sentences()[-1]
+    met = judge_multiplexed([*passes, Counted(reference, spoilt, third)], **JUDGED)
+    assert met.apart == 0
+    assert len(met.kept) == 1
 
 
 @dataclass(frozen=True)
