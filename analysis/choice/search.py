@@ -23,7 +23,7 @@ MOST_WORK = 2_000_000
 only the other searches choose."""
 
 _LEAST = 1e-9
-"""A metric of which less than this share of its variance is left is explained; it can explain nothing more."""
+"""A metric with less than this share of its variance left is explained; it can explain nothing more."""
 _RIDGE = 1e-9
 
 
