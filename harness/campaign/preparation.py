@@ -40,6 +40,7 @@ from unperturbed.harness.campaign.run import run_plain
 from unperturbed.harness.campaign.session import (
     UNTOUCHED,
     Session,
+    build_baseline_alone,
     build_configurations,
     choose_families,
     families_of,
@@ -50,6 +51,7 @@ from unperturbed.harness.campaign.session import (
 )
 from unperturbed.harness.host import state as host
 from unperturbed.harness.program.build import check_compilers, find_source
+from unperturbed.harness.program.layouts import without_sampler
 from unperturbed.harness.program.patching import count_at
 from unperturbed.harness.program.result import ProgramResult
 from unperturbed.harness.program.rewriting import compare_builds
@@ -131,6 +133,8 @@ def _try_builds(
     """Build and stage what a session needs, and run builds that configurations share; return the expected result."""
     workspace = build_and_stage(spec, folder, manifest, progress, needed=needed)
     expected = _reference(spec, folder, workspace, manifest, progress)
+    if not _baseline_stays(spec, folder, workspace, expected, manifest, progress):
+        workspace = build_and_stage(spec, folder, manifest, progress, needed=needed)
     if not _result_stays(spec, folder, workspace, expected, manifest, progress):
         workspace = build_and_stage(spec, folder, manifest, progress, needed=needed)
     _profile_rewriting(spec, folder, workspace, expected, manifest, progress)
@@ -207,7 +211,9 @@ def build_and_stage(
     if needed is None or REFERENCE in needed or not _is_staged(folder, manifest):
         wanted.insert(0, UNTOUCHED)
     builds = build_configurations(spec, folder, wanted, manifest, progress)
-    return Workspace(builds, _inputs(spec, folder, builds.get(REFERENCE), manifest, progress), identity)
+    untouched = builds.get(REFERENCE)
+    with without_sampler(untouched):
+        return Workspace(builds, _inputs(spec, folder, untouched, manifest, progress), identity)
 
 
 def _is_staged(folder: Path, manifest: Manifest) -> bool:
@@ -252,7 +258,9 @@ def _identity(spec: CampaignSpec, manifest: Manifest) -> str | None:
         rehearsals = [f"probes:{item.name}" for item in configurations(spec)]
         others = [f"expected:{name}" for name in spec.programs]
         manifest.set_facts(
-            **dict.fromkeys(["expected", "native", "inputs", "rewriting", *others, *pilots_of, *rehearsals])
+            **dict.fromkeys(
+                ["expected", "native", "inputs", "rewriting", "baseline_tried", *others, *pilots_of, *rehearsals]
+            )
         )
     manifest.set_facts(program=now)
     return now
@@ -305,7 +313,9 @@ def _reference(
         return ProgramResult(known["exit_code"], known["digest"])
     progress.step("running the untouched program")
     place = make_empty_folder(folder / "runs" / REFERENCE)
-    result, outcome = run_plain(spec, place, build=workspace.builds[REFERENCE], inputs=workspace.inputs)
+    untouched = workspace.builds[REFERENCE]
+    with without_sampler(untouched):
+        result, outcome = run_plain(spec, place, build=untouched, inputs=workspace.inputs)
     wanted = spec.program.output_digest
     if wanted is not None and wanted.removeprefix("sha256:") != result.digest:
         raise RunError(
@@ -319,6 +329,31 @@ def _reference(
             "another signal, such as SIGINT or SIGKILL."
         )
     return result
+
+
+def _baseline_stays(
+    spec: CampaignSpec,
+    folder: Path,
+    workspace: Workspace,
+    expected: ProgramResult,
+    manifest: Manifest,
+    progress: Progress,
+) -> bool:
+    """Return whether the untouched program gives the same result with the sampler linked in; if not, give that up."""
+    tree = workspace.builds.get(BASELINE)
+    if tree is None or tree != workspace.builds.get(REFERENCE) or manifest.fact("baseline_tried"):
+        return True
+    progress.step(f"running {BASELINE} unmeasured")
+    place = make_empty_folder(folder / "runs" / READY)
+    try:
+        stays = run_plain(spec, place, build=tree, inputs=workspace.inputs)[0] == expected
+    except RunError:
+        stays = False
+    make_empty_folder(place)
+    if not stays:
+        build_baseline_alone(tree, manifest, progress, "the program's result changes if it is linked again")
+    manifest.set_facts(baseline_tried=True)
+    return stays
 
 
 def _result_stays(
@@ -411,12 +446,13 @@ def profile_rewriting(
     `builds`: Folder and metrics of each build.
     """
     profile = partial(_profile, spec, folder, inputs=inputs, expected=expected)
-    if (before := profile(untouched)) is None:
-        return {}
     compared = {}
-    for name, (tree, metrics) in builds.items():
-        if (after := profile(tree)) is not None:
-            compared[name] = compare_builds((before, untouched), (after, tree), metrics)
+    with without_sampler(untouched):
+        if (before := profile(untouched)) is None:
+            return {}
+        for name, (tree, metrics) in builds.items():
+            if (after := profile(tree)) is not None:
+                compared[name] = compare_builds((before, untouched), (after, tree), metrics)
     return compared
 
 

@@ -29,14 +29,22 @@ from unperturbed.harness.campaign.plan import (
 from unperturbed.harness.campaign.progress import Progress
 from unperturbed.harness.campaign.run import Sampling, execute, time_native
 from unperturbed.harness.program.build import Build, build_configuration, find_source
-from unperturbed.harness.program.layouts import AS_BUILT, layout_notes, make_layout, put_in_place
+from unperturbed.harness.program.layouts import (
+    AS_BUILT,
+    drop_sampler,
+    layout_notes,
+    link_sampler,
+    make_layout,
+    put_in_place,
+)
 from unperturbed.harness.program.patching import count_at, places_of
 from unperturbed.harness.program.process import program_command
 from unperturbed.harness.program.result import ProgramResult
 from unperturbed.harness.program.software_metrics import SoftwareMetrics, find_software_metrics
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.load import metric_position
-from unperturbed.harness.spec.sections.campaign import READY, REFERENCE
+from unperturbed.harness.spec.sections.campaign import BASELINE, READY, REFERENCE
+from unperturbed.harness.spec.text import find_placeholders
 
 UNTOUCHED = Configuration(REFERENCE, (), 1)
 """The program as built by the plain compiler; all other configurations must reproduce its result."""
@@ -280,11 +288,16 @@ def build_configurations(
         untouched = build_configurations(spec, folder, [UNTOUCHED], manifest, progress)
         return untouched | build_configurations(spec, folder, rest, manifest, progress)
     shared = _shared_builds(spec, folder, wanted, manifest, progress)
+    linked = _linked_baseline(spec, folder, wanted, manifest, progress)
     running = {
         item.name: family_of(spec, item, {name: families_of(manifest)[name] for name in shared}) for item in wanted
     }
     own = [
-        item for item in wanted if spec.of_program(item.program).program.build is not None and not running[item.name]
+        item
+        for item in wanted
+        if spec.of_program(item.program).program.build is not None
+        and not running[item.name]
+        and not (linked and item.name == BASELINE)
     ]
     folders = _numbered(own, manifest)
     for name in shared:
@@ -302,8 +315,11 @@ def build_configurations(
             continue
         if running[item.name]:
             built = shared[running[item.name]]
+        elif linked and item.name == BASELINE:
+            built = linked
         else:
-            built = _build(spec, item, source, folder / "builds" / folders[item.name], progress)
+            links = item == UNTOUCHED and _links_sampler(spec, manifest)
+            built = _build(spec, item, source, folder / "builds" / folders[item.name], progress, links=links)
         builds[item.name] = built.folder
         sites[item.name] = {name: built.sites[name] for name in counted_in(spec, item) if name in built.sites}
         skipped |= built.skipped
@@ -334,8 +350,51 @@ def _without_sites(
             yield f"{metric_position(spec, metric)}: {message}"
 
 
-def _build(spec: CampaignSpec, item: Configuration, source: Path, folder: Path, progress: Progress) -> Build:
-    """Build a configuration unless it is built, and put the layout of its build into place."""
+def _linked_baseline(
+    spec: CampaignSpec, folder: Path, wanted: Sequence[Configuration], manifest: Manifest, progress: Progress
+) -> Build | None:
+    """Make the baseline from the untouched program's build, by its links; None if it is a build of its own."""
+    source = find_source(spec.program, spec.folder)
+    baseline = next((item for item in wanted if item.name == BASELINE), None)
+    if baseline is None or source is None or not _links_sampler(spec, manifest):
+        return None
+    place = folder / "builds" / _numbered([UNTOUCHED], manifest)[REFERENCE]
+    built = _build(spec, UNTOUCHED, source, place, progress, links=True)
+    if why := link_sampler(built.folder, source, partial(progress.step, f"linking {BASELINE}")):
+        build_baseline_alone(built.folder, manifest, progress, why)
+        return None
+    put_in_place(built.folder, AS_BUILT)
+    _numbered([baseline], manifest, of=REFERENCE)
+    return built
+
+
+def build_baseline_alone(untouched: Path, manifest: Manifest, progress: Progress, why: str) -> None:
+    """Make the baseline a build of its own, for a reason, and take the sampler out of the untouched program."""
+    progress.note(f"The baseline is a build of its own: {why}.")
+    drop_sampler(untouched)
+    known = {name: each for name, each in (manifest.fact("builds") or {}).items() if name != BASELINE}
+    manifest.set_facts(builds=known, own_baseline=why)
+
+
+def _links_sampler(spec: CampaignSpec, manifest: Manifest) -> bool:
+    """Return whether to make the baseline by linking the untouched program's objects with the sampler."""
+    if manifest.fact("own_baseline"):
+        return False
+    known = manifest.fact("builds") or {}
+    if BASELINE in known:
+        return REFERENCE in known and known[BASELINE]["number"] == known[REFERENCE]["number"]
+    compiled = {"cc", "cxx"} & set(find_placeholders(spec.program.build or ""))
+    here = spec.builds == "one" and spec.nodes is None  # a node's copy of a build has no links
+    return here and bool(compiled) and not spec.measure.interval_metric
+
+
+def _build(
+    spec: CampaignSpec, item: Configuration, source: Path, folder: Path, progress: Progress, *, links: bool = False
+) -> Build:
+    """Build a configuration unless it is built, and put the layout of its build into place.
+
+    `links`: Record the links of the untouched program's build.
+    """
     events = {metric: spec.measure.compiled_event(metric) for metric in counted_in(spec, item)}
     built = build_configuration(
         spec.of_program(item.program).program,
@@ -348,7 +407,10 @@ def _build(spec: CampaignSpec, item: Configuration, source: Path, folder: Path, 
         layouts=spec.campaign.layouts == "varied" and item != UNTOUCHED,
         ends_intervals=spec.measure.interval_metric,
         doses=spec.campaign.most_doses if item.sham_of == ALL else 1,
+        links=links,
     )
+    if item == UNTOUCHED:
+        return built
     # A killed session may have left another layout in place, or a part of one.
     put_in_place(built.folder, AS_BUILT)
     if item.sham_of == ALL and not built.missing:

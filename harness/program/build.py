@@ -11,6 +11,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from unperturbed.errors import HostError, RunError, SpecError
 from unperturbed.harness.program.sources import copy_source, debian_source, require_copyable, source_files
 from unperturbed.harness.spec.sections.program import Program
 from unperturbed.harness.spec.text import substitute
-from unperturbed.instrument.compiler.toolchain import write_toolchain
+from unperturbed.instrument.compiler.toolchain import without_runtime, write_toolchain
 from unperturbed.instrument.events import Event
 from unperturbed.instrument.finding.rewrite import Form
 from unperturbed.instrument.finding.site_log import read_sites
@@ -93,6 +94,7 @@ def build_configuration(
     layouts: bool = False,
     ends_intervals: str = "",
     doses: int = 1,
+    links: bool = False,
 ) -> Build:
     """Build one configuration; keep an existing build of the same source and events.
 
@@ -101,6 +103,7 @@ def build_configuration(
     `layouts`: Record the links, so that the program can be linked in other layouts (`harness.program.layouts`).
     `ends_intervals`: The metric whose events end intervals; '' if none does.
     `doses`: Number of increments that a place of a patchable build can hold.
+    `links`: Record the links of the original program, so that they can be repeated with the sampler.
     """
     tree, marker = folder / "src", folder / "built.json"
     ways = {"sham": form == "sham", "patchable": form == "patchable", "layouts": layouts}
@@ -117,21 +120,22 @@ def build_configuration(
     announce()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    if software is not None:
+    if software is not None or links:
         write_toolchain(
             folder / "toolchain",
-            software,
+            software or {},
             compilers=program.compilers,
             runtime=runtime_files(),
             bounds=BOUNDS,
             form=form,
-            layouts=layouts,
+            layouts=layouts or links,
             objects=user_cache() / "objects",
             ends_intervals=ends_intervals,
             doses=doses,
         )
     copy_source(source, tree)
-    compile_tree(program, tree, folder / "build.log", spec_folder=spec_folder)
+    with without_runtime(folder / "toolchain") if links else nullcontext():
+        compile_tree(program, tree, folder / "build.log", spec_folder=spec_folder)
     sites: dict[str, int] = {}
     skipped: dict[str, str] = {}
     if software:

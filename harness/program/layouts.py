@@ -1,4 +1,4 @@
-"""Alternative layouts of a build: created once, stored beside the build, and copied into place before a run.
+"""Other links of a build, in other layouts or with the sampler: made once, stored beside it, put in place for a run.
 
 The program is always at the same path, so only the layout differs between two runs. If possible, a layout is made by
 repeating only the links that the toolchain recorded. The whole build is repeated if a linked file was changed
@@ -6,6 +6,7 @@ afterwards (for example stripped), or if the inputs of a link are gone.
 
     src/             the build, in the active layout
     layouts/NNN/     the linked files of layout NNN, or in NNN.tree/ the whole build; 000 is the original build
+    layouts/plain/   the linked files without the sampler: the untouched program, if 000 was linked from its build
     layouts/active   the number of the layout in src/
     layouts/way.json how layouts of this build are made
 """
@@ -15,7 +16,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -29,6 +31,10 @@ from unperturbed.instrument.finding.site_log import is_check_folder
 from unperturbed.instrument.layout import Link, file_digest, read_links
 
 AS_BUILT = 0
+_PLAIN = -1
+"""Number of the links without the sampler."""
+
+_PLAIN_NAME = "plain"
 
 PATCHED = "patched"
 """File beside the build: which metrics its files count now; see `patching`."""
@@ -96,13 +102,62 @@ def put_in_place(tree: Path, number: int) -> None:
     _mark(tree, None)
     if recipe.rebuilt:
         shutil.rmtree(tree, ignore_errors=True)
-        shutil.copytree(kept, tree, symlinks=True)
-    for position, output in enumerate(recipe.outputs if not recipe.rebuilt else ()):
+        shutil.copytree(kept if number != _PLAIN else _kept(tree, recipe, AS_BUILT), tree, symlinks=True)
+    for position, output in enumerate(recipe.outputs if not recipe.rebuilt or number == _PLAIN else ()):
         for place in output.places:
             aside = tree / f"{place}.layout"
             shutil.copy2(kept / str(position), aside)
             aside.replace(tree / place)
     _mark(tree, number)
+
+
+def link_sampler(tree: Path, source: Path, announce: Callable[[], None] = lambda: None) -> str:
+    """Repeat the links of the untouched program's build with the sampler, unless done; return why that is impossible.
+
+    Afterwards the build is the baseline, and within `without_sampler` it is the untouched program.
+    """
+    if _recipe_file(tree).is_file() and _kept(tree, _read_recipe(tree), AS_BUILT).is_dir():
+        return ""
+    announce()
+    if not _recipe_file(tree).is_file():
+        links = read_links(_toolchain(tree))
+        outputs, why = _find_outputs(tree, links, plain=source)
+        if why:
+            return why
+        recipe = _Recipe(outputs, "", _order_notes(tree, links, outputs))
+        _keep(tree, recipe, _PLAIN)
+        _write(_recipe_file(tree), json.dumps(asdict(recipe)))
+    recipe = _read_recipe(tree)
+    put_in_place(tree, _PLAIN)  # a killed session left some files linked again
+    _mark(tree, None)
+    try:
+        _link_patiently(tree, recipe)
+    except RunError as error:
+        drop_sampler(tree)
+        return str(error).partition("\n")[0].replace(f"{tree}/", "")
+    _keep(tree, recipe, AS_BUILT)
+    _mark(tree, AS_BUILT)
+    return ""
+
+
+def drop_sampler(tree: Path) -> None:
+    """Make a build the untouched program again, if `link_sampler` has made it the baseline."""
+    if (tree.parent / "layouts" / _PLAIN_NAME).is_dir():
+        put_in_place(tree, _PLAIN)
+        shutil.rmtree(tree.parent / "layouts")
+
+
+@contextmanager
+def without_sampler(tree: Path | None) -> Iterator[None]:
+    """Within this context, a build is the untouched program, even if it is the baseline's build, too."""
+    if tree is None or not (tree.parent / "layouts" / _PLAIN_NAME).is_dir():
+        yield
+        return
+    put_in_place(tree, _PLAIN)
+    try:
+        yield
+    finally:
+        put_in_place(tree, AS_BUILT)
 
 
 def layout_notes(tree: Path) -> tuple[str, ...]:
@@ -120,6 +175,14 @@ def _recipe(tree: Path) -> _Recipe:
         return _read_recipe(tree)
     links = read_links(_toolchain(tree))
     outputs, rebuilt = _find_outputs(tree, links)
+    recipe = _Recipe(outputs, rebuilt, _order_notes(tree, links, outputs))
+    _keep(tree, recipe, AS_BUILT)
+    _write(_recipe_file(tree), json.dumps(asdict(recipe)))
+    return recipe
+
+
+def _order_notes(tree: Path, links: list[Link], outputs: tuple[_Output, ...]) -> tuple[str, ...]:
+    """Return notes on linked files that keep the order of their objects in every layout."""
     kept_orders = [
         f"{output.places[0]} keeps the order of its objects in every layout; only padding varies "
         f"({links[output.link].order.replace(f'{tree}/', '')})."
@@ -127,14 +190,10 @@ def _recipe(tree: Path) -> _Recipe:
         if links[output.link].order
     ]
     more = len(kept_orders) - _MOST_NOTES
-    notes = (
+    return (
         *kept_orders[:_MOST_NOTES],
         *([f"{more} more programs or libraries keep the order of their objects."] if more > 0 else []),
     )
-    recipe = _Recipe(outputs, rebuilt, notes)
-    _keep(tree, recipe, AS_BUILT)
-    _write(_recipe_file(tree), json.dumps(asdict(recipe)))
-    return recipe
 
 
 def _rebuilt_from_now_on(tree: Path, recipe: _Recipe, error: RunError) -> _Recipe:
@@ -152,14 +211,17 @@ def _rebuilt_from_now_on(tree: Path, recipe: _Recipe, error: RunError) -> _Recip
     return recipe
 
 
-def _find_outputs(tree: Path, links: list[Link]) -> tuple[tuple[_Output, ...], str]:
-    """Return the links' outputs that still exist, or the reason why linking again would not reproduce them."""
+def _find_outputs(tree: Path, links: list[Link], *, plain: Path | None = None) -> tuple[tuple[_Output, ...], str]:
+    """Return the links' outputs that still exist, or the reason why linking again would not reproduce them.
+
+    `plain`: The source folder of a build without the sampler, whose mark no file has.
+    """
     made = {link.output: number for number, link in enumerate(links)}
     by_digest = {link.digest: number for number, link in enumerate(links)}
     places: dict[int, list[str]] = {}
     for path in _files(tree):
         number = made.get(str(path))
-        if number is None and not _is_linked(path):
+        if number is None and not (_is_linked(path) if plain is None else _is_new_program(path, plain, tree)):
             continue
         digest = file_digest(path)
         if number is None or links[number].digest != digest:
@@ -167,7 +229,8 @@ def _find_outputs(tree: Path, links: list[Link]) -> tuple[tuple[_Output, ...], s
         if number is not None and is_check_folder(links[number].folder):
             continue  # CMake keeps the programs from its compiler checks
         if number is None:
-            return (), f"{path.relative_to(tree)} was changed after it was linked"
+            other = "" if plain is None else ", or not linked by {cc} or {cxx}"
+            return (), f"{path.relative_to(tree)} was changed after it was linked{other}"
         places.setdefault(number, []).append(str(path.relative_to(tree)))
     if not places:
         return (), "no program was linked with {cc} or {cxx}"
@@ -192,13 +255,24 @@ def linked_files(tree: Path) -> list[Path]:
 
 
 def _is_linked(path: Path) -> bool:
-    """Return whether a file is a program or library that the toolchain linked."""
+    """Return whether a file is a program or library that the toolchain linked with the sampler."""
+    return _is_program(path) and _MARK in path.read_bytes()
+
+
+def _is_new_program(path: Path, source: Path, tree: Path) -> bool:
+    """Return whether a file is a program or library that the source does not have."""
+    if not _is_program(path):
+        return False
+    original = source / path.relative_to(tree)
+    return not original.is_file() or original.stat().st_mtime_ns != path.stat().st_mtime_ns
+
+
+def _is_program(path: Path) -> bool:
     with path.open("rb") as file:
         head = file.read(18)
-        if len(head) < 18 or not head.startswith(_ELF):
-            return False
-        kind = int.from_bytes(head[16:18], "big" if head[5] == 2 else "little")
-        return kind in _LINKED_TYPES and _MARK in file.read()
+    if len(head) < 18 or not head.startswith(_ELF):
+        return False
+    return int.from_bytes(head[16:18], "big" if head[5] == 2 else "little") in _LINKED_TYPES
 
 
 def _link_patiently(tree: Path, recipe: _Recipe) -> None:
@@ -268,6 +342,8 @@ def _read_recipe(tree: Path) -> _Recipe:
 
 
 def _kept(tree: Path, recipe: _Recipe, number: int) -> Path:
+    if number == _PLAIN:
+        return tree.parent / "layouts" / _PLAIN_NAME
     return tree.parent / "layouts" / f"{number:03d}{'.tree' if recipe.rebuilt else ''}"
 
 

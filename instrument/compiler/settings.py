@@ -1,7 +1,7 @@
 """Settings of a compiler wrapper, in a JSON file: the metrics, the runtime to link, and the wrapper's folders."""
 
 # pathlib would cost every command of a build 5 ms.
-# ruff: noqa: PTH100, PTH118, PTH120, PTH123
+# ruff: noqa: PTH100, PTH110, PTH118, PTH120, PTH123
 
 from __future__ import annotations
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 _FORMAT = 8
 LAYOUT_FILE = "layout"
 """File in a toolchain's folder, with the text from which layouts are drawn."""
+
+PLAIN_FILE = "plain"
+"""File in a toolchain's folder while its links are those of the build's commands, without the runtime."""
 
 
 class ToolchainSettings(NamedTuple):
@@ -94,10 +97,11 @@ def read_settings(path: str) -> ToolchainSettings:
             other = f"another version of Unperturbed wrote these settings (format {described['format']})"
             raise SpecError(f"{path}: {other}; create the compilers `cc` and `cxx` again with this version")
         folder = os.path.dirname(os.path.abspath(path))
+        plain = described["layouts"] and os.path.exists(os.path.join(folder, PLAIN_FILE))
         return ToolchainSettings(
             tuple(Selected(**{**metric, "need": Need.from_json(metric["need"])}) for metric in described["metrics"]),
-            tuple(described["runtime"]),
-            tuple(described["bounds"]),
+            () if plain else tuple(described["runtime"]),
+            () if plain else tuple(described["bounds"]),
             described["form"],
             bool(described["layouts"]),
             folder,

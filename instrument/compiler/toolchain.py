@@ -35,7 +35,13 @@ from unperturbed.instrument.command_line import (
     parse_command,
     response_text,
 )
-from unperturbed.instrument.compiler.settings import LAYOUT_FILE, ToolchainSettings, read_settings, settings_text
+from unperturbed.instrument.compiler.settings import (
+    LAYOUT_FILE,
+    PLAIN_FILE,
+    ToolchainSettings,
+    read_settings,
+    settings_text,
+)
 from unperturbed.instrument.events.event import Event
 from unperturbed.instrument.events.targets import Need
 from unperturbed.instrument.files import write_whole
@@ -314,15 +320,23 @@ def in_layout(folder: Path, layout: str) -> Iterator[None]:
         passing.mkdir()
 
 
+@contextmanager
+def without_runtime(folder: Path) -> Iterator[None]:
+    """Within this context, a toolchain that records its links adds nothing to them."""
+    write_whole(str(folder / PLAIN_FILE), b"")
+    try:
+        yield
+    finally:
+        (folder / PLAIN_FILE).unlink()
+
+
 def relink(folder: Path, link: Link) -> None:
     """Repeat a link of a build in its original folder, from the objects that the build left."""
     passing = folder.absolute() / "passing"
     passing.mkdir(exist_ok=True)
     shown = shlex.join(link.words)
     if "-" in link.words:
-        raise RunError(
-            f"cannot repeat this link to vary the layout, because it read its source from standard input: {shown}"
-        )
+        raise RunError(f"cannot repeat this link, because it read its source from standard input: {shown}")
     words = link.words
     if sum(map(len, words)) > _LONG_COMMAND:
         response = folder.absolute() / "arguments"
@@ -341,14 +355,10 @@ def relink(folder: Path, link: Link) -> None:
             stderr=subprocess.STDOUT,
         )
     except FileNotFoundError:
-        raise RunError(
-            f"cannot repeat this link to vary the layout, because its folder {link.folder} no longer exists: {shown}"
-        ) from None
+        raise RunError(f"cannot repeat this link, because its folder {link.folder} no longer exists: {shown}") from None
     if result.returncode:
         output = result.stdout.decode(errors="replace").strip()
-        raise RunError(
-            f"repeating this link to vary the layout failed (exit code {result.returncode}): {shown}\n{output}"
-        )
+        raise RunError(f"repeating this link failed (exit code {result.returncode}): {shown}\n{output}")
 
 
 def _wrapper(folder: Path) -> list[str]:
