@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -16,8 +16,9 @@ from unperturbed.analysis.choice.moments import FloatArray, Scale
 from unperturbed.collectors.data import Metric, Trace
 from unperturbed.collectors.data.trace import SCALING, WORK_CLOCKS
 from unperturbed.common.wording import counted, did_you_mean, duration, listing
-from unperturbed.errors import DataError, SpecError
+from unperturbed.errors import DataError, HostError, SpecError
 from unperturbed.harness.campaign.manifest import Manifest
+from unperturbed.harness.campaign.requirements import plan_counting
 from unperturbed.harness.results.recorded import Traces, read_traces
 from unperturbed.harness.results.warm_up import find_warm_up
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
@@ -65,7 +66,13 @@ def choose_of_campaign(
     values = _values_of(by_pass)
     seconds = [state.seconds for state in states if state.seconds is not None]
     at_once, in_all = _counters(by_pass)
-    cost = Cost(runs or max(map(len, by_pass.values())), median(seconds) if seconds else None, at_once, in_all)
+    cost = Cost(
+        runs or max(map(len, by_pass.values())),
+        median(seconds) if seconds else None,
+        at_once,
+        in_all,
+        None if at_once is None else _planner(spec, values.metrics),
+    )
     choice = choose_metrics(
         values.runs,
         [metric.name for metric in values.metrics],
@@ -232,6 +239,26 @@ def _counters(by_pass: Mapping[str, Sequence[Trace]]) -> tuple[int | None, froze
     ]
     software = {metric.name for runs in by_pass.values() for metric in _metrics(runs[0]) if metric.kind == "software"}
     return max(1, *sharing), frozenset(software | {name for name, count in times.items() if count > 1})
+
+
+def _planner(spec: CampaignSpec, metrics: Sequence[Metric]) -> Callable[[Sequence[str]], int] | None:
+    """Return a function that plans the passes of metrics, without `together`; None where that takes trials.
+
+    Only of a simulated processor is it known what fits together; elsewhere, this host may not be the campaign's.
+    """
+    if spec.imported is not None or any(metric.kind == "hardware" for metric in metrics):
+        return None
+
+    free = spec.model_copy(update={"analysis": spec.analysis.model_copy(update={"together": ()})})
+
+    def planned(chosen: Sequence[str]) -> int:
+        return max(1, len(plan_counting(free, [name for name in spec.measure.hardware if name in chosen]).passes))
+
+    try:
+        planned(spec.measure.hardware)
+    except HostError:  # without the simulator
+        return None
+    return planned
 
 
 def _name_of(trace: Trace, at: int) -> str:
