@@ -51,7 +51,7 @@ def sentences(choice: MetricChoice) -> Iterator[str]:
         takes = "" if seconds is None else f", about {duration(seconds, whole=True)}"
         runs = counted(choice.cost.runs, "run")
         yield f"To measure the choice: {counted(passes, 'pass', 'passes')} of {runs}{takes}."
-        if choice.cost.at_once is not None:
+        if choice.cost.at_once is not None and choice.cost.planned is None:
             yield (
                 f"The number of passes assumes that any {choice.cost.at_once} metrics can share a run, as in the "
                 "campaign's largest pass; `unperturbed run --dry-run` shows the passes."

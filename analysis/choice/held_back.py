@@ -133,9 +133,9 @@ class _Fold:
         return np.asarray(left / self._spread, np.float64)
 
 
-def predict(metric: str, unexplained: FloatArray) -> Prediction:
+def predict(metric: str, unexplained: FloatArray, *, level: float = LEVEL) -> Prediction:
     """Return a metric's prediction from the unexplained share of each run, at least two runs; Student's interval."""
     runs = 1 - unexplained
-    mean, quantile = float(runs.mean()), float(special.stdtrit(len(runs) - 1, (1 + LEVEL) / 2))
+    mean, quantile = float(runs.mean()), float(special.stdtrit(len(runs) - 1, (1 + level) / 2))
     reach = quantile * float(runs.std(ddof=1)) / math.sqrt(len(runs))
     return Prediction(metric, mean, mean - reach, min(1.0, mean + reach), tuple(runs.tolist()))

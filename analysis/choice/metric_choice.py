@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -37,9 +37,12 @@ class Cost:
     seconds: float | None  # One run; None if unknown
     at_once: int | None = None  # Metrics that share the counters in one run; None if one run counts all metrics
     in_all: frozenset[str] = frozenset()  # Metrics that every run can count beside these
+    planned: Callable[[Sequence[str]], int] | None = None  # Passes that metrics need; None to assume it from the above
 
     def passes(self, chosen: Sequence[str]) -> int:
-        """Return the number of passes that a choice needs if any `at_once` metrics can be counted together."""
+        """Return the number of passes that a choice needs, planned or if any `at_once` metrics can share a run."""
+        if self.planned is not None:
+            return self.planned(chosen)
         sharing = sum(metric not in self.in_all for metric in chosen)
         return 1 if self.at_once is None else max(1, math.ceil(sharing / self.at_once))
 

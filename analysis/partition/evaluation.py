@@ -164,6 +164,8 @@ class CandidateEvaluator:
         Called with each measurement.
     ahead : Ahead, optional
         Makes runs in advance; None if subsets are measured one at a time.
+    fits : callable, optional
+        Returns whether one run can count a subset, always true of a single metric; None if runs can count all of them.
 
     Attributes
     ----------
@@ -185,6 +187,7 @@ class CandidateEvaluator:
         limits: Limits,
         observer: Observer,
         ahead: Ahead | None = None,
+        fits: Callable[[Subset], bool] | None = None,
     ) -> None:
         self.settings, self.metrics = settings, tuple(metrics)
         self.history: list[Measurement] = []
@@ -195,6 +198,7 @@ class CandidateEvaluator:
         self._judge, self._limits, self._observer, self._ahead = judge, limits, observer, ahead
         self._known: dict[Subset, SubsetOutcome] = {}
         self._refused: set[Subset] = set()
+        self._fits, self._too_large = fits, dict[Subset, None]()
 
     def subset(self, metrics: Iterable[str]) -> Subset:
         """Return metrics as a subset: without duplicates, in the order of all metrics."""
@@ -205,9 +209,12 @@ class CandidateEvaluator:
         return self._known.get(self.subset(metrics))
 
     def measured(self) -> Iterator[tuple[Subset, bool]]:
-        """Yield every measured subset, in the order of measurement, and whether it is accepted."""
+        """Yield every measured subset, in the order of measurement, and whether it is accepted; then those that no run
+        can count.
+        """
         for subset, outcome in self._known.items():
             yield subset, outcome.unperturbed and subset not in self._refused
+        yield from ((subset, False) for subset in self._too_large)
 
     def take(self, subset: Subset) -> None:
         """Judge a subset by the runs that the judge already has of it."""
@@ -217,6 +224,9 @@ class CandidateEvaluator:
         """Return whether a subset is shown to be unperturbed and certifiable; measure it if its outcome is unknown."""
         subset = self.subset(metrics)
         if subset in self._refused:
+            return False
+        if self._fits is not None and len(subset) > 1 and not self._fits(subset):
+            self._too_large[subset] = None
             return False
         outcome = self._first(subset)
         while (more := self._worthwhile(subset, outcome)) > 0:

@@ -280,6 +280,8 @@ class Plan(Result):
         unperturbed without counting. Empty if one build of all metrics does.
     one_build : bool, default False
         Whether candidates are configurations of shared builds (`builds: one`).
+    kind : {"software", "hardware"}, default "software"
+        Kind of the metrics. Subsets of hardware metrics are passes, and all candidates run one build.
     """
 
     subsets: tuple[CertifiedSubset, ...]
@@ -297,6 +299,7 @@ class Plan(Result):
     forecast: Forecast
     families: tuple[CertifiedSubset, ...] = ()
     one_build: bool = False
+    kind: Literal["software", "hardware"] = "software"
 
     _page: ClassVar[str] = "unperturbed.analysis.report.partition:render_plan"
 

@@ -36,6 +36,11 @@ _MOST_NAMED = 4
 def validity(plan: Plan) -> str:
     """Return what a plan's certificates are valid for, in two sentences: the second is about builds."""
     said = "Certificates are valid for this program, input, interval and host."
+    if plan.kind == "hardware":
+        return (
+            f"{said} They are about the metrics that every pass counts: a metric that one pass counts is compared with "
+            "nothing."
+        )
     if not plan.one_build:
         return (
             f"{said} Each certificate applies to one build only: another build of the same metrics has other "
@@ -54,12 +59,12 @@ def plan_headline(plan: Plan) -> str:
     held = sum(len(subset.metrics) for subset in plan.subsets)
     undecided = [metric for each in plan.undecided for metric in each.metrics]
     whole = held + len(plan.unmeasurable) + len(undecided)
-    metrics = counted(whole, "software metric")
+    metrics = counted(whole, f"{plan.kind} metric")
     in_subsets = "in one subset" if len(plan.subsets) == 1 else f"in {len(plan.subsets)} subsets"
     if not held:
         lead = f"No subset of the {metrics} is certified to leave the program unperturbed"
     elif held == whole:
-        which = "The one software metric" if whole == 1 else f"All {metrics}"
+        which = f"The one {plan.kind} metric" if whole == 1 else f"All {metrics}"
         lead = f"{which} can be measured, {in_subsets} certified to leave the program unperturbed"
     else:
         lead = f"{held} of {metrics} can be measured, {in_subsets} certified to leave the program unperturbed"

@@ -43,6 +43,7 @@ def search(
     ahead: Ahead | None = None,
     limits: Limits | None = None,
     explored: Iterable[Subset] = (),
+    fits: Callable[[Subset], bool] | None = None,
 ) -> Plan:
     """Partition metrics into few subsets, each certified to be unperturbed.
 
@@ -68,6 +69,8 @@ def search(
         Runs and hours that several searches share; by default, the limits of the settings for this search alone.
     explored : iterable of tuple of str, default ()
         Subsets that the judge already has runs of.
+    fits : callable, optional
+        Returns whether one run can count a subset of several metrics. Subsets that it refuses are never measured.
 
     Returns
     -------
@@ -96,7 +99,7 @@ def search(
     predicted = forecast(
         len(names), chosen, settings, passes=judge.runs_per_repetition, baseline_runs=judge.baseline_runs
     )
-    evaluator = CandidateEvaluator(names, judge, settings, limits, observer or (lambda _: None), ahead)
+    evaluator = CandidateEvaluator(names, judge, settings, limits, observer or (lambda _: None), ahead, fits)
     for subset in explored:
         evaluator.take(subset)
     certification = Certification(evaluator, chosen)

@@ -296,7 +296,7 @@ def _measurement(measurement: Measurement, runs: int, names: Mapping[tuple[str, 
     return [
         HtmlCell(str(measurement.number), measurement.number),
         HtmlCell(STAGES[measurement.stage]),
-        HtmlCell(", ".join(measurement.subset) or "no software metric", class_="words"),
+        HtmlCell(", ".join(measurement.subset) or "the baseline", class_="words"),
         HtmlCell(str(runs), runs),
         HtmlCell(str(measurement.runs_used), measurement.runs_used),
         HtmlCell(

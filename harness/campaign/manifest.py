@@ -70,6 +70,7 @@ _FACTS: Mapping[str, Shape] = {
     "inputs": {str: int},
     "layout_notes": {str: [str]},
     "one_build": {"families": {str: [str]}, "why_not": str},
+    "choice_pilot": {str: int},
     "chosen_families": {"families": {str: [str]}, "note": str},
     "probe_notes": [str],
     "rewriting": {str: {"before": int, "after": int, "functions": list}},

@@ -90,7 +90,8 @@ def prepare(
     check_threads(spec, passes)
     check_ranks(spec, passes)
     check_budget(spec, [item.name for item in passes.passes])
-    for why in filter(None, (no_verdict(spec, passes), never_computed(spec, passes), never_together(spec, passes))):
+    alone = "" if judged else no_verdict(spec, passes)  # a search adds the configurations that get verdicts
+    for why in filter(None, (alone, never_computed(spec, passes), never_together(spec, passes))):
         progress.note(why)
     if without := configurations_without_sham(spec):
         progress.note(f"{' and '.join(without)}: no sham is possible, because no counter is compiled into the program")

@@ -12,6 +12,7 @@ from unperturbed.collectors.passes import Passes, misspelt, plan_passes
 from unperturbed.collectors.records.ranks import launcher_in
 from unperturbed.collectors.sources import Pass, find_source
 from unperturbed.collectors.sources.callgrind import fits_page_cache, needs_page_cache
+from unperturbed.common.wording import listing
 from unperturbed.errors import HostError, SpecError
 from unperturbed.harness.campaign.plan import configurations, passes_of
 from unperturbed.harness.program.attach import find_target
@@ -45,7 +46,48 @@ def plan_counting(
     known = [item for item in known if not item["name"].startswith(MULTIPLEXED)]
     if spec.campaign.multiplexed and names is None:
         return _with_turns(spec, known)
+    if spec.measure.passes and names is None:
+        return _as_listed(spec, source)
     return _plan(spec, names, source, known, turns=bool(spec.measure.multiplex))
+
+
+def plan_together(spec: CampaignSpec, names: Collection[str], source: str | None = None) -> Pass | str:
+    """Return the pass that counts these hardware metrics and those that every pass shares, or why there is none."""
+    wanted = [name for name in spec.measure.hardware if name in names or name in shared_metrics(spec)]
+    try:
+        found = _plan(spec, wanted, source, (), turns=False).passes
+    except HostError as error:
+        refuse_misspelt(spec)
+        return str(error)
+    if len(found) == 1 and {metric.name for metric in found[0].metrics}.issuperset(wanted):
+        return found[0]
+    sources = list(dict.fromkeys(item.source for item in found))
+    why = f"{listing(sources)} count them" if len(sources) > 1 else "they need more counters than there are"
+    shared = [name for name in wanted if name not in names]
+    return f"no run can count {listing(wanted)} together{_of_each(shared)}: {why}"
+
+
+def _of_each(shared: Sequence[str]) -> str:
+    return f" (each pass counts {listing(shared)})" if shared else ""
+
+
+def _as_listed(spec: CampaignSpec, source: str | None) -> Passes:
+    """Plan the passes that the spec lists."""
+    place, shared = key_position(spec, "measure", "passes"), shared_metrics(spec)
+    counted = {*shared, *(name for names in spec.measure.passes for name in names)}
+    if missing := [name for name in spec.measure.hardware if name not in counted]:
+        raise SpecError(
+            f"{place}: no pass counts {listing(missing)}: add {'it' if len(missing) == 1 else 'them'} to a list of "
+            "`passes`, or remove `passes`"
+        )
+    passes = []
+    for number, names in enumerate(spec.measure.passes, 1):
+        found = plan_together(spec, names, source)
+        if isinstance(found, str):
+            _plan(spec, None, source, (), turns=False)  # refuses metrics that this host cannot count in any pass
+            raise SpecError(f"{place}: pass {number}: {found}. Divide its list, or remove `passes`")
+        passes.append(replace(found, name="main" if number == 1 else f"pass-{number}"))
+    return Passes(tuple(passes), {})
 
 
 def _plan(
@@ -64,7 +106,7 @@ def _plan(
         source=source or measure.source,
         machine=measure.simulator,
         compiler=spec.program.compilers["cc"],
-        shared=_shared(spec),
+        shared=shared_metrics(spec),
         sampler=measure.sampler,
         multiplex=turns,
         overflow=(measure.interval_event, interval.counts) if isinstance(interval, WorkInterval) else None,
@@ -109,7 +151,7 @@ def refuse_misspelt(spec: CampaignSpec) -> None:
         raise SpecError("\n".join(f"{metric_position(spec, name)}: {fault}" for name, fault in faults.items()))
 
 
-def _shared(spec: CampaignSpec) -> tuple[str, ...]:
+def shared_metrics(spec: CampaignSpec) -> tuple[str, ...]:
     """Return the hardware metrics that every pass must count, so that all runs can be aligned; none in a sweep.
 
     These are the metric that ends intervals, the metrics of `align_on`, and instructions and cycles if the spec has
@@ -298,7 +340,7 @@ def _apart(spec: CampaignSpec, pass_of: Mapping[str, Pass]) -> str:
         return "they need two simulated data caches, one with lines of a page: count them on a processor"
     limits = spec.measure.simulator.limits
     free = limits.fixed if simulated and limits is not None else ()
-    shared = ", ".join(name for name in _shared(spec) if name not in (*pass_of, *free))
+    shared = ", ".join(name for name in shared_metrics(spec) if name not in (*pass_of, *free))
     beside = f" beside {shared}, which every pass counts" if shared else ""
     more = (
         "raise `counters` under `simulator`"

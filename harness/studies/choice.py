@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
 import numpy as np
 
+from unperturbed.analysis.choice.fresh_runs import decide_by
 from unperturbed.analysis.choice.metric_choice import Cost, MetricChoice, choose_metrics
 from unperturbed.analysis.choice.moments import FloatArray, Scale
 from unperturbed.collectors.data import Metric, Trace
 from unperturbed.collectors.data.trace import SCALING, WORK_CLOCKS
-from unperturbed.common.wording import did_you_mean, listing
-from unperturbed.errors import DataError, SpecError
+from unperturbed.common.wording import counted, did_you_mean, duration, listing
+from unperturbed.errors import DataError, HostError, SpecError
 from unperturbed.harness.campaign.manifest import Manifest
+from unperturbed.harness.campaign.requirements import plan_counting
 from unperturbed.harness.results.recorded import Traces, read_traces
 from unperturbed.harness.results.warm_up import find_warm_up
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.campaign import BASELINE
+
+PILOT_RUNS = "choice_pilot"
+"""Fact of a campaign whose choice gets further runs: the repetitions before them, by configuration."""
 
 _HARDWARE = ("hardware", "simulated")
 _ALIKE = 0.95  # Least ratio of the numbers of intervals of joined runs; the end of the longer one is left out
@@ -54,15 +59,21 @@ def choose_of_campaign(
     _refuse(target, hours, runs)
     with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:
         traces = read_traces(folder, manifest)
-        states = manifest.runs("done")
-    by_pass = _of_configuration(find_warm_up(spec, traces).traces, configuration)
+        states = [state for state in manifest.runs("done") if state.run.configuration == configuration]
+        pilot = (manifest.fact(PILOT_RUNS) or {}).get(configuration)
+    every = _of_configuration(find_warm_up(spec, traces).traces, configuration)
+    by_pass, fresh = divide_runs(every, pilot)
     values = _values_of(by_pass)
-    seconds = [
-        state.seconds for state in states if state.run.configuration == configuration and state.seconds is not None
-    ]
+    seconds = [state.seconds for state in states if state.seconds is not None]
     at_once, in_all = _counters(by_pass)
-    cost = Cost(runs or max(map(len, by_pass.values())), median(seconds) if seconds else None, at_once, in_all)
-    return choose_metrics(
+    cost = Cost(
+        runs or max(map(len, by_pass.values())),
+        median(seconds) if seconds else None,
+        at_once,
+        in_all,
+        None if at_once is None else _planner(spec, values.metrics),
+    )
+    choice = choose_metrics(
         values.runs,
         [metric.name for metric in values.metrics],
         target=target,
@@ -73,6 +84,59 @@ def choose_of_campaign(
         left_out=values.left_out,
         notes=[*values.notes, *_on_copies(list(values.runs.values()))],
     )
+    if pilot is None or not fresh:
+        return choice
+    kept = [[metric.name for metric in values.metrics].index(name) for name in choice.metrics]
+    decided = decide_by(choice, [rows[:, kept] for rows in values.runs.values()], fresh)
+    further = [state for state in states if state.run.repetition > pilot]
+    took = duration(sum(state.seconds or 0.0 for state in further), whole=True)
+    note = (
+        f"The first {counted(pilot, 'run')} of each pass chose and fitted; open predictions are judged by "
+        f"{counted(len(further), 'further run')}, which took {took}."
+    )
+    return replace(decided, notes=(*decided.notes, note))
+
+
+def divide_runs(
+    by_pass: Mapping[str, Sequence[Trace]], pilot: int | None
+) -> tuple[dict[str, Sequence[Trace]], list[Mapping[str, FloatArray]]]:
+    """Return the runs that choose, by pass, and the values of the further runs, those of a repetition joined.
+
+    `pilot`: Number of repetitions that choose; None for all.
+    """
+    if pilot is None:
+        return dict(by_pass), []
+
+    def repetition(trace: Trace) -> int:
+        return int(trace.attributes.get("repetition", 0))
+
+    first: dict[str, Sequence[Trace]] = {
+        name: tuple(trace for trace in runs if repetition(trace) <= pilot) for name, runs in by_pass.items()
+    }
+    used = passes_of_choice(first)
+    later: dict[int, list[Trace]] = {}
+    for name, runs in by_pass.items():
+        for trace in runs if name in used else ():
+            if repetition(trace) > pilot:
+                later.setdefault(repetition(trace), []).append(trace)
+    fresh: list[Mapping[str, FloatArray]] = []
+    for _, traces in sorted(later.items()):
+        shortest = min(map(len, traces))
+        if shortest < _ALIKE * max(map(len, traces)):
+            continue  # interval n is not the same work in these runs
+        columns: dict[str, FloatArray] = {}
+        for trace in traces:
+            for metric in _metrics(trace):
+                columns.setdefault(metric.name, trace[metric.name][:shortest].astype(np.float64))
+        fresh.append(columns)
+    return first, fresh
+
+
+def passes_of_choice(by_pass: Mapping[str, Sequence[Trace]]) -> list[str]:
+    """Return the passes whose runs are used: all if they can be joined, else the one with the most metrics."""
+    if all(trace.attributes.get("clock") in WORK_CLOCKS for runs in by_pass.values() for trace in runs):
+        return list(by_pass)
+    return [max(by_pass, key=lambda name: len(_metrics(by_pass[name][0])))]
 
 
 def _refuse(target: float, hours: float | None, runs: int | None) -> None:
@@ -175,6 +239,26 @@ def _counters(by_pass: Mapping[str, Sequence[Trace]]) -> tuple[int | None, froze
     ]
     software = {metric.name for runs in by_pass.values() for metric in _metrics(runs[0]) if metric.kind == "software"}
     return max(1, *sharing), frozenset(software | {name for name, count in times.items() if count > 1})
+
+
+def _planner(spec: CampaignSpec, metrics: Sequence[Metric]) -> Callable[[Sequence[str]], int] | None:
+    """Return a function that plans the passes of metrics, without `together`; None where that takes trials.
+
+    Only of a simulated processor is it known what fits together; elsewhere, this host may not be the campaign's.
+    """
+    if spec.imported is not None or any(metric.kind == "hardware" for metric in metrics):
+        return None
+
+    free = spec.model_copy(update={"analysis": spec.analysis.model_copy(update={"together": ()})})
+
+    def planned(chosen: Sequence[str]) -> int:
+        return max(1, len(plan_counting(free, [name for name in spec.measure.hardware if name in chosen]).passes))
+
+    try:
+        planned(spec.measure.hardware)
+    except HostError:  # without the simulator
+        return None
+    return planned
 
 
 def _name_of(trace: Trace, at: int) -> str:

@@ -61,7 +61,7 @@ _COMPILERS = ("cc1", "as", "ld", "collect2", "make", "gcc", "cc", "sh", "collect
 LOADED = (
     "unperturbed.harness.cli", "unperturbed.harness.cli.running", "unperturbed.harness.cli.campaigns.run",
     "unperturbed.harness.cli.verdicts", "unperturbed.harness.campaign.execution",
-    "unperturbed.harness.results.recorded", "unperturbed.harness.results.judge", "unperturbed.harness.studies.partition",
+    "unperturbed.harness.results.recorded", "unperturbed.harness.results.judge", "unperturbed.harness.studies.partition.software",
     "unperturbed.analysis.alignment.dtw.kernels", "unperturbed.analysis.report", "elftools.elf.elffile", "numba", "yaml",
     "llvmlite.binding", "scipy.stats", "polars",
 )  # fmt: skip

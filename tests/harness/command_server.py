@@ -39,7 +39,7 @@ _SECONDS, _TOO_LONG = 280, 999
 _LOADED = (
     "unperturbed.harness.cli",
     "unperturbed.harness.campaign.execution",
-    "unperturbed.harness.studies.partition",
+    "unperturbed.harness.studies.partition.software",
     "unperturbed.harness.results.recorded",
     "unperturbed.harness.results.reporting",
     "unperturbed.harness.results.merging",

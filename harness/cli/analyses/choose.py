@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
+from unperturbed.errors import SpecError
+from unperturbed.harness.cli.options import add_progress_option
 from unperturbed.harness.cli.paths import CAMPAIGN_OR_SPEC, campaign_folder, open_page, require_writable_path
 from unperturbed.harness.cli.streams import print_json
-from unperturbed.harness.cli.terminal import print_note, terminal
+from unperturbed.harness.cli.terminal import chosen_progress, print_note, terminal
 
 if TYPE_CHECKING:
     from unperturbed.analysis.choice.metric_choice import MetricChoice
@@ -21,6 +24,7 @@ _ROWS = 12
 _EPILOG = """\
   unperturbed choose campaigns/pilot --html choice.html
   unperturbed choose campaigns/pilot --r2 .9 --hours 2
+  unperturbed choose pilot.yaml --decide 1
 
 Give a pilot campaign that measured all metrics, in at least five runs. The exit code is 4 if the metrics of the choice
 do not predict all others to the R² of --r2."""
@@ -56,6 +60,13 @@ class Command:
             help="with --hours: runs of each pass (default: as many as the campaign has)",
         )
         add(
+            "--decide",
+            type=float,
+            metavar="H",
+            help="with a spec: make further runs for up to H hours in all, of the passes that decide which choice is "
+            "enough; repeat the command to go on",
+        )
+        add(
             "--configuration",
             default="baseline",
             metavar="NAME",
@@ -67,6 +78,7 @@ class Command:
             default="count",
             help="predict counts (default), or their square roots, which give intervals with large counts less weight",
         )
+        add_progress_option(parser)
         add("--html", type=Path, metavar="FILE", help="write an HTML page with the dendrogram and all choices")
         add("--open", action="store_true", help="with --html: open the page in a browser")
         add("--json", action="store_true", help="print everything as JSON")
@@ -79,15 +91,17 @@ class Command:
         folder = campaign_folder(arguments.campaign)
         if arguments.html:
             require_writable_path(arguments.html)
-        choice = choose_of_campaign(
-            folder,
-            recorded_campaign(folder),
-            target=arguments.r2,
-            hours=arguments.hours,
-            runs=arguments.runs,
-            configuration=arguments.configuration,
-            scale=arguments.scale,
-        )
+        how: dict[str, Any] = {
+            "target": arguments.r2,
+            "hours": arguments.hours,
+            "runs": arguments.runs,
+            "configuration": arguments.configuration,
+            "scale": arguments.scale,
+        }
+        if arguments.decide is not None:
+            choice = _decide(arguments, folder, how)
+        else:
+            choice = choose_of_campaign(folder, recorded_campaign(folder), **how)
         if arguments.html:
             choice.write_html(arguments.html)
         if arguments.json:
@@ -99,6 +113,18 @@ class Command:
         if arguments.html and arguments.open:
             open_page(arguments.html)
         return 0 if choice.enough is not None and choice.recommended is choice.enough else _NEGATIVE
+
+
+def _decide(arguments: argparse.Namespace, folder: Path, how: Mapping[str, Any]) -> MetricChoice:
+    """Make further runs by the spec; a campaign's folder is refused, because it may come from someone else."""
+    from unperturbed.harness.spec.load import load_spec
+    from unperturbed.harness.studies.choice_runs import decide_choice
+
+    if arguments.campaign.is_dir():
+        raise SpecError(f"--decide runs the program: give the spec of {arguments.campaign} instead of its folder")
+    progress = chosen_progress(arguments, plan_once=True)
+    with progress:
+        return decide_choice(load_spec(arguments.campaign), folder, arguments.decide, progress, **how)
 
 
 def _show(choice: MetricChoice) -> None:

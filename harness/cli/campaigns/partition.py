@@ -1,4 +1,4 @@
-"""Find subsets of the software metrics that leave the program unperturbed."""
+"""Find subsets of the software metrics, or passes of the hardware metrics, that leave the program unperturbed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from unperturbed.harness.cli.warming import warm_once
 
 if TYPE_CHECKING:
     from unperturbed.analysis.partition import Forecast, Measurement, Plan
-    from unperturbed.harness.studies.partition import Partitioned
+    from unperturbed.harness.studies.partition.software import Partitioned
 
 _FAILED, _NEGATIVE, _INTERRUPTED = 1, 4, 130
 
@@ -36,10 +36,15 @@ class Command:
         add = parser.add_argument
         add("spec", type=Path, metavar="SPEC", help="the experiment's YAML file; its `subsets` are ignored")
         add(
+            "--hardware",
+            action="store_true",
+            help="divide the hardware metrics into passes, judged by the metrics that every pass counts",
+        )
+        add(
             "--campaign",
             type=Path,
             metavar="FOLDER",
-            help="folder of the search (default: campaigns/<name of the spec>-partition)",
+            help="folder of the search (default: campaigns/<name of the spec>-partition, with --hardware -passes)",
         )
         add(
             "--strategy",
@@ -80,11 +85,13 @@ class Command:
         interrupted.
         """
         from unperturbed.harness.spec.load import load_spec
-        from unperturbed.harness.studies.partition import SearchOptions, partition_campaign
-        from unperturbed.harness.studies.partition_on_nodes import partition_on_nodes
+        from unperturbed.harness.studies.partition.hardware import partition_hardware
+        from unperturbed.harness.studies.partition.on_nodes import partition_on_nodes
+        from unperturbed.harness.studies.partition.software import SearchOptions, partition_campaign
 
         spec = load_spec(arguments.spec)
-        folder = (arguments.campaign or HOME / f"{spec.name}-partition").absolute()
+        kind = "passes" if arguments.hardware else "partition"
+        folder = (arguments.campaign or HOME / f"{spec.name}-{kind}").absolute()
         if arguments.cancel:
             return cancel_jobs(spec, folder, "partition")
         search = SearchOptions(
@@ -97,6 +104,8 @@ class Command:
         progress = chosen_progress(arguments, plan_once=True)
         warm_once("alignment", progress.step)
         find = partition_campaign if spec.nodes is None else partition_on_nodes
+        if arguments.hardware:
+            find = partition_hardware
         with progress:
             outcome = find(
                 spec,
@@ -146,7 +155,7 @@ def _show_measurement(progress: TerminalProgress, measurement: Measurement) -> N
     if outcome is None:
         line += f"{counted(measurement.repetitions, 'run')} per pass"
     else:
-        subset = escape(", ".join(measurement.subset)) or "no software metric"
+        subset = escape(", ".join(measurement.subset)) or "the baseline"
         style = style_of(verdict_cell(outcome.verdict))
         carried = f" ({escape(outcome.carried[0])})" if outcome.carried and outcome.verdict != "unperturbed" else ""
         where = f" on {escape(outcome.node)}" if outcome.node else ""

@@ -28,7 +28,7 @@ class Command:
         """Execute the part's remaining runs; return 1 if runs failed."""
         from unperturbed.harness.campaign.execution import SEARCH, SWEEP
         from unperturbed.harness.nodes.worker import work
-        from unperturbed.harness.studies.partition_on_nodes import make_search_part
+        from unperturbed.harness.studies.partition.on_nodes import make_search_part
         from unperturbed.harness.studies.sweep import make_sweep_part
 
         with chosen_progress(arguments) as progress:

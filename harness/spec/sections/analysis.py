@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import combinations
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from unperturbed.harness.spec.model import (
     ADDED_LATER,
@@ -59,9 +59,24 @@ _FailOnValue = Annotated[
 ]
 
 
+def _refuse_names(value: Any) -> Any:
+    """Refuse one list of names in place of a list of lists."""
+    if isinstance(value, list) and value and all(isinstance(name, str) for name in value):
+        names = ", ".join(" ".join(name.split())[:60] for name in value[:_NAMED])
+        more = ", …" if len(value) == 1 or len(value) > _NAMED else ""
+        raise ValueError(
+            f"expected a list of lists: write `[[{names}{more}]]` if any two of these metrics must be seen together, "
+            "one more list for each further set, or `all` for all pairs of hardware metrics"
+        )
+    return value
+
+
+_NAMED = 4  # Metrics in the message
+
 _Together = Annotated[
     Annotated[Literal["all"], Tag(AS_TEXT)] | Annotated[tuple[Texts, ...], ListOf, Tag(AS_LIST)],
     Discriminator(lambda value: AS_TEXT if isinstance(value, str) else AS_LIST),
+    BeforeValidator(_refuse_names),
 ]
 
 

@@ -53,7 +53,7 @@ from unperturbed.harness.spec.sections._metrics import (
     means_of,
 )
 from unperturbed.harness.spec.sections.program import DEFAULT_TIMEOUT
-from unperturbed.harness.spec.text import MetricName, Text
+from unperturbed.harness.spec.text import MetricName, Text, Texts
 from unperturbed.harness.spec.yaml import YamlPath
 from unperturbed.instrument.events import Event, event_keys, parse_event
 
@@ -207,6 +207,12 @@ class Measure(Section):
     )
     """Hardware metrics: PAPI presets, or events with a source's prefix (`perf::page-faults`). Baseline runs measure
     only metrics under `hardware` and `os`."""
+    passes: Annotated[tuple[Texts, ...], ListOf, ADDED_LATER] = Field(
+        default=(), examples=[[["PAPI_L1_DCM", "PAPI_BR_MSP"], ["PAPI_LD_INS", "PAPI_SR_INS"]]]
+    )
+    """Hardware metrics of each pass, beside those that every pass counts: instructions, cycles, and the metrics that
+    runs are aligned on. `unperturbed partition --hardware` writes them. By default, the passes are found on each
+    host."""
     os: Annotated[tuple[OsMetric, ...], ListOf] = Field(default=())
     """Counters that the operating system keeps for the program."""
     software: Annotated[Mapping[MetricName, SoftwareMetric], Frozen] = Field(
@@ -332,12 +338,33 @@ def _check(draft: Draft) -> None:
         )
     if settings["multiplex"] is True and settings["source"] == "simulated":
         _check_turns(draft, settings["clock"])
+    _check_passes(draft)
     _check_interval(draft, settings["clock"])
     for path in draft.keys("measure", "software").values():
         _check_event(draft, path, draft.value(*path))
     if settings["threads"] == "each" and settings["sampler"] == "inside":
         _check_each(draft)
     check_jvm(draft)
+
+
+def _check_passes(draft: Draft) -> None:
+    """Check the metrics of each pass."""
+    path = ("measure", "passes")
+    value, listed = draft.value(*path), [name for _, name in draft.texts("measure", "hardware")]
+    for other, why in {
+        ("measure", "multiplex"): "with `multiplex`, all metrics share each run",
+        ("analysis", "together"): "`together` finds passes in which metrics meet",
+        ("campaign", "multiplexed"): "`multiplexed` finds the passes that it compares with",
+    }.items():
+        if value and draft.value(*other):
+            draft.report_key(path, f"{why}: remove `passes` or `{other[-1]}`")
+    for at, names in enumerate(value if isinstance(value, list) else ()):
+        if names == []:
+            draft.report((*path, at), "the pass has no metric of its own: remove the empty list")
+        for place, name in draft.distinct_texts(*path, at):
+            if name not in listed:
+                hint = draft.did_you_mean(name, listed) or f"add it to `hardware`, or remove it from `{path[-1]}`"
+                draft.report(place, f"`{name}` is not listed under `hardware`; {hint}")
 
 
 def _check_each(draft: Draft) -> None:

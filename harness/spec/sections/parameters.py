@@ -243,6 +243,7 @@ _MEANINGLESS: Mapping[tuple[str, str], str] = {
     ("measure", "multiplex"): (
         "in a sweep, metrics that do not fit the hardware counters together are counted in separate runs"
     ),
+    ("measure", "passes"): "a sweep counts whole runs, and finds passes on each host",
     ("program", "output_digest"): "each point has its own expected result, that of the untouched program",
     ("campaign", "baseline_runs"): f"{_NO_VERDICT}; set `repetitions` to measure each point several times",
     ("campaign", "runs"): f"{_NO_VERDICT}; set `repetitions` to measure each point several times",

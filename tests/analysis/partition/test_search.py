@@ -35,6 +35,15 @@ def test_metrics_that_fit_together_take_one_candidate_and_one_certificate():
     assert plan.runs_used == judge.made == 7
 
 
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_subsets_that_no_run_can_count_are_never_measured(strategy):
+    judge = Scripted()
+    plan = search("abcdefg", judge, SearchSettings(), strategy=strategy, fits=lambda subset: len(subset) <= 3)
+    assert max(len(name) for _, name, _ in judge.asked) == 3
+    assert len(plan.subsets) == 3
+    assert plan.complete
+
+
 def test_first_fit_takes_the_most_costly_metric_first():
     judge = Scripted(at_most(2), costs={"a": 0.01, "b": 0.03, "c": 0.02, "d": 0.04})
     search("abcd", judge, SearchSettings(), strategy="first-fit")

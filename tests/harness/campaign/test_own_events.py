@@ -14,7 +14,7 @@ from unperturbed.collectors.data import Trace
 from unperturbed.harness.campaign.plan import Configuration, configurations, counted_in
 from unperturbed.harness.spec.load import load_spec
 from unperturbed.harness.spec.sections.campaign import default_subsets
-from unperturbed.harness.studies.partition import wanted_metrics
+from unperturbed.harness.studies.partition.software import wanted_metrics
 
 _PROGRAM = """
 #include <stdio.h>

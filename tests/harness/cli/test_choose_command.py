@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 import unperturbed as up
 from tests.benchmarks.large_campaign import make
-from tests.harness.phases_campaign import unperturbed, write_spec
+from tests.harness.phases_campaign import done_runs, unperturbed, write_spec
 
 HARDWARE = ["PAPI_TOT_INS", "PAPI_L1_DCM", "PAPI_L1_LDM", "PAPI_L1_STM", "PAPI_BR_MSP", "PAPI_SR_INS", "PAPI_L1_DCW"]
 
@@ -90,3 +91,52 @@ def test_wrong_words_are_refused(measured: Path) -> None:
     }.items():
         done = unperturbed(measured, "choose", "campaigns/phases", *words)
         assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+
+
+def test_further_runs_go_to_the_undecided_choice_while_the_budget_lasts(measured: Path) -> None:
+    """Last in this module: the campaign gets further runs."""
+    campaign = measured / "campaigns" / "phases"
+    every = json.loads(unperturbed(measured, "choose", campaign, "--json").stdout)
+    before, pilot = done_runs(campaign), len(every["runs"])
+    near = every["steps"][every["enough"] - 2]
+    # At the R² of its worst prediction, a smaller choice is undecided.
+    options = ("--r2", str(min(each["r2"] for each in near["predictions"])), "--json")
+
+    def decide(hours: float) -> list[str]:
+        done = unperturbed(measured, "choose", "spec.yaml", "--decide", f"{hours:g}", *options)
+        assert done.returncode in (0, 4), done.stderr
+        return list(json.loads(done.stdout)["notes"])
+
+    notes = " ".join(decide(0.0001))
+    assert done_runs(campaign) == before
+    asked = re.search(r"Not decided: whether .* to go on, give --decide ([\d.e-]+) or more", notes)
+    assert asked, notes
+    hours = 1.1 * float(asked[1])
+    said = [note for note in decide(hours) if "further runs" in note]
+    made = len(done_runs(campaign)) - len(before)
+    assert made in (4, 8)  # four repetitions of the passes that decide it
+    assert said
+    assert said[0].startswith(
+        f"The first {pilot} runs of each pass chose and fitted; open predictions are judged by {made} further runs"
+    )
+    after = json.loads(unperturbed(measured, "choose", campaign, *options).stdout)
+    assert said[0] in after["notes"]
+    assert after["runs"] == every["runs"]  # the pilot alone chooses
+    assert [step["chosen"] for step in after["steps"]]
+    for each in after["steps"][len(near["chosen"]) - 1]["predictions"]:
+        assert len(each["runs"]) in (4, pilot)
+    decide(hours)
+    assert len(done_runs(campaign)) == len(before) + made  # the runs of all calls count
+
+
+@pytest.mark.parametrize(
+    ("campaign", "hours", "said"),
+    [
+        ("campaigns/phases", "1", "--decide runs the program: give the spec of campaigns/phases instead of its folder"),
+        ("spec.yaml", "0", "--decide 0: give hours above 0"),
+    ],
+)
+def test_further_runs_that_cannot_be_made_are_refused(measured: Path, campaign: str, hours: str, said: str) -> None:
+    refused = unperturbed(measured, "choose", campaign, "--decide", hours)
+    assert refused.returncode == 2, refused.stderr
+    assert said in " ".join(refused.stderr.split())

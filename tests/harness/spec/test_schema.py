@@ -26,6 +26,7 @@ _ROOT = Path(__file__).parents[3]
 _SCHEMA = json_schema()
 _CROSS_FIELD = {
     "metrics that cannot be seen together",
+    "passes of other metrics",
     "threads one by one with what counts them together",
     "threads one by one in a sweep",
     "threads one by one, multiplexed",
@@ -172,6 +173,7 @@ def test_the_full_example_has_every_key(schema: dict[str, Any]) -> None:
             "families",
             "doses",
             "multiplexed",
+            "passes",
             *of_sweeps,
             *of_services,
             "attach",

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.harness.phases_campaign import write_spec
 from unperturbed.collectors.data import Metric, Trace
 from unperturbed.collectors.data.trace import Kind
 from unperturbed.errors import DataError
-from unperturbed.harness.studies.choice import _counters, _on_copies, _values_of
+from unperturbed.harness.spec.load import load_spec
+from unperturbed.harness.studies.choice import _counters, _on_copies, _planner, _values_of
 
 
 def _run(
@@ -78,3 +81,15 @@ def test_runs_that_repeat_one_another_are_said_to() -> None:
     ]
     assert _on_copies([first, chance.normal(size=first.shape)]) == []
     assert _on_copies([first, first[:50]]) == []
+
+
+def test_passes_of_a_simulated_processor_are_planned_as_a_campaign_would(tmp_path: Path) -> None:
+    hardware = ["PAPI_TOT_INS", "PAPI_L1_DCM", "PAPI_L1_LDM", "PAPI_SR_INS", "PAPI_TLB_DM"]
+    path = write_spec(tmp_path, measure__hardware=hardware, measure__derived=None, measure__simulator={"counters": 2})
+    spec = load_spec(path)
+    planned = _planner(spec, [Metric(name, "simulated") for name in hardware])
+    assert planned is not None
+    # Instructions have a counter of their own, and TLB misses need a machine of their own.
+    assert [planned(hardware[:count]) for count in (1, 2, 3, 4, 5)] == [1, 1, 1, 2, 3]
+    assert planned(["PAPI_TOT_INS", "steps"]) == 1
+    assert _planner(spec, [Metric("PAPI_TOT_INS", "hardware")]) is None

@@ -23,7 +23,7 @@ from tests.harness.phases_campaign import done_runs, unperturbed, write_spec
 from tests.harness.results.schema_faults import file_faults
 from unperturbed.collectors.data import Kind, Metric, Trace
 from unperturbed.harness.spec.load import load_spec
-from unperturbed.harness.studies.search_runs import uneven_note
+from unperturbed.harness.studies.partition.runs import uneven_note
 
 DESIGN = {"baseline_runs": 5, "runs": 5, "seed": 3, "builds": "separate"}
 """A single tick between two quanta changes a run by 79 instructions, which changes the ranks of equal intervals: where

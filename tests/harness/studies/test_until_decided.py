@@ -29,7 +29,7 @@ from unperturbed.harness.results.recorded import Traces
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.load import load_spec, parse_spec
 from unperturbed.harness.spec.yaml import InvalidSpec
-from unperturbed.harness.studies.partition import plan_text
+from unperturbed.harness.studies.partition.plan_file import plan_text
 
 METRICS = ("PAPI_L1_DCM", "PAPI_BR_MSP", "PAPI_SR_INS")
 

@@ -29,7 +29,7 @@ from unperturbed.harness.campaign.preparation import profile_rewriting
 from unperturbed.harness.campaign.progress import Progress
 from unperturbed.harness.campaign.session import UNTOUCHED, build_configurations
 from unperturbed.harness.spec.sections.campaign import READY, REFERENCE
-from unperturbed.harness.studies.search_runs import RunsHere
+from unperturbed.harness.studies.partition.runs import RunsHere
 
 _MOST_NAMED = 3
 """Number of changed correlations in the reason why a metric is left out."""

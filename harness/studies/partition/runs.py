@@ -78,6 +78,10 @@ class SearchRuns(ABC):
     def passes(self) -> Sequence[str]:
         """Return the names of the passes."""
 
+    def compared_with(self, pass_name: str) -> str:
+        """Return the pass of the baseline whose runs those of a pass are compared with."""
+        return pass_name
+
     @property
     def owner(self) -> str:
         """Return the node that makes the runs; empty on one host."""
@@ -199,8 +203,9 @@ class SearchRuns(ABC):
         by_pass: dict[str, list[Trace]] = {pass_name: [] for pass_name in self.passes}
         for state in states:
             trace = Trace.read(trace_file(self.folder, state.run.id))
-            own = {"pass": state.run.pass_name, "run": f"{self.place}{state.run.id}"}
-            by_pass[state.run.pass_name].append(replace(trace, attributes={**trace.attributes, **own}))
+            pass_name = self.compared_with(state.run.pass_name)
+            own = {"pass": pass_name, "run": f"{self.place}{state.run.id}"}
+            by_pass[pass_name].append(replace(trace, attributes={**trace.attributes, **own}))
         return {pass_name: without_warm_up(self.spec, traces) for pass_name, traces in by_pass.items()}
 
 
@@ -260,13 +265,17 @@ class RunsHere(SearchRuns):
 
     def request(self, more: Mapping[str, int]) -> None:
         """Plan the requested runs that are not in the plan yet."""
+        self._plan(more, self.passes)
+
+    def _plan(self, more: Mapping[str, int], passes: Sequence[str]) -> None:
+        """Plan runs in these passes."""
         before = [state.run for state in self.manifest.runs()]
         totals = {name: self.given[name] + count for name, count in more.items()}
-        if missing := missing_runs(totals, before, self.passes[0]):
+        if missing := missing_runs(totals, before, passes[0]):
             design = self.spec.campaign
             batch = plan_batch(
                 missing,
-                self.passes,
+                passes,
                 seed=design.seed,
                 before=before,
                 order=design.order,

@@ -20,7 +20,7 @@ from unperturbed.harness.campaign.session import build_configurations
 from unperturbed.harness.nodes.coordinate import Coordination
 from unperturbed.harness.nodes.shares import SEARCHES, NodePart, read_requests, reading
 from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE, PILOT
-from unperturbed.harness.studies.search_runs import RunFailed, SearchRuns, candidate, candidate_name, repetitions_of
+from unperturbed.harness.studies.partition.runs import RunFailed, SearchRuns, candidate, candidate_name, repetitions_of
 
 
 class PartLostError(Exception):

@@ -26,17 +26,17 @@ from unperturbed.harness.nodes.shares import SEARCHES, NodePart, Requests, diffe
 from unperturbed.harness.results.recorded import Traces, read_traces
 from unperturbed.harness.results.reporting import partition_content
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
-from unperturbed.harness.studies.nodes_judge import NodesJudge
-from unperturbed.harness.studies.partition import (
+from unperturbed.harness.studies.partition.nodes_judge import NodesJudge
+from unperturbed.harness.studies.partition.plan_file import write_plan
+from unperturbed.harness.studies.partition.runs import missing_runs
+from unperturbed.harness.studies.partition.software import (
     DEFAULT_STRATEGY,
     Partitioned,
     SearchOptions,
     settings_of,
     silent_notes,
     wanted_metrics,
-    write_plan,
 )
-from unperturbed.harness.studies.search_runs import missing_runs
 
 _PAUSE_S = 0.1  # Pause between two checks for requests, while nothing is measured
 
