@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 import shutil
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -136,6 +138,16 @@ class Table:
         rows = [[row[place] for place in kept] for row in self.rows]
         return Table([self.columns[place] for place in kept], rows, self.caption)
 
+    def to_markdown(self) -> str:
+        """Return the table in GitHub's Markdown, without its caption."""
+
+        def line(cells: Sequence[str]) -> str:
+            return f"| {' | '.join(cells)} |"
+
+        rule = ("---:" if column.align == "right" else "---" for column in self.columns)
+        rows = ([markdown(cell.text if isinstance(cell, Cell) else cell) for cell in row] for row in self.rows)
+        return "\n".join([line([markdown(column.head) for column in self.columns]), line(list(rule)), *map(line, rows)])
+
     def to_html(self, *, identity: str | None = None, sortable: bool = False) -> Html:
         """Return the table as HTML."""
         rows = []
@@ -144,6 +156,12 @@ class Table:
             rows.append([_html_cell(cell, column) for cell, column in zip(cells, self.columns, strict=True)])
         heads = [(column.head, column.meaning) if column.meaning else column.head for column in self.columns]
         return markup.table(self.caption, heads, rows, identity=identity, sortable=sortable)
+
+
+def markdown(text: str) -> str:
+    """Return text in which Markdown reads no character as markup."""
+    escaped = html.escape(visible(text).replace("\n", " "), quote=False).replace("~", "&#126;")
+    return re.sub(r"([\\`*_\[\]#|])", r"\\\1", escaped).replace("&\\#126;", "&#126;")
 
 
 def style_of(cell: Cell) -> str:

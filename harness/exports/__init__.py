@@ -127,9 +127,9 @@ def choose_format(kind: Kind, path: Path, name: str | None = None) -> Format:
             meant = did_you_mean(name, known) or f"use {listing(known, 'or')}"
             raise SpecError(f"cannot export a {kind} in format {name!r}; {meant}")
         return known[name]
-    for export_format in known.values():
-        if path.name.endswith(export_format.suffixes):
-            return export_format
+    fitting = [(suffix, each) for each in known.values() for suffix in each.suffixes if path.name.endswith(suffix)]
+    if fitting:
+        return max(fitting, key=lambda pair: len(pair[0]))[1]
     suffixes = listing(
         dict.fromkeys(suffix for export_format in known.values() for suffix in export_format.suffixes), "or"
     )

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
 
+import jsonschema
+import numpy as np
 import pyperf
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
@@ -13,7 +18,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from tests.harness.phases_campaign import unperturbed
 from unperturbed.collectors.data import Metric, Trace
 from unperturbed.errors import DataError
-from unperturbed.harness.exports import export
+from unperturbed.harness.exports import export, title_of
 from unperturbed.harness.exports.content.runs import read_runs
 
 
@@ -126,3 +131,94 @@ def test_openmetrics_has_every_run_of_a_campaign(campaign: Path, tmp_path: Path)
         for name, total in run.totals().items():
             assert found[run.id, f"unperturbed_{name.replace(':', '_')}"] == total
     assert len(found) == 5 * (4 + 5 + 6 + 6)
+
+
+BENCHER = {
+    "type": "object",
+    "patternProperties": {
+        ".+": {
+            "type": "object",
+            "patternProperties": {
+                ".+": {
+                    "type": "object",
+                    "properties": {key: {"type": "number"} for key in ("value", "lower_value", "upper_value")},
+                    "required": ["value"],
+                }
+            },
+        }
+    },
+}
+"""The schema that Bencher publishes for its format (bencher.dev/bmf.json)."""
+
+GITHUB = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "minLength": 1},
+            "unit": {"type": "string"},
+            "value": {"type": "number"},
+            "range": {"type": "string"},
+            "extra": {"type": "string"},
+        },
+        "required": ["name", "unit", "value"],
+    },
+}
+"""What github-action-benchmark's README asks of custom benchmarks."""
+
+
+def test_trackers_have_one_mean_for_each_configuration_and_metric(campaign: Path, tmp_path: Path) -> None:
+    runs = read_runs(campaign)
+    for suffix in ("bmf.json", "benchmark.json", "otava.csv"):
+        done = unperturbed(tmp_path, "export", campaign, "-o", f"c.{suffix}")
+        assert done.returncode == 0, done.stderr
+    bencher = json.loads((tmp_path / "c.bmf.json").read_text())
+    github = json.loads((tmp_path / "c.benchmark.json").read_text())
+    jsonschema.validate(bencher, BENCHER)
+    jsonschema.validate(github, GITHUB)
+    rows = list(csv.DictReader((tmp_path / "c.otava.csv").read_text().splitlines()))
+    assert [row["configuration"] for row in rows] == list(dict.fromkeys(run.configuration for run in runs))
+    by_name = {item["name"]: item for item in github}
+    for row in rows:
+        members = [run for run in runs if run.configuration == row["configuration"]]
+        datetime.fromisoformat(row["time"])
+        measures = bencher[f"{runs.name}/{row['configuration']}"]
+        for name in {name for run in members for name in run.totals()}:
+            title = title_of(next(run.trace.metrics[name] for run in members if name in run.totals()))
+            values = [run.totals()[name] for run in members if name in run.totals()]
+            item = by_name[f"{row['configuration']}: {title}"]
+            assert float(row[title]) == item["value"] == measures[title]["value"] == pytest.approx(np.mean(values))
+            assert measures[title]["lower_value"] == min(values)
+            assert measures[title]["upper_value"] == max(values)
+            assert item["extra"].startswith(f"mean of {len(values)} runs")
+
+
+def test_trackers_mark_simulated_counts_and_leave_out_the_simulators_time(trace: Trace, tmp_path: Path) -> None:
+    export(trace, "trace", tmp_path / "a.bmf.json")
+    export(trace, "trace", tmp_path / "a.benchmark.json")
+    export(trace, "trace", tmp_path / "a.otava.csv")
+    (measures,) = json.loads((tmp_path / "a.bmf.json").read_text()).values()
+    titles = {"PAPI_TOT_INS (simulated)", "perf::task-clock (scaled)", "perf::task:clock", "lost", "grown"}
+    assert measures.keys() == titles
+    items = json.loads((tmp_path / "a.benchmark.json").read_text())
+    assert {item["unit"] for item in items} == {"events", "ns", "bytes"}
+    assert all("range" not in item for item in items), "one run has no range"
+    (row,) = csv.DictReader((tmp_path / "a.otava.csv").read_text().splitlines())
+    assert row.keys() == {"time", "campaign", "configuration", *titles}
+    real = trace[["lost", "perf::task:clock"]]
+    export(real, "trace", tmp_path / "b.bmf.json")
+    (measures,) = json.loads((tmp_path / "b.bmf.json").read_text()).values()
+    assert measures["latency"]["value"] == 2.5e9
+
+
+def test_a_report_for_a_pipeline_is_written_beside_the_page_or_printed(campaign: Path, tmp_path: Path) -> None:
+    for name, file in {"markdown": "report.md", "junit": "report.xml", "json": "report.json"}.items():
+        done = unperturbed(tmp_path, "report", campaign, "--format", name)
+        assert (done.returncode, done.stdout) == (0, f"{campaign / file}\n"), done.stderr
+        printed = unperturbed(tmp_path, "report", campaign, "--format", name, "--out", "-")
+        assert printed.stdout == (campaign / file).read_text()
+    assert (campaign / "report.md").read_text().startswith(f"## {read_runs(campaign).name}\n")
+    assert json.loads((campaign / "report.json").read_text())["campaign"] == read_runs(campaign).name
+    refused = unperturbed(tmp_path, "report", campaign, "--format", "junit", "--open")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "--format junit has no comparison and no page: leave out --compare and --open" in refused.stderr

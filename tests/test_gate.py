@@ -1,0 +1,131 @@
+"""The gate for pipelines, run as a runner does: a repository with a program, and three changes of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+PROGRAM = """\
+#include <stdio.h>
+#include <stdlib.h>
+static unsigned keys[6000];
+static int by_key(const void *a, const void *b)
+{
+    unsigned one = *(unsigned *)a, other = *(unsigned *)b;
+    return (one > other) - (one < other);
+}
+int main(void)
+{
+    unsigned seed = 7, sum = 0;
+    for (int round = 0; round < 12; round++) {
+        for (int i = 0; i < 6000; i++) keys[i] = (seed = seed * 1664525u + 1013904223u) >> 8;
+        qsort(keys, 6000, sizeof *keys, by_key);
+        for (int i = 0; i < 6000; i += 9) sum = sum * 31 + keys[i];
+    }
+    printf("%u\\n", sum);
+    return 0;
+}
+"""
+INSERTION = """\
+        for (int i = 1; i < 700; i++)
+            for (int j = i; j > 0 && keys[j - 1] > keys[j]; j--) {
+                unsigned key = keys[j];
+                keys[j] = keys[j - 1];
+                keys[j - 1] = key;
+            }
+"""
+SORT = "        qsort(keys, 6000, sizeof *keys, by_key);\n"
+CHANGES = {
+    "slower": (PROGRAM.replace(SORT, INSERTION + SORT), 4),
+    "no slower": (PROGRAM.replace("sum * 31", "31 * sum"), 0),
+    "within the tolerance": (PROGRAM.replace(SORT, SORT + '        __asm__ volatile("");\n'), 0),
+}
+SPEC = {
+    "name": "gate",
+    "program": {"source": "base", "build": "make CC={cc}", "run": "{build}/sorter"},
+    "programs": {"change": {"source": "change"}},
+    "measure": {"interval": {"records": 40}, "hardware": ["PAPI_TOT_INS", "PAPI_L1_DCM"], "source": "simulated"},
+    "campaign": {"baseline_runs": 5, "runs": 5, "seed": 1},
+    "analysis": {
+        "totals": {"PAPI_TOT_INS": "1 %", "default": "10 %"},
+        "fail_on": {"totals": "perturbed", "correlations": "never"},
+    },
+}
+
+
+def git(folder: Path, *words: str) -> None:
+    names = {f"GIT_{who}_{what}": "x" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True, env={**os.environ, **names})
+
+
+def gate(folder: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("GITHUB_")}
+    path = f"{Path(sys.executable).parent}{os.pathsep}{plain['PATH']}"
+    command = [str(ROOT / "tools" / "gate.sh"), *words]
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=False, env={**plain, "PATH": path, **environment}
+    )
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("repository")
+    (folder / "sorter.c").write_text(PROGRAM)
+    (folder / "Makefile").write_text("sorter: sorter.c\n\t$(CC) -O2 -o $@ $<\n")
+    (folder / "gate.yaml").write_text(yaml.safe_dump(SPEC))
+    git(folder, "init", "--quiet", "--initial-branch=main")
+    git(folder, "add", ".")
+    git(folder, "commit", "--quiet", "-m", "base")
+    return folder
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_change_passes_or_fails_by_what_it_costs(repository: Path, tmp_path: Path, name: str) -> None:
+    text, wanted = CHANGES[name]
+    git(repository, "checkout", "--quiet", "-B", "change", "main")
+    (repository / "sorter.c").write_text(text)
+    git(repository, "commit", "--quiet", "-am", name)
+    page = tmp_path / "summary.md"
+    done = gate(repository, "gate.yaml", "main", GITHUB_STEP_SUMMARY=str(page))
+    assert done.returncode == wanted, done.stderr
+    assert "### Totals of whole runs" in page.read_text()
+    assert page.read_text() == (repository / "gate" / "report.md").read_text()
+    assert (repository / "gate" / "report.html").is_file()
+    suite = ET.parse(repository / "gate" / "report.xml").getroot()
+    (case,) = suite.findall(".//testcase[@classname='gate.change'][@name='totals']")
+    assert (case.find("failure") is not None) == (wanted == 4)
+    assert (repository / "gate" / "change" / "sorter.c").read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "usage: tools/gate.sh SPEC [BASE]"),
+        (("missing.yaml",), "gate: missing.yaml does not exist: name the spec of the measurement"),
+        (("gate.yaml", "elsewhere"), "gate: there is no commit elsewhere here: fetch it"),
+    ],
+)
+def test_what_is_missing_is_named(repository: Path, words: tuple[str, ...], message: str) -> None:
+    done = gate(repository, *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+
+
+def test_the_action_calls_the_script_with_its_inputs() -> None:
+    action = yaml.safe_load((ROOT / "action.yml").read_text())
+    (measure,) = (step for step in action["runs"]["steps"] if step["name"] == "Measure")
+    assert set(measure["env"]) == {"ACTION", "SPEC", "BASE"}
+    named = {f"inputs.{name}" for name in action["inputs"]}
+    used = {
+        word for step in action["runs"]["steps"] for word in str(step).replace("}", " ").split() if "inputs." in word
+    }
+    assert used == named
+    assert action["runs"]["using"] == "composite"
+    assert all("shell" in step for step in action["runs"]["steps"] if "run" in step)
