@@ -394,3 +394,12 @@ def cannot_preload(file: str | Path) -> str | None:
     if not is_static(program):
         return None
     return "is linked statically: there is no dynamic linker that could load the sampler"
+
+
+def cannot_sample(file: str | Path) -> str | None:
+    """Return why no sampler works inside a program, linked or loaded; None if one may."""
+    from unperturbed.instrument.binaries.elf import is_go  # noqa: PLC0415
+
+    if not is_go(Path(file)):
+        return None
+    return "is a Go program, and its runtime handles all signals itself, and does not work under valgrind"

@@ -64,6 +64,11 @@ def check_outcome(spec: CampaignSpec, command: Command, outcome: ProcessOutcome,
             f"the simulator does not execute {refused[1]}, which is set-uid or set-gid, or has capabilities: use "
             "counters that are not simulated (such as `perf::task-clock`), or run a copy of it without these rights"
         )
+    if any(_FAILURE in log.read_bytes() for log in simulator_logs(folder)):
+        raise RunError(
+            "the simulator (valgrind) failed itself in a process of the run. It does not execute every program, such "
+            f"as those in Go: use `sampler: outside`, with counters that are not simulated. {last_stderr(folder)}"
+        )
     if outcome.exit_code != expected.exit_code and _ASAN_REFUSES in last_stderr(folder):
         raise RunError(
             "the program is built with AddressSanitizer, which refuses the sampler's libraries (LD_PRELOAD) because "
@@ -95,6 +100,7 @@ def check_outcome(spec: CampaignSpec, command: Command, outcome: ProcessOutcome,
         )
 
 
+_FAILURE = b"Assertion '"  # As valgrind writes it; its report about the program says nothing of it
 _REFUSED = re.compile(r"Can't execute setuid/setgid/setcap executable: (.+)")
 _OF_SECCOMP = (signal.SIGKILL, signal.SIGSEGV, signal.SIGSYS)
 _RESTRICTED = (
