@@ -188,7 +188,8 @@ def start(command: Command) -> subprocess.Popen[bytes]:
             most = os.sysconf("SC_ARG_MAX") // 1024
             raise RunError(
                 f"{command.argv[0]}: the kernel refuses its arguments or its environment, because one is longer than "
-                f"128 KiB or all together are longer than {most} KiB: pass long values in a file"
+                f"128 KiB or all together are longer than {most} KiB, with the few KiB that measuring adds: pass long "
+                "values in a file"
             ) from None
 
 
