@@ -83,6 +83,8 @@ def check_outcome(spec: CampaignSpec, command: Command, outcome: ProcessOutcome,
             f"the program {how_it_ended(outcome.exit_code)}; expected exit code {expected.exit_code}. "
             f"{_RESTRICTED if restricted else ''}{last_stderr(folder)}"
         )
+    if spec.measure.sampler == "inside" and command.window is None:
+        _check_children(folder, folder.with_name(expected.run))
     digest = result_digest(spec, command)
     if command.window is not None:
         if expected.digest not in (digest, _ANY_RESULT):
@@ -101,12 +103,26 @@ def check_outcome(spec: CampaignSpec, command: Command, outcome: ProcessOutcome,
 
 
 _FAILURE = b"Assertion '"  # As valgrind writes it; its report about the program says nothing of it
+
+
+def _check_children(folder: Path, reference: Path) -> None:
+    """Reject a run if a shell or make wrote to stderr that a child was killed, and not in the unmeasured run."""
+    said, before = (one / "stderr" for one in (folder, reference))
+    killed = _SHELL_SAYS.search(said.read_bytes()) if said.is_file() and before.is_file() else None
+    if killed and not _SHELL_SAYS.search(before.read_bytes()):
+        raise RunError(
+            f"a process that the program started was killed ({killed[1].decode()}), and was not without measurement. "
+            f"{_RESTRICTED}{last_stderr(folder)}"
+        )
+
+
 _REFUSED = re.compile(r"Can't execute setuid/setgid/setcap executable: (.+)")
 _OF_SECCOMP = (signal.SIGKILL, signal.SIGSEGV, signal.SIGSYS)
 _RESTRICTED = (
     "If the program restricts its system calls (seccomp), the kernel ends it for a call of the sampler: use `sampler: "
     "outside`, with counters that are not simulated. "
 )
+_SHELL_SAYS = re.compile(rb"(?:^|[ \t])(Segmentation fault|Killed|Bad system call)\b", re.MULTILINE)  # make, too
 _ASAN_REFUSES = "ASan runtime does not come first in initial library list"
 
 

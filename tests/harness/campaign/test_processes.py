@@ -175,7 +175,7 @@ def test_processes_with_the_same_number_are_refused_where_the_simulator_loses_on
     [
         (250, "perf_event", "perf::task-clock"),
         pytest.param(2000, "perf_event", "perf::task-clock", marks=pytest.mark.long),
-        pytest.param(60, "simulated", "PAPI_TOT_INS", marks=pytest.mark.long),
+        pytest.param(20, "simulated", "PAPI_TOT_INS", marks=pytest.mark.long),
     ],
 )
 def test_many_short_children_are_all_counted(tmp_path: Path, children: int, source: str, metric: str) -> None:
@@ -253,12 +253,15 @@ def test_programs_that_admit_no_sampler_are_named(tmp_path: Path) -> None:
     (tmp_path / "tree").chmod(0o2755)
     (tmp_path / "all.sh").write_text("#!/bin/sh\ni=0\nwhile [ $i -lt 60000 ]; do i=$((i+1)); done\n./tree 400\n")
     (tmp_path / "all.sh").chmod(0o755)
+    (tmp_path / "ignores.sh").write_text("#!/bin/sh\n./strict\necho ended\n")
+    (tmp_path / "ignores.sh").chmod(0o755)
     kernel = ("--source", "perf_event", "--metrics", "perf::task-clock", "--interval", "1 ms")
     simulated = ("--source", "simulated", "--metrics", "PAPI_TOT_INS")
     for counters, program, message in (
         (simulated, "./all.sh", "the simulator does not execute ./tree, which is set-uid or set-gid"),
         (kernel, "./tree", "/tree is set-uid or set-gid: the dynamic linker ignores LD_PRELOAD for it"),
         (simulated, "./my static tree", "/my static tree is linked statically"),
+        (kernel, "./ignores.sh", "a process that the program started was killed (Segmentation fault)"),
         (kernel, "./strict", "If the program restricts its system calls (seccomp), the kernel ends it"),
     ):
         done = unperturbed(tmp_path, "run", "--name", "x", "--no-check", *counters, "--", program)

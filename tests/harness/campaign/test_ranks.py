@@ -196,20 +196,34 @@ if rank == 0:
 """
 
 
-def test_ranks_of_mpi4py_are_counted(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "measure",
+    [
+        pytest.param({}, id="counted"),
+        pytest.param({"source": "simulated", "hardware": ["PAPI_TOT_INS"]}, id="simulated", marks=pytest.mark.long),
+    ],
+)
+def test_ranks_of_mpi4py_are_counted(tmp_path: Path, measure: dict[str, Any]) -> None:
     """Debian's, of Open MPI; MPI is loaded by an import, without a program that is linked with it."""
     python = "/usr/bin/python3"
     if subprocess.run([python, "-c", "import mpi4py"], capture_output=True, check=False).returncode:
         pytest.skip("not installed: python3-mpi4py")
     (tmp_path / "ring.py").write_text(MPI4PY)
-    done = unperturbed(tmp_path, "run", _spec(tmp_path, {"run": f"mpirun.openmpi -np 2 {python} {{spec}}/ring.py"}))
+    if measure:
+        measure = {**measure, "interval": {"records": 60}}
+    program = {"run": f"mpirun.openmpi -np 2 {python} {{spec}}/ring.py"}
+    done = unperturbed(tmp_path, "run", _spec(tmp_path, program, **measure))
     assert done.returncode == 0, done.stderr
+    instructions = []
     for trace in _traces(tmp_path):
         told = trace.attributes["processes"]
         assert [rank["rank"] for rank in told] == [0, 1]
         assert all(rank["totals"]["mpi_waits"] >= 80 for rank in told)
         # Rank 1 has a quarter of the work, and waits for the rest.
         assert told[1]["totals"]["mpi_wait_ns"] > told[0]["totals"]["mpi_wait_ns"]
+        instructions.append([rank["totals"].get("PAPI_TOT_INS", 1) for rank in told])
+    for of_rank in zip(*instructions, strict=True):  # without what a rank executes while it waits
+        assert max(of_rank) < 1.05 * min(of_rank)
 
 
 HYBRID = """

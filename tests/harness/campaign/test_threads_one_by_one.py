@@ -297,7 +297,13 @@ int main(int count, char **words) {
 """With a word, `touched` mispredicts where it does not miss, instead of where it misses; the others always do both."""
 
 
-@pytest.mark.parametrize("runs", [{}, {"runs": "until decided", "at_most": 10}], ids=["fixed", "until"])
+@pytest.mark.parametrize(
+    "runs",
+    [
+        pytest.param({}, id="fixed"),
+        pytest.param({"runs": "until decided", "at_most": 10}, id="until", marks=pytest.mark.long),
+    ],
+)
 def test_a_change_in_one_thread_is_found_in_that_thread(tmp_path: Path, runs: Mapping[str, Any]) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "two.c").write_text(APART)
