@@ -302,6 +302,8 @@ _FATAL: Mapping[Mark, str] = {
     Mark.UNCOUNTED: "a process that the program started could not create its record file beside that of the run (is "
     "the disk full, or has the program limited the size of its files, changed its root folder or its user?). Use "
     "`sampler: outside`, or `processes: first` to count the first process alone",
+    Mark.NODES: "the ranks of the run are on several nodes, whose clocks and process numbers differ, so their counts "
+    "cannot be joined: start them on one node (`srun --nodes=1`, or `mpirun` without other hosts)",
     Mark.SEPARATE: "a library of the program counts down a variable of its own, so its events could not end intervals: "
     "link it without -Bsymbolic, and keep the symbol unperturbed_remaining global in its version script",
     Mark.SIGNAL_TAKEN: "the program installed its own handler for the sampler's signal: choose another signal with "

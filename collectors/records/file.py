@@ -63,6 +63,7 @@ class Mark(IntFlag):
     SEPARATE = 4096
     UNCOUNTED = 8192
     UNNAMED = 16384
+    NODES = 32768
 
 
 _WAITS_BIT = 8

@@ -46,6 +46,7 @@ from unperturbed.harness.program.process import (
     ServiceCommands,
     ServiceRun,
     cannot_preload,
+    cannot_sample,
     check_program,
     how_it_ended,
     launch,
@@ -321,11 +322,13 @@ def _sampled_command(
     limit = spec.program.timeout.seconds
     words = software_metrics.command(plain.argv)
     program = None
-    if preloaded and (build is not None or (sampled == Path(plain.argv[0]).name and not setup.waits)):
+    if (preloaded or inside) and (build is not None or (sampled == Path(plain.argv[0]).name and not setup.waits)):
         program = shutil.which(plain.argv[0], path=plain.environment["PATH"])
-    if program is not None and (reason := cannot_preload(program)) is not None:
+    if program is not None and preloaded and (reason := cannot_preload(program)) is not None:
         advice = "use `sampler: outside` with metrics that need no sampler in the program, such as `probe`"
         raise RunError(f"{program} {reason}; {advice}")
+    if program is not None and inside and (reason := cannot_sample(program)) is not None:
+        raise RunError(f"{program} {reason}; use `sampler: outside`, with counters that are not simulated")
     service = plain.service
     if service is not None:
         # On a clock of time, one interval before the load and one after it, at least

@@ -204,6 +204,9 @@ def watch(command: Command, window: Window) -> ProcessOutcome:
         if has_ended(ends, 0):
             trouble = f"process {window.target.pid}, which the run was attached to, has ended"
         os.close(ends)
+    elif next(_members(Path(window.target.where)), None) is None:
+        fate = "has no process any more" if Path(window.target.where).is_dir() else "was removed"
+        trouble = f"the cgroup {window.target.where}, which the run was attached to, {fate}"
     if trouble:
         code, timed_out = 0, False
     run = ServiceRun(began_ns, ended_ns, trouble=trouble)

@@ -188,7 +188,8 @@ def start(command: Command) -> subprocess.Popen[bytes]:
             most = os.sysconf("SC_ARG_MAX") // 1024
             raise RunError(
                 f"{command.argv[0]}: the kernel refuses its arguments or its environment, because one is longer than "
-                f"128 KiB or all together are longer than {most} KiB: pass long values in a file"
+                f"128 KiB or all together are longer than {most} KiB, with the few KiB that measuring adds: pass long "
+                "values in a file"
             ) from None
 
 
@@ -394,3 +395,12 @@ def cannot_preload(file: str | Path) -> str | None:
     if not is_static(program):
         return None
     return "is linked statically: there is no dynamic linker that could load the sampler"
+
+
+def cannot_sample(file: str | Path) -> str | None:
+    """Return why no sampler works inside a program, linked or loaded; None if one may."""
+    from unperturbed.instrument.binaries.elf import is_go  # noqa: PLC0415
+
+    if not is_go(Path(file)):
+        return None
+    return "is a Go program, and its runtime handles all signals itself, and does not work under valgrind"

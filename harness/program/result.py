@@ -64,6 +64,11 @@ def check_outcome(spec: CampaignSpec, command: Command, outcome: ProcessOutcome,
             f"the simulator does not execute {refused[1]}, which is set-uid or set-gid, or has capabilities: use "
             "counters that are not simulated (such as `perf::task-clock`), or run a copy of it without these rights"
         )
+    if any(_FAILURE in log.read_bytes() for log in simulator_logs(folder)):
+        raise RunError(
+            "the simulator (valgrind) failed itself in a process of the run. It does not execute every program, such "
+            f"as those in Go: use `sampler: outside`, with counters that are not simulated. {last_stderr(folder)}"
+        )
     if outcome.exit_code != expected.exit_code and _ASAN_REFUSES in last_stderr(folder):
         raise RunError(
             "the program is built with AddressSanitizer, which refuses the sampler's libraries (LD_PRELOAD) because "
@@ -78,6 +83,8 @@ def check_outcome(spec: CampaignSpec, command: Command, outcome: ProcessOutcome,
             f"the program {how_it_ended(outcome.exit_code)}; expected exit code {expected.exit_code}. "
             f"{_RESTRICTED if restricted else ''}{last_stderr(folder)}"
         )
+    if spec.measure.sampler == "inside" and command.window is None:
+        _check_children(folder, folder.with_name(expected.run))
     digest = result_digest(spec, command)
     if command.window is not None:
         if expected.digest not in (digest, _ANY_RESULT):
@@ -95,12 +102,27 @@ def check_outcome(spec: CampaignSpec, command: Command, outcome: ProcessOutcome,
         )
 
 
+_FAILURE = b"Assertion '"  # As valgrind writes it; its report about the program says nothing of it
+
+
+def _check_children(folder: Path, reference: Path) -> None:
+    """Reject a run if a shell or make wrote to stderr that a child was killed, and not in the unmeasured run."""
+    said, before = (one / "stderr" for one in (folder, reference))
+    killed = _SHELL_SAYS.search(said.read_bytes()) if said.is_file() and before.is_file() else None
+    if killed and not _SHELL_SAYS.search(before.read_bytes()):
+        raise RunError(
+            f"a process that the program started was killed ({killed[1].decode()}), and was not without measurement. "
+            f"{_RESTRICTED}{last_stderr(folder)}"
+        )
+
+
 _REFUSED = re.compile(r"Can't execute setuid/setgid/setcap executable: (.+)")
 _OF_SECCOMP = (signal.SIGKILL, signal.SIGSEGV, signal.SIGSYS)
 _RESTRICTED = (
     "If the program restricts its system calls (seccomp), the kernel ends it for a call of the sampler: use `sampler: "
     "outside`, with counters that are not simulated. "
 )
+_SHELL_SAYS = re.compile(rb"(?:^|[ \t])(Segmentation fault|Killed|Bad system call)\b", re.MULTILINE)  # make, too
 _ASAN_REFUSES = "ASan runtime does not come first in initial library list"
 
 

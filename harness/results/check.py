@@ -183,8 +183,8 @@ def _without_sampler(traces: Sequence[Trace]) -> Iterator[str]:
     if shares and (share := float(np.median(shares))) > _MUCH_UNCOUNTED:
         yield (
             f"Processes without a sampler used {number(100 * share, 2)} % of the CPU time, and their events are "
-            "missing: programs that are linked statically, set-uid, built elsewhere (if the spec has a `build`), or "
-            "started with an empty environment. To count them, use `sampler: outside`."
+            "missing: programs that are linked statically, set-uid, written in Go, built elsewhere (if the spec has a "
+            "`build`), or started with an empty environment. To count them, use `sampler: outside`."
         )
 
 

@@ -10,6 +10,7 @@ from typing import Literal
 
 import numpy as np
 
+from unperturbed.analysis.looks import Looks
 from unperturbed.analysis.nodes.combine import Combined, apart, combine_nodes
 from unperturbed.analysis.nodes.ranks import describe_ranks
 from unperturbed.analysis.nodes.strata import Kind, StrataVerdicts, combine_strata
@@ -25,7 +26,7 @@ from unperturbed.harness.campaign.progress import Watch, unwatched
 from unperturbed.harness.campaign.session import in_effect
 from unperturbed.harness.nodes.shares import difference_notes, done_runs, lacks, parts_of, reading, share_of, write_json
 from unperturbed.harness.results.check import CheckOptions, check_runs
-from unperturbed.harness.results.looks import check
+from unperturbed.harness.results.looks import check, look_at_stratum
 from unperturbed.harness.results.multiplexed import beside_passes, check_multiplexed
 from unperturbed.harness.results.recorded import (
     NODES_VERDICTS,
@@ -127,31 +128,34 @@ def judge_strata(
 ) -> CampaignVerdicts:
     """Add verdicts on each MPI rank and on each thread that all runs have, and on all of a kind together."""
     if by_rank := read_rank_traces(folder, verdicts.traces):
-        combined, notes = _judge_each("rank", by_rank, spec, options)
+        combined, notes = _judge_each("rank", by_rank, spec, options, verdicts.looks)
         baseline = [trace for by_name in verdicts.traces.values() for trace in by_name.get(BASELINE, ())]
         ranks = describe_ranks(combined, baseline, level=1 - 2 * spec.analysis.alpha, notes=notes)
         verdicts = replace(verdicts, ranks=ranks)
     if verdicts.verdicts:
         by_thread, left_out = read_thread_traces(folder, verdicts.traces)
         if by_thread or left_out:
-            combined, notes = _judge_each("thread", by_thread, spec, options)
+            combined, notes = _judge_each("thread", by_thread, spec, options, verdicts.looks)
             threads = StrataVerdicts(kind="thread", combined=combined, notes=(*left_out, *notes))
             verdicts = replace(verdicts, threads=threads)
     return verdicts
 
 
 def _judge_each(
-    kind: Kind, strata: Mapping[str, Traces], spec: CampaignSpec, options: CheckOptions
+    kind: Kind, strata: Mapping[str, Traces], spec: CampaignSpec, options: CheckOptions, looks: Looks | None
 ) -> tuple[tuple[Combined, ...], list[str]]:
     """Return the verdicts on each stratum and all together, by configuration, and why some have none."""
-    if spec.campaign.until_decided or options.method == "paper":
-        some = f"{kind.capitalize()}s have no verdicts of their own here"
-        return (), [f"{some}: these need a fixed number of runs and `--method runs`."]
+    if options.method == "paper":
+        return (), [f"{kind.capitalize()}s have no verdicts of their own by the paper's rule: use `--method runs`."]
     found: dict[str, dict[str, Verdict]] = {}
     notes = []
     for stratum, traces in strata.items():
         try:
-            judged = check_runs(spec, traces, options).by_configuration
+            judged = (
+                check_runs(spec, traces, options).by_configuration
+                if looks is None
+                else look_at_stratum(spec, traces, options, looks.decided)
+            )
         except DataError as error:  # a rank that waits most of the time has few intervals
             notes.append(f"There is no verdict on {stratum}: {error}.")
         else:

@@ -44,10 +44,35 @@ def look_at(spec: CampaignSpec, traces: Traces, how: CheckOptions, watch: Watch 
     first look, and nothing is decided.
     """
     looks = plan_looks(spec.campaign.most_runs)
-    levels = look_levels(spec.analysis.alpha, looks)
     findings = _Decisions()
+    checked = _decide(findings, spec, traces, how, watch)
+    return Looked(
+        findings.joined(spec, replace(checked, traces=traces), looks), findings.decided, tuple(findings.looks)
+    )
+
+
+def look_at_stratum(
+    spec: CampaignSpec, traces: Traces, how: CheckOptions, decided: Mapping[str, int]
+) -> Mapping[str, Verdict]:
+    """Return the verdicts on an MPI rank or a thread, at the looks at which the campaign judged each configuration.
+
+    A stratum has no say in how many runs there are. It is judged at each look's share of α, and not after the look that
+    decided the configuration (`decided`: after so many runs). So the probability that any of its looks is wrong is at
+    most α, whatever ended the campaign.
+    """
+    findings = _Decisions(ended=decided)
+    _decide(findings, spec, traces, how, unwatched)
+    return findings.verdicts
+
+
+def _decide(
+    findings: _Decisions, spec: CampaignSpec, traces: Traces, how: CheckOptions, watch: Watch
+) -> CampaignVerdicts:
+    """Make all looks that the runs allow; return the result of the last one."""
+    looks = plan_looks(spec.campaign.most_runs)
+    levels = look_levels(spec.analysis.alpha, looks)
     for runs, level in zip(looks, levels, strict=True):
-        open_ = findings.open_of(spec)
+        open_ = findings.open_of(spec, runs)
         pending = [how.pending[name] for name in (BASELINE, *open_) if name in how.pending]
         last = max((_last_repetition(traces, name) for name in open_), default=0)
         complete = last >= runs and all(repetition > runs for repetition in pending)
@@ -57,9 +82,7 @@ def look_at(spec: CampaignSpec, traces: Traces, how: CheckOptions, watch: Watch 
         findings.add(checked, spec, runs if complete else None)
         if not complete:
             break
-    return Looked(
-        findings.joined(spec, replace(checked, traces=traces), looks), findings.decided, tuple(findings.looks)
-    )
+    return checked
 
 
 @dataclass
@@ -70,14 +93,16 @@ class _Decisions:
     totals: dict[str, tuple[TotalChange, ...]] = field(default_factory=dict)
     decided: dict[str, int] = field(default_factory=dict)
     looks: list[int] = field(default_factory=list)
+    ended: Mapping[str, int] = field(default_factory=dict)  # Runs after which a configuration is not judged again
 
-    def open_of(self, spec: CampaignSpec) -> list[str]:
-        """Return the configurations that are compared with the baseline and not yet decided."""
-        return [item.name for item in configurations(spec) if item.name not in {BASELINE, *self.decided}]
+    def open_of(self, spec: CampaignSpec, runs: int = 0) -> list[str]:
+        """Return the configurations that are compared with the baseline, not yet decided and not ended before."""
+        known = {BASELINE, *self.decided, *(name for name, last in self.ended.items() if last < runs)}
+        return [item.name for item in configurations(spec) if item.name not in known]
 
     def add(self, checked: CampaignVerdicts, spec: CampaignSpec, runs: int | None) -> None:
         """Store a look's verdicts on the configurations that were open before the look; None: the runs so far."""
-        for name in self.open_of(spec):
+        for name in self.open_of(spec, runs or 0):
             verdict, totals = checked.by_configuration.get(name), checked.totals.get(name, ())
             if verdict is not None:
                 self.verdicts[name] = verdict

@@ -28,7 +28,7 @@ from unperturbed.harness.campaign.requirements import (
 from unperturbed.harness.host.checks.tools import setpriv
 from unperturbed.harness.host.doctor import REAL, Examination, Finding
 from unperturbed.harness.program.build import check_compilers
-from unperturbed.harness.program.process import cannot_preload
+from unperturbed.harness.program.process import cannot_preload, cannot_sample
 from unperturbed.harness.program.sources import FETCHING_TOOLS
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.parameters import count_points
@@ -266,7 +266,7 @@ def _program_itself(spec: CampaignSpec) -> Iterator[Problem]:
         return
     word = substitute(shlex.split(program.run)[0], {"spec": str(spec.folder)})
     file = shutil.which(word, path=program.environment.get("PATH", PROGRAM_PATH))
-    if file is not None and (reason := cannot_preload(file)) is not None:
+    if file is not None and (reason := cannot_preload(file) or cannot_sample(file)) is not None:
         why = (
             "A program that is not built here loads the sampler by LD_PRELOAD. Set `source` and `build`, or use "
             "`sampler: outside`."

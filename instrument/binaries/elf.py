@@ -11,7 +11,7 @@ import lzma
 import re
 import struct
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import translate
 from functools import cache, lru_cache
@@ -265,13 +265,22 @@ def _read_version(path: Path, modified_ns: int, size: int) -> Binary:
 
 def is_static(path: Path) -> bool:
     """Return whether a program is a statically linked ELF binary; False for a damaged file."""
+    return _holds(path, lambda elf: not any(elf.iter_segments("PT_INTERP")))
+
+
+def is_go(path: Path) -> bool:
+    """Return whether Go's toolchain linked a program; False for a damaged file."""
+    return _holds(path, lambda elf: elf.get_section_by_name(".go.buildinfo") is not None)
+
+
+def _holds(path: Path, condition: Callable[[Any], bool]) -> bool:
     from elftools.common.exceptions import ELFError  # noqa: PLC0415
     from elftools.construct import ConstructError  # noqa: PLC0415
     from elftools.elf.elffile import ELFFile  # noqa: PLC0415
 
     with path.open("rb") as file:
         try:
-            return file.read(4) == b"\x7fELF" and not any(ELFFile(file).iter_segments("PT_INTERP"))
+            return file.read(4) == b"\x7fELF" and condition(ELFFile(file))
         except (*_DAMAGE, OSError, ELFError, ConstructError):
             return False
 

@@ -37,6 +37,7 @@ static char own_path[UNPERTURBED_PATH]; /* the file that this process created; e
 static pid_t counted;                   /* the process that this file, or the observer, counts */
 static uint32_t own_rank;               /* the process's MPI rank + 1, which its children have too; 0: none */
 static uint32_t all_ranks;
+static int on_several_nodes;
 
 const char *unperturbed_own_path(void) { return own_path[0] ? own_path : first_path; }
 
@@ -119,6 +120,11 @@ static void find_rank(char **environment)
         if (i == 3 && all_ranks < 2)
             own_rank = 0;
     }
+    /* How many ranks are here; Slurm tells the number of nodes. Each number is one more. */
+    uint32_t here = number_of(environment, "OMPI_COMM_WORLD_LOCAL_SIZE");
+    if (!here)
+        here = number_of(environment, "MPI_LOCALNRANKS");
+    on_several_nodes = own_rank && (here ? here - 1 < all_ranks : number_of(environment, "SLURM_STEP_NUM_NODES") > 2);
 }
 
 /* Whether a program starts ranks, and is none: its work is not the program's. It is not sampled, because signals would
@@ -146,6 +152,8 @@ static void introduce(struct unperturbed_header *header, const char *image)
     strncpy(header->image, image, sizeof header->image - 1);
     header->rank = own_rank;
     header->ranks = all_ranks;
+    if (on_several_nodes)
+        unperturbed_mark(MARK_NODES);
 }
 
 /* Gives the file bytes up to `end`, not only holes. In a handler too: system calls only. */

@@ -76,6 +76,7 @@ enum unperturbed_mark {
     MARK_SEPARATE = 4096,  /* on the program's clock: a library counts down a variable of its own */
     MARK_UNCOUNTED = 8192, /* with OPTION_CHILDREN: a process could not create its record file */
     MARK_UNNAMED = 16384,  /* with OPTION_EACH: the role of a thread could not be written */
+    MARK_NODES = 32768,    /* the ranks of MPI run on several nodes, each with a clock and process numbers of its own */
 };
 
 /* A hardware event, encoded for its source: perf_event's type and configuration, or PAPI's name. */

@@ -120,6 +120,77 @@ static void leave(int64_t since)
     DEFINED(MPI_##name##_c, 1, \
             (int)count == count && (int)other == other ? MPI_##name(a, b, c, d, e, f, g, h, i, j, k, l) \
                                                        : missing("MPI_" #name "_c"))
+/* MPI's answer about a communicator, by one of its functions. */
+static int ask(const char *name, word communicator)
+{
+    int answer = 0;
+    int (*asked)(word, int *) = (int (*)(word, int *))(void *)look_up(name, NULL);
+    if (asked)
+        asked(communicator, &answer);
+    return answer;
+}
+
+/* The numbers of ranks from which this one receives and to which it sends in a collective call among neighbours. */
+static void count_neighbours(word communicator, int *in, int *out)
+{
+    int rank = ask("MPI_Comm_rank", communicator), weighted, topology = ask("MPI_Topo_test", communicator);
+    int is_open_mpi = look_up("ompi_mpi_comm_world", NULL) != NULL; /* the two have other numbers for topologies */
+    if (topology == (is_open_mpi ? 1 : 2)) {
+        *in = *out = 2 * ask("MPI_Cartdim_get", communicator);
+    } else if (topology == (is_open_mpi ? 2 : 1)) {
+        ((int (*)(word, int, int *))(void *)look_up("MPI_Graph_neighbors_count", NULL))(communicator, rank, in);
+        *out = *in;
+    } else {
+        function asked = look_up("MPI_Dist_graph_neighbors_count", NULL);
+        ((int (*)(word, int *, int *, int *))(void *)asked)(communicator, in, out, &weighted);
+    }
+}
+
+typedef word definition(word, word, word, word, word, word, word, word, word, word, word, word);
+definition MPI_Reduce_scatter;
+
+enum { NEIGHBOURS = -1 };
+
+/* Calls a function for counts of 32 bits with the arguments of the one for 64 bits: `arrays` has a bit for each array of
+ * counts or displacements, one of each rank's; `alone` is the place of a count that stands alone, `root` that of the root,
+ * at which alone the arrays are read. Where there is none of these, it is `communicator`. */
+static word with_narrow(function call, const char *name, const word *given, unsigned arrays, int alone, int root,
+                        int communicator)
+{
+    word of = given[communicator], with[12];
+    int out, in, fits = 1, reads = 1;
+    if (root == NEIGHBOURS) {
+        count_neighbours(of, &in, &out);
+    } else {
+        int between = ask("MPI_Comm_test_inter", of);
+        in = out = ask(between && call != MPI_Reduce_scatter ? "MPI_Comm_remote_size" : "MPI_Comm_size", of);
+        if (root != communicator)
+            reads = between ? (int)given[root] < 0 : (int)given[root] == ask("MPI_Comm_rank", of);
+    }
+    int narrow[4][(in > out ? in : out) + 1];
+    for (int i = 0, used = 0; i < 12; i++) {
+        const int64_t *wide = (const int64_t *)given[i];
+        with[i] = given[i];
+        if (!(arrays >> i & 1) || !wide || !reads)
+            continue;
+        for (int rank = 0; rank < (i < 3 ? out : in); rank++) {
+            narrow[used][rank] = (int)wide[rank];
+            fits &= narrow[used][rank] == wide[rank];
+        }
+        with[i] = (word)narrow[used++];
+    }
+    if (!fits || (alone != communicator && (int)given[alone] != given[alone]))
+        return missing(name);
+    return call(with[0], with[1], with[2], with[3], with[4], with[5], with[6], with[7], with[8], with[9], with[10],
+                with[11]);
+}
+#define EACH_COUNTS(name, fortran, arrays, alone, root, communicator) \
+    WAITS(name, fortran) \
+    DEFINED(MPI_##name##_c, 1, \
+            with_narrow(MPI_##name, "MPI_" #name "_c", (word[]){a, b, c, d, e, f, g, h, i, j, k, l}, arrays, alone, \
+                        root, communicator))
+/* Places of arrays: counts and displacements of a side, or of both. */
+enum { GATHERED = 1 << 4 | 1 << 5, SCATTERED = 1 << 1 | 1 << 2, BOTH = SCATTERED | 1 << 5 | 1 << 6 };
 
 CALL(Init, init, 0)
 CALL(Init_thread, init_thread, 0)
@@ -141,25 +212,25 @@ WAITS(Waitsome, waitsome)
 WAITS(Barrier, barrier)
 COUNTS(Bcast, bcast, b, b)
 COUNTS(Gather, gather, b, e)
-WAITS(Gatherv, gatherv)
+EACH_COUNTS(Gatherv, gatherv, GATHERED, 1, 7, 8)
 COUNTS(Scatter, scatter, b, e)
-WAITS(Scatterv, scatterv)
+EACH_COUNTS(Scatterv, scatterv, SCATTERED, 5, 7, 8)
 COUNTS(Allgather, allgather, b, e)
-WAITS(Allgatherv, allgatherv)
+EACH_COUNTS(Allgatherv, allgatherv, GATHERED, 1, 7, 7)
 COUNTS(Alltoall, alltoall, b, e)
-WAITS(Alltoallv, alltoallv)
-WAITS(Alltoallw, alltoallw)
+EACH_COUNTS(Alltoallv, alltoallv, BOTH, 8, 8, 8)
+EACH_COUNTS(Alltoallw, alltoallw, BOTH, 8, 8, 8)
 COUNTS(Reduce, reduce, c, c)
 COUNTS(Allreduce, allreduce, c, c)
-WAITS(Reduce_scatter, reduce_scatter)
+EACH_COUNTS(Reduce_scatter, reduce_scatter, 1 << 2, 5, 5, 5)
 COUNTS(Reduce_scatter_block, reduce_scatter_block, c, c)
 COUNTS(Scan, scan, c, c)
 COUNTS(Exscan, exscan, c, c)
 COUNTS(Neighbor_allgather, neighbor_allgather, b, e)
-WAITS(Neighbor_allgatherv, neighbor_allgatherv)
+EACH_COUNTS(Neighbor_allgatherv, neighbor_allgatherv, GATHERED, 1, NEIGHBOURS, 7)
 COUNTS(Neighbor_alltoall, neighbor_alltoall, b, e)
-WAITS(Neighbor_alltoallv, neighbor_alltoallv)
-WAITS(Neighbor_alltoallw, neighbor_alltoallw)
+EACH_COUNTS(Neighbor_alltoallv, neighbor_alltoallv, BOTH, 8, NEIGHBOURS, 8)
+EACH_COUNTS(Neighbor_alltoallw, neighbor_alltoallw, 1 << 1 | 1 << 5, 8, NEIGHBOURS, 8)
 WAITS(Win_fence, win_fence)
 WAITS(Win_wait, win_wait)
 WAITS(Win_complete, win_complete)

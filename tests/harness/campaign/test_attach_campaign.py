@@ -138,6 +138,63 @@ def test_a_cgroup_is_sampled_as_a_whole(tmp_path: Path, busy: subprocess.Popen[b
         group.rmdir()
 
 
+@pytest.mark.parametrize(("is_removed", "fate"), [(True, "was removed"), (False, "has no process any more")])
+def test_a_cgroup_that_ends_during_a_run_is_named(tmp_path: Path, *, is_removed: bool, fate: str) -> None:
+    root = next((path for path in _ROOTS if (path / "cgroup.controllers").is_file()), None)
+    if root is None or not os.access(root, os.W_OK):
+        pytest.skip("no cgroup of version 2 can be made here")
+    group = root / f"unperturbed-ending-{os.getpid()}"
+    group.mkdir()
+    events = find_source("perf_event").event("perf::context-switches")
+    assert events is not None
+    setup = Setup("perf_event", 10_000_000, "monotonic", (events,), sampler="outside", attached=True)
+    record = tmp_path / "record"
+    create_record_file(record, setup)
+
+    def end() -> None:
+        process.kill()
+        process.wait()
+        if is_removed:
+            group.rmdir()
+
+    with subprocess.Popen(["sleep", "100"]) as process:
+        (group / "cgroup.procs").write_text(str(process.pid))
+        try:
+            window = module.Window(find_target(Attach(cgroup=group.name)), 1.0, (), {})
+            observer = (str(build_observer("gcc", attached=True)), str(record), *window.arguments)
+            threading.Timer(module.TOOL_STARTS_S + 0.5, end).start()
+            files = tmp_path / "stdout", tmp_path / "stderr"
+            outcome = module.watch(Command(observer, tmp_path, {}, *files, window=window), window)
+        finally:
+            process.kill()
+            process.wait()
+            if group.is_dir():
+                group.rmdir()
+    assert outcome.service is not None
+    assert outcome.service.trouble.endswith(f"/{group.name}, which the run was attached to, {fate}")
+
+
+@pytest.mark.parametrize(
+    ("attach", "message"),
+    [
+        ({"pid": 1}, "another user's process; run as that user or as root, or with CAP_PERFMON"),
+        ({"cgroup": "/"}, "a cgroup's events need root, CAP_PERFMON or kernel.perf_event_paranoid of 0 or less"),
+    ],
+)
+def test_a_user_without_rights_reads_what_is_lacking(tmp_path: Path, attach: dict[str, Any], message: str) -> None:
+    """As this user without any capability, whom the kernel lets count its own processes alone."""
+    dropped = ["setpriv", "--bounding-set", "-all", "--inh-caps", "-all"]
+    is_root = os.geteuid() == 0 and subprocess.run([*dropped, "true"], check=False).returncode == 0
+    if int(Path("/proc/sys/kernel/perf_event_paranoid").read_text()) < 1:
+        pytest.skip("this kernel lets everybody count everything")
+    spec = write(tmp_path, attach, hardware=["perf::page-faults:u"])
+    command = [*(dropped if is_root else ()), Path(sys.executable).with_name("unperturbed"), "run", spec]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 1
+    (error,) = (line for line in done.stderr.splitlines() if line.startswith("unperturbed: "))
+    assert message in error
+
+
 @pytest.mark.parametrize(
     ("attach", "message"),
     [

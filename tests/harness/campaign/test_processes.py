@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -168,6 +170,65 @@ def test_processes_with_the_same_number_are_refused_where_the_simulator_loses_on
     assert "two processes of the run had the number 1 (the first one was seq)" in said
 
 
+@pytest.mark.parametrize(
+    ("children", "source", "metric"),
+    [
+        (250, "perf_event", "perf::task-clock"),
+        pytest.param(2000, "perf_event", "perf::task-clock", marks=pytest.mark.long),
+        pytest.param(20, "simulated", "PAPI_TOT_INS", marks=pytest.mark.long),
+    ],
+)
+def test_many_short_children_are_all_counted(tmp_path: Path, children: int, source: str, metric: str) -> None:
+    """Fifty at a time, which begin and end while others are counted."""
+    (tmp_path / "many.sh").write_text(
+        f"#!/bin/sh\ni=0\nwhile [ $i -lt {children} ]; do\n"
+        "  i=$((i+1)); /bin/true &\n  [ $((i % 50)) -eq 0 ] && wait\ndone\nwait\n"
+    )
+    (tmp_path / "many.sh").chmod(0o755)
+    spec = tmp_path / "many.yaml"
+    content = {
+        "name": "many",
+        "program": {"run": str(tmp_path / "many.sh")},
+        "measure": {"source": source, "hardware": [metric]},
+        "campaign": {"baseline_runs": 5, "retries": 0},
+    }
+    spec.write_text(json.dumps(content))
+    done = unperturbed(tmp_path, "run", spec, "--no-check")
+    assert done.returncode == 0, done.stderr
+    runs = [path for path in sorted((tmp_path / "campaigns/many/runs").glob("0*")) if path.name != "0000"]
+    assert len(runs) == 5
+    for run in runs:
+        trace = Trace.read(run / "trace.parquet")
+        told = trace.attributes["processes"]
+        assert sum(process["image"] == "true" for process in told) == children
+        assert len(list((run / "processes").iterdir())) == len(told)
+        assert sum(process["totals"][metric] for process in told) == pytest.approx(trace[metric].sum(), rel=0.001)
+
+
+_LIMITED = ("prlimit", "--stack=2097152")  # of which the kernel gives a quarter to arguments and environment
+
+
+@pytest.mark.skipif(shutil.which("prlimit") is None, reason="no prlimit here (apt-get install util-linux)")
+def test_an_environment_with_no_room_for_what_measuring_adds_is_named(tmp_path: Path) -> None:
+    environment = {f"V{number}": "x" * 100_000 for number in range(5)}
+    environment["LAST"] = "x" * (512 * 1024 - 500_000 - 1600)
+    (tmp_path / "work.sh").write_text("#!/bin/sh\ni=0\nwhile [ $i -lt 9000 ]; do i=$((i+1)); done\n")
+    (tmp_path / "work.sh").chmod(0o755)
+    content = {
+        "name": "large",
+        "program": {"run": str(tmp_path / "work.sh"), "environment": environment},
+        "measure": {"source": "perf_event", "hardware": ["perf::task-clock"], "interval": "1 ms"},
+        "campaign": {"baseline_runs": 5},
+    }
+    (tmp_path / "large.yaml").write_text(json.dumps(content))
+    tool = Path(sys.executable).with_name("unperturbed")
+    command = [*_LIMITED, tool, "run", tmp_path / "large.yaml"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "pilot run" in done.stderr
+    assert "all together are longer than 512 KiB, with the few KiB that measuring adds" in done.stderr
+
+
 _STRICT = """
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
@@ -192,12 +253,15 @@ def test_programs_that_admit_no_sampler_are_named(tmp_path: Path) -> None:
     (tmp_path / "tree").chmod(0o2755)
     (tmp_path / "all.sh").write_text("#!/bin/sh\ni=0\nwhile [ $i -lt 60000 ]; do i=$((i+1)); done\n./tree 400\n")
     (tmp_path / "all.sh").chmod(0o755)
+    (tmp_path / "ignores.sh").write_text("#!/bin/sh\n./strict\necho ended\n")
+    (tmp_path / "ignores.sh").chmod(0o755)
     kernel = ("--source", "perf_event", "--metrics", "perf::task-clock", "--interval", "1 ms")
     simulated = ("--source", "simulated", "--metrics", "PAPI_TOT_INS")
     for counters, program, message in (
         (simulated, "./all.sh", "the simulator does not execute ./tree, which is set-uid or set-gid"),
         (kernel, "./tree", "/tree is set-uid or set-gid: the dynamic linker ignores LD_PRELOAD for it"),
         (simulated, "./my static tree", "/my static tree is linked statically"),
+        (kernel, "./ignores.sh", "a process that the program started was killed (Segmentation fault)"),
         (kernel, "./strict", "If the program restricts its system calls (seccomp), the kernel ends it"),
     ):
         done = unperturbed(tmp_path, "run", "--name", "x", "--no-check", *counters, "--", program)

@@ -107,6 +107,81 @@ def test_calls_with_large_counts_are_counted(tmp_path: Path, kind: str) -> None:
         assert [rank["totals"]["mpi_waits"] for rank in trace.attributes["processes"]] == [150, 150]
 
 
+VECTORS = """
+#include <mpi.h>
+#include <stdio.h>
+typedef const MPI_Count C;
+typedef const MPI_Aint D;
+typedef MPI_Datatype T;
+#define WEAK __attribute__((weak))
+extern int MPI_Gatherv_c(const void *, MPI_Count, T, void *, C *, D *, T, int, MPI_Comm) WEAK;
+extern int MPI_Scatterv_c(const void *, C *, D *, T, void *, MPI_Count, T, int, MPI_Comm) WEAK;
+extern int MPI_Allgatherv_c(const void *, MPI_Count, T, void *, C *, D *, T, MPI_Comm) WEAK;
+extern int MPI_Alltoallv_c(const void *, C *, D *, T, void *, C *, D *, T, MPI_Comm) WEAK;
+extern int MPI_Alltoallw_c(const void *, C *, D *, const T *, void *, C *, D *, const T *, MPI_Comm) WEAK;
+extern int MPI_Reduce_scatter_c(const void *, void *, C *, T, MPI_Op, MPI_Comm) WEAK;
+extern int MPI_Neighbor_allgatherv_c(const void *, MPI_Count, T, void *, C *, D *, T, MPI_Comm) WEAK;
+extern int MPI_Neighbor_alltoallv_c(const void *, C *, D *, T, void *, C *, D *, T, MPI_Comm) WEAK;
+extern int MPI_Neighbor_alltoallw_c(const void *, C *, D *, const T *, void *, C *, D *, const T *, MPI_Comm) WEAK;
+#define CALL(name, large, small) ((void *)MPI_##name##_c ? MPI_##name##_c large : MPI_##name small)
+static unsigned long from[8], to[8], sum;
+static void add(void) { for (int i = 0; i < 8; i++) { sum = sum * 31 + to[i]; to[i] = 0; from[i] += sum % 97; } }
+int main(int argc, char **argv) {
+    MPI_Init(&argc, &argv);
+    MPI_Comm world = MPI_COMM_WORLD, line, self[2];
+    T L = MPI_LONG, types[2] = {MPI_LONG, MPI_LONG};
+    int rank, two = 2, other, one = 1, m[2];
+    int n[2] = {1, 2}, at[2] = {0, 3}, bytes[2] = {0, 24}, ends[2] = {2, 2};
+    MPI_Comm_rank(world, &rank);
+    other = 1 - rank;
+    MPI_Count N[2] = {1, 2}, M[2], E[2] = {2, 2};
+    MPI_Aint A[2] = {0, 3}, B[2] = {0, 24};
+    m[0] = m[1] = rank + 1, M[0] = M[1] = rank + 1;
+    MPI_Cart_create(world, 1, &two, &one, 0, &line);
+    MPI_Dist_graph_create_adjacent(world, 1, &other, MPI_UNWEIGHTED, 1, &other, MPI_UNWEIGHTED, MPI_INFO_NULL, 0, self);
+    MPI_Graph_create(world, 2, (int[]){1, 2}, (int[]){1, 0}, 0, self + 1);
+    for (int step = 0; step < 30; step++) {
+        for (volatile int i = 0; i < 500000; i++) sum += i % (rank + 2);
+        sum = step;
+        int own = rank + 1;
+        CALL(Gatherv, (from, own, L, to, rank ? NULL : N, rank ? NULL : A, L, 0, world),
+             (from, own, L, to, n, at, L, 0, world)); add();
+        CALL(Scatterv, (from, rank ? NULL : N, rank ? NULL : A, L, to, own, L, 0, world),
+             (from, n, at, L, to, own, L, 0, world)); add();
+        CALL(Allgatherv, (from, own, L, to, N, A, L, world), (from, own, L, to, n, at, L, world)); add();
+        CALL(Alltoallv, (from, N, A, L, to, M, A, L, world), (from, n, at, L, to, m, at, L, world)); add();
+        CALL(Alltoallv, (MPI_IN_PLACE, NULL, NULL, L, to, E, A, L, world),
+             (MPI_IN_PLACE, NULL, NULL, L, to, ends, at, L, world)); add();
+        CALL(Alltoallw, (from, N, B, types, to, M, B, types, world),
+             (from, n, bytes, types, to, m, bytes, types, world));
+        add();
+        CALL(Reduce_scatter, (from, to, N, L, MPI_SUM, world), (from, to, n, L, MPI_SUM, world)); add();
+        CALL(Neighbor_allgatherv, (from, 2, L, to, E, A, L, line), (from, 2, L, to, ends, at, L, line)); add();
+        for (int kind = 0; kind < 2; kind++) {
+            CALL(Neighbor_allgatherv, (from, 2, L, to, E, A, L, self[kind]), (from, 2, L, to, ends, at, L, self[kind]));
+            add();
+        }
+        CALL(Neighbor_alltoallv, (from, E, A, L, to, E, A, L, line), (from, ends, at, L, to, ends, at, L, line)); add();
+        CALL(Neighbor_alltoallw, (from, E, B, types, to, E, B, types, line),
+             (from, ends, B, types, to, ends, B, types, line)); add();
+    }
+    if (rank == 0) printf("%ld\\n", sum);
+    MPI_Finalize();
+    return 0;
+}
+"""
+"""All vector collectives with large counts, if there are some; what it prints must be the same without them."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_vector_collectives_with_large_counts_are_counted(tmp_path: Path, kind: str) -> None:
+    program = _compiled(tmp_path, kind, VECTORS)
+    done = unperturbed(tmp_path, "run", _spec(tmp_path, {"run": f"mpirun.{kind} -np 2 {program}"}))
+    assert done.returncode == 0, done.stderr
+    for trace in _traces(tmp_path):
+        assert [rank["totals"]["mpi_waits"] for rank in trace.attributes["processes"]] == [12 * 30, 12 * 30]
+
+
 MPI4PY = """
 import sys
 from mpi4py import MPI
@@ -121,20 +196,34 @@ if rank == 0:
 """
 
 
-def test_ranks_of_mpi4py_are_counted(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "measure",
+    [
+        pytest.param({}, id="counted"),
+        pytest.param({"source": "simulated", "hardware": ["PAPI_TOT_INS"]}, id="simulated", marks=pytest.mark.long),
+    ],
+)
+def test_ranks_of_mpi4py_are_counted(tmp_path: Path, measure: dict[str, Any]) -> None:
     """Debian's, of Open MPI; MPI is loaded by an import, without a program that is linked with it."""
     python = "/usr/bin/python3"
     if subprocess.run([python, "-c", "import mpi4py"], capture_output=True, check=False).returncode:
         pytest.skip("not installed: python3-mpi4py")
     (tmp_path / "ring.py").write_text(MPI4PY)
-    done = unperturbed(tmp_path, "run", _spec(tmp_path, {"run": f"mpirun.openmpi -np 2 {python} {{spec}}/ring.py"}))
+    if measure:
+        measure = {**measure, "interval": {"records": 60}}
+    program = {"run": f"mpirun.openmpi -np 2 {python} {{spec}}/ring.py"}
+    done = unperturbed(tmp_path, "run", _spec(tmp_path, program, **measure))
     assert done.returncode == 0, done.stderr
+    instructions = []
     for trace in _traces(tmp_path):
         told = trace.attributes["processes"]
         assert [rank["rank"] for rank in told] == [0, 1]
         assert all(rank["totals"]["mpi_waits"] >= 80 for rank in told)
         # Rank 1 has a quarter of the work, and waits for the rest.
         assert told[1]["totals"]["mpi_wait_ns"] > told[0]["totals"]["mpi_wait_ns"]
+        instructions.append([rank["totals"].get("PAPI_TOT_INS", 1) for rank in told])
+    for of_rank in zip(*instructions, strict=True):  # without what a rank executes while it waits
+        assert max(of_rank) < 1.05 * min(of_rank)
 
 
 HYBRID = """
@@ -292,6 +381,36 @@ def test_ranks_of_srun_are_counted_by_slurm(tmp_path: Path, slurm_folder: Path, 
     for trace in _traces(tmp_path):
         told = trace.attributes["processes"]
         assert [(rank["rank"], rank["totals"]["mpi_waits"]) for rank in told] == [(0, 2200), (1, 2200)]
+
+
+NODES = "the ranks of the run are on several nodes, whose clocks and process numbers differ"
+
+
+@needs_slurm
+def test_ranks_on_several_nodes_of_slurm_are_refused(tmp_path: Path, slurm_folder: Path) -> None:
+    program = _compiled(tmp_path, "mpich")
+    spec = _spec(tmp_path, {"run": f"srun --nodes=2 --ntasks=2 --mpi=pmi2 {program} 20000 1000 0.75"})
+    with cluster(slurm_folder) as slurm:
+        done = unperturbed(tmp_path, "run", spec, environment=slurm.environment)
+    assert done.returncode == 1
+    assert NODES in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_LOCAL_SIZE": "2"},
+        {"PMI_RANK": "0", "PMI_SIZE": "4", "MPI_LOCALNRANKS": "2"},
+    ],
+)
+def test_ranks_of_which_some_are_elsewhere_are_refused(tmp_path: Path, variables: dict[str, str]) -> None:
+    """As `mpirun` with a list of hosts tells its ranks; there is one host here."""
+    (tmp_path / "rank.sh").write_text("#!/bin/sh\ni=0\nwhile [ $i -lt 30000 ]; do i=$((i+1)); done\n")
+    (tmp_path / "rank.sh").chmod(0o755)
+    spec = _spec(tmp_path, {"environment": variables, "run": str(tmp_path / "rank.sh")})
+    done = unperturbed(tmp_path, "run", spec)
+    assert done.returncode == 1
+    assert NODES in " ".join(done.stderr.split())
 
 
 def _on_nodes(spec: Path, **campaign: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -296,7 +297,14 @@ int main(int count, char **words) {
 """With a word, `touched` mispredicts where it does not miss, instead of where it misses; the others always do both."""
 
 
-def test_a_change_in_one_thread_is_found_in_that_thread(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "runs",
+    [
+        pytest.param({}, id="fixed"),
+        pytest.param({"runs": "until decided", "at_most": 10}, id="until", marks=pytest.mark.long),
+    ],
+)
+def test_a_change_in_one_thread_is_found_in_that_thread(tmp_path: Path, runs: Mapping[str, Any]) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "two.c").write_text(APART)
     spec = {
@@ -310,7 +318,7 @@ def test_a_change_in_one_thread_is_found_in_that_thread(tmp_path: Path) -> None:
             "interval": {"every": 1, "of": "turns"},  # unlike those of work, as many in each run of a busy host
             "software": {"turns": {"enter": "turn"}},
         },
-        "campaign": {"baseline_runs": 5},
+        "campaign": {"baseline_runs": 5, **runs},
     }
     (tmp_path / "two.yaml").write_text(json.dumps(spec))
     done = unperturbed(tmp_path, "run", "two.yaml")
@@ -327,3 +335,6 @@ def test_a_change_in_one_thread_is_found_in_that_thread(tmp_path: Path) -> None:
     assert checked.threads is not None
     assert checked.threads.at_least("perturbed") == ("apart",)
     assert json.loads(json.dumps(checked.threads.to_dict())) == threads
+    if not runs:
+        by_rule = unperturbed(tmp_path, "check", campaign, "--method", "paper")
+        assert "Threads have no verdicts of their own by the paper's rule: use `--method runs`." in by_rule.stdout

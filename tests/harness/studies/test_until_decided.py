@@ -24,7 +24,7 @@ from unperturbed.harness.campaign.execution import CAMPAIGN, check_owner
 from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.campaign.plan import baselines_alone, configurations
 from unperturbed.harness.results.check import STANDARD, check_runs
-from unperturbed.harness.results.looks import look_at
+from unperturbed.harness.results.looks import look_at, look_at_stratum
 from unperturbed.harness.results.recorded import Traces
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.load import load_spec, parse_spec
@@ -109,6 +109,19 @@ def test_a_decided_configuration_keeps_its_verdict(tmp_path: Path) -> None:
     assert later.verdicts.verdicts[0].verdict == "perturbed"
     assert len(later.verdicts.verdicts[0].changes[0].reference) == 5
     assert " steps was decided after 5 runs." in later.verdicts.notes[0]
+
+
+def test_a_thread_is_judged_at_the_looks_of_the_campaign_and_not_after_its_last(tmp_path: Path) -> None:
+    spec = _spec(tmp_path)
+    looks = plan_looks(60)
+    levels = look_levels(0.05, looks)
+    unchanged = _traces(looks[2])
+    for decided, at in (({"steps": looks[1]}, 1), ({}, 2)):  # the campaign ended at this look, or is open
+        verdict = look_at_stratum(spec, unchanged, STANDARD, decided)["steps"]
+        assert len(verdict.changes[0].observed) == looks[at]
+        assert (verdict.alpha, verdict.level) == (0.05, pytest.approx(1 - 2 * levels[at]))
+    changed = look_at_stratum(spec, _traces(looks[2], fall=0.5), STANDARD, {"steps": looks[1]})["steps"]
+    assert (changed.verdict, len(changed.changes[0].observed)) == ("perturbed", 5)
 
 
 def test_runs_that_exist_are_judged_before_the_first_look_and_decide_nothing(tmp_path: Path) -> None:
