@@ -93,7 +93,8 @@ extern __thread int unperturbed_apart __attribute__((tls_model("initial-exec")))
 
 /* sampler.c: the sampler of one thread, created and ended by that thread. */
 struct unperturbed_sampler;
-void unperturbed_end_interval(void);   /* called by the sites, through intervals.c */
+/* Called by the sites, through intervals.c; `stack`: the site's stack pointer, on machines with regions. */
+void unperturbed_end_interval(uint64_t unused, const char *stack);
 int unperturbed_samples_threads(void); /* whether a thread created now gets a sampler */
 struct unperturbed_birth;
 /* NULL on failure: the header has the reason. `birth`: NULL for the main thread. */

@@ -54,15 +54,14 @@ static int is_outermost(struct regions *regions, uint32_t number, int leaves, co
         regions->stack[number] = stack;
         return 1;
     }
-    if (stack > regions->stack[number]) /* the stack grows down: the outer call has ended */
+    if (stack >= regions->stack[number]) /* the stack grows down: the outer call has ended */
         unperturbed_mark(MARK_LEFT);
     return 0;
 }
 
-/* At the program's end: a function that calls exit(3) is still on the stack. */
-static void check_left(const struct regions *regions)
+/* Notes that a region was left unnoticed: the thread's stack, which grows down, ends above the function's part. */
+static APART void check_left(const struct regions *regions, const char *stack)
 {
-    const char *stack = __builtin_frame_address(0);
     for (uint32_t number = 0; number < UNPERTURBED_REGIONS; number++)
         if (regions->depth[number] && stack > regions->stack[number])
             unperturbed_mark(MARK_LEFT);

@@ -221,6 +221,16 @@ static APART void last_tick(struct unperturbed_sampler *sampler)
     unperturbed_is_recorded(&sampler->member);
 }
 
+static const char *stack_of(const ucontext_t *context)
+{
+#if defined(__x86_64__)
+    return (const char *)context->uc_mcontext.gregs[REG_RSP];
+#else
+    (void)context;
+    return NULL; /* no regions */
+#endif
+}
+
 static void on_tick(int signal, siginfo_t *info, void *context)
 {
     (void)signal;
@@ -236,6 +246,8 @@ static void on_tick(int signal, siginfo_t *info, void *context)
             set_timer(sampler);
         return;
     }
+    if (unperturbed_header->regions)
+        check_left(&sampler->regions, stack_of(context));
     if (is_crossing && !is_simulated()) {
         sampler->regions.late += 1 + info->si_overrun * (info->si_code == SI_TIMER);
         return;
@@ -260,8 +272,9 @@ static void on_tick(int signal, siginfo_t *info, void *context)
  * All signals are blocked, even those that the C library reserves, so that no handler of the program runs within: one
  * that jumped out would leave the sampler busy for ever. Functions that the program replaces (malloc, read) may have
  * sites that are called from here: they count, and the countdown goes on afterwards. */
-void unperturbed_end_interval(void)
+void unperturbed_end_interval(uint64_t unused, const char *stack)
 {
+    (void)unused;
     static const uint64_t all = UINT64_MAX;
     uint64_t blocked;
     struct unperturbed_sampler *sampler = own;
@@ -277,6 +290,8 @@ void unperturbed_end_interval(void)
     if (sampler && unperturbed_remaining <= 0 && unperturbed_is_counted()) {
         sampler->busy = 1;
         int forbidden = forbid_cancelling(sampler, &before);
+        if (unperturbed_header->regions)
+            check_left(&sampler->regions, stack);
         write_record(sampler, 0);
         if (forbidden)
             pthread_setcancelstate(before, NULL);
@@ -734,7 +749,7 @@ static void finish_once(void)
     if (is_main && unperturbed_counts_each() && !is_simulated() && !is_by_program())
         unperturbed_await_members((int)header->signal);
     if (is_main) {
-        check_left(&main_sampler.regions);
+        check_left(&main_sampler.regions, __builtin_frame_address(0));
         unperturbed_sampler_stop(&main_sampler);
     }
     if (missing || is_main)
