@@ -247,7 +247,7 @@ def execute(
     )
     if regions and sampling.collected.machine is not None and trace.attributes["made_threads"]:
         raise RunError(
-            f"{', '.join(regions)}: the program started threads, and the simulator cannot tell whose events happen "
+            f"{', '.join(regions)}: the program started threads, and the simulator cannot separate what others count "
             "while one of them is within a function: count entries by `enter`, or use `source: papi` or `perf_event`"
         )
     if spec.measure.threads == "main" and sampling.collected.machine is not None and trace.attributes["made_threads"]:

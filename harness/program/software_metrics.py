@@ -361,7 +361,7 @@ def _predicted(event: Event) -> tuple[float | None, str]:
     if event.kind == "within":
         return (
             None,
-            "a reading of the counters at each entry and each end of the function, and 20 instructions",
+            "20 instructions per call, and a reading of the counters at its entry and at its end",
         )
     volatile = None, "a volatile addition (about 3 to 5 instructions)"
     count, words = _COST_OF_EVENTS.get((platform.machine(), event.threads), volatile)

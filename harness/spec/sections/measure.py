@@ -366,6 +366,7 @@ _WITHOUT_REGIONS: tuple[tuple[str, Collection[Any], str], ...] = (
     ("multiplex", [True], "a count that takes turns is known for whole intervals only: remove `multiplex`"),
     ("reading", ["reset"], "counters that are reset at each sample have no difference: use `reading: read`"),
 )
+_ADD = "add it there"
 _NO_REGIONS_IN: Mapping[tuple[str, ...], str] = {
     ("campaign", "doses"): "a function has one entry, and not several increments: remove `doses`",
     ("campaign", "multiplexed"): "a count that takes turns is known for whole intervals only: remove `multiplexed`",
@@ -376,25 +377,25 @@ _NO_REGIONS_IN: Mapping[tuple[str, ...], str] = {
 def _check_regions(draft: Draft, settings: Mapping[str, Any]) -> None:
     """Check that metrics which count a hardware metric within a function, if there are any, can do so."""
     listed = [name for _, name in draft.texts("measure", "hardware")]
-    for name, path in draft.keys("measure", "software").items():
-        event = draft.value(*path)
-        if not isinstance(event, dict) or "within" not in event:
-            continue
-        counted = event.get("of")
+    events = {name: draft.value(*path) for name, path in draft.keys("measure", "software").items()}
+    names = [name for name, event in events.items() if isinstance(event, dict) and "within" in event]
+    for name in names:
+        counted = events[name].get("of")
         if isinstance(counted, str) and counted not in listed:
             meant = draft.did_you_mean(counted, listed)
-            draft.report((*path, "of"), f"`{counted}` is not under `hardware`: {meant or 'add it there'}")
-        for field, values, why in _WITHOUT_REGIONS:
-            if settings[field] in values:
-                draft.report_key(("measure", field), f"`{name}` counts within a function, but {why}")
-        for other, why in _NO_REGIONS_IN.items():
-            if draft.has(*other) and draft.value(*other) not in (False, None):
-                draft.report_key(other, f"`{name}` counts within a function, but {why}")
+            draft.report(("measure", "software", name, "of"), f"`{counted}` is not under `hardware`: {meant or _ADD}")
         for other in (("measure", "interval", "of"), ("analysis", "anchor")):
             if draft.text(*other) == name:
                 draft.report(
                     other, f"`{name}` counts within a function and has no events: use `enter` of this function"
                 )
+    for name in names[:1]:
+        for field, values, why in _WITHOUT_REGIONS:
+            if settings[field] in values:
+                draft.report_key(("measure", field), f"`{name}` counts within a function, but {why}")
+        for key, why in _NO_REGIONS_IN.items():
+            if draft.has(*key) and draft.value(*key) not in (False, None):
+                draft.report_key(key, f"`{name}` counts within a function, but {why}")
 
 
 def _check_outside(draft: Draft) -> None:

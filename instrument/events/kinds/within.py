@@ -24,7 +24,7 @@ class Within(CompiledKind):
     pattern = FUNCTION
     form = FUNCTION_FORM
     filters = ("of", "file")
-    order = 9
+    order = 8
     within_bodies = False
 
     def at_function(self, function: ParsedFunction) -> None:

@@ -26,6 +26,9 @@ _ROOT = Path(__file__).parents[3]
 _SCHEMA = json_schema()
 _CROSS_FIELD = {
     "metrics that cannot be seen together",
+    "counts within functions, and what they cannot be with",
+    "counts within functions in a sweep",
+    "metrics of a function that are not what they count",
     "threads one by one with what counts them together",
     "threads one by one in a sweep",
     "threads one by one, multiplexed",
@@ -214,7 +217,7 @@ def test_known_metrics_can_be_completed(schema: dict[str, Any]) -> None:
 def test_every_kind_of_event_has_its_key(schema: dict[str, Any]) -> None:
     assert set(schema["$defs"]["EventFields"]["properties"]) == {
         *event_keys(),
-        *("probe", "preload", "python", "jvm", "in", "file", "add", "threads"),
+        *("probe", "preload", "python", "jvm", "in", "file", "add", "threads", "of"),
     }
 
 
