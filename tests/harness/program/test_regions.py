@@ -260,7 +260,7 @@ def test_ticks_within_the_reading_wait_for_its_end(tmp_path: Path) -> None:
     rows = records.rows
     assert len(rows) > 50
     within, whole = np.diff(rows["software"][:, 1]), np.diff(rows["hardware"][:, 0])
-    assert (within[:-1] > 0).all() and (within <= whole).all()
+    assert (within >= 0).all() and (within <= whole).all() and within.sum() > whole.sum() / 10
     seconds = (rows["monotonic_ns"][-1] - rows["monotonic_ns"][0]) / 1e9
     assert len(rows) + records.nested + rows["overruns"].sum() > 900 * seconds  # no tick is lost
 
