@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,6 +56,7 @@ def assemble_processes(
     window: tuple[int, int] | None = None,
     turns: Turns | None = None,
     each_thread: bool = False,
+    regions: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Trace, list[Trace]]:
     """Make the trace of one run, and one of each process if it has several; interval i is between records i and i + 1.
 
@@ -67,6 +69,7 @@ def assemble_processes(
     `whole`: The run may consist of one interval, and must have been recorded to its end.
     `further`: Records of the run's other processes, each in its own file.
     `each_thread`: Each thread counted software metrics for itself, and the simulator separated threads.
+    `regions`: Software metrics that count within a function, with the hardware metric that each counts there.
     `window`: The part of the run to keep, in ns of CLOCK_MONOTONIC; with `whole`, as one interval.
     `turns`: If simulated metrics take turns on the counters: records are of slices, several of which are an interval.
     """
@@ -77,7 +80,7 @@ def assemble_processes(
     _check(records, software, whole=whole and window is None, fewest=fewest if alone else 0, alone=alone)
     for other in further:
         _check_further(other)
-    run = Collection(collected, software, os_metrics, dumps, attributes, turns=turns, each=each_thread)
+    run = Collection(collected, software, os_metrics, dumps, attributes, turns, each_thread, regions)
     if simulated:
         if first := replaced([records, *further]):
             raise RunError(
@@ -199,6 +202,14 @@ def milestone(name: str, means: str = "compiled", *, semantics: Semantics = "cou
     return Metric(name, "software", unit=unit, semantics=semantics, source=source, meaning=meaning)
 
 
+def region_metric(name: str, function: str, counted: Metric) -> Metric:
+    """Describe a software metric that counts a hardware metric within a function."""
+    simulated = "simulated: " if counted.kind == "simulated" else ""
+    meaning = f"{simulated}{counted.name} from the entry of {function} until it is left"
+    components = tuple(f"{component} within {function}" for component in counted.components)
+    return Metric(name, "software", counted.unit, source="instrumentation", meaning=meaning, components=components)
+
+
 _MEANS: Mapping[str, tuple[str, str]] = {
     "compiled": ("instrumentation", "milestone compiled into the program"),
     "kernel": ("kernel probe", "hits of a probe, counted by the kernel"),
@@ -310,6 +321,10 @@ _FATAL: Mapping[Mark, str] = {
     "`signal:`, or use `sampler: outside`",
     Mark.SIGNAL_BLOCKED: "the program blocked the sampler's signal: choose another signal with `signal:`, or use "
     "`sampler: outside`",
+    Mark.LEFT: "the program left a function that a metric counts `within` by longjmp, or ran it on several stacks "
+    "(coroutines), so its end is unknown: count within a function that always returns",
+    Mark.CROSSINGS: "the simulated program entered and left functions that metrics count `within` more than 200,000 "
+    "times, each of which takes the simulator 1 ms: count within a function that is called less often",
     Mark.FROZEN: "the kernel stopped counting while the program was running, as it does when a set-uid program "
     "starts: measure as the user that the set-uid program runs as",
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +24,9 @@ from unperturbed.collectors.records.file import Records, deltas
 from unperturbed.collectors.records.ranks import WAITS
 from unperturbed.collectors.records.threads import simulated_by_thread
 from unperturbed.collectors.sources import Pass, find_source
+from unperturbed.collectors.sources.callgrind import combine
 from unperturbed.collectors.sources.catalogue import OS_GROUPS, OS_METRICS
-from unperturbed.collectors.sources.dumps import executable, lifetime
+from unperturbed.collectors.sources.dumps import executable, lifetime, read_dumps
 from unperturbed.collectors.sources.limits import Turns, begins, simulated_time, take_turns
 from unperturbed.collectors.sources.source import NONE
 from unperturbed.errors import RunError
@@ -81,6 +82,8 @@ class Collection:
     attributes: Mapping[str, Any]
     turns: Turns | None = None  # If the metrics take turns on a simulated processor's counters; records are of slices
     each: bool = False  # Each thread counts software metrics for itself, and the simulator separates threads
+    # Software metric that counts within a function → the hardware metric that it counts there
+    regions: Mapping[str, str] = field(default_factory=dict)
 
     def counted(self, records: Records, ended: Sequence[Records] = ()) -> Counted:
         """Return a process's counts over its intervals.
@@ -97,6 +100,10 @@ class Collection:
             metrics[metric.name], columns[metric.name] = metric, column
         for index, milestone_metric in enumerate(self.software):
             if milestone_metric is None:
+                continue
+            if milestone_metric.name in self.regions and self._is_simulated:
+                metrics[milestone_metric.name] = milestone_metric
+                columns[milestone_metric.name] = self._simulated_region(records, index, milestone_metric.name)
                 continue
             values = rows["software"][:, index]
             column = values[1:] if milestone_metric.semantics == "gauge" else deltas(values)
@@ -155,6 +162,15 @@ class Collection:
             counted = source.columns(self.collected, dump, intervals)
             yield from counted if self.turns is None else self._multiplexed(list(counted))
 
+    @property
+    def _is_simulated(self) -> bool:
+        return self.collected.source != NONE and find_source(self.collected.source).simulated
+
+    def _simulated_region(self, records: Records, number: int, name: str) -> NDArray[np.int64]:
+        """Return what a metric counted within a function, in the region with the metric's number."""
+        dump = self.dumps.with_name(f"{self.dumps.name}.{records.owner}")
+        return combine(self.regions[name], read_dumps(dump, len(main_thread(records)) - 1, region=number))
+
     def _multiplexed(
         self, counted: Sequence[tuple[Metric, NDArray[np.int64]]]
     ) -> Iterator[tuple[Metric, NDArray[Any]]]:
@@ -181,9 +197,8 @@ class Collection:
             yield metric, total
 
     def _of_the_system(self, records: Records, rows: NDArray[Any]) -> Iterator[tuple[Metric, NDArray[Any]]]:
-        simulated = self.collected.source != NONE and find_source(self.collected.source).simulated
         for name in self.os_metrics:
-            meaning = OS_METRICS[name] + (" of the simulator's process" if simulated else "")
+            meaning = OS_METRICS[name] + (" of the simulator's process" if self._is_simulated else "")
             if records.wall_ns and name in ("user_time_us", "system_time_us"):
                 meaning += " (an observer reads it in ticks of 10 ms)"
             group = next(group for group in OS_GROUPS if name in group.metrics)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import signal
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import IntFlag
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -64,6 +64,8 @@ class Mark(IntFlag):
     UNCOUNTED = 8192
     UNNAMED = 16384
     NODES = 32768
+    LEFT = 65536
+    CROSSINGS = 131072
 
 
 _WAITS_BIT = 8
@@ -73,12 +75,12 @@ _NUMBERS = {"uint32_t": "<u4", "int32_t": "<i4", "uint64_t": "<u8", "int64_t": "
 def _fields_of(name: str) -> list[tuple[str, Any]]:
     """Return the fields of a structure of `unperturbed.h` in NumPy's form, without a flexible array at the end."""
     fields: list[tuple[str, Any]] = []
-    for field, kind, length in structure_fields(name):
+    for member, kind, length in structure_fields(name):
         if kind == "char":
-            fields.append((field, f"S{length}"))
-        elif field != "value":
+            fields.append((member, f"S{length}"))
+        elif member != "value":
             own = _NUMBERS.get(kind) or np.dtype(_fields_of(kind))
-            fields.append((field, (own, (length,)) if length else own))
+            fields.append((member, (own, (length,)) if length else own))
     return fields
 
 
@@ -140,6 +142,9 @@ class Setup:
     quantum_blocks: int = QUANTUM_BLOCKS  # On the clock `work`: number of basic blocks of the simulator's quantum
     waits: bool = False  # MPI's calls that wait for another rank are recorded: their number and time
     interval_event: str = ""  # On the clock `event`: the name of the event, one of `events`, that ends intervals
+    # Software metrics that count a hardware metric within a function: index among the run's software metrics → index
+    # of the event in `events` (any number if simulated).
+    regions: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def interval_index(self) -> int:
@@ -255,6 +260,9 @@ def create_record_file(path: Path, setup: Setup) -> None:
         flags = int(event.kernel) | int(not event.user) << 1 | int(event.follows) << 2
         numbers = (event.type, flags, event.config, event.config1, event.config2)
         header["event"][index] = (*numbers, event.name.encode()[:_NAME_BYTES])
+    header["regions"] = len(setup.regions)
+    for number, event_index in setup.regions.items():
+        header["region"][number] = event_index + 1
     for index, probe in enumerate(setup.probes):
         header["probe"][index] = (probe.tracepoint, probe.metric, 0, probe.name.encode()[:_NAME_BYTES])
     needed = HEADER.itemsize + setup.capacity * setup.record.itemsize

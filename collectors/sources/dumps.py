@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from unperturbed.errors import RunError
 
@@ -20,7 +20,13 @@ if TYPE_CHECKING:
 _LOG_BYTES = 1 << 16
 _MOST = 1 << 56  # no program reaches this count; multiplied by a formula's factors, it fits 64 bits
 
-_PART = re.compile(rb"^(desc: Trigger: Client Request: interval (\d+)|part: \d+|events: .*|totals: .*)$", re.MULTILINE)
+_PART = re.compile(
+    rb"^(desc: Trigger: Client Request: (?:interval (\d+))?(?: ?within (\d+))?|part: \d+|events: .*|totals: .*)$",
+    re.MULTILINE,
+)
+"""A part may end within an interval, where the program entered or left a region: then `within` has the regions, by the
+bits of a number, in which its events happened."""
+
 _THREAD_PART = re.compile(
     rb"^(?:thread: (\d+)|desc: Trigger: (Client Request|dump)[: ]+interval (\d+)|part: \d+|events: (.*)|totals: (.*))$",
     re.MULTILINE,
@@ -77,49 +83,74 @@ def lifetime(dump: Path) -> tuple[int, int]:
     return begin_ns - offset_ns, end_ns - offset_ns
 
 
-def read_dumps(path: Path, intervals: int | None) -> dict[str, NDArray[np.int64]]:
+def read_dumps(path: Path, intervals: int | None, *, region: int | None = None) -> dict[str, NDArray[np.int64]]:
     """Read each interval's events from a combined dump file: dump i is for interval i; dump 0 ends at record 0.
 
     `intervals`: None for all events of the process, as one interval.
+    `region`: Only the events that happened in the region with this number.
     """
     if not path.is_file():
         raise RunError(f"callgrind did not write its dump file {path.name}: it was killed, or the disk is full")
-    order: list[str] = []
-    rows: dict[int, list[int]] = {}
-    label: int | None = None
     damaged = RunError(f"{path}: callgrind's dump is damaged; did the measured program overwrite it?")
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
-            for match in _PART.finditer(text):
-                line, number = match.group(1), match.group(2)
-                if number is not None:
-                    label = label if intervals is None else int(number)
-                elif line.startswith(b"part:"):
-                    label = None if intervals is not None else len(rows) + 1
-                elif line.startswith(b"events:"):
-                    order = line.decode().split()[1:]
-                elif label is not None:
-                    rows[label] = [int(value) for value in line.split()[1:]]
+            order, parts = _parts(text)
     except ValueError:  # also for an empty file, which cannot be mapped
         raise damaged from None
     if intervals is None:
-        return _sums(order, rows.values(), damaged)
-    missing = [number for number in range(1, intervals + 1) if number not in rows]
+        return _sums(order, (part.counts for part in parts), damaged)
+    import numpy as np  # noqa: PLC0415  a self-counting process shall not load it
+
+    counts = np.zeros((intervals + 1, len(order)), np.int64)
+    ended = set()
+    waiting: list[_Part] = []
+    for part in parts:
+        if part.interval is None:  # the last part has no label either, and follows all intervals
+            waiting.append(part)
+            continue
+        for each in (*waiting, part):
+            row = each.counts  # callgrind leaves trailing zeros out
+            if len(row) > len(order) or not all(0 <= value < _MOST for value in row):
+                raise damaged
+            if part.interval <= intervals and (region is None or each.regions >> region & 1):
+                counts[part.interval, : len(row)] += row
+        ended.add(part.interval)
+        waiting.clear()
+    missing = [number for number in range(1, intervals + 1) if number not in ended]
     if missing:
         raise RunError(
             f"callgrind's dump of interval {missing[0]} is missing (missing dumps: {len(missing)} of {intervals}): "
             "the program replaced itself with another program (exec), as a script may do to start the real program, or "
             "it was killed, or the disk is full. Measure the real program directly, not through a script"
         )
-    import numpy as np  # noqa: PLC0415  a self-counting process shall not load it
+    return {event: counts[1:, column] for column, event in enumerate(order)}
 
-    counts = np.zeros((intervals, len(order)), np.int64)
-    for number in range(1, intervals + 1):
-        row = rows[number]  # callgrind leaves trailing zeros out
-        if len(row) > len(order) or not all(0 <= value < _MOST for value in row):
-            raise damaged
-        counts[number - 1, : len(row)] = row
-    return {event: counts[:, column] for column, event in enumerate(order)}
+
+class _Part(NamedTuple):
+    """Part of a combined dump file: the events since the last part."""
+
+    interval: int | None  # The interval that ends with it; None for none
+    regions: int  # The regions in which the events happened, by the bits
+    counts: list[int]
+
+
+def _parts(text: mmap.mmap) -> tuple[list[str], list[_Part]]:
+    """Return the names of the events, and the parts."""
+    order: list[str] = []
+    parts = []
+    interval: int | None = None
+    regions = 0
+    for match in _PART.finditer(text):
+        line, ends, within = match.groups()
+        if line.startswith(b"desc:"):
+            interval, regions = None if ends is None else int(ends), int(within or 0)
+        elif line.startswith(b"part:"):
+            interval, regions = None, 0
+        elif line.startswith(b"events:"):
+            order = line.decode().split()[1:]
+        else:
+            parts.append(_Part(interval, regions, [int(value) for value in line.split()[1:]]))
+    return order, parts
 
 
 def _sums(order: Sequence[str], rows: Iterable[Sequence[int]], damaged: RunError) -> dict[str, NDArray[np.int64]]:

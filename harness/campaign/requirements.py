@@ -154,8 +154,8 @@ def refuse_misspelt(spec: CampaignSpec) -> None:
 def shared_metrics(spec: CampaignSpec) -> tuple[str, ...]:
     """Return the hardware metrics that every pass must count, so that all runs can be aligned; none in a sweep.
 
-    These are the metric that ends intervals, the metrics of `align_on`, and instructions and cycles if the spec has
-    them.
+    These are the metric that ends intervals, the metrics of `align_on`, those that are counted within functions, and
+    instructions and cycles if the spec has them.
     """
     if spec.parameters:
         return ()
@@ -163,7 +163,8 @@ def shared_metrics(spec: CampaignSpec) -> tuple[str, ...]:
     aligning = [
         part for name in spec.analysis.align_on for part in (derived[name].names if name in derived else (name,))
     ]
-    wanted = dict.fromkeys([spec.measure.interval_event, *aligning, "PAPI_TOT_INS", "PAPI_TOT_CYC"])
+    within = [event.of for event in spec.measure.software.values()]
+    wanted = dict.fromkeys([spec.measure.interval_event, *aligning, *within, "PAPI_TOT_INS", "PAPI_TOT_CYC"])
     return tuple(name for name in wanted if name in spec.measure.hardware)
 
 

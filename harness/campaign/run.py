@@ -13,9 +13,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from unperturbed.collectors.data import Trace
+from unperturbed.collectors.data import Metric, Trace
 from unperturbed.collectors.data.trace import PROGRAM_CLOCK
-from unperturbed.collectors.records.assemble import assemble_processes
+from unperturbed.collectors.records.assemble import assemble_processes, region_metric
 from unperturbed.collectors.records.file import (
     CHOOSE_PROCESSOR,
     NO_PINNING,
@@ -214,10 +214,11 @@ def execute(
     times = {"time_s": outcome.seconds, "cpu_s": outcome.user_s + outcome.system_s}
     if command.window is not None or (spec.program.is_service and spec.program.load is None):
         del times["time_s"]  # it is the spec's `duration`
+    software, regions = _counted_software(spec, sampling)
     trace, processes = assemble_processes(
         records,
         sampling.collected,
-        software=sampling.software_metrics.metrics,
+        software=software,
         os_metrics=spec.measure.os,
         derived=spec.measure.derived,
         dumps=folder / "dumps",
@@ -243,7 +244,13 @@ def execute(
         window=load,
         turns=sampling.turns,
         each_thread=setup.each,
+        regions=regions,
     )
+    if regions and sampling.collected.machine is not None and trace.attributes["made_threads"]:
+        raise RunError(
+            f"{', '.join(regions)}: the program started threads, and the simulator cannot separate what others count "
+            "while one of them is within a function: count entries by `enter`, or use `source: papi` or `perf_event`"
+        )
     if spec.measure.threads == "main" and sampling.collected.machine is not None and trace.attributes["made_threads"]:
         raise RunError(
             "`threads: main`: the simulator counts all threads of a process, and the program started some: remove "
@@ -264,7 +271,7 @@ def execute(
             trace,
             by_file,
             sampling.collected,
-            sampling.software_metrics.metrics,
+            software,
             folder,
             each=setup.each,
             whole=load is None,
@@ -275,6 +282,34 @@ def execute(
     )
     _tidy(folder)
     return trace
+
+
+def _counted_software(spec: CampaignSpec, sampling: Sampling) -> tuple[tuple[Metric | None, ...], dict[str, str]]:
+    """Return a run's software metrics, and those that count a hardware metric of this pass within a function."""
+    counted = {metric.name: metric for metric in sampling.collected.metrics}
+    software: list[Metric | None] = []
+    regions = {}
+    for metric in sampling.software_metrics.metrics:
+        event = None if metric is None else spec.measure.software[metric.name]
+        if metric is None or event is None or event.of is None:
+            software.append(metric)
+        elif event.of in counted:
+            software.append(region_metric(metric.name, event.target, counted[event.of]))
+            regions[metric.name] = event.of
+        else:  # another pass counts what it needs
+            software.append(None)
+    return tuple(software), regions
+
+
+def _region_events(spec: CampaignSpec, sampling: Sampling) -> dict[int, int]:
+    """Return, for the index of each metric that counts within a function, the index of its event in this pass."""
+    software, regions = _counted_software(spec, sampling)
+    names = [metric.name for metric in sampling.collected.metrics]
+    return {
+        number: names.index(regions[metric.name])
+        for number, metric in enumerate(software)
+        if metric is not None and metric.name in regions
+    }
 
 
 def _service_facts(service: ServiceRun) -> dict[str, Any]:
@@ -407,6 +442,7 @@ def _setup(spec: CampaignSpec, sampling: Sampling, program: str) -> Setup:
         else NO_PINNING,
         probes=sampling.software_metrics.probes,
         interval_event=sampling.event,
+        regions=_region_events(spec, sampling),
         quantum_blocks=sampling.quantum,
     )
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unperturbed.analysis.metric_names import is_simulated
 from unperturbed.common.extensions import loaders, records_in
 from unperturbed.common.scratch import naming, scratch_folder
 from unperturbed.common.wording import did_you_mean, listing
@@ -74,7 +75,8 @@ def run_writers(write: Callable[[ExportedRuns, Path], None]) -> Mapping[Kind, Ca
 
 def title_of(metric: Metric) -> str:
     """Return a metric's name, marked "simulated" or "scaled" if the metric is."""
-    marks = [*(["simulated"] if metric.kind == "simulated" else []), *(["scaled"] if metric.scaled else [])]
+    simulated = metric.kind in ("simulated", "software") and is_simulated(metric)
+    marks = [*(["simulated"] if simulated else []), *(["scaled"] if metric.scaled else [])]
     return f"{metric.name} ({', '.join(marks)})" if marks else metric.name
 
 

@@ -358,6 +358,11 @@ def _predicted(event: Event) -> tuple[float | None, str]:
     """Return the instructions per event, and the cost in words."""
     if event.kind == "gauge":
         return 0.0, "no added instruction: the sampler reads the variable at each sample"
+    if event.kind == "within":
+        return (
+            None,
+            "20 instructions per call, and a reading of the counters at its entry and at its end",
+        )
     volatile = None, "a volatile addition (about 3 to 5 instructions)"
     count, words = _COST_OF_EVENTS.get((platform.machine(), event.threads), volatile)
     if event.add is not None:

@@ -47,8 +47,8 @@ _ARM_NO_OP = b"\x1f\x20\x03\xd5"
 _PREFIXES = (0xF0, 0x64, 0x66, 0x67)
 """`lock`, the segment of a thread's own variables, and sizes."""
 _REX = range(0x40, 0x50)
-_COUNTING = (0xFF, 0x01, 0x81, 0x83)
-"""Opcodes of `inc` and `add` on memory."""
+_COUNTING = (0xFF, 0x01, 0x81, 0x83, 0x8D)
+"""Opcodes of `inc` and `add` on memory, and of `call` by a pointer and `lea` at the edges of regions."""
 
 
 class Place(NamedTuple):

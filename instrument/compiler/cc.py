@@ -122,7 +122,9 @@ def run_compiler(
 
 def totals_source(software: Mapping[str, Event]) -> str:
     """Return C source that writes the counts of the compiled-in metrics when the program ends."""
-    names = (json.dumps(name) if event.means == "compiled" else "0" for name, event in software.items())
+    names = (
+        json.dumps(name) if event.means == "compiled" and event.of is None else "0" for name, event in software.items()
+    )
     return _TOTALS_SOURCE.replace("@NAMES@", ", ".join(names)).replace("@VARIABLE@", TOTALS)
 
 
@@ -165,7 +167,8 @@ def _below(node: yaml.Node | None, wanted: str) -> yaml.Node | None:
 def _note_uncounted(settings: ToolchainSettings, software: Mapping[str, Event]) -> None:
     """Warn once about metrics that are not compiled in."""
     kinds = {"kernel": "probe", "preload": "preload", "python": "python", "jvm": "jvm"}
-    names = [f"{name} ({kinds[event.means]})" for name, event in software.items() if event.means != "compiled"]
+    alone = {name: kinds.get(event.means, event.of and event.kind) for name, event in software.items()}
+    names = [f"{name} ({kind})" for name, kind in alone.items() if kind]
     if names and wrapper.is_first_note(settings, f"campaign only\0{names}"):
         what = f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} counted only in a campaign"
         print(f"unperturbed cc: warning: {what}, not by `unperturbed cc`", file=sys.stderr)

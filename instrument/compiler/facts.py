@@ -53,6 +53,7 @@ _EXPORTS = tuple(
     for name in (
         *("unperturbed_register", "unperturbed_register_module"),
         *("unperturbed_register_countdown", "unperturbed_interval_ends", "unperturbed_remaining", "unperturbed_apart"),
+        "unperturbed_region_entry",
     )
 )
 

@@ -235,6 +235,7 @@ def _rewrite(
     try:
         parsed = parse(text, language, facts)
         from unperturbed.instrument.finding.interval_ends import MACHINES, ends_intervals  # noqa: PLC0415
+        from unperturbed.instrument.finding.regions import refuse_regions  # noqa: PLC0415
         from unperturbed.instrument.finding.rewrite import rewrite  # noqa: PLC0415
         from unperturbed.instrument.finding.sites import candidates, find_sites  # noqa: PLC0415  as above
 
@@ -259,6 +260,7 @@ def _rewrite(
             "intervals that end at the program's own events (`interval: {every: …, of: …}`) need code for AArch64, "
             "or for x86-64 in AT&T syntax: use an interval of time, or of counts of a hardware metric"
         )
+    refuse_regions({settings.metrics[site.metric] for site in found_sites.sites}, facts.machine)
     if facts.machine != "x86-64" and any(metric.threads == "each" for metric in settings.metrics):
         raise HostError(
             "`threads: each` needs code for x86-64, and with clang AT&T assembly syntax: use `threads: all`, which "

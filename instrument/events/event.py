@@ -14,6 +14,7 @@ A spec's `software:` mapping gives each event the name of a metric::
     parsed:   {python: {enter: json.decoder.JSONDecoder.decode}}
     grown:    {jvm: {enter: java.util.HashMap.resize}}
     pauses:   {jvm: {event: collections}}
+    misses:   {within: BZ2_blockSort, of: PAPI_L1_DCM}
 
 Mytkowicz et al., "Understanding Measurement Perturbation in Trace-based Data", section 3.1, counts "every update of a
 particular variable or every call to a particular function"; the other kinds follow the same idea.
@@ -40,7 +41,9 @@ DEFAULT_MAX_RATE = 10_000
 MOST_DOSES = 8
 """Maximum number of increments at a place: local labels have one digit for it, and an asm statement 30 operands."""
 
-_FILTERS: Mapping[str, str] = MappingProxyType({"in": "within", "file": "file", "add": "add", "threads": "threads"})
+_FILTERS: Mapping[str, str] = MappingProxyType(
+    {"in": "within", "file": "file", "add": "add", "threads": "threads", "of": "of"}
+)
 _THREADS = ("plain", "exact")
 
 
@@ -87,6 +90,8 @@ class Event:
         `each`: every thread has a counter of its own (`measure: threads: each` in a spec, for all metrics).
     max_rate : int, default 10000
         Hits per second above which a kernel probe is rejected.
+    of : str, optional
+        The hardware metric that is counted in a function (`within`).
     """
 
     kind: str
@@ -96,6 +101,7 @@ class Event:
     add: str | None = None
     threads: str = "plain"
     max_rate: int = DEFAULT_MAX_RATE
+    of: str | None = None
 
     @property
     def means(self) -> Means:
@@ -133,8 +139,8 @@ def parse_event(mapping: Mapping[str, object]) -> Event:
     Parameters
     ----------
     mapping : mapping of str to object
-        Exactly one kind with its target, and optionally `in`, `file`, `add` and `threads`. A kind of a group is in a
-        nested mapping, `probe: {uprobe: …}`, which may also contain `max_rate` for a kernel probe.
+        Exactly one kind with its target, and optionally `in`, `file`, `add`, `threads` and `of`. A kind of a group is
+        in a nested mapping, `probe: {uprobe: …}`, which may also contain `max_rate` for a kernel probe.
 
     Returns
     -------
@@ -199,9 +205,11 @@ def _useless_filters(event: Event, key: str, mapping: Mapping[str, object]) -> I
     allowed = event_kinds()[event.kind].filters
     useless = [name for name in mapping if name in _FILTERS and name not in allowed]
     takers = [name for name, kind in event_kinds().items() if "in" in kind.filters]
-    if useless == ["in"] and len(allowed) == len(_FILTERS) - 1:
+    if useless == ["in"] and len(allowed) > 2:
         supported = listing([f"`{name}`" for name in takers])
         yield f"`in`: only {supported} events support this filter, not `{event.kind}` events"
+    elif useless == ["of"]:
+        yield "`of`: only `within` counts a hardware metric"
     elif useless:
         yield f"`{key}` events do not support {listing([f'`{name}`' for name in useless], 'or')}"
 
@@ -233,6 +241,8 @@ def _wrong_forms(event: Event) -> Iterator[str]:
         yield f"`{event.kind}`: {event.target!r} is not a valid target: expected {form}"
     if event.within is not None and not re.fullmatch(FUNCTION, event.within):
         yield f"`in`: {event.within!r} is neither a function's name nor a glob"
+    if event.of is None and "of" in kind.filters:
+        yield f"`{event.kind}`: add the hardware metric that is counted there, as in `of: PAPI_TOT_INS`"
     if event.threads not in _THREADS:
         yield f"`threads`: {event.threads!r} is neither `plain` (fast, but threads may lose counts) nor `exact`"
     if event.add is not None and not _is_expression(event.add):

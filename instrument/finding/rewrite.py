@@ -20,10 +20,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal, TypeAlias
 
 from unperturbed.instrument.events.targets import Selected
-from unperturbed.instrument.finding import interval_ends
+from unperturbed.instrument.finding import interval_ends, regions
 from unperturbed.instrument.finding.doses import dose_entry, dose_no_ops, dose_slots, dummy_arrays, own_label
 from unperturbed.instrument.finding.preprocessed import PreprocessedText
 from unperturbed.instrument.finding.sites import Site
@@ -119,13 +120,15 @@ def rewrite(
     """
     counted = [site for site in sites if site.gauge is None]
     insertions: list[tuple[int, int, int, bytes]] = []
+    within = _regions(counted, metrics)
     for slot, site in enumerate(counted):
         counter, metric = f"{_COUNTS}[{slot}]", metrics[site.metric]
-        statement = (
-            _statement(counter, site, metric, machine, form)
-            if doses == 1 or metric.ends_intervals
-            else _dosed_statement(dose_slots(slot, counter, doses), site, metric, machine)
-        )
+        if slot in within:
+            statement = regions.statement(within.index(slot), partial(_crossing, form, metric.number))
+        elif doses == 1 or metric.ends_intervals:
+            statement = _statement(counter, site, metric, machine, form)
+        else:
+            statement = _dosed_statement(dose_slots(slot, counter, doses), site, metric, machine)
         # (void)0: clang evaluates ({…}) in a constant expression only if it ends with an expression.
         counting = f"if(!__builtin_is_constant_evaluated()){{{statement}}}(void)0;" if site.guarded else statement
         start, end = site.point.start, site.point.end
@@ -138,7 +141,7 @@ def rewrite(
             insertions.append((start, 1, slot, counting.encode()))
     insertions += _entries(sites, metrics, language)
     how = {"source": source, "language": language, "machine": machine}
-    prologue = _prologue(text, sites, metrics, **how, library=library, doses=doses)
+    prologue = _prologue(text, sites, metrics, **how, form=form, library=library, doses=doses)
     insertions.append((text.prologue_offset(), -1, 0, prologue.encode("utf-8", "surrogateescape")))
     return _inserted(text.data, insertions)
 
@@ -183,7 +186,7 @@ def _statement(slot: str, site: Site, metric: Selected, machine: str, form: Form
         operands = f':"+m"({slot})' + (f':"er"((long long)({add}))' if add else "")
         if form == "counting":
             return f'__asm__ __volatile__("{text}"{operands});'
-        whole = _X86_SHAM if form == "sham" else _entry(metric, "@progbits") + _X86_NO_OP
+        whole = _X86_SHAM if form == "sham" else _entry(metric.number, "@progbits") + _X86_NO_OP
         return f'__asm__ __volatile__ __inline__("{whole.replace("{text}", text)}"{operands});'
     if machine.startswith("aarch64"):
         return _arm_statement(slot, site, metric, atomic=machine == "aarch64+lse", form=form)
@@ -191,6 +194,19 @@ def _statement(slot: str, site: Site, metric: Selected, machine: str, form: Form
     # Predefined macros are no longer expanded: 0 is __ATOMIC_RELAXED. (void): otherwise the compiler would read the
     # value of ({…}) from the counter.
     return f"(void)__atomic_fetch_add(&{slot},{value},0);" if exact else f"(void)({slot}+={value});"
+
+
+def _regions(counted: Sequence[Site], metrics: Sequence[Selected]) -> list[int]:
+    """Return the slots of the sites at which a region begins."""
+    return [slot for slot, site in enumerate(counted) if metrics[site.metric].kind == regions.KIND]
+
+
+def _crossing(form: Form, metric: int, instruction: str) -> str:
+    """Return one of the instructions at a region's entry or leaving, in the build's form."""
+    if form == "counting":
+        return instruction
+    whole = _X86_SHAM if form == "sham" else _entry(metric, "@progbits") + _X86_NO_OP
+    return whole.replace("{text}", instruction)
 
 
 def _dosed_statement(slots: Sequence[str], site: Site, metric: Selected, machine: str) -> str:
@@ -228,8 +244,8 @@ def _dosed_arm_statement(slots: Sequence[str], site: Site, metric: Selected, *, 
     return f'{{{variables}__asm__ __volatile__ __inline__("{separated}":{",".join(outputs)}{inputs});}}'
 
 
-def _entry(metric: Selected, progbits: str) -> str:
-    return _ENTRY.replace("{progbits}", progbits).replace("{metric}", str(metric.number))
+def _entry(metric: int, progbits: str) -> str:
+    return _ENTRY.replace("{progbits}", progbits).replace("{metric}", str(metric))
 
 
 def _arm_statement(slot: str, site: Site, metric: Selected, *, atomic: bool, form: Form) -> str:
@@ -247,7 +263,7 @@ def _arm_statement(slot: str, site: Site, metric: Selected, *, atomic: bool, for
     if form == "sham":
         text = no_op
     elif form == "patchable":
-        text = _entry(metric, "%%progbits").replace(";", "\\n\\t").replace("{text}", text) + no_op
+        text = _entry(metric.number, "%%progbits").replace(";", "\\n\\t").replace("{text}", text) + no_op
     zero = "=0" if site.guarded else ""  # C++14 and 17 require initialised variables in a constexpr function
     variables = f"unsigned long long __unperturbed_sum{zero};unsigned int __unperturbed_failed{zero};"
     inline = " __inline__" if form == "patchable" else ""
@@ -262,6 +278,7 @@ def _prologue(
     source: str,
     language: str,
     machine: str,
+    form: Form,
     library: bool,
     doses: int = 1,
 ) -> str:
@@ -288,6 +305,10 @@ def _prologue(
         prologue += dummy_arrays(len(numbers), doses)
     if interval_ends.ends_intervals([site.metric for site in sites], metrics):
         prologue += interval_ends.declarations(language=language, library=library)
+    if within := _regions([site for site in sites if site.gauge is None], metrics):
+        prologue += regions.declarations(
+            [numbers[slot] for slot in within], partial(_crossing, form), language=language
+        )
     prologue += _GAUGE if gauges else ""
     prologue += _OPENER if any(gauge.opens for gauge in gauges) else ""
     offset = text.prologue_offset()

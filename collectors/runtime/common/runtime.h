@@ -74,6 +74,9 @@ int unperturbed_counts_elsewhere(void);  /* whether this is a forked child that 
 /* intervals.c: prepares for intervals that the program's own events end; -1 if this machine cannot have them. */
 int unperturbed_prepare_intervals(void);
 
+/* sampler.c: the program enters or leaves a region; called by intervals.c, with the site's stack pointer. */
+void unperturbed_cross_region(uint64_t code, const char *stack) __attribute__((visibility("hidden")));
+
 /* os.c: operating-system counters of this process (pid 0) or another. Opening is expensive; reading takes one system
  * call per group, and fails instead of returning zeros. */
 struct unperturbed_os_files {
@@ -90,7 +93,8 @@ extern __thread int unperturbed_apart __attribute__((tls_model("initial-exec")))
 
 /* sampler.c: the sampler of one thread, created and ended by that thread. */
 struct unperturbed_sampler;
-void unperturbed_end_interval(void);   /* called by the sites, through intervals.c */
+/* Called by the sites, through intervals.c; `stack`: the site's stack pointer, on machines with regions. */
+void unperturbed_end_interval(uint64_t unused, const char *stack);
 int unperturbed_samples_threads(void); /* whether a thread created now gets a sampler */
 struct unperturbed_birth;
 /* NULL on failure: the header has the reason. `birth`: NULL for the main thread. */

@@ -77,6 +77,8 @@ enum unperturbed_mark {
     MARK_UNCOUNTED = 8192, /* with OPTION_CHILDREN: a process could not create its record file */
     MARK_UNNAMED = 16384,  /* with OPTION_EACH: the role of a thread could not be written */
     MARK_NODES = 32768,    /* the ranks of MPI run on several nodes, each with a clock and process numbers of its own */
+    MARK_LEFT = 65536,     /* the program left a region by longjmp(3), or ran it on several stacks */
+    MARK_CROSSINGS = 131072, /* the simulated program entered regions too often */
 };
 
 /* A hardware event, encoded for its source: perf_event's type and configuration, or PAPI's name. */
@@ -91,6 +93,9 @@ struct unperturbed_event {
 };
 
 /* A probe registered with the kernel, which counts its hits. */
+/* Software metrics with these numbers can count hardware events within a function. */
+#define UNPERTURBED_REGIONS 63
+
 struct unperturbed_probe {
     uint64_t tracepoint; /* its tracepoint id */
     uint32_t metric;     /* index of the software metric that the hits are added to */
@@ -152,6 +157,8 @@ struct unperturbed_header {
     int64_t cpu_ns;          /* CPU time of its threads at its end; 0 if it ended without the runtime */
     uint32_t rank;           /* its MPI rank + 1; 0 if it is no rank's */
     uint32_t ranks;          /* number of ranks; 0 if unknown */
+    uint32_t regions;        /* number of software metrics that count hardware events within a function */
+    uint32_t region[UNPERTURBED_REGIONS]; /* for each software metric that does: the index of its event + 1, or 1 */
 };
 
 /* A record: cumulative values at one time. It is followed by `events` hardware values; if multiplexed, by enabled and
@@ -239,6 +246,12 @@ struct unperturbed_waits {
     int64_t since; /* start of the main thread's current call; 0 if it is in none */
     int64_t apart; /* whether the main thread is in such a call, or in MPI's start or end */
 };
+
+/* Where a region's sites call: at its entry with code 2 × number of the metric, where it is left with 1 more. Keeps all
+ * registers, but not the flags. NULL on machines without regions. */
+#define UNPERTURBED_REGION_CODES 126
+typedef void (*unperturbed_way)(void);
+unperturbed_way unperturbed_region_entry(uint32_t code) __attribute__((visibility("default")));
 
 void unperturbed_register(struct unperturbed_table *table);
 void unperturbed_register_module(struct unperturbed_module *module, char **environment);

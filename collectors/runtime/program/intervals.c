@@ -1,14 +1,20 @@
-/* Intervals that end at the program's own events: the way from a site of the metric that ends them to the sampler.
+/* The ways from sites of the program to the sampler that keep all registers: for intervals that end at the program's own
+ * events, and for regions, the functions within which hardware events are counted.
  *
  * A site counts its event, decrements the thread's `unperturbed_remaining`, and at 0 calls
  * `unperturbed_interval_ends`. The compiler of the program does not know of this call, so it keeps every register. The
  * simulator does not collect within. On x86-64, it attributes 6 instructions of an interval's end to the program,
  * always the same: 4 read, 1 writes, and 1 is an indirect branch.
+ *
+ * A region's sites, at its entry and wherever it is left, call one of the entries of `unperturbed_region_entry`.
  */
 #define _GNU_SOURCE
 #include "../common/runtime.h"
 
 #include <errno.h>
+
+#define TEXT_OF(value) #value
+#define TEXT(value) TEXT_OF(value)
 
 __attribute__((weak, visibility("default"), tls_model("initial-exec"))) __thread long long unperturbed_remaining =
     UNPERTURBED_NEVER;
@@ -74,6 +80,55 @@ int unperturbed_prepare_intervals(void)
 #define CALLER_SAVED(each) each(rcx) each(rsi) each(rdi) each(r8) each(r9) each(r10) each(r11)
 #define PUSH(name) "    pushq %" #name "\n"
 
+/* clang-format off */
+/* Both ways, from their saving of rax on. `function`: called in C with the word above rax and the site's stack pointer.
+ * `above`: bytes on the stack above rax. */
+#define KEEPING_REGISTERS(function, above) \
+    "    .cfi_def_cfa_offset " above "\n" \
+    "    pushq %rax\n" \
+    "    .cfi_adjust_cfa_offset 8\n" \
+    "    pushq %rdx\n" \
+    "    .cfi_adjust_cfa_offset 8\n" TOGGLE_COLLECT /* from here on, not collected */ \
+    "    pushq %rbp\n" \
+    "    .cfi_adjust_cfa_offset 8\n" \
+    "    .cfi_rel_offset %rbp, 0\n" \
+    "    movq %rsp, %rbp\n" \
+    "    .cfi_def_cfa_register %rbp\n" \
+    CALLER_SAVED(PUSH) \
+    "    subq unperturbed_state_bytes(%rip), %rsp\n" \
+    "    andq $-64, %rsp\n" \
+    "    movq 24(%rbp), %rdi\n" \
+    "    leaq 24+" above "(%rbp), %rsi\n" \
+    "    movl unperturbed_state_parts(%rip), %eax\n" \
+    "    testl %eax, %eax\n" \
+    "    jz 1f\n" \
+    "    movq %rdx, 512(%rsp)\n" /* rdx is 0; XRSTOR demands zeros where XSAVE does not write */ \
+    "    movq %rdx, 520(%rsp)\n" \
+    "    movq %rdx, 528(%rsp)\n" \
+    "    movq %rdx, 536(%rsp)\n" \
+    "    movq %rdx, 544(%rsp)\n" \
+    "    movq %rdx, 552(%rsp)\n" \
+    "    movq %rdx, 560(%rsp)\n" \
+    "    movq %rdx, 568(%rsp)\n" \
+    "    xsave64 (%rsp)\n" \
+    "    call " function "\n" \
+    "    movl unperturbed_state_parts(%rip), %eax\n" \
+    "    xorl %edx, %edx\n" \
+    "    xrstor64 (%rsp)\n" \
+    "    jmp 2f\n" \
+    "1:  fxsave64 (%rsp)\n" \
+    "    call " function "\n" \
+    "    fxrstor64 (%rsp)\n" \
+    "2:  leaq -56(%rbp), %rsp\n" \
+    "    popq %r11\n    popq %r10\n    popq %r9\n    popq %r8\n    popq %rdi\n    popq %rsi\n    popq %rcx\n" \
+    "    popq %rbp\n" \
+    "    .cfi_def_cfa %rsp, 16+" above "\n" \
+    "    .cfi_restore %rbp\n" TOGGLE_COLLECT /* from here on, collected again */ \
+    "    popq %rdx\n" \
+    "    .cfi_adjust_cfa_offset -8\n" \
+    "    popq %rax\n" \
+    "    .cfi_adjust_cfa_offset -8\n"
+
 __asm__(
     TOGGLE_REQUEST
     ".pushsection .text\n"
@@ -81,51 +136,39 @@ __asm__(
     "    .type unperturbed_interval_ends, @function\n"
     "unperturbed_interval_ends:\n"
     "    .cfi_startproc\n"
+    "    endbr64\n" KEEPING_REGISTERS("unperturbed_end_interval", "8")
+    "    ret\n"
+    "    .cfi_endproc\n"
+    "    .size unperturbed_interval_ends, .-unperturbed_interval_ends\n"
+    /* One entry for each code of `unperturbed_region_entry`; they differ in the word that they push. */
+    "    .balign 16\n"
+    "    .type unperturbed_region_ways, @function\n"
+    "unperturbed_region_ways:\n"
+    "    .cfi_startproc\n"
+    "    .set .Lunperturbed_code, 0\n"
+    "    .rept " TEXT(UNPERTURBED_REGION_CODES) "\n"
+    "    .balign 16\n"
     "    endbr64\n"
-    "    pushq %rax\n"
-    "    .cfi_adjust_cfa_offset 8\n"
-    "    pushq %rdx\n"
-    "    .cfi_adjust_cfa_offset 8\n" TOGGLE_COLLECT /* from here on, not collected */
-    "    pushq %rbp\n"
-    "    .cfi_adjust_cfa_offset 8\n"
-    "    .cfi_rel_offset %rbp, 0\n"
-    "    movq %rsp, %rbp\n"
-    "    .cfi_def_cfa_register %rbp\n" CALLER_SAVED(
-        PUSH) "    subq unperturbed_state_bytes(%rip), %rsp\n"
-              "    andq $-64, %rsp\n"
-              "    movl unperturbed_state_parts(%rip), %eax\n"
-              "    testl %eax, %eax\n"
-              "    jz 1f\n"
-              "    movq %rdx, 512(%rsp)\n" /* rdx is 0; XRSTOR demands zeros where XSAVE does not write */
-              "    movq %rdx, 520(%rsp)\n"
-              "    movq %rdx, 528(%rsp)\n"
-              "    movq %rdx, 536(%rsp)\n"
-              "    movq %rdx, 544(%rsp)\n"
-              "    movq %rdx, 552(%rsp)\n"
-              "    movq %rdx, 560(%rsp)\n"
-              "    movq %rdx, 568(%rsp)\n"
-              "    xsave64 (%rsp)\n"
-              "    call unperturbed_end_interval\n"
-              "    movl unperturbed_state_parts(%rip), %eax\n"
-              "    xorl %edx, %edx\n"
-              "    xrstor64 (%rsp)\n"
-              "    jmp 2f\n"
-              "1:  fxsave64 (%rsp)\n"
-              "    call unperturbed_end_interval\n"
-              "    fxrstor64 (%rsp)\n"
-              "2:  leaq -56(%rbp), %rsp\n"
-              "    popq %r11\n    popq %r10\n    popq %r9\n    popq %r8\n    popq %rdi\n    popq %rsi\n    popq %rcx\n"
-              "    popq %rbp\n"
-              "    .cfi_def_cfa %rsp, 24\n"
-              "    .cfi_restore %rbp\n" TOGGLE_COLLECT /* from here on, collected again */
-              "    popq %rdx\n"
-              "    .cfi_adjust_cfa_offset -8\n"
-              "    popq %rax\n"
-              "    .cfi_adjust_cfa_offset -8\n"
-              "    ret\n"
-              "    .cfi_endproc\n"
-              "    .size unperturbed_interval_ends, .-unperturbed_interval_ends\n"
-              ".popsection\n");
+    "    pushq $.Lunperturbed_code\n"
+    "    jmp .Lunperturbed_region\n"
+    "    .set .Lunperturbed_code, .Lunperturbed_code + 1\n"
+    "    .endr\n"
+    ".Lunperturbed_region:\n" KEEPING_REGISTERS("unperturbed_cross_region", "16")
+    "    leaq 8(%rsp), %rsp\n"
+    "    .cfi_adjust_cfa_offset -8\n"
+    "    ret\n"
+    "    .cfi_endproc\n"
+    "    .size unperturbed_region_ways, .-unperturbed_region_ways\n"
+    ".popsection\n");
+/* clang-format on */
+
+extern const char unperturbed_region_ways[] __attribute__((visibility("hidden")));
+
+unperturbed_way unperturbed_region_entry(uint32_t code)
+{
+    return code < UNPERTURBED_REGION_CODES ? (unperturbed_way)(uintptr_t)(unperturbed_region_ways + 16 * (size_t)code)
+                                           : NULL;
+}
 #elif defined(__aarch64__)
 /* General registers, flags and vector registers are kept: those of SVE where the processor has them, because every
  * instruction that writes a short vector clears the rest of the long one. x30, the return address, is the site's. */
@@ -227,5 +270,13 @@ int unperturbed_prepare_intervals(void)
 {
     errno = ENOTSUP;
     return unperturbed_fail("intervals that end at the program's own events need an x86-64 or AArch64 processor");
+}
+#endif
+
+#if !(defined(__x86_64__) && defined(__LP64__))
+unperturbed_way unperturbed_region_entry(uint32_t code)
+{
+    (void)code;
+    return NULL;
 }
 #endif

@@ -9,6 +9,7 @@
 #define _GNU_SOURCE
 #include "../common/runtime.h"
 #include "../common/sources.h"
+#include "regions.h"
 #include "simulator.h"
 
 #include <errno.h>
@@ -35,6 +36,7 @@ struct unperturbed_sampler {
     pid_t thread_id;
     struct quanta quanta; /* on the work clock */
     volatile sig_atomic_t busy;
+    struct regions regions;
 };
 
 static struct unperturbed_sampler main_sampler;
@@ -53,6 +55,12 @@ __attribute__((weak, visibility("default"), tls_model("initial-exec"))) __thread
 /* Whether the C library has ever had a second thread; if the library does not report this, assume that it has. */
 extern char __libc_single_threaded __attribute__((weak));
 static int is_threaded(void) { return !&__libc_single_threaded || !__libc_single_threaded; }
+
+/* Entries and leavings of regions under the simulator, which takes about 1 ms for each, and writes 2 KB to the disk. */
+#define MOST_CROSSINGS 200000
+static uint64_t crossings;
+#define CROSSING_BLOCKS 11 /* that it takes of a quantum */
+#define INNER_BLOCKS 8     /* the same within a call of the region */
 
 static pid_t this_thread(void) { return (pid_t)syscall(SYS_gettid); }
 
@@ -131,6 +139,8 @@ static inline __attribute__((always_inline)) void write_record(struct unperturbe
         return;
     }
     unperturbed_read_software(value + header->os_values, header->software);
+    if (header->regions && !is_simulated())
+        read_regions(&sampler->regions, header, record->value, value + header->os_values);
     record->read_ns = unperturbed_nanoseconds(CLOCK_MONOTONIC) - record->monotonic_ns;
     if (is_simulated())
         record_simulated(sampler, record, position);
@@ -211,6 +221,16 @@ static APART void last_tick(struct unperturbed_sampler *sampler)
     unperturbed_is_recorded(&sampler->member);
 }
 
+static const char *stack_of(const ucontext_t *context)
+{
+#if defined(__x86_64__)
+    return (const char *)context->uc_mcontext.gregs[REG_RSP];
+#else
+    (void)context;
+    return NULL; /* no regions */
+#endif
+}
+
 static void on_tick(int signal, siginfo_t *info, void *context)
 {
     (void)signal;
@@ -224,6 +244,12 @@ static void on_tick(int signal, siginfo_t *info, void *context)
         __atomic_fetch_add(&unperturbed_header->nested, 1, __ATOMIC_RELAXED);
         if (unperturbed_header->clock == CLOCK_IS_WORK)
             set_timer(sampler);
+        return;
+    }
+    if (unperturbed_header->regions)
+        check_left(&sampler->regions, stack_of(context));
+    if (is_crossing && !is_simulated()) {
+        sampler->regions.late += 1 + info->si_overrun * (info->si_code == SI_TIMER);
         return;
     }
     sampler->busy = 1;
@@ -246,8 +272,9 @@ static void on_tick(int signal, siginfo_t *info, void *context)
  * All signals are blocked, even those that the C library reserves, so that no handler of the program runs within: one
  * that jumped out would leave the sampler busy for ever. Functions that the program replaces (malloc, read) may have
  * sites that are called from here: they count, and the countdown goes on afterwards. */
-void unperturbed_end_interval(void)
+void unperturbed_end_interval(uint64_t unused, const char *stack)
 {
+    (void)unused;
     static const uint64_t all = UINT64_MAX;
     uint64_t blocked;
     struct unperturbed_sampler *sampler = own;
@@ -263,6 +290,8 @@ void unperturbed_end_interval(void)
     if (sampler && unperturbed_remaining <= 0 && unperturbed_is_counted()) {
         sampler->busy = 1;
         int forbidden = forbid_cancelling(sampler, &before);
+        if (unperturbed_header->regions)
+            check_left(&sampler->regions, stack);
         write_record(sampler, 0);
         if (forbidden)
             pthread_setcancelstate(before, NULL);
@@ -277,7 +306,67 @@ void unperturbed_end_interval(void)
     errno = saved;
 }
 
-/* Stops counting around the handler. The few instructions that the simulator still counts have no branch. */
+/* Reads the thread's counters where it enters or leaves a region, and writes a record if a tick came meanwhile. */
+static APART void cross_counted(struct unperturbed_sampler *sampler, uint32_t number, int leaves)
+{
+    int64_t room[sizeof(struct unperturbed_record) / sizeof(int64_t) + UNPERTURBED_EVENTS];
+    struct unperturbed_record *record = (struct unperturbed_record *)room;
+    int64_t now = 0;
+    if (unperturbed_read(&sampler->counters, record) != 0)
+        __atomic_fetch_add(&unperturbed_header->unread, 1, __ATOMIC_RELAXED);
+    else
+        now = record->value[unperturbed_header->region[number] - 1];
+    if (leaves)
+        count_region(&sampler->regions, number, now);
+    else
+        sampler->regions.begin[number] = now;
+}
+
+static APART void cross_region(uint64_t code, const char *stack)
+{
+    struct unperturbed_sampler *sampler = own;
+    uint32_t number = (uint32_t)(code >> 1);
+    int leaves = code & 1;
+    if (!sampler || sampler->busy || !unperturbed_header->region[number])
+        return;
+    int counts = is_outermost(&sampler->regions, number, leaves, stack);
+    sampler->quanta.handled += counts ? CROSSING_BLOCKS : INNER_BLOCKS;
+    if (!counts)
+        return;
+    if (is_simulated()) {
+        cross_simulated(number);
+        if (++crossings == MOST_CROSSINGS)
+            unperturbed_mark(MARK_CROSSINGS);
+        return;
+    }
+    int saved = errno, before;
+    unperturbed_apart++;
+    int forbidden = forbid_cancelling(sampler, &before);
+    cross_counted(sampler, number, leaves);
+    while (sampler->regions.late) {
+        int late = sampler->regions.late;
+        sampler->regions.late = 0;
+        if (unperturbed_header->clock == CLOCK_IS_EVENT)
+            tick_of_an_event(sampler);
+        else
+            write_record(sampler, late - 1);
+    }
+    if (forbidden)
+        pthread_setcancelstate(before, NULL);
+    unperturbed_apart--;
+    errno = saved;
+}
+
+/* Called where the program enters or leaves a region, with all registers kept. The simulator does not collect within. */
+void unperturbed_cross_region(uint64_t code, const char *stack)
+{
+    is_crossing = 1;
+    cross_region(code, stack);
+    is_crossing = 0;
+}
+
+/* Stops counting around the handler. The few instructions that the simulator still counts have no branch. Wherever a
+ * signal arrives, callgrind begins to collect with its handler, and afterwards continues as before. */
 static void on_simulated_tick(int signal, siginfo_t *info, void *context)
 {
     CALLGRIND_TOGGLE_COLLECT;
@@ -498,8 +587,10 @@ static void begin(void)
 {
     begun = 1;
     unperturbed_header->tables = unperturbed_tables();
-    uint64_t state = open_os_files() == 0 && (is_by_program() ? unperturbed_prepare_intervals() : take_signal()) == 0 &&
-                             open_probes() == 0 && choose_reading() == 0 && unperturbed_sampler_start(NULL)
+    int keeps = is_by_program() || unperturbed_header->regions;
+    uint64_t state = open_os_files() == 0 && (!keeps || unperturbed_prepare_intervals() == 0) &&
+                             (is_by_program() || take_signal() == 0) && open_probes() == 0 && choose_reading() == 0 &&
+                             unperturbed_sampler_start(NULL)
                          ? STATE_ATTACHED
                          : STATE_FAILED;
     __atomic_store_n(&unperturbed_header->state, state, __ATOMIC_RELEASE);
@@ -534,9 +625,12 @@ static void begin_in_child(void)
         own->counters.source->forget(&own->counters);
     if (own != &main_sampler && main_sampler.counters.source && main_sampler.counters.source->forget)
         main_sampler.counters.source->forget(&main_sampler.counters);
+    struct regions regions;
+    keep_regions(&regions, own ? &own->regions : &main_sampler.regions);
     own = NULL;
     unperturbed_remaining = UNPERTURBED_NEVER;
     memset(&main_sampler, 0, sizeof main_sampler);
+    main_sampler.regions = regions;
     unperturbed_forget_members();
     unperturbed_os_close(&os_files);
     unperturbed_probes_close(&probes);
@@ -654,8 +748,10 @@ static void finish_once(void)
     int is_main = own == &main_sampler;
     if (is_main && unperturbed_counts_each() && !is_simulated() && !is_by_program())
         unperturbed_await_members((int)header->signal);
-    if (is_main)
+    if (is_main) {
+        check_left(&main_sampler.regions, __builtin_frame_address(0));
         unperturbed_sampler_stop(&main_sampler);
+    }
     if (missing || is_main)
         __atomic_store_n(&header->state, missing ? STATE_FAILED : STATE_FINISHED, __ATOMIC_RELEASE);
 }

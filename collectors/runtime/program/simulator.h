@@ -60,25 +60,44 @@ struct quanta {
     uint64_t registers[REGISTERS]; /* the program's registers at the last tick */
 };
 
-/* Writes a record's number, as the end of a text. */
-static APART void append_number(char *label, int end, uint64_t position)
+/* Writes a number, as the end of a text; returns the text's length. */
+static APART int append_number(char *label, int end, uint64_t number)
 {
-    char digits[12];
+    char digits[20];
     int count = 0;
     do
-        digits[count++] = (char)('0' + position % 10);
-    while ((position /= 10) && count < (int)sizeof digits);
+        digits[count++] = (char)('0' + number % 10);
+    while ((number /= 10) && count < (int)sizeof digits);
     while (count)
         label[end++] = digits[--count];
     label[end] = 0;
+    return end;
+}
+
+/* The regions that the program is in, by their numbers. Under the simulator, the program has one thread. */
+static uint64_t current_regions;
+
+/* Makes callgrind end a part of an interval, labelled with the regions in which its events happened. */
+static void cross_simulated(uint32_t number)
+{
+    char label[32] = "within ";
+    append_number(label, 7, current_regions);
+    (void)label; /* unused without valgrind */
+    CALLGRIND_DUMP_STATS_AT(label);
+    current_regions ^= (uint64_t)1 << number;
 }
 
 /* Makes callgrind end an interval labelled with the record's number: a dump contains the events since the last dump. If
  * callgrind separates threads, those of this thread. */
 static APART void dump_simulated(uint64_t position)
 {
-    char label[24] = "interval ";
-    append_number(label, 9, position);
+    static const char within[] = " within ";
+    char label[64] = "interval ";
+    int end = append_number(label, 9, position);
+    if (current_regions) {
+        memcpy(label + end, within, sizeof within);
+        append_number(label, end + (int)sizeof within - 1, current_regions);
+    }
     (void)label; /* unused without valgrind */
     CALLGRIND_DUMP_STATS_AT(label);
 }

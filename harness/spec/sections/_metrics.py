@@ -208,6 +208,11 @@ class _Filters(Section):
         description="How to count if several threads reach the event's site at the same time. `plain` loses some "
         "counts. `exact` loses none, at about ten times the cost per event.",
     )
+    of: Text | None = Field(
+        default=None,
+        description="The metric under `hardware` that `within` counts in a function.",
+        examples=["PAPI_L1_DCM"],
+    )
 
 
 _MAX_RATE = Field(

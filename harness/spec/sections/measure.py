@@ -342,6 +342,7 @@ def _check(draft: Draft) -> None:
     _check_interval(draft, settings["clock"])
     for path in draft.keys("measure", "software").values():
         _check_event(draft, path, draft.value(*path))
+    _check_regions(draft, settings)
     if settings["threads"] == "each" and settings["sampler"] == "inside":
         _check_each(draft)
     check_jvm(draft)
@@ -384,6 +385,44 @@ def _check_each(draft: Draft) -> None:
     }.items():
         if draft.has(*other):
             draft.report(("measure", "threads"), f"`threads: each` does not work with `{other[-1]}`: {why}")
+
+
+_WITHOUT_REGIONS: tuple[tuple[str, Collection[Any], str], ...] = (
+    ("sampler", ["outside"], "an observer cannot read counters at a function's entry: use `sampler: inside`"),
+    ("threads", ["each"], "what several threads count in a function is one number: use `threads: all`"),
+    ("multiplex", [True], "a count that takes turns is known for whole intervals only: remove `multiplex`"),
+    ("reading", ["reset"], "counters that are reset at each sample have no difference: use `reading: read`"),
+)
+_ADD = "add it there"
+_NO_REGIONS_IN: Mapping[tuple[str, ...], str] = {
+    ("campaign", "doses"): "a function has one entry, and not several increments: remove `doses`",
+    ("campaign", "multiplexed"): "a count that takes turns is known for whole intervals only: remove `multiplexed`",
+    ("parameters",): "a sweep counts hardware and software metrics in runs of their own: remove the metric",
+}
+
+
+def _check_regions(draft: Draft, settings: Mapping[str, Any]) -> None:
+    """Check that metrics which count a hardware metric within a function, if there are any, can do so."""
+    listed = [name for _, name in draft.texts("measure", "hardware")]
+    events = {name: draft.value(*path) for name, path in draft.keys("measure", "software").items()}
+    names = [name for name, event in events.items() if isinstance(event, dict) and "within" in event]
+    for name in names:
+        counted = events[name].get("of")
+        if isinstance(counted, str) and counted not in listed:
+            meant = draft.did_you_mean(counted, listed)
+            draft.report(("measure", "software", name, "of"), f"`{counted}` is not under `hardware`: {meant or _ADD}")
+        for other in (("measure", "interval", "of"), ("analysis", "anchor")):
+            if draft.text(*other) == name:
+                draft.report(
+                    other, f"`{name}` counts within a function and has no events: use `enter` of this function"
+                )
+    for name in names[:1]:
+        for field, values, why in _WITHOUT_REGIONS:
+            if settings[field] in values:
+                draft.report_key(("measure", field), f"`{name}` counts within a function, but {why}")
+        for key, why in _NO_REGIONS_IN.items():
+            if draft.has(*key) and draft.value(*key) not in (False, None):
+                draft.report_key(key, f"`{name}` counts within a function, but {why}")
 
 
 def _check_outside(draft: Draft) -> None:

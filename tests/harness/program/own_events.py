@@ -37,10 +37,16 @@ class OwnEvents:
         assert "no counters" not in done.stderr, done.stderr
 
     def run(
-        self, *command: str, every: int = 1000, source: str = "none", prefix: Sequence[str] = (), **options: Any
+        self,
+        *command: str,
+        every: int = 1000,
+        source: str = "none",
+        clock: str = "program",
+        prefix: Sequence[str] = (),
+        **options: Any,
     ) -> tuple[Records, subprocess.CompletedProcess[str]]:
         """Run a program with a record file; return what it left."""
-        setup = Setup(source, every, "program", software=self.metrics, **options)
+        setup = Setup(source, every, clock, software=self.metrics, **options)
         record = self.folder / "record"
         create_record_file(record, setup)
         environment = {"PATH": os.environ["PATH"], "UNPERTURBED_RECORD": str(record)}

@@ -27,6 +27,9 @@ _SCHEMA = json_schema()
 _CROSS_FIELD = {
     "metrics that cannot be seen together",
     "passes of other metrics",
+    "counts within functions, and what they cannot be with",
+    "counts within functions in a sweep",
+    "metrics of a function that are not what they count",
     "threads one by one with what counts them together",
     "threads one by one in a sweep",
     "threads one by one, multiplexed",
@@ -216,7 +219,7 @@ def test_known_metrics_can_be_completed(schema: dict[str, Any]) -> None:
 def test_every_kind_of_event_has_its_key(schema: dict[str, Any]) -> None:
     assert set(schema["$defs"]["EventFields"]["properties"]) == {
         *event_keys(),
-        *("probe", "preload", "python", "jvm", "in", "file", "add", "threads"),
+        *("probe", "preload", "python", "jvm", "in", "file", "add", "threads", "of"),
     }
 
 
