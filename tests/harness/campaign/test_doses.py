@@ -63,6 +63,7 @@ def test_counts_are_exact_at_each_dose_and_stores_are_extrapolated(tmp_path: Pat
     assert "no-ops, 4 for each event" in result.stdout
 
 
+@pytest.mark.long
 def test_without_dose_0_linearity_is_judged_by_the_other_doses(tmp_path: Path) -> None:
     spec = write_spec(tmp_path, **{**DOSES, "campaign__doses": [4, 2, 1]}, campaign__runs=3)
     campaign = tmp_path / "campaigns" / "phases"

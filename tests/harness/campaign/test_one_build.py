@@ -112,6 +112,7 @@ def test_configurations_share_layouts_and_are_compared_within_them(tmp_path: Pat
     assert re.search(r"leaves out [0-9.]+\u00a0% of the variance", note)
 
 
+@pytest.mark.long  # test_doses.py has a campaign with families, too
 def test_families_are_builds_of_their_own(tmp_path: Path) -> None:
     families = {"walks": ["steps"], "sweeps": ["turns"]}
     design = {"campaign__families": families, "campaign__sham": True, "campaign__runs": 5}

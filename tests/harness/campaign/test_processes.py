@@ -141,6 +141,7 @@ def test_processes_without_a_sampler_are_told(tmp_path: Path, command: str) -> N
     assert "use `sampler: outside`" in said
 
 
+@pytest.mark.long
 def test_a_shell_that_waits_under_the_simulator_does_not_block_the_sampler(tmp_path: Path) -> None:
     """Valgrind keeps a tick back until the program executes again, and dash then calls _exit."""
     (tmp_path / "work.sh").write_text("#!/bin/sh\nseq 1 60000 | sort -r | cksum\nseq 1 60000 | cksum\n")

@@ -99,7 +99,7 @@ def _check_threads(run: Path) -> None:
     assert not list(run.glob("*.threads"))
 
 
-@pytest.mark.parametrize("builds", ["one", "separate"])
+@pytest.mark.parametrize("builds", ["one", pytest.param("separate", marks=pytest.mark.long)])
 def test_the_simulator_counts_each_thread(tmp_path: Path, builds: str) -> None:
     spec = _spec(tmp_path, source="simulated", hardware=["PAPI_TOT_INS", "PAPI_L1_DCM"])
     content = json.loads(spec.read_text())
@@ -170,6 +170,7 @@ def test_the_kernel_counts_each_thread(tmp_path: Path) -> None:
         _check_threads(run)
 
 
+@pytest.mark.long
 def test_intervals_by_the_programs_events_are_of_each_thread(tmp_path: Path) -> None:
     _spec(
         tmp_path, source="simulated", hardware=["PAPI_TOT_INS"], interval={"every": 10, "of": "steps"}
