@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import polars as pl
+import pytest
 
 import unperturbed as up
 from tests.benchmarks.large_campaign import make
@@ -13,6 +14,7 @@ from tests.benchmarks.large_campaign import make
 PAGE = Path(__file__).parents[2] / "docs/how-to/many_traces.md"
 
 
+@pytest.mark.long
 def test_the_script_gives_what_this_process_gives(tmp_path):
     script = next(
         text for text in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL) if "def main" in text

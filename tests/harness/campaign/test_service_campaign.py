@@ -189,7 +189,7 @@ def test_what_goes_wrong_is_said_with_what_the_service_printed(tmp_path: Path) -
     assert running_in(tmp_path) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.long), signal.SIGKILL])
 def test_an_ended_campaign_leaves_no_service(tmp_path: Path, number: signal.Signals) -> None:
     spec = write(tmp_path, {**_REDIS, "load": "sleep 60"})
     command = [_TOOL, "run", str(spec)]
