@@ -441,7 +441,7 @@ VECTORS = """
 static inline int step(int x) { return x ^ (x >> 3); }
 __attribute__((noinline)) static long leaf(const double *v, int n)
 {
-    volatile long local[12];
+    volatile long local[12] = {0};
     __m256d a = _mm256_set1_pd(1), b = _mm256_set1_pd(2), c = _mm256_set1_pd(3);
     long double exact = 0;
     long flags = 0;
