@@ -86,7 +86,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize("name", ["slower", "no slower", pytest.param("within the tolerance", marks=pytest.mark.long)])
 def test_a_change_passes_or_fails_by_what_it_costs(repository: Path, tmp_path: Path, name: str) -> None:
     text, wanted = CHANGES[name]
     git(repository, "checkout", "--quiet", "-B", "change", "main")

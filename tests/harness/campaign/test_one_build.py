@@ -196,8 +196,8 @@ gold = pytest.mark.skipif(not shutil.which("ld.gold"), reason="gold is not insta
     ("makefile", "run", "why"),
     [
         pytest.param(CHECKED, *OWN_BYTES, id="own bytes"),
-        pytest.param(GOLD, *DROPPED, id="gold", marks=gold),
-        pytest.param(DAMAGED, *NO_LIST, id="damaged list"),
+        pytest.param(GOLD, *DROPPED, id="gold", marks=[gold, pytest.mark.long]),
+        pytest.param(DAMAGED, *NO_LIST, id="damaged list", marks=pytest.mark.long),
         pytest.param(INTEL, *SYNTAX, id="intel syntax", marks=clang),
     ],
 )
@@ -248,6 +248,7 @@ def test_a_file_is_patched_from_any_state(tmp_path: Path) -> None:
     assert program.read_bytes() == contents[0]
 
 
+@pytest.mark.long
 def test_a_program_that_fails_under_callgrind_is_measured_without_a_profile(tmp_path: Path) -> None:
     (tmp_path / "native.sh").write_text('case "$LD_PRELOAD" in *vgpreload*) exit 3 ;; esac\nexec "$1/phases" 3000\n')
     spec = write_spec(
