@@ -1,4 +1,4 @@
-"""Find subsets of the software metrics, or passes of the hardware metrics, that leave the program unperturbed."""
+"""Find subsets of the software or hardware metrics that leave the program unperturbed."""
 
 from __future__ import annotations
 
