@@ -343,9 +343,7 @@ def test_a_link_that_cannot_be_made_again_says_why(project, tmp_path):
     shop.call("-x", "c", "-", "-o", "other", input="int main(void) { return 0; }")
     made, piped = read_links(shop.toolchain.folder)
     (shop.folder / "beta.o").unlink()
-    with pytest.raises(
-        RunError, match=r"repeating this link failed \(exit code 1\): gcc (?s:.*)beta\.o"
-    ):
+    with pytest.raises(RunError, match=r"repeating this link failed \(exit code 1\): gcc (?s:.*)beta\.o"):
         relink(shop.toolchain.folder, made)
     with pytest.raises(RunError, match="read its source from standard input"):
         relink(shop.toolchain.folder, piped)
