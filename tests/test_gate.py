@@ -118,6 +118,18 @@ def test_what_is_missing_is_named(repository: Path, words: tuple[str, ...], mess
     assert message in done.stderr
 
 
+def test_a_folder_of_the_repository_is_not_touched(tmp_path: Path) -> None:
+    (tmp_path / "gate" / "base").mkdir(parents=True)
+    (tmp_path / "gate" / "base" / "kept.txt").write_text("mine")
+    (tmp_path / "gate.yaml").write_text(yaml.safe_dump(SPEC))
+    git(tmp_path, "init", "--quiet", "--initial-branch=main")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "--quiet", "-m", "base")
+    done = gate(tmp_path, "gate.yaml", "HEAD")
+    assert (done.returncode, "is not a folder of this script" in done.stderr) == (2, True)
+    assert (tmp_path / "gate" / "base" / "kept.txt").read_text() == "mine"
+
+
 def test_the_action_calls_the_script_with_its_inputs() -> None:
     action = yaml.safe_load((ROOT / "action.yml").read_text())
     (measure,) = (step for step in action["runs"]["steps"] if step["name"] == "Measure")

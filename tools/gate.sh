@@ -15,12 +15,17 @@ found=$(git rev-parse --verify --quiet "$base^{commit}") || {
     exit 2
 }
 root=$(git rev-parse --show-toplevel)
+if [ -e "$root/gate" ] && [ ! -e "$root/gate/made-by-gate" ]; then
+    echo "gate: $root/gate is not a folder of this script, which keeps its results there: rename yours" >&2
+    exit 2
+fi
 for name in base change; do
     git worktree remove --force "$root/gate/$name" 2>/dev/null || rm -rf "$root/gate/$name"
 done
 git worktree prune
 rm -rf "$root/gate/campaign"
 mkdir -p "$root/gate"
+: >"$root/gate/made-by-gate"
 git worktree add --quiet --detach "$root/gate/base" "$found"
 git worktree add --quiet --detach "$root/gate/change" HEAD
 cp "$1" "$root/gate/gate.yaml"

@@ -345,12 +345,7 @@ def _baseline_stays(
     if tree is None or tree != workspace.builds.get(REFERENCE) or manifest.fact("baseline_tried"):
         return True
     progress.step(f"running {BASELINE} unmeasured")
-    place = make_empty_folder(folder / "runs" / READY)
-    try:
-        stays = run_plain(spec, place, build=tree, inputs=workspace.inputs)[0] == expected
-    except RunError:
-        stays = False
-    make_empty_folder(place)
+    stays = _plain_result(spec, folder, tree, workspace.inputs) == expected
     if not stays:
         build_baseline_alone(tree, manifest, progress, "the program's result changes if it is linked again")
     manifest.set_facts(baseline_tried=True)
@@ -373,11 +368,7 @@ def _result_stays(
 
     def result(tree: Path, numbers: Iterable[int]) -> ProgramResult | None:
         count_at(tree, tuple(numbers), dose=spec.campaign.most_doses)
-        place = make_empty_folder(folder / "runs" / READY)
-        try:
-            return run_plain(spec, place, build=tree, inputs=workspace.inputs)[0]
-        except RunError:
-            return None
+        return _plain_result(spec, folder, tree, workspace.inputs)
 
     for name, tree in trees.items():
         progress.step(f"running the program with all counters of {name}")
@@ -390,6 +381,17 @@ def _result_stays(
     if trees.keys() == families.keys():  # a session may need only some of the configurations
         manifest.set_facts(one_build={**fact, "tried": True})
     return True
+
+
+def _plain_result(spec: CampaignSpec, folder: Path, tree: Path, inputs: Path) -> ProgramResult | None:
+    """Run a build unmeasured; return its result, None if it fails."""
+    place = make_empty_folder(folder / "runs" / READY)
+    try:
+        return run_plain(spec, place, build=tree, inputs=inputs)[0]
+    except RunError:
+        return None
+    finally:
+        shutil.rmtree(place)
 
 
 def _shared_trees(spec: CampaignSpec, workspace: Workspace, families: Mapping[str, Collection[str]]) -> dict[str, Path]:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from xml.etree import ElementTree
 
-from unperturbed.analysis.perturbation import SEVERITY, Verdict, VerdictName, verdict_table
+from unperturbed.analysis.perturbation import SEVERITY, VerdictName, verdict_table
 from unperturbed.analysis.perturbation.verdict_text import decisive_change
 from unperturbed.analysis.report.campaign.content import ReportContent
 from unperturbed.analysis.totals.total_text import total_table, totals_sentence
-from unperturbed.analysis.totals.verdict import TotalChange, joint_verdict
+from unperturbed.analysis.totals.verdict import joint_verdict
 from unperturbed.common.table import markdown
+from unperturbed.common.wording import counted
 
 _NO_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -68,30 +69,23 @@ def _headline(content: ReportContent) -> str:
     if not found:
         return "No configuration was compared."
     said = ", ".join(f"{found.count(name)} {name}" for name in SEVERITY if name in found)
-    return f"Correlations of {len(found)} configuration{'s' if len(found) > 1 else ''}: {said}."
+    return f"Correlations of {counted(len(found), 'configuration')}: {said}."
 
 
 def _cases(content: ReportContent) -> Iterator[tuple[str, str, VerdictName, str]]:
     """Yield configuration, subject, verdict, and the sentence that explains it."""
+    advice = content.looks is None
     for verdict in content.verdicts:
-        yield verdict.configuration, "correlations", verdict.verdict, _decisive(content, verdict)
+        yield verdict.configuration, "correlations", verdict.verdict, decisive_change(verdict, advice=advice)
     for name, changes in content.totals.items():
         if changes:
-            yield name, "totals", joint_verdict(changes), _of_totals(content, name, changes)
+            yield name, "totals", joint_verdict(changes), totals_sentence(name, changes, "the baseline", advice=advice)
 
 
 def _sentences(content: ReportContent) -> Iterator[tuple[str, str]]:
     for name, about, verdict, said in _cases(content):
         if verdict != "unperturbed":
             yield f"{name}, {about}", said.removesuffix(".")
-
-
-def _decisive(content: ReportContent, verdict: Verdict) -> str:
-    return decisive_change(verdict, advice=content.looks is None)
-
-
-def _of_totals(content: ReportContent, name: str, changes: Sequence[TotalChange]) -> str:
-    return totals_sentence(name, changes, "the baseline", advice=content.looks is None)
 
 
 def _xml(text: str) -> str:

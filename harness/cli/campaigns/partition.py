@@ -27,7 +27,7 @@ _FAILED, _NEGATIVE, _INTERRUPTED = 1, 4, 130
 
 
 class Command:
-    """Find subsets of the software metrics that leave the program unperturbed; write the plan and its page."""
+    """Find subsets of the software or hardware metrics that leave the program unperturbed; write the plan and page."""
 
     resumable = True
 
