@@ -218,7 +218,7 @@ def _scopes(cursor: Any) -> list[tuple[str, bool]]:
     """Return a declaration's named scopes, outermost first, each with whether it is an inline namespace."""
     scopes: list[tuple[str, bool]] = []
     parent = cursor.semantic_parent
-    while parent is not None and parent.kind != CursorKind.TRANSLATION_UNIT and not parent.kind.is_invalid():
+    while parent is not None and parent.kind.is_declaration():
         name = parent.spelling
         if _is_name(name):
             inline = parent.kind == CursorKind.NAMESPACE and conf.lib.clang_Cursor_isInlineNamespace(parent)

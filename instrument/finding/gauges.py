@@ -13,6 +13,7 @@ calls do not change it. For a variable that other translation units can access a
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any, NamedTuple
 
 from clang.cindex import AccessSpecifier, CursorKind, LinkageKind, StorageClass, TLSKind, Type, TypeKind, conf
@@ -37,9 +38,13 @@ _TEMPLATES = (CursorKind.CLASS_TEMPLATE, CursorKind.CLASS_TEMPLATE_PARTIAL_SPECI
 _BRACED = (CursorKind.NAMESPACE, CursorKind.LINKAGE_SPEC, CursorKind.UNEXPOSED_DECL)
 _SHOWN_FIELDS = 8
 
-# libclang has this function; its Python bindings do not.
-_value_type = conf.lib.clang_Type_getValueType
-_value_type.argtypes, _value_type.restype, _value_type.errcheck = [Type], Type, Type.from_result
+
+@cache
+def _value_type() -> Any:
+    """Return the function for the value type of an atomic type, which libclang has and its bindings have not."""
+    function = conf.lib.clang_Type_getValueType
+    function.argtypes, function.restype, function.errcheck = [Type], Type, Type.from_result
+    return function
 
 
 class Gauge(NamedTuple):
@@ -104,7 +109,7 @@ def _check_storage(variable: Any, data: bytes, function: ParsedFunction | None, 
     if variable.type.get_canonical().kind in (TypeKind.LVALUEREFERENCE, TypeKind.RVALUEREFERENCE):
         raise _UngaugeableError(f"`{name}` is a reference: use the variable that it refers to")
     scope = variable.semantic_parent
-    while scope is not None and scope.kind != CursorKind.TRANSLATION_UNIT and not scope.kind.is_invalid():
+    while scope is not None and scope.kind.is_declaration():
         if scope.kind in _TEMPLATES or (scope.kind in RECORD_KINDS and "<" in scope.displayname):
             raise _UngaugeableError(f"`{name}` belongs to a template: every instantiation has its own copy")
         scope = scope.semantic_parent
@@ -208,7 +213,7 @@ def _field_names(record: Any) -> list[str]:
 def _signedness(kind: Any, shown: str) -> str:
     """Return a C expression that is 1 if the type is signed, otherwise 0."""
     if kind.kind == TypeKind.ATOMIC:
-        return _signedness(_value_type(kind).get_canonical(), shown)
+        return _signedness(_value_type()(kind).get_canonical(), shown)
     if kind.kind == TypeKind.ENUM:
         return _signedness(kind.get_declaration().enum_type.get_canonical(), shown)
     if kind.kind in _UNSIGNED:

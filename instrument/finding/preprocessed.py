@@ -6,14 +6,20 @@ know, mostly builtins and attributes of gcc. Shims declare most of them; the oth
 
 from __future__ import annotations
 
+import os
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from functools import cache, cached_property
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from unperturbed.errors import HostError
 
+LIBRARY_VARIABLE = "UNPERTURBED_LIBCLANG"
+"""Path of a libclang to use instead of the one that comes with its bindings."""
+
+_SYSTEM_LIBRARY = "lib/llvm-[0-9]*/lib/libclang*.so.1"
 _MARKER = re.compile(rb'^#(?:line)? (\d+) "((?:[^"\\\n]|\\.)*)"((?: \d)*)[^\n]*\n?', re.MULTILINE)
 _DIRECTIVE = re.compile(rb"^[ \t]*#[^\n]*", re.MULTILINE)
 _ESCAPE = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
@@ -198,8 +204,7 @@ class ParsedText(NamedTuple):
 
 def parse(text: PreprocessedText, language: str, facts: Facts) -> ParsedText:
     """Parse preprocessed text with libclang."""
-    from clang import cindex  # noqa: PLC0415  takes 60 MB, and most files of a build need no tree
-
+    cindex = _bindings()
     arguments = ["-x", language, f"-std={facts.standard}", "-undef", "-nostdinc", "-w", "-ferror-limit=0"]
     arguments += ["-fno-spell-checking", *facts.dialect, "-include", _SHIMS_PATH]
     arguments += [f"-D{macro}" for macro in _MACROS]
@@ -211,10 +216,29 @@ def parse(text: PreprocessedText, language: str, facts: Facts) -> ParsedText:
     try:
         unit = cindex.Index.create().parse(_PATH, args=arguments, unsaved_files=files)
     except cindex.LibclangError as error:
-        raise HostError(f"cannot load libclang: {error}") from None
+        why = str(error).partition(". To provide a path")[0]
+        raise HostError(f"cannot load libclang: {why}. Give the path of one with {LIBRARY_VARIABLE}") from None
     except cindex.TranslationUnitLoadError:
         raise UnreadableError("libclang cannot parse the preprocessed source") from None
     return ParsedText(text, unit.cursor, tuple(_errors(unit, text)), unit)
+
+
+@cache
+def _bindings() -> Any:
+    """Return libclang's bindings, set to the library of UNPERTURBED_LIBCLANG, the bindings' own, or the system's."""
+    from clang import cindex  # noqa: PLC0415  takes 60 MB, and most files of a build need no tree
+
+    chosen = os.environ.get(LIBRARY_VARIABLE, "")
+    if not chosen and not Path(cindex.Config.library_path or "", "libclang.so").is_file():
+        chosen = max((str(path) for path in Path("/usr").glob(_SYSTEM_LIBRARY)), key=_llvm_version, default="")
+    if chosen:
+        cindex.Config.set_library_file(chosen)
+        cindex.Config.set_compatibility_check(False)  # other versions lack functions that are not called here
+    return cindex
+
+
+def _llvm_version(library: str) -> int:
+    return int(library.partition("llvm-")[2].partition("/")[0])
 
 
 def span(cursor: Any) -> tuple[int, int]:

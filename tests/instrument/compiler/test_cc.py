@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -200,3 +201,34 @@ def test_what_is_compiled_to_ask_the_compiler_something_gives_no_warning(tmp_pat
     assert run_compiler(metrics, ["gcc", "CheckFunctionExists.c", "-o", "check"]) == 0
     assert warnings(capfd) == []
     assert read_sites(tmp_path / "metrics.yaml.toolchain").sources == ()
+
+
+LIBRARIES = sorted(Path("/usr/lib").glob("llvm-*/lib/libclang*.so.1"))
+
+
+@pytest.mark.parametrize("library", [*LIBRARIES, Path("/nowhere/libclang.so.1")], ids=str)
+def test_another_libclang_parses_the_source(tmp_path: Path, library: Path) -> None:
+    assert LIBRARIES  # clang's package, which the tests need, has one
+    (tmp_path / "metrics.yaml").write_text("software:\n  f: {enter: shape::area}\n  turns: {loop: main}\n")
+    (tmp_path / "x.cc").write_text(
+        "template <class T> struct shape { T a; auto area() const -> T { return a * a; } };\n"
+        "int main() {\n    long sum = 0, sides[] = {1, 2, 3};\n    for (auto n : sides)\n        sum += shape<long>{n}.area();\n"
+        "    return sum == 14 ? 0 : 1;\n}\n"
+    )
+    words = [sys.executable, "-m", "unperturbed.harness.cli", "cc", "--metrics", "metrics.yaml", "--"]
+    done = subprocess.run(
+        [*words, "g++", "-O2", "x.cc", "-o", "program"],
+        cwd=tmp_path,
+        env={**os.environ, "UNPERTURBED_LIBCLANG": str(library)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if not library.is_file():
+        assert done.returncode != 0
+        assert f"cannot load libclang: {library}: cannot open shared object file" in done.stderr
+        return
+    assert done.returncode == 0, done.stderr
+    totals = tmp_path / "totals"
+    subprocess.run(["./program"], cwd=tmp_path, env={"UNPERTURBED_TOTALS": str(totals)}, check=True)
+    assert {"f 3", "turns 3"} <= set(totals.read_text().splitlines())
