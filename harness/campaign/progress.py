@@ -88,6 +88,25 @@ class Progress(Protocol):
         """Report that an attempt failed."""
 
 
+class Unwatched:
+    """Ignores the progress of a campaign."""
+
+    def step(self, what: str) -> None:
+        """Ignore a step."""
+
+    def note(self, what: str) -> None:
+        """Ignore a note."""
+
+    def planned(self, estimate: Estimate) -> None:
+        """Ignore the plan."""
+
+    def starting(self, run: PlannedRun, *, done: int, total: int, seconds_left: float) -> None:
+        """Ignore a run."""
+
+    def failed(self, run: PlannedRun, attempt: int, error: str) -> None:
+        """Ignore an attempt that failed: the run's last failure is raised."""
+
+
 def describe_interval(interval_ns: int, clock: str, event: str = "", quantum: int = QUANTUM_BLOCKS) -> str:
     """Describe the length of an interval, given in ns, in quanta of the work clock or in counts of an event.
 

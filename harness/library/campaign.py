@@ -18,9 +18,10 @@ from unperturbed.common.frames import Framed, Library, to_library
 from unperturbed.common.result import Picture, Result
 from unperturbed.common.table import Column, Table
 from unperturbed.common.wording import counted, did_you_mean, listing, number
-from unperturbed.errors import DataError
+from unperturbed.errors import DataError, SpecError
 from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.campaign.plan import configurations
+from unperturbed.harness.campaign.progress import Unwatched
 from unperturbed.harness.campaign.traces import scan_intervals, tidy_traces
 from unperturbed.harness.results.check import CheckOptions
 from unperturbed.harness.results.floor import floor_of, floor_of_baseline
@@ -35,6 +36,7 @@ from unperturbed.harness.results.recorded import (
 )
 from unperturbed.harness.results.reporting import content_of
 from unperturbed.harness.results.verdicts import CampaignVerdicts
+from unperturbed.harness.spec.load import load_spec
 from unperturbed.harness.spec.sections.campaign import BASELINE
 from unperturbed.harness.studies.choice import choose_of_campaign
 
@@ -249,6 +251,8 @@ class Campaign(Result):
         runs: int | None = None,
         configuration: str = BASELINE,
         scale: Scale = "count",
+        decide: float | None = None,
+        spec: str | os.PathLike[str] | None = None,
     ) -> MetricChoice:
         """Return which few metrics predict the rest, as `unperturbed choose` does.
 
@@ -266,6 +270,12 @@ class Campaign(Result):
             Configuration whose runs are used.
         scale : {"count", "sqrt"}, default "count"
             Predict counts, or their square roots, which give intervals with large counts less weight.
+        decide : float, optional
+            Run the program again, for up to this many hours in all, in the passes that decide which choice is enough.
+            The runs become part of the campaign.
+        spec : path-like, optional
+            With `decide`: the campaign's spec, whose commands are executed. It is not taken from the campaign's folder,
+            which may come from someone else.
 
         Returns
         -------
@@ -277,16 +287,28 @@ class Campaign(Result):
         ------
         DataError
             The configuration has fewer than five runs, or fewer than two metrics that vary.
+        RunError
+            With `decide`: a run failed in all attempts.
+        SpecError
+            With `decide`: there is no `spec`, or it is not the finished campaign's.
         """
-        return choose_of_campaign(
-            self.folder,
-            self.spec,
-            target=r2,
-            hours=hours,
-            runs=runs,
-            configuration=configuration,
-            scale=scale,
-        )
+        how: dict[str, Any] = {
+            "target": r2,
+            "hours": hours,
+            "runs": runs,
+            "configuration": configuration,
+            "scale": scale,
+        }
+        if decide is None:
+            return choose_of_campaign(self.folder, self.spec, **how)
+        if spec is None:
+            raise SpecError(f"decide={decide:g} runs the program: give the campaign's spec too, with spec=PATH")
+        from unperturbed.harness.studies.choice_runs import decide_choice  # noqa: PLC0415  slow to load
+
+        choice = decide_choice(load_spec(Path(spec)), self.folder, decide, Unwatched(), **how)
+        for read in ("_traces", "_checked"):  # they lack the further runs
+            self.__dict__.pop(read, None)
+        return choice
 
     def headline(self) -> str:
         """Return the campaign's name and the number of configurations with each verdict."""

@@ -127,6 +127,13 @@ def test_further_runs_go_to_the_undecided_choice_while_the_budget_lasts(measured
         assert len(each["runs"]) in (4, pilot)
     decide(hours)
     assert len(done_runs(campaign)) == len(before) + made  # the runs of all calls count
+    recorded = up.load(campaign)
+    with pytest.raises(up.SpecError, match="decide=1 runs the program: give the campaign's spec too, with spec=PATH"):
+        recorded.choose(decide=1)
+    had = sum(len(recorded[name]) for name in recorded)
+    again = recorded.choose(float(options[1]), decide=3 * hours, spec=measured / "spec.yaml")
+    assert sum(len(recorded[name]) for name in recorded) == len(done_runs(campaign)) >= had
+    assert again.notes
 
 
 @pytest.mark.parametrize(
