@@ -21,7 +21,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, Any
 
 _WATCHER = r"""
@@ -80,6 +79,7 @@ _RUNNING: set[int] = set()
 """Process numbers of the programs that `start` started and `end` has not ended."""
 
 _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37
+_LONGEST_STAT = 4096
 _OF_PROCESS = 2  # CPUCLOCK_SCHED: the kernel's clocks of other processes, as clock_getcpuclockid(3) makes them
 _ORPHANS_END_S = 1.0  # Time in which killed orphans must end
 
@@ -172,10 +172,16 @@ class ProcessState:
 def processes() -> Iterator[ProcessState]:
     """Yield the processes of this host that /proc shows."""
     for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208  five times as fast as `iterdir`
-        with contextlib.suppress(OSError):  # it has just ended
-            fields = Path(f"/proc/{name}/stat").read_bytes().rpartition(b") ")[2].split()
-            times = map(int, fields[11:15])
-            yield ProcessState(int(name), int(fields[1]), int(fields[3]), fields[0] in (b"Z", b"X"), *times)
+        try:
+            file = os.open(f"/proc/{name}/stat", os.O_RDONLY)  # five times as fast as `Path.read_bytes`
+            try:
+                fields = os.read(file, _LONGEST_STAT).rpartition(b") ")[2].split()
+            finally:
+                os.close(file)
+        except OSError:  # it has just ended
+            continue
+        times = map(int, fields[11:15])
+        yield ProcessState(int(name), int(fields[1]), int(fields[3]), fields[0] in (b"Z", b"X"), *times)
 
 
 def cpu_seconds(pid: int) -> float:

@@ -522,7 +522,8 @@ def _commented_rows(body: bytes, separator: str, width: int, first: int) -> list
 
 def unique_names(names: Sequence[str]) -> list[str]:
     """Return names without repetition: a blank name becomes `column_3`, the second `time` becomes `time_2`."""
-    taken, unique = set(names), []
+    taken = set(names)
+    unique: dict[str, None] = {}  # a set in order
     seen: Counter[str] = Counter()
     for at, name in enumerate(names, 1):
         stem, number = (name, seen[name] + 1) if name else ("column", at)
@@ -531,8 +532,8 @@ def unique_names(names: Sequence[str]) -> list[str]:
         while chosen in unique or (chosen != name and chosen in taken):
             number += 1
             chosen = f"{stem}_{number}"
-        unique.append(chosen)
-    return unique
+        unique[chosen] = None
+    return list(unique)
 
 
 def _names_rows(frame: pl.DataFrame) -> bool:
