@@ -20,13 +20,14 @@ from unperturbed.collectors.sources.limits import Limits, Turns
 from unperturbed.harness.campaign.manifest import Manifest
 
 METRICS = ["PAPI_TOT_INS", "PAPI_LD_INS", "PAPI_SR_INS", "PAPI_BR_INS", "PAPI_BR_MSP", "PAPI_L1_DCM", "PAPI_L1_ICM"]
-ALL: dict[str, Any] = {"measure__interval": {"records": 1000}}
-TURNS: dict[str, Any] = {
+TWO: dict[str, Any] = {"campaign__baseline_runs": 2}
+ALL: dict[str, Any] = TWO | {"measure__interval": {"records": 1000}}
+TURNS: dict[str, Any] = TWO | {
     "measure__interval": {"records": 40},
     "measure__simulator": {"counters": 4, "multiplex_every": "100 us"},
     "measure__multiplex": True,
 }
-PASSES: dict[str, Any] = {"measure__interval": {"records": 40}, "measure__simulator": {"counters": 3}}
+PASSES: dict[str, Any] = TWO | {"measure__interval": {"records": 40}, "measure__simulator": {"counters": 3}}
 JUDGED: dict[str, Any] = {
     "measure__interval": {"records": 70},
     "measure__simulator": {"counters": 3, "multiplex_every": "100 us"},
@@ -101,6 +102,7 @@ def test_a_campaign_in_whose_passes_all_pairs_meet_judges_each_once_and_keeps_it
         "measure__derived": None,
         "measure__simulator": {"counters": 2},
         "analysis__together": "all",
+        "analysis__anchor": None,
     }
     spec = write_spec(tmp_path, **changes)
     done = unperturbed(tmp_path, "run", spec)

@@ -219,7 +219,7 @@ BODY = """
 int main(void) {{
     {begin}
     volatile unsigned long w = 0;
-    for (long i = 0; i < 700000000; i++) w += i;
+    for (long i = 0; i < 300000000; i++) w += i;
     {end}
     return 0;
 }}
