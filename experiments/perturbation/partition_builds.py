@@ -1,8 +1,10 @@
 """Partition with a build for each candidate, and with one build: time, builds, runs, and what is certified.
 
     python -m experiments.perturbation.partition_builds [--campaigns FOLDER] [--programs quickstart bzip2]
+    python -m experiments.perturbation.partition_builds --attempts [--campaigns FOLDER] [--programs network glpk]
 
-Runs `unperturbed partition` twice on each program, with the same metrics, tolerance and limits, and writes
+The second command makes further searches by one build, each with another setting, and writes their section of the page.
+The first runs `unperturbed partition` twice on each program, with the same metrics, tolerance and limits, and writes
 docs/evidence/partition_builds.md. A search that is already complete in its folder keeps its recorded time. Times are
 CPU times of everything that the command executes: they hardly depend on what else the host does.
 """
@@ -20,6 +22,8 @@ from typing import Any
 
 import yaml
 
+from experiments.common.evaluation import EVIDENCE, put_section
+from experiments.common.provenance import recorded
 from experiments.common.tables import markdown_table, right
 from experiments.perturbation.programs import Evaluation, programs_parser
 from experiments.perturbation.series import HERE, PROGRAMS
@@ -27,8 +31,14 @@ from experiments.perturbation.variants import write_variant
 from unperturbed.common.table import Column
 from unperturbed.harness.campaign.manifest import Manifest
 
-WAYS = {"separate": "first-fit", "one": "restarts"}
-"""Values of `builds`, with the strategy that is the default there."""
+WAYS = {"separate": ("builds: separate", ""), "one": ("builds: one", "")}
+"""Keys of `campaign`, and the strategy if it is not the default, of each way."""
+
+ATTEMPTS = {
+    "varied": ("builds: one, layouts: varied", ""),
+    "first-fit": ("builds: one", "first-fit"),
+}
+"""Further ways with one build."""
 
 WRITTEN = {"quickstart": HERE.parent / "quickstart" / "quickstart.yaml", "glpk": HERE / "glpk.yaml"}
 """Specs whose input is short as written."""
@@ -39,7 +49,7 @@ class Search:
     """One search that has ended."""
 
     program: str
-    builds: str  # `separate` or `one`
+    way: str  # Name in `WAYS` or `ATTEMPTS`
     seconds: float  # CPU time of the command: builds, runs and analysis
     made: int  # Builds of the program, the untouched one among them
     runs: int
@@ -74,16 +84,18 @@ def write_spec(folder: Path, program: str) -> Path:
     return path
 
 
-def search(spec: Path, builds: str, campaign: Path) -> Search:
+def search(spec: Path, way: str, campaign: Path) -> Search:
     """Search for a partition, or read one that is complete."""
     timed = campaign.with_suffix(".seconds")
     settings = yaml.safe_load(spec.read_text())
-    settings["campaign"]["builds"] = builds
-    own = spec.with_stem(f"{spec.stem}-{builds}")
+    keys, strategy = {**WAYS, **ATTEMPTS}[way]
+    settings["campaign"] |= yaml.safe_load(f"{{{keys}}}")
+    own = spec.with_stem(f"{spec.stem}-{way}")
     own.write_text(yaml.safe_dump(settings, sort_keys=False))
     if not timed.is_file():
         began = _seconds_of_children()
         command = [sys.executable, "-m", "unperturbed.harness.cli", "partition", str(own), "--campaign", str(campaign)]
+        command += ["--strategy", strategy] if strategy else []
         code = subprocess.run(command, check=False).returncode
         if code not in (0, 4):
             raise SystemExit(f"{spec.stem}: the search ended with {code}")
@@ -93,7 +105,7 @@ def search(spec: Path, builds: str, campaign: Path) -> Search:
         known = manifest.fact("builds")
         runs = len(manifest.runs("done"))
     made = len({each["number"] for each in known.values()})
-    return Search(settings["name"], builds, float(timed.read_text()), made, runs, plan)
+    return Search(settings["name"], way, float(timed.read_text()), made, runs, plan)
 
 
 def _seconds_of_children() -> float:
@@ -105,7 +117,7 @@ def _seconds_of_children() -> float:
 def table(searches: Sequence[Search]) -> list[str]:
     """Return the table of all searches."""
     columns: tuple[Column | str, ...] = (
-        *("program", "`builds`"),
+        *("program", "searched with"),
         *right("builds", "runs", "of them for families", "CPU minutes", "metrics", "in certified subsets", "subsets"),
         *right("families"),
         "left out",
@@ -118,26 +130,31 @@ def table(searches: Sequence[Search]) -> list[str]:
         rows.append(
             [
                 each.program,
-                each.builds,
+                _setting(each.way),
                 str(each.made),
                 str(each.runs),
-                str(each.for_families) if each.builds == "one" else "",
+                "" if each.way == "separate" else str(each.for_families),
                 f"{each.seconds / 60:.1f}",
                 str(each.metrics + len(left)),
                 str(each.metrics),
                 str(len(plan["subsets"])),
-                str(len(plan.get("families", ()))) if each.builds == "one" else "",
+                "" if each.way == "separate" else str(len(plan.get("families", ()))),
                 ", ".join(left) or "–",
             ]
         )
     return markdown_table(columns, rows)
 
 
+def _setting(way: str) -> str:
+    keys, strategy = {**WAYS, **ATTEMPTS}[way]
+    return f"`{keys}`" + (f", `--strategy {strategy}`" if strategy else "")
+
+
 def headline(searches: Sequence[Search]) -> str:
     """Return how many builds, runs and minutes each way takes, over all programs."""
     said = []
     for builds in WAYS:
-        chosen = [each for each in searches if each.builds == builds]
+        chosen = [each for each in searches if each.way == builds]
         minutes, made = sum(each.seconds for each in chosen) / 60, sum(each.made for each in chosen)
         runs = sum(each.runs for each in chosen)
         said.append(f"with `builds: {builds}` {made} builds, {runs} runs and {minutes:.0f} min of CPU time")
@@ -149,13 +166,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = programs_parser(
         __doc__, "partition-builds", ("quickstart", "bzip2", "network", "glpk"), others=("chess", "redcode")
     )
+    parser.add_argument("--attempts", action="store_true", help="make the further searches instead")
     asked = Evaluation.of(parser, arguments)
     searches, folders = [], []
     for program in asked.options.programs:
         spec = write_spec(asked.campaigns / "specs", program)
-        for builds in WAYS:
-            folders.append(asked.campaigns / f"{program}-{builds}")
-            searches.append(search(spec, builds, folders[-1]))
+        for way in ATTEMPTS if asked.options.attempts else WAYS:
+            folders.append(asked.campaigns / f"{program}-{way}")
+            searches.append(search(spec, way, folders[-1]))
+    if asked.options.attempts:
+        lines = [*table(searches), "", f"{recorded(folders)} {asked.made}"]
+        put_section(EVIDENCE / "partition_builds.md", "attempts", lines)
+        return 0
     asked.write("partition_builds", folders, headline=headline(searches), table=table(searches))
     return 0
 

@@ -1,0 +1,1 @@
+"""The gate for pull requests, on changes of zlib."""

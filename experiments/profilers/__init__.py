@@ -1,0 +1,1 @@
+"""What profilers, debuggers and tracers change in the program that they observe."""
