@@ -232,8 +232,14 @@ def check_probes(spec: CampaignSpec, passes: Passes) -> None:
 
 
 def check_wrapped(spec: CampaignSpec, passes: Passes) -> None:
-    """Reject simulated counters if another program starts the measured program."""
+    """Reject simulated counters, and a sampler outside, if another program starts the measured program."""
     wrapped = [name or "the measured program" for name in ("", *spec.programs) if spec.of_program(name).program.sampled]
+    if wrapped and spec.measure.sampler == "outside":
+        raise SpecError(
+            f"{key_position(spec, 'measure', 'sampler')}: `run` starts {wrapped[0]} through another program, and "
+            "`sampler: outside` counts all processes that `run` starts, the other program too: use `sampler: inside`, "
+            "or remove `sampled` to count them all"
+        )
     if wrapped and any(item.source == "simulated" for item in passes.passes):
         raise HostError(
             f"`run` starts {wrapped[0]} through another program, but valgrind, which simulates the counters here, "

@@ -219,6 +219,18 @@ def test_the_sampler_is_in_the_program_that_a_tool_starts(programs: Path) -> Non
     assert min(lengths["late"]) > 0.3 * max(lengths["baseline"])
 
 
+def test_a_sampler_outside_would_count_the_tool_too(programs: Path) -> None:
+    (programs / "outside.yaml").write_text(
+        f"name: outside\nprogram: {{run: {programs}/one 300}}\n"
+        f"programs:\n  nice: {{run: nice {programs}/one 300, sampled: one}}\n"
+        'measure: {sampler: outside, interval: 2 ms, hardware: ["perf::task-clock"]}\ncampaign: {baseline_runs: 5}\n'
+    )
+    done = unperturbed(programs, "run", "outside.yaml")
+    told = " ".join(done.stderr.split())
+    assert done.returncode == 2, done.stderr
+    assert "outside.yaml:5:20: `run` starts nice through another program, and `sampler: outside` counts all" in told
+
+
 @pytest.mark.skipif(shutil.which("gdb") is None, reason="gdb is not installed")
 def test_gdb_hands_the_samplers_signal_on(programs: Path) -> None:
     """By counters of the kernel, which give levels and no verdict; with counters of a processor: tests/pmu."""
