@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from experiments.common.evaluation import EVIDENCE, evaluation_parser, fill_page
+from experiments.common.evaluation import EVIDENCE, GOOD, NEGATIVE, evaluation_parser, fill_page
 from experiments.common.provenance import made_by, recorded
 from experiments.common.tables import markdown_table, right
 from unperturbed.common.wording import percent
@@ -67,6 +67,8 @@ def ask(repository: Path, request: PullRequest, folder: Path) -> Answer:
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         words = [str(SCRIPT), str(HERE / "gate.yaml"), base]
         done = subprocess.run(words, cwd=folder, env={**os.environ, "PATH": path}, check=False)
+        if done.returncode not in (GOOD, NEGATIVE):
+            raise SystemExit(f"{request.commit}: the gate ended with {done.returncode}")
         told.write_text(str(done.returncode))
     verdicts = json.loads((folder / "gate/campaign/verdicts.json").read_text())
     totals = {each["metric"]: each for each in verdicts["totals"]["change"]}
