@@ -11,6 +11,8 @@
 
 #include <string.h>
 
+enum { RED_ZONE = 128 }; /* of x86-64, in bytes */
+
 /* What one thread is in. */
 struct regions {
     uint32_t depth[UNPERTURBED_REGIONS];

@@ -221,10 +221,11 @@ static APART void last_tick(struct unperturbed_sampler *sampler)
     unperturbed_is_recorded(&sampler->member);
 }
 
+/* The stack of interrupted code, as sites pass theirs: they keep the bytes below it (the red zone). */
 static const char *stack_of(const ucontext_t *context)
 {
 #if defined(__x86_64__)
-    return (const char *)context->uc_mcontext.gregs[REG_RSP];
+    return (const char *)context->uc_mcontext.gregs[REG_RSP] - RED_ZONE;
 #else
     (void)context;
     return NULL; /* no regions */

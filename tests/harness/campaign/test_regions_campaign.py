@@ -9,7 +9,7 @@ import pytest
 
 from tests.harness.campaign.test_own_events import write
 from tests.harness.campaign.test_sampling_campaign import traces
-from tests.harness.phases_campaign import unperturbed, verdicts
+from tests.harness.phases_campaign import unperturbed, verdicts, write_spec
 from unperturbed.harness.exports import title_of
 
 _METRICS = """    draws: {enter: draw}
@@ -85,3 +85,13 @@ def test_the_sites_say_what_a_call_costs(tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr
     told = " ".join(result.stdout.split())
     assert "20 instructions per call, and a reading of the counters at its entry and at its end" in told
+
+
+def test_a_tick_may_come_in_the_functions_own_part_of_the_stack(tmp_path: Path) -> None:
+    within = {"walked": {"within": "walk", "of": "PAPI_TOT_INS"}}
+    alone = {"measure__software": within, "campaign__subsets": {"walked": ["walked"]}, "analysis__anchor": None}
+    result = unperturbed(tmp_path, "run", write_spec(tmp_path, **alone), "--no-check")
+    assert result.returncode == 0, result.stderr
+    for trace in traces(tmp_path / "campaigns" / "phases", "walked"):
+        assert 0 < trace["walked"].sum() < trace["PAPI_TOT_INS"].sum()
+        assert (trace["walked"] <= trace["PAPI_TOT_INS"]).all()
