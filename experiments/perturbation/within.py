@@ -28,7 +28,7 @@ from unperturbed.harness.library import Campaign
 
 HERE = Path(__file__).parent
 QUICKSTART = HERE.parent / "quickstart"
-FUNCTIONS = ("bwt_forward", "mtf_encode", "symbols_encode", "progress_advance")
+FUNCTIONS = ("bwt_forward", "mtf_encode", "symbols_encode")
 COUNTED = {"instructions": "PAPI_TOT_INS", "misses": "PAPI_L1_DCM", "mispredicted": "PAPI_BR_MSP"}
 OWN_EVENTS = {"PAPI_TOT_INS": ("Ir",), "PAPI_L1_DCM": ("D1mr", "D1mw"), "PAPI_BR_MSP": ("Bcm", "Bim")}
 """callgrind's events that are added to each metric."""
