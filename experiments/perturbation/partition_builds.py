@@ -34,10 +34,7 @@ from unperturbed.harness.campaign.manifest import Manifest
 WAYS = {"separate": ("builds: separate", ""), "one": ("builds: one", "")}
 """Keys of `campaign`, and the strategy if it is not the default, of each way."""
 
-ATTEMPTS = {
-    "varied": ("builds: one, layouts: varied", ""),
-    "first-fit": ("builds: one", "first-fit"),
-}
+ATTEMPTS = {"varied": ("builds: one, layouts: varied", "")}
 """Further ways with one build."""
 
 WRITTEN = {"quickstart": HERE.parent / "quickstart" / "quickstart.yaml", "glpk": HERE / "glpk.yaml"}

@@ -69,8 +69,8 @@ def counts_of_callgrind(folder: Path, function: str, simulator: Mapping[str, str
     subprocess.run([*words, "corpus.txt"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
     text = (folder / "counts").read_text()
     names, totals = (re.findall(rf"^{key}: (.*)", text, re.MULTILINE)[-1].split() for key in ("events", "totals"))
-    counts = dict(zip(names, map(int, totals), strict=False))
-    return {metric: sum(counts[name] for name in events) for metric, events in OWN_EVENTS.items()}
+    counts = dict(zip(names, map(int, totals), strict=False))  # zeros at the end are left out
+    return {metric: sum(counts.get(name, 0) for name in events) for metric, events in OWN_EVENTS.items()}
 
 
 def _geometry(text: str) -> str:
