@@ -18,11 +18,11 @@ OF_STEPS = ("steps", "steps-x2", "steps-x4")
 
 
 def test_counts_are_exact_at_each_dose_and_stores_are_extrapolated(tmp_path: Path) -> None:
-    spec = write_spec(tmp_path, **DOSES, campaign__runs=3, campaign__baseline_runs=5)
+    spec = write_spec(tmp_path, **DOSES, campaign__runs=5)
     campaign = tmp_path / "campaigns" / "phases"
     planned = json.loads(unperturbed(tmp_path, "run", "--dry-run", "--json", spec).stdout)
     every = ["baseline", "ready", "anchor", *OF_STEPS, "turns", "turns-x2", "turns-x4"]
-    assert planned["configurations"] == dict.fromkeys(every, 3) | {"baseline": 5}
+    assert planned["configurations"] == dict.fromkeys(every, 5)
     assert planned["builds"].keys() == {"reference", "baseline", "ready"}
     result = unperturbed(tmp_path, "run", spec)
     assert result.returncode in (0, 4), result.stderr
@@ -37,7 +37,7 @@ def test_counts_are_exact_at_each_dose_and_stores_are_extrapolated(tmp_path: Pat
     responses = {(each["check"], each["first"], each["second"]): each for each in found["doses"]["steps"]["responses"]}
     stores = responses["total", "PAPI_SR_INS", "PAPI_SR_INS"]
     assert stores["outcome"] == "corrected"
-    assert stores["rounds"] == 3
+    assert stores["rounds"] == 5
     assert stores["value"] == pytest.approx(stores["without"], rel=1e-4)
     assert stores["means"]["4"] - stores["means"]["1"] == pytest.approx(3 * events, rel=1e-3)
     assert stores["low"] <= stores["value"] <= stores["high"]
@@ -83,15 +83,15 @@ def test_without_dose_0_linearity_is_judged_by_the_other_doses(tmp_path: Path) -
 
 
 def test_with_families_a_response_is_extrapolated_to_the_build_of_its_subset(tmp_path: Path) -> None:
-    families = {"light": ["steps"], "heavy": ["turns"]}
-    spec = write_spec(tmp_path, **DOSES | {"campaign__doses": [0, 1, 4]}, campaign__families=families)
+    spec = write_spec(tmp_path, **DOSES, campaign__families={"light": ["steps"], "heavy": ["turns"]})
     campaign = tmp_path / "campaigns" / "phases"
     result = unperturbed(tmp_path, "run", spec)
     assert result.returncode in (0, 4), result.stderr
     found = verdicts(campaign)
     for subset, family in {"steps": "ready-light", "turns": "ready-heavy"}.items():
         (events,) = totals(campaign, subset, subset)
-        assert totals(campaign, f"{subset}-x4", subset) == {events}
+        for dose in (2, 4):
+            assert totals(campaign, f"{subset}-x{dose}", subset) == {events}
         # All doses execute the no-ops of one family, whose metrics differ.
         at_one, at_four = (totals(campaign, name, "PAPI_TOT_INS") for name in (subset, f"{subset}-x4"))
         assert max(at_one | at_four) - min(at_one | at_four) <= START_UP

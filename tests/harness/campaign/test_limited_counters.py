@@ -20,14 +20,13 @@ from unperturbed.collectors.sources.limits import Limits, Turns
 from unperturbed.harness.campaign.manifest import Manifest
 
 METRICS = ["PAPI_TOT_INS", "PAPI_LD_INS", "PAPI_SR_INS", "PAPI_BR_INS", "PAPI_BR_MSP", "PAPI_L1_DCM", "PAPI_L1_ICM"]
-TWO: dict[str, Any] = {"campaign__baseline_runs": 2}
-ALL: dict[str, Any] = TWO | {"measure__interval": {"records": 1000}}
-TURNS: dict[str, Any] = TWO | {
+ALL: dict[str, Any] = {"measure__interval": {"records": 1000}}
+TURNS: dict[str, Any] = {
     "measure__interval": {"records": 40},
     "measure__simulator": {"counters": 4, "multiplex_every": "100 us"},
     "measure__multiplex": True,
 }
-PASSES: dict[str, Any] = TWO | {"measure__interval": {"records": 40}, "measure__simulator": {"counters": 3}}
+PASSES: dict[str, Any] = {"measure__interval": {"records": 40}, "measure__simulator": {"counters": 3}}
 JUDGED: dict[str, Any] = {
     "measure__interval": {"records": 70},
     "measure__simulator": {"counters": 3, "multiplex_every": "100 us"},
