@@ -11,6 +11,7 @@ import pytest
 import unperturbed as up
 from tests.benchmarks.large_campaign import make
 from tests.harness.phases_campaign import done_runs, unperturbed, write_spec
+from unperturbed.errors import SpecError
 
 HARDWARE = ["PAPI_TOT_INS", "PAPI_L1_DCM", "PAPI_L1_LDM", "PAPI_L1_STM", "PAPI_BR_MSP", "PAPI_SR_INS", "PAPI_L1_DCW"]
 
@@ -128,7 +129,7 @@ def test_further_runs_go_to_the_undecided_choice_while_the_budget_lasts(measured
     decide(hours)
     assert len(done_runs(campaign)) == len(before) + made  # the runs of all calls count
     recorded = up.load(campaign)
-    with pytest.raises(up.SpecError, match="decide=1 runs the program: give the campaign's spec too, with spec=PATH"):
+    with pytest.raises(SpecError, match="decide=1 runs the program: give the campaign's spec too, with spec=PATH"):
         recorded.choose(decide=1)
     had = sum(len(recorded[name]) for name in recorded)
     again = recorded.choose(float(options[1]), decide=3 * hours, spec=measured / "spec.yaml")
