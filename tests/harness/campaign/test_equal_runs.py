@@ -24,7 +24,7 @@ static unsigned char text[4096];
 int main(void) {
     FILE *file = fopen("/dev/zero", "r");
     unsigned long sum = 0;
-    for (int i = 0; i < 1700 && fread(text, 1, sizeof text, file); i++) {
+    for (int i = 0; i < 2500 && fread(text, 1, sizeof text, file); i++) {
         unsigned char *copy = malloc(64 + i % 64);
         for (int at = 0; at < 4096; at += 1 + i % 3) sum += text[at] + at % (i % 7 + 1);
         copy[0] = (unsigned char)sum;

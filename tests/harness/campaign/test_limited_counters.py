@@ -101,7 +101,6 @@ def test_a_campaign_in_whose_passes_all_pairs_meet_judges_each_once_and_keeps_it
         "measure__derived": None,
         "measure__simulator": {"counters": 2},
         "analysis__together": "all",
-        "analysis__anchor": None,
     }
     spec = write_spec(tmp_path, **changes)
     done = unperturbed(tmp_path, "run", spec)
