@@ -99,6 +99,7 @@ validate:
 	$(python) docs/evidence/own_perturbation.py --runs 20 --seed 1
 	@tools/setup.sh pmu
 	$(python) docs/evidence/own_perturbation_pmu.py --runs 12 --seed 1
+	$(python) docs/evidence/passes_pmu.py --seed 1
 	@tools/setup.sh machines
 	$(python) -m pytest -n 0 tests/pmu -m long
 	$(python) docs/evidence/machines.py
@@ -116,6 +117,7 @@ validate:
 	$(python) -m experiments.perturbation.layouts
 	$(python) -m experiments.perturbation.one_build
 	$(python) -m experiments.perturbation.one_build --series
+	$(python) -m experiments.perturbation.within
 	$(python) -m experiments.alignment.evaluate --pairs 9
 	$(python) -m experiments.alignment.unaligned
 	$(python) -m experiments.alignment.by_events

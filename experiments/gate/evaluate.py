@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from experiments.common.evaluation import EVIDENCE, GOOD, NEGATIVE, evaluation_parser, fill_page
 from experiments.common.provenance import made_by, recorded
 from experiments.common.tables import markdown_table, right
+from unperturbed.analysis.perturbation import VERDICT_SIGNS
 from unperturbed.common.wording import percent
 
 HERE = Path(__file__).parent
@@ -41,7 +42,6 @@ analysis:
   fail_on: {totals: perturbed, correlations: never}
 """
 METRICS = ("PAPI_TOT_INS", "PAPI_L1_DCM", "PAPI_BR_MSP")
-SIGNS = {"unperturbed": "✓", "perturbed": "✗", "shifted": "~", "undecided": "?"}
 
 
 class PullRequest(NamedTuple):
@@ -107,7 +107,7 @@ def table(answers: Sequence[Answer]) -> list[str]:
 
 def _cell(change: dict[str, Any]) -> str:
     said = "equal" if change["equal"] else percent(change["change"])
-    return f"{said} {SIGNS[change['verdict']]}"
+    return f"{said} {VERDICT_SIGNS[change['verdict']]}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -31,10 +31,10 @@ from experiments.perturbation.variants import write_variant
 from unperturbed.common.table import Column
 from unperturbed.harness.campaign.manifest import Manifest
 
-WAYS = {"separate": ("builds: separate", ""), "one": ("builds: one", "")}
-"""Keys of `campaign`, and the strategy if it is not the default, of each way."""
+WAYS = {"separate": "builds: separate", "one": "builds: one"}
+"""Keys of `campaign` for each way to search; each with the strategy that is its default."""
 
-ATTEMPTS = {"varied": ("builds: one, layouts: varied", "")}
+ATTEMPTS = {"varied": "builds: one, layouts: varied"}
 """Further ways with one build."""
 
 WRITTEN = {"quickstart": HERE.parent / "quickstart" / "quickstart.yaml", "glpk": HERE / "glpk.yaml"}
@@ -85,14 +85,12 @@ def search(spec: Path, way: str, campaign: Path) -> Search:
     """Search for a partition, or read one that is complete."""
     timed = campaign.with_suffix(".seconds")
     settings = yaml.safe_load(spec.read_text())
-    keys, strategy = {**WAYS, **ATTEMPTS}[way]
-    settings["campaign"] |= yaml.safe_load(f"{{{keys}}}")
+    settings["campaign"] |= yaml.safe_load(f"{{{_keys(way)}}}")
     own = spec.with_stem(f"{spec.stem}-{way}")
     own.write_text(yaml.safe_dump(settings, sort_keys=False))
     if not timed.is_file():
         began = _seconds_of_children()
         command = [sys.executable, "-m", "unperturbed.harness.cli", "partition", str(own), "--campaign", str(campaign)]
-        command += ["--strategy", strategy] if strategy else []
         code = subprocess.run(command, check=False).returncode
         if code not in (0, 4):
             raise SystemExit(f"{spec.stem}: the search ended with {code}")
@@ -127,7 +125,7 @@ def table(searches: Sequence[Search]) -> list[str]:
         rows.append(
             [
                 each.program,
-                _setting(each.way),
+                f"`{_keys(each.way)}`",
                 str(each.made),
                 str(each.runs),
                 "" if each.way == "separate" else str(each.for_families),
@@ -142,9 +140,8 @@ def table(searches: Sequence[Search]) -> list[str]:
     return markdown_table(columns, rows)
 
 
-def _setting(way: str) -> str:
-    keys, strategy = {**WAYS, **ATTEMPTS}[way]
-    return f"`{keys}`" + (f", `--strategy {strategy}`" if strategy else "")
+def _keys(way: str) -> str:
+    return {**WAYS, **ATTEMPTS}[way]
 
 
 def headline(searches: Sequence[Search]) -> str:

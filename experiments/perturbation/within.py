@@ -21,7 +21,7 @@ import yaml
 from experiments.common.evaluation import EVIDENCE, evaluation_parser, fill_page, run_campaign
 from experiments.common.provenance import made_by, recorded
 from experiments.common.tables import markdown_table, right
-from unperturbed.analysis.perturbation import ranked_changes
+from unperturbed.analysis.perturbation import VERDICT_SIGNS, ranked_changes
 from unperturbed.analysis.totals import TotalChange
 from unperturbed.common.wording import percent
 from unperturbed.harness.library import Campaign
@@ -31,8 +31,7 @@ QUICKSTART = HERE.parent / "quickstart"
 FUNCTIONS = ("bwt_forward", "mtf_encode", "symbols_encode")
 COUNTED = {"instructions": "PAPI_TOT_INS", "misses": "PAPI_L1_DCM", "mispredicted": "PAPI_BR_MSP"}
 OWN_EVENTS = {"PAPI_TOT_INS": ("Ir",), "PAPI_L1_DCM": ("D1mr", "D1mw"), "PAPI_BR_MSP": ("Bcm", "Bim")}
-"""callgrind's events that are added to each metric."""
-SIGNS = {"unperturbed": "✓", "perturbed": "✗", "shifted": "~", "undecided": "?"}
+"""callgrind's events whose sum is each metric."""
 
 
 def write_spec(folder: Path) -> Path:
@@ -104,7 +103,7 @@ def counts_table(campaign: Campaign, program: Path, simulator: Mapping[str, str]
 
 
 def verdicts_table(campaign: Campaign) -> list[str]:
-    """Return what the switching changes: correlations and totals, against the build that counts nothing."""
+    """Return what the switching changes: correlations and totals, against the baseline."""
     checked = campaign.check()
     rows = []
     for function in (*FUNCTIONS, "calls"):
@@ -113,7 +112,7 @@ def verdicts_table(campaign: Campaign) -> list[str]:
         totals = {change.metric: change for change in checked.totals[function]}
         rows.append(
             [
-                *(f"`{function}`", f"{SIGNS[verdict.verdict]} {verdict.verdict}"),
+                *(f"`{function}`", f"{VERDICT_SIGNS[verdict.verdict]} {verdict.verdict}"),
                 *(sum(change.verdict == "perturbed" for change in verdict.changes), len(verdict.changes)),
                 *(f"{most.check} {most.label} {most.effect:+.3f}", *(_cell(totals[each]) for each in COUNTED.values())),
             ]
@@ -123,7 +122,7 @@ def verdicts_table(campaign: Campaign) -> list[str]:
 
 
 def _cell(change: TotalChange) -> str:
-    return f"{'equal' if change.equal else percent(change.change)} {SIGNS[change.verdict]}"
+    return f"{'equal' if change.equal else percent(change.change)} {VERDICT_SIGNS[change.verdict]}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

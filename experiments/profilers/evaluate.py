@@ -16,7 +16,7 @@ import yaml
 from experiments.common.evaluation import EVIDENCE, evaluation_parser, fill_page, run_campaign
 from experiments.common.provenance import made_by, recorded
 from experiments.common.tables import markdown_table, right
-from unperturbed.analysis.perturbation import Baseline, Verdict, ranked_changes
+from unperturbed.analysis.perturbation import VERDICT_SIGNS, Baseline, Verdict, ranked_changes
 from unperturbed.analysis.totals import TotalChange
 from unperturbed.common.wording import percent
 from unperturbed.harness.library import Campaign
@@ -30,7 +30,6 @@ TOTALS = {
     "perf::context-switches": "context switches",
     "perf::raw_syscalls:sys_enter": "system calls",
 }
-SIGNS = {"unperturbed": "✓", "perturbed": "✗", "shifted": "~", "undecided": "?"}
 
 
 def totals_table(campaign: Campaign, commands: Mapping[str, str]) -> list[str]:
@@ -44,7 +43,7 @@ def totals_table(campaign: Campaign, commands: Mapping[str, str]) -> list[str]:
 
 def _cell(change: TotalChange) -> str:
     said = "equal" if change.equal else f"{percent(change.change)} ({change.interval})"
-    return f"{said} {SIGNS[change.verdict]}"
+    return f"{said} {VERDICT_SIGNS[change.verdict]}"
 
 
 def correlations_table(campaign: Campaign, commands: Mapping[str, str]) -> tuple[list[str], dict[str, Verdict]]:
@@ -56,7 +55,7 @@ def correlations_table(campaign: Campaign, commands: Mapping[str, str]) -> tuple
         most = ranked_changes(verdict.changes)[0]
         beyond = sum(change.verdict == "perturbed" for change in verdict.changes)
         largest = f"{most.label} {most.effect:+.2f} ({most.low:+.2f} … {most.high:+.2f})".replace("perf::", "")
-        verdict_said = f"{SIGNS[verdict.verdict]} {verdict.verdict}"
+        verdict_said = f"{VERDICT_SIGNS[verdict.verdict]} {verdict.verdict}"
         rows.append([f"`{commands[name]}`", verdict_said, f"{beyond} of {len(verdict.changes)}", largest])
     return markdown_table(["tool", "verdict", *right("perturbed"), "largest change"], rows), verdicts
 

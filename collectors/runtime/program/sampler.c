@@ -221,7 +221,7 @@ static APART void last_tick(struct unperturbed_sampler *sampler)
     unperturbed_is_recorded(&sampler->member);
 }
 
-/* The stack of interrupted code, as sites pass theirs: they keep the bytes below it (the red zone). */
+/* Returns the stack pointer of interrupted code less the red zone, as sites pass theirs. */
 static const char *stack_of(const ucontext_t *context)
 {
 #if defined(__x86_64__)
