@@ -21,7 +21,6 @@ from unperturbed.collectors.data import Trace
 from unperturbed.common.extras import LazyLibrary
 
 ruptures = LazyLibrary("ruptures")
-stats = LazyLibrary("scipy.stats")
 
 FloatArray = NDArray[np.float64]
 
@@ -31,8 +30,9 @@ _LEAST_ALIKE = 0.75  # Share of the rest of a run at the level that begins it, o
 _MOST_POINTS = 1_000  # Longer runs are averaged over neighbouring intervals
 _FEWEST_POINTS = 5  # in a segment
 _PENALTY = 2.0  # of a change point, in units of (metrics + 2) log(points)
-_ALIKE = 0.5  # Levels that differ by less are the same, in standard deviations of the run's ranks
+_ALIKE = 0.5  # Levels that differ by less are the same, in standard deviations of the run
 _ERRORS = 3.0  # … or by less than so many standard errors
+_TAIL = 0.03  # Share of the points at each end that are drawn in to the value of the others
 _ROUNDS = 5  # in which the penalty and the variance within segments are adjusted to each other
 _SETTLED = 0.05  # Relative change of that variance below which it is settled
 _MOST_CORRELATED = 0.98
@@ -106,7 +106,7 @@ def find_start(trace: Trace, metrics: Sequence[str]) -> Start:
         for column in (np.asarray(trace[name], np.float64) for name in metrics)
         if np.isfinite(column).all()
     ]
-    signals = _normal_ranks([column for column in columns if np.ptp(column) > 0])
+    signals = _standardised(columns)
     if signals.shape[1] == 0:
         return Start(intervals, 0)
     bounds, noise = _segments(signals)
@@ -117,13 +117,18 @@ def find_start(trace: Trace, metrics: Sequence[str]) -> Start:
     return Start(intervals, steady)
 
 
-def _normal_ranks(columns: Sequence[FloatArray]) -> FloatArray:
-    """Return the ranks of each column, with mean 0 and variance 1, shape (points, metrics): outliers count little."""
+def _standardised(columns: Sequence[FloatArray]) -> FloatArray:
+    """Return each column with mean 0 and variance 1, shape (points, metrics), after outliers were drawn in.
+
+    Ranks would hide the size of differences: counts with little noise may drift by 1 % after a start that differs
+    tenfold, and have ranks as far apart within the rest as between start and rest.
+    """
     if not columns:
         return np.empty((0, 0))
-    ranks = np.column_stack([stats.rankdata(column) for column in columns])
-    ranks -= ranks.mean(axis=0)
-    return np.asarray(ranks / ranks.std(axis=0), np.float64)
+    values = np.column_stack(columns)
+    values = np.clip(values, *np.quantile(values, (_TAIL, 1 - _TAIL), axis=0, method="nearest"))
+    values = values[:, np.ptp(values, axis=0) > 0]
+    return np.asarray((values - values.mean(axis=0)) / values.std(axis=0), np.float64)
 
 
 def _segments(signals: FloatArray) -> tuple[list[int], float]:
@@ -171,11 +176,17 @@ def _steady_from(signals: FloatArray, bounds: Sequence[int], noise: float) -> in
     errors = noise * (1 / sizes[:, None] + 1 / sizes[None])
     alike = apart <= np.maximum(_ALIKE**2, _ERRORS**2 * errors)
     for first, (begin, _) in enumerate(spans):
+        least = _LEAST_ALIKE * (points - begin)
         if points - begin < _LEAST_STEADY * points:
             return None
-        rest = np.arange(first, len(spans))
-        recurs = alike[np.ix_(rest, rest)].sum(axis=1) > 1
-        recurs[0] |= sizes[first] >= _LEAST_ALIKE * (points - begin)
-        if sizes[rest][recurs].sum() >= _LEAST_ALIKE * (points - begin) and recurs[0]:
+        rest, same = sizes[first:], alike[first:, first:]
+        recurs = np.array([_comes_again(row, at) for at, row in enumerate(same)])
+        if (recurs[0] or rest[same[0]].sum() >= least) and rest[recurs | same[0]].sum() >= least:
             return begin
     return None
+
+
+def _comes_again(alike: NDArray[np.bool_], at: int) -> bool:
+    """Return whether a segment's level is left and comes again: neighbours that are alike may be part of a drift."""
+    others = np.flatnonzero(~alike)
+    return any(bool(alike[other:].any()) if other > at else bool(alike[:other].any()) for other in others)

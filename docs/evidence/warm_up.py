@@ -83,7 +83,12 @@ def _kinds() -> Iterator[tuple[str, int | None, Maker]]:
         for share in (0.05, 0.2, 0.5):
             name = f"first {share:.0%} higher by {height} standard deviations"
             yield name, round(300 * share), lambda rng, height=height, share=share: _step(rng, height, share)
+    yield "steady, heavy tails", 0, lambda rng: np.exp(1.5 * _noise(rng, 300, 0.3))
+    yield "first 20% higher by 2 standard deviations, heavy tails", 60, lambda rng: np.exp(1.5 * _step(rng, 2, 0.2))
     yield "start decays, by half every 14 intervals", 60, _decay
+    for drift in (0.01, 0.1):
+        name = f"first 20% ten times the rest, which drifts by {drift:.0%}, little noise"
+        yield name, 60, lambda rng, drift=drift: _drifting(rng, drift)
     yield "phases XABABAB", 43, lambda rng: _phases(rng, "XABABAB")
     yield "phases XAAAAAD", 43, lambda rng: _phases(rng, "XAAAAAD")
     for pattern in ("ABC", "ABCDE"):
@@ -93,12 +98,22 @@ def _kinds() -> Iterator[tuple[str, int | None, Maker]]:
         None,
         lambda rng: _noise(rng, 300, 0.3) + np.linspace(0, 6, 300)[:, None],
     )
+    yield (
+        "drift over the run by 1%, little noise",
+        None,
+        lambda rng: (1 + 0.01 * np.arange(300) / 300)[:, None] * (1 + 0.001 * _noise(rng, 300, 0.3)),
+    )
 
 
 def _step(rng: np.random.Generator, height: float, share: float, points: int = 300) -> FloatArray:
     signals = _noise(rng, points, 0.3)
     signals[: round(points * share)] += height
     return signals
+
+
+def _drifting(rng: np.random.Generator, drift: float) -> FloatArray:
+    rest = 1 + drift * np.arange(240) / 240
+    return np.concatenate([np.full(60, 10.0), rest])[:, None] * (1 + 0.001 * _noise(rng, 300, 0.3))
 
 
 def _decay(rng: np.random.Generator) -> FloatArray:

@@ -68,6 +68,21 @@ def test_a_run_whose_phases_each_occur_once_is_never_steady(parts: tuple[tuple[f
     assert find_start(_phases(*parts), METRICS).steady is None
 
 
+@pytest.mark.parametrize("drift", [0.01, 0.1])
+def test_a_small_drift_after_a_start_is_steady(drift: float) -> None:
+    """Simulated counts hardly vary, so their ranks show the slightest drift as much as the start."""
+    rng = np.random.default_rng(4)
+    rest = 1 + drift * np.arange(240) / 240
+    signals = np.concatenate([np.full(60, 10.0), rest])[:, None] * (1 + 0.001 * rng.standard_normal((300, 2)))
+    assert find_start(_trace(signals), METRICS).steady == 60
+
+
+def test_a_drift_from_beginning_to_end_is_never_steady() -> None:
+    rng = np.random.default_rng(5)
+    signals = np.linspace(0, 6, 300)[:, None] + rng.standard_normal((300, 2))
+    assert find_start(_trace(signals), METRICS).steady is None
+
+
 def test_what_has_no_level_is_left_out() -> None:
     noisy = np.asarray(_phases((5, 40), (0, 160))["a"])
     alone = find_start(_trace(np.column_stack([noisy, np.ones(200)])), METRICS)

@@ -13,7 +13,7 @@ from tools import notebook, site_hooks
 from tools.tutorials import AFTER, PAGES, blocks, follow, is_printed
 from unperturbed.harness.spec.load import parse_spec
 
-_LONG = ("campaign", "jvm", "subsets")
+_LONG = ("campaign", "jvm", "subsets", "warm_up")
 """Dozens of runs: `make validate` follows these pages, `make test` reads their specs."""
 
 _LIGHTER = {
@@ -55,6 +55,7 @@ def test_the_spec_of_a_long_tutorial_is_right(name: str, tmp_path: Path) -> None
     (tmp_path / "phases").mkdir()
     (tmp_path / "index").mkdir()
     (tmp_path / "text.txt").touch()
+    (tmp_path / "search.pl").touch()
     specs = [block for block in blocks(PAGES[name]) if block.title.endswith(".yaml")]
     assert specs
     for block in specs:
