@@ -59,6 +59,7 @@ if [ "$goal" != run ]; then
     command -v ninja >/dev/null || need ninja-build
     command -v ccache >/dev/null || need ccache
     command -v distcc >/dev/null || need distcc
+    command -v hyperfine >/dev/null || need hyperfine
     command -v csmith >/dev/null || need csmith
     # Managed runtimes, and other compilers.
     command -v javac >/dev/null || need default-jdk-headless

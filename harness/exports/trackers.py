@@ -1,75 +1,31 @@
 """Totals for services that track benchmarks over commits: Bencher, github-action-benchmark and Apache Otava.
 
 Each configuration and metric has one value: the mean of the totals of its runs, with the lowest and the highest run
-where the format has a place for them. Gauges and formulas over intervals have no total and are left out, and so is the
-wall time of simulated runs, which is the simulator's.
+where the format has a place for them. Gauges and formulas over intervals have no total and are left out.
 """
 
 from __future__ import annotations
 
 import csv
 import json
-import math
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from unperturbed.harness.exports import Format, run_writers, title_of
+from unperturbed.harness.exports import Format, run_writers
+from unperturbed.harness.exports.content.totals import totals_of
 
 if TYPE_CHECKING:
-    from unperturbed.collectors.data import Metric
-    from unperturbed.harness.exports.content.runs import ExportedRun, ExportedRuns
+    from unperturbed.harness.exports.content.runs import ExportedRuns
 
-WALL_TIME = "wall time"
 _NS = 1e9
 _LONGEST_MEASURE = 64
 """Characters of the longest name of a measure that Bencher accepts."""
 
 
-class _Totals(NamedTuple):
-    configuration: str
-    metric: Metric | None  # None for the wall time [s]
-    values: list[float]  # Of each run that has the metric
-    started: str  # Start of the first of these runs, ISO 8601; '' if it is not known
-
-    @property
-    def title(self) -> str:
-        return WALL_TIME if self.metric is None else title_of(self.metric)
-
-    @property
-    def unit(self) -> str:
-        return "s" if self.metric is None else self.metric.unit or "1"
-
-    @property
-    def mean(self) -> float:
-        return math.fsum(self.values) / len(self.values)
-
-
-def _totals(runs: ExportedRuns) -> Iterator[_Totals]:
-    """Yield the totals of each configuration and metric, in the order of the runs."""
-    groups: dict[str, list[ExportedRun]] = {}
-    for run in runs:
-        groups.setdefault(run.configuration or run.id, []).append(run)
-    for configuration, members in groups.items():
-        started = min((run.started for run in members if run.started), default="")
-        metrics: dict[str, Metric] = {}
-        totals = []
-        for run in members:
-            totals.append(run.totals())
-            metrics |= {name: run.trace.metrics[name] for name in totals[-1] if name not in metrics}
-        walls = [run.seconds for run in members if run.seconds is not None]
-        if walls and not any(metric.kind == "simulated" for run in members for metric in run.trace.metrics.values()):
-            yield _Totals(configuration, None, walls, started)
-        for name, metric in metrics.items():
-            values = [float(total[name]) for total in totals if name in total]
-            if all(map(math.isfinite, values)):
-                yield _Totals(configuration, metric, values, started)
-
-
 def _write_bencher(runs: ExportedRuns, path: Path) -> None:
     """Write the Bencher Metric Format: a benchmark for each configuration, a measure for each metric."""
     written: dict[str, dict[str, dict[str, float]]] = {}
-    for each in _totals(runs):
+    for each in totals_of(runs):
         measures = written.setdefault(f"{runs.name}/{each.configuration}", {})
         # Bencher's own measure of time is `latency`, in nanoseconds.
         name, scale = ("latency", _NS) if each.metric is None else (each.title[:_LONGEST_MEASURE], 1.0)
@@ -81,7 +37,7 @@ def _write_bencher(runs: ExportedRuns, path: Path) -> None:
 def _write_github(runs: ExportedRuns, path: Path) -> None:
     """Write the array that github-action-benchmark reads with `tool: customSmallerIsBetter`."""
     written = []
-    for each in _totals(runs):
+    for each in totals_of(runs):
         extra = [f"mean of {len(each.values)} runs"] if len(each.values) > 1 else ["1 run"]
         extra += [] if each.metric is None or not each.metric.source else [f"counted by {each.metric.source}"]
         item: dict[str, Any] = {"name": f"{each.configuration}: {each.title}", "unit": each.unit, "value": each.mean}
@@ -94,7 +50,7 @@ def _write_github(runs: ExportedRuns, path: Path) -> None:
 def _write_otava(runs: ExportedRuns, path: Path) -> None:
     """Write a table that Otava reads as `type: csv`: a row for each configuration, to append to those before it."""
     rows: dict[str, dict[str, str]] = {}
-    for each in _totals(runs):
+    for each in totals_of(runs):
         row = rows.setdefault(
             each.configuration,
             {"time": each.started, "campaign": runs.name, "configuration": each.configuration},

@@ -48,6 +48,14 @@ class ExportedRun:
         """Title of the run: its configuration and its id."""
         return f"{self.configuration} {self.id}".strip()
 
+    @property
+    def time_s(self) -> float | None:
+        """Wall time of the program without a simulator [s]; None if it is not known."""
+        known = self.trace.attributes.get("time_s")
+        if known is None and not any(metric.kind == "simulated" for metric in self.trace.metrics.values()):
+            return self.seconds
+        return known
+
     def bounds(self, span: Slice) -> tuple[int, int]:
         """Return a slice's begin and end [ns] on the trace's time axis."""
         return int(self.trace.begin_ns[span.first]), int(self.trace.end_ns[span.stop - 1])
