@@ -99,7 +99,7 @@ def test_with_families_a_response_is_extrapolated_to_the_build_of_its_subset(tmp
         (stores,) = (one for one in responses if (one["check"], one["first"]) == ("total", "PAPI_SR_INS"))
         assert stores["outcome"] == "corrected"
         idle = totals(campaign, family, "PAPI_SR_INS")
-        assert min(idle) <= stores["without"] <= max(idle)
+        assert min(idle) <= round(stores["without"]) <= max(idle)  # a mean of equal counts may differ in its last bit
         assert stores["value"] == pytest.approx(stores["without"], rel=1e-4)
         assert Rewriting.from_dict(found["rewriting"][family]).no_ops[subset] == 4 * events
 

@@ -259,13 +259,13 @@ def test_programs_that_admit_no_sampler_are_named(tmp_path: Path) -> None:
     kernel = ("--source", "perf_event", "--metrics", "perf::task-clock", "--interval", "1 ms")
     simulated = ("--source", "simulated", "--metrics", "PAPI_TOT_INS")
     for counters, program, message in (
-        (simulated, "./all.sh", "the simulator does not execute ./tree, which is set-uid or set-gid"),
-        (kernel, "./tree", "/tree is set-uid or set-gid: the dynamic linker ignores LD_PRELOAD for it"),
-        (simulated, "./my static tree", "/my static tree is linked statically"),
-        (kernel, "./ignores.sh", "a process that the program started was killed (Segmentation fault)"),
-        (kernel, "./strict", "If the program restricts its system calls (seccomp), the kernel ends it"),
+        (simulated, ["./all.sh"], "the simulator does not execute ./tree, which is set-uid or set-gid"),
+        (kernel, ["./tree", "400"], "/tree is set-uid or set-gid: the dynamic linker ignores LD_PRELOAD for it"),
+        (simulated, ["./my static tree", "400"], "/my static tree is linked statically"),
+        (kernel, ["./ignores.sh"], "a process that the program started was killed (Segmentation fault)"),
+        (kernel, ["./strict"], "If the program restricts its system calls (seccomp), the kernel ends it"),
     ):
-        done = unperturbed(tmp_path, "run", "--name", "x", "--no-check", *counters, "--", program)
+        done = unperturbed(tmp_path, "run", "--name", "x", "--no-check", *counters, "--", *program)
         assert done.returncode == 1
         assert message in done.stderr
 
