@@ -55,6 +55,16 @@ time.sleep(100)
 """
 
 
+_FIXED_WORK = """
+#include <stdio.h>
+#include <unistd.h>
+static volatile long sum;
+int main(void) {
+    for (int i = 0; i < 4000; i++) { for (int n = 0; n < 1000; n++) sum += n; usleep(1000); }
+    return getchar() != EOF; }
+"""
+
+
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "TOOL_STARTS_S", 0.8)
@@ -119,6 +129,22 @@ def test_a_process_is_sampled_with_and_without_a_tool(tmp_path: Path, busy: subp
         assert said[0].startswith(f"attached to {busy.pid} ")
         assert said[1] == "detached"
         assert not psutil.pid_exists(int(said[0].split()[-1]))
+
+
+def test_an_attached_process_executes_no_instruction_more(tmp_path: Path) -> None:
+    """Callgrind counts what the process itself executes: alone, and while it is sampled in five windows."""
+    subprocess.run(["gcc", "-x", "c", "-", "-o", tmp_path / "work"], input=_FIXED_WORK.encode(), check=True)
+    valgrind = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", tmp_path / "work"]
+    executed = []
+    for attached in (False, True):
+        with subprocess.Popen(valgrind, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            if attached:
+                (runs,) = run(write(tmp_path, {"pid": process.pid})).values()
+                assert any(trace["perf::task-clock"].sum() > 0 for trace in runs)  # it waits after its work
+            _, said = process.communicate()
+        assert process.returncode == 0, said
+        executed.append(next(int(line.split()[-1]) for line in said.splitlines() if "Collected" in line))
+    assert executed[0] == executed[1] > 4_000 * 1_000
 
 
 def test_a_cgroup_is_sampled_as_a_whole(tmp_path: Path, busy: subprocess.Popen[bytes]) -> None:
