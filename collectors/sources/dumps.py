@@ -68,6 +68,15 @@ def executable(dump: Path) -> str:
 _HEAD_BYTES = 1 << 20
 
 
+def calls_within(dumps: Path) -> int:
+    """Return how many parts of a run's dumps are of a function whose counts are wanted: one a call."""
+    parts = 0
+    for dump in dumps.parent.glob(f"{dumps.name}.*"):  # those of each process
+        with dump.open("rb") as file:
+            parts += sum(line.startswith(b"desc: Trigger: ") and b"within " in line for line in file)
+    return parts
+
+
 def has_intervals(dump: Path) -> bool:
     """Return whether a sampler ended intervals of the last program that a process executed."""
     with dump.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:

@@ -80,6 +80,29 @@ def test_several_threads_are_refused_by_the_simulator(tmp_path: Path) -> None:
     assert "the program started threads, and the simulator cannot separate what others count" in told
 
 
+_OFTEN = """
+#include <stdio.h>
+static volatile long sum;
+__attribute__((noinline)) static void small(long i) { sum += i; }
+int main(void) { for (long i = 0; i < 3000000; i++) small(i); printf("%ld\\n", sum); return 0; }
+"""
+
+
+@pytest.mark.long
+def test_too_many_calls_are_named_where_the_simulator_takes_too_long(tmp_path: Path) -> None:
+    (tmp_path / "main.c").write_text(_OFTEN)
+    (tmp_path / "often.yaml").write_text(
+        "name: often\n"
+        'program: {source: ., build: "{cc} -O1 main.c -o often", run: "{build}/often", timeout: 15 s}\n'
+        "measure:\n  source: simulated\n  hardware: [PAPI_TOT_INS]\n"
+        "  software: {w: {within: small, of: PAPI_TOT_INS}}\n"
+        "campaign: {baseline_runs: 5, runs: 3, retries: 0}\n"
+    )
+    result = unperturbed(tmp_path, "run", "often.yaml")
+    assert "calls of a function that a metric counts `within`: the simulator stops at each" in result.stderr
+    assert not list(tmp_path.glob("campaigns/often/runs/*/dumps*"))
+
+
 def test_the_sites_say_what_a_call_costs(tmp_path: Path) -> None:
     result = unperturbed(tmp_path, "sites", with_regions(tmp_path))
     assert result.returncode == 0, result.stderr
