@@ -21,6 +21,7 @@ from unperturbed.collectors.data import Trace
 from unperturbed.common.extras import LazyLibrary
 
 ruptures = LazyLibrary("ruptures")
+stats = LazyLibrary("scipy.stats")
 
 FloatArray = NDArray[np.float64]
 
@@ -29,11 +30,16 @@ _LEAST_STEADY = 0.4  # Share of a run that its steady part makes up at least
 _LEAST_ALIKE = 0.75  # Share of the rest of a run at the level that begins it, or at levels that recur
 _MOST_POINTS = 1_000  # Longer runs are averaged over neighbouring intervals
 _FEWEST_POINTS = 5  # in a segment
-_PENALTY = 2.0  # of a change point, in units of (metrics + 2) log(points)
+_PENALTY = (
+    2.0  # of a change point, in units of (metrics + 2 × the largest eigenvalue of their correlations) log(points)
+)
 _ALIKE = 0.5  # Levels that differ by less are the same, in standard deviations of the run
 _ERRORS = 3.0  # … or by less than so many standard errors
 _TAIL = 0.03  # Share of the points at each end that are drawn in to the value of the others
+_SPIKY = 2.0  # Standard deviation, in interquartile ranges, above which outliers rule a metric's variance
 _ROUNDS = 5  # in which the penalty and the variance within segments are adjusted to each other
+_FIRST_NOISE = 0.5  # before the first round: few levels then stand together as one
+_LEAST_NOISE = 1e-6  # of the variance of a run: simulated counts may have none
 _SETTLED = 0.05  # Relative change of that variance below which it is settled
 _MOST_CORRELATED = 0.98
 
@@ -106,28 +112,53 @@ def find_start(trace: Trace, metrics: Sequence[str]) -> Start:
         for column in (np.asarray(trace[name], np.float64) for name in metrics)
         if np.isfinite(column).all()
     ]
-    signals = _standardised(columns)
-    if signals.shape[1] == 0:
+    columns = [column / np.abs(column).max() for column in columns if column.max() > column.min()]
+    if not columns:
         return Start(intervals, 0)
-    bounds, noise = _segments(signals)
-    begins = _steady_from(signals, bounds, noise)
+    values = np.column_stack(columns)
+    begins = _begin(_drawn_in(values))
+    if not begins and _is_spiky(values):
+        begins = _begin(_ranks(values)) or begins
     steady = None if begins is None else width * begins
     if steady is not None and intervals - steady < FEWEST_INTERVALS:
         steady = None
     return Start(intervals, steady)
 
 
-def _standardised(columns: Sequence[FloatArray]) -> FloatArray:
-    """Return each column with mean 0 and variance 1, shape (points, metrics), after outliers were drawn in.
+def _begin(signals: FloatArray) -> int | None:
+    if signals.shape[1] == 0:
+        return 0
+    bounds, noise = _segments(signals)
+    return _steady_from(signals, bounds, noise)
 
-    Ranks would hide the size of differences: counts with little noise may drift by 1 % after a start that differs
-    tenfold, and have ranks as far apart within the rest as between start and rest.
+
+def _clipped(values: FloatArray) -> FloatArray:
+    return np.clip(values, *np.quantile(values, (_TAIL, 1 - _TAIL), axis=0, method="nearest"))
+
+
+def _is_spiky(values: FloatArray) -> bool:
+    """Return whether the variance of some metric is that of values far from most others."""
+    spread = np.subtract(*np.quantile(values, (0.75, 0.25), axis=0))
+    return bool((_clipped(values).std(axis=0) > _SPIKY * spread).any())
+
+
+def _drawn_in(values: FloatArray) -> FloatArray:
+    """Return each column standardised, after rare outliers were drawn in.
+
+    Ranks hide the size of differences: counts with little noise may drift by 1 % after a start that differs tenfold,
+    and have ranks as far apart within the rest as between start and rest.
     """
-    if not columns:
-        return np.empty((0, 0))
-    values = np.column_stack(columns)
-    values = np.clip(values, *np.quantile(values, (_TAIL, 1 - _TAIL), axis=0, method="nearest"))
-    values = values[:, np.ptp(values, axis=0) > 0]
+    return _standardised(_clipped(values))
+
+
+def _ranks(values: FloatArray) -> FloatArray:
+    """Return the ranks of each column, standardised: outliers that are frequent hide a start in the values alone."""
+    return _standardised(stats.rankdata(values, axis=0))
+
+
+def _standardised(values: FloatArray) -> FloatArray:
+    """Return the columns that vary with mean 0 and variance 1."""
+    values = values[:, values.max(axis=0) > values.min(axis=0)]
     return np.asarray((values - values.mean(axis=0)) / values.std(axis=0), np.float64)
 
 
@@ -139,13 +170,23 @@ def _segments(signals: FloatArray) -> tuple[list[int], float]:
     """
     points, metrics = signals.shape
     search: Any = ruptures.KernelCPD(kernel="linear", min_size=_FEWEST_POINTS).fit(signals)
-    noise = 1.0
+    noise, largest = _FIRST_NOISE, 1.0
     for _ in range(_ROUNDS):
-        bounds = [0, *map(int, search.predict(pen=_PENALTY * (metrics + 2) * np.log(points) * noise))]
-        before, noise = noise, _long_run_variance(signals - _levels(signals, bounds), len(bounds) - 1)
+        bounds = [0, *map(int, search.predict(pen=_PENALTY * (metrics + 2 * largest) * np.log(points) * noise))]
+        residuals = signals - _levels(signals, bounds)
+        before, noise = noise, max(_LEAST_NOISE, _long_run_variance(residuals, len(bounds) - 1))
+        largest = _largest_eigenvalue(residuals)
         if abs(noise - before) <= _SETTLED * before:
             break
     return bounds, noise
+
+
+def _largest_eigenvalue(residuals: FloatArray) -> float:
+    """Return the largest eigenvalue of the correlations: 1 for independent metrics, their number if they are one."""
+    varying = residuals[:, residuals.std(axis=0) > 0]
+    if varying.shape[1] < 2:
+        return 1.0
+    return float(np.linalg.eigvalsh(np.corrcoef(varying, rowvar=False))[-1])
 
 
 def _levels(signals: FloatArray, bounds: Sequence[int]) -> FloatArray:

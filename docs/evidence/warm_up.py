@@ -61,7 +61,7 @@ def _noise(rng: np.random.Generator, points: int, correlation: float) -> FloatAr
 
 def _trace(signals: FloatArray, **attributes: object) -> Trace:
     bounds = np.arange(len(signals) + 1)
-    names = METRICS[: signals.shape[1]]
+    names = [*METRICS, "d", "e", "f"][: signals.shape[1]]
     described = [Metric(name, "hardware", source="made up") for name in names]
     columns = dict(zip(names, signals.T, strict=True))
     return Trace.from_columns(described, columns, begin_ns=bounds[:-1], end_ns=bounds[1:], attributes=attributes)
@@ -83,6 +83,8 @@ def _kinds() -> Iterator[tuple[str, int | None, Maker]]:
         for share in (0.05, 0.2, 0.5):
             name = f"first {share:.0%} higher by {height} standard deviations"
             yield name, round(300 * share), lambda rng, height=height, share=share: _step(rng, height, share)
+    yield "steady, six metrics nearly the same, 60 intervals, autocorrelation 0.8", 0, _same
+    yield "first 20% higher by 3 standard deviations, 5% of the values at 100", 60, _spiky
     yield "steady, heavy tails", 0, lambda rng: np.exp(1.5 * _noise(rng, 300, 0.3))
     yield "first 20% higher by 2 standard deviations, heavy tails", 60, lambda rng: np.exp(1.5 * _step(rng, 2, 0.2))
     yield "start decays, by half every 14 intervals", 60, _decay
@@ -114,6 +116,15 @@ def _step(rng: np.random.Generator, height: float, share: float, points: int = 3
 def _drifting(rng: np.random.Generator, drift: float) -> FloatArray:
     rest = 1 + drift * np.arange(240) / 240
     return np.concatenate([np.full(60, 10.0), rest])[:, None] * (1 + 0.001 * _noise(rng, 300, 0.3))
+
+
+def _same(rng: np.random.Generator) -> FloatArray:
+    common = _noise(rng, 60, 0.8)[:, :1]
+    return np.column_stack([common + 0.1 * _noise(rng, 60, 0.8)[:, :1] for _ in range(6)])
+
+
+def _spiky(rng: np.random.Generator) -> FloatArray:
+    return _step(rng, 3, 0.2) + 100 * (rng.random((300, len(METRICS))) < 0.05)
 
 
 def _decay(rng: np.random.Generator) -> FloatArray:

@@ -77,6 +77,43 @@ def test_a_small_drift_after_a_start_is_steady(drift: float) -> None:
     assert find_start(_trace(signals), METRICS).steady == 60
 
 
+@pytest.mark.parametrize(("start", "rest"), [(10.0, 1.0), (50.0, 0.0), (0.3, 0.1), (-1e-300, 1e-300), (1e308, -1e308)])
+def test_levels_without_any_noise(start: float, rest: float) -> None:
+    signals = np.full((200, 2), rest)
+    signals[:40] = start
+    assert find_start(_trace(signals), METRICS).steady == 40
+    stairs = np.repeat(np.linspace(start / 2, rest / 2, 4), 50)
+    assert find_start(_trace(np.column_stack([stairs, stairs])), METRICS).steady is None
+
+
+@pytest.mark.parametrize("share", [0.03, 0.05, 0.1])
+def test_outliers_do_not_hide_a_start(share: float) -> None:
+    rng = np.random.default_rng(6)
+    for _ in range(10):
+        signals = rng.standard_normal((200, 2)) + 100 * (rng.random((200, 2)) < share)
+        assert find_start(_trace(signals), METRICS).steady == 0
+        signals[:40] += 3
+        start = find_start(_trace(signals), METRICS)
+        assert start.steady is not None
+        assert abs(start.steady - 40) <= 3
+
+
+def test_metrics_that_are_nearly_the_same_are_no_further_evidence() -> None:
+    rng = np.random.default_rng(7)
+    names = [f"m{at}" for at in range(6)]
+    called = 0
+    for _ in range(200):
+        signals = 0.995 * rng.standard_normal((60, 1)) + 0.1 * rng.standard_normal((60, 6))
+        for at in range(1, 60):
+            signals[at] = 0.7 * signals[at - 1] + np.sqrt(1 - 0.7**2) * signals[at]
+        bounds = np.arange(61)
+        metrics = [Metric(name, "hardware") for name in names]
+        columns = dict(zip(names, signals.T, strict=True))
+        trace = Trace.from_columns(metrics, columns, begin_ns=bounds[:-1], end_ns=bounds[1:])
+        called += find_start(trace, names).steady != 0
+    assert called <= 10  # of 200; 16 if the six count as six
+
+
 def test_a_drift_from_beginning_to_end_is_never_steady() -> None:
     rng = np.random.default_rng(5)
     signals = np.linspace(0, 6, 300)[:, None] + rng.standard_normal((300, 2))
