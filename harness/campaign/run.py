@@ -167,9 +167,11 @@ def time_native(
         shutil.rmtree(folder)
         folder.mkdir()
         plain.folder.mkdir(parents=True, exist_ok=True)
+    least = min(outcomes, key=lambda outcome: outcome.user_s + outcome.system_s)
     return {
         "time_s": min(outcome.seconds for outcome in outcomes),
-        "cpu_s": min(outcome.user_s + outcome.system_s for outcome in outcomes),
+        "cpu_s": least.user_s + least.system_s,
+        "system_s": least.system_s,
     }
 
 
@@ -211,7 +213,11 @@ def execute(
     check_outcome(spec, command, outcome, expected)
     if sampling.clock in ("monotonic", PROGRAM_CLOCK) and not sampling.whole and service is None and not further:
         check_end(records, ended_ns, setup, wrapped=spec.program.sampled is not None)
-    times = {"time_s": outcome.seconds, "cpu_s": outcome.user_s + outcome.system_s}
+    times = {
+        "time_s": outcome.seconds,
+        "cpu_s": outcome.user_s + outcome.system_s,
+        "system_s": outcome.system_s,
+    }
     if command.window is not None or (spec.program.is_service and spec.program.load is None):
         del times["time_s"]  # it is the spec's `duration`
     software, regions = _counted_software(spec, sampling)
@@ -225,6 +231,7 @@ def execute(
         attributes={
             **(times if sampling.collected.machine is None else {}),
             **attributes,
+            "exit_code": outcome.exit_code,
             "pass": sampling.collected.name,
             "source": sampling.collected.source,
             "clock": sampling.clock,

@@ -6,11 +6,11 @@ Both are about times: a run of a simulated campaign has the time of its program 
 from __future__ import annotations
 
 import json
+import math
 import re
 import statistics
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from unperturbed.errors import DataError
 from unperturbed.harness.exports import Format, run_writers, title_of
@@ -26,51 +26,61 @@ _US = 1e6
 def _write_hyperfine(runs: ExportedRuns, path: Path) -> None:
     """Write what `hyperfine --export-json` writes: a result for each configuration.
 
-    `user` and `system` are null, because only their sum is recorded.
+    `user` and `system` are null if they are not known of each run.
     """
     results = []
     for configuration, members in by_configuration(runs).items():
-        times = list(_times(members))
-        memory = [total["memory"] for run in members if "memory" in (total := run.totals())]
-        result: dict[str, Any] = {
-            "command": configuration,
-            "mean": statistics.fmean(times),
-            "stddev": statistics.stdev(times) if len(times) > 1 else None,
-            "median": statistics.median(times),
-            "user": None,
-            "system": None,
-            "min": min(times),
-            "max": max(times),
-            "times": times,
-            "exit_codes": [0] * len(times),
-        }
-        if len(memory) == len(times):
-            result["memory_usage_byte"] = [round(value) for value in memory]
-        results.append(result)
+        times = [_time(run) for run in members]
+        facts = [run.trace.attributes for run in members]
+        has_parts = all("cpu_s" in fact and "system_s" in fact for fact in facts)
+        memory = [_peak(run) for run in members]
+        results.append(
+            {
+                "command": configuration,
+                "mean": statistics.fmean(times),
+                "stddev": statistics.stdev(times) if len(times) > 1 else None,
+                "median": statistics.median(times),
+                "user": statistics.fmean(fact["cpu_s"] - fact["system_s"] for fact in facts) if has_parts else None,
+                "system": statistics.fmean(fact["system_s"] for fact in facts) if has_parts else None,
+                "min": min(times),
+                "max": max(times),
+                "times": times,
+                **({} if None in memory else {"memory_usage_byte": memory}),
+                "exit_codes": [fact.get("exit_code", 0) for fact in facts],
+            }
+        )
     path.write_text(json.dumps({"results": results}, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _peak(run: ExportedRun) -> int | None:
+    """Return the peak memory [bytes] of a run that was read from hyperfine's own file; None of another."""
+    metric = run.trace.metrics.get("memory")
+    if metric is None or metric.unit != "B" or len(run.trace) != 1:
+        return None
+    value = float(run.trace["memory"][0])
+    return round(value) if math.isfinite(value) else None
 
 
 def _write_rebench(runs: ExportedRuns, path: Path) -> None:
     """Write lines for `gauge_adapter: RebenchLog`: a run's totals, then its time, which ends a data point."""
     lines = []
     for configuration, members in by_configuration(runs).items():
-        benchmark = re.sub(r"\s", "_", configuration)
-        for run, time in zip(members, _times(members), strict=True):
+        benchmark = _harmless(re.sub(r"\s", "_", configuration))
+        for run in members:
             taken = {"total"}
             for name, total in run.totals().items():
-                if total < 0:
+                if not math.isfinite(total) or total < 0:
                     continue  # ReBench's expression knows no sign
                 metric = run.trace.metrics[name]
                 criterion = _criterion(title_of(metric), taken)
-                unit = re.sub(r"[^a-zA-Z]", "", metric.unit) or "events"
-                lines.append(f"{benchmark}: {criterion}: {total!r}{unit}")
-            lines.append(f"{benchmark}: iterations=1 runtime: {time * _US!r}us")
+                lines.append(f"{benchmark}: {criterion}: {total!r}{_unit(metric.unit)}")
+            lines.append(f"{benchmark}: iterations=1 runtime: {_time(run) * _US!r}us")
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def _criterion(title: str, taken: set[str]) -> str:
     """Return a name that ReBench accepts and no other metric of the run has."""
-    word = plain = title.replace("::", ".").replace(":", ".")[:_LONGEST_CRITERION]
+    word = plain = _harmless(re.sub(r"\s", " ", title)).replace("::", ".").replace(":", ".")[:_LONGEST_CRITERION]
     number = 1
     while word in taken:
         number += 1
@@ -79,11 +89,27 @@ def _criterion(title: str, taken: set[str]) -> str:
     return word
 
 
-def _times(members: list[ExportedRun]) -> Iterator[float]:
-    for run in members:
-        if run.time_s is None:
-            raise DataError(f"run {run.id} has no time, which every run of this format needs")
-        yield run.time_s
+def _harmless(name: str) -> str:
+    """Return a name in which ReBench sees no failure of the benchmark."""
+    for word in ("Error", "Segmentation fault", "Bus error", "Failed", "incorrect"):
+        name = name.replace(word, word[0].swapcase() + word[1:])
+    return name
+
+
+def _unit(unit: str) -> str:
+    """Return a unit of letters alone, as ReBench's expression wants."""
+    word = unit.replace("µ", "u").replace("μ", "u").replace("/", "per")
+    return word if re.fullmatch("[a-zA-Z]+", word) else "units" if word.strip("1") else "events"
+
+
+def _time(run: ExportedRun) -> float:
+    if run.time_s is None:
+        raise DataError(
+            f"run {run.id}{f' ({run.configuration})' if run.configuration else ''} has no time, which this "
+            "format needs: the spec gives its length, or it is simulated and a preloaded library counts its software "
+            "metrics. Select other configurations by --configuration"
+        )
+    return run.time_s
 
 
 HYPERFINE = Format("hyperfine", (".hyperfine.json",), run_writers(_write_hyperfine))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +17,9 @@ from unperturbed.harness.results.recorded import recorded_campaign
 
 if TYPE_CHECKING:
     import polars as pl
+
+
+_LARGE = 2.0**62
 
 
 @dataclass(frozen=True)
@@ -51,10 +55,16 @@ class ExportedRun:
     @property
     def time_s(self) -> float | None:
         """Wall time of the program without a simulator [s]; None if it is not known."""
-        known = self.trace.attributes.get("time_s")
-        if known is None and not any(metric.kind == "simulated" for metric in self.trace.metrics.values()):
-            return self.seconds
-        return known
+        facts = self.trace.attributes
+        known = facts.get("time_s")
+        # A run of a campaign has `cpu_s`, and no `time_s` if the spec gives its length (`duration`).
+        if (
+            known is None
+            and "cpu_s" not in facts
+            and not any(metric.kind == "simulated" for metric in self.trace.metrics.values())
+        ):
+            known = self.seconds
+        return known if isinstance(known, (int, float)) and math.isfinite(known) and known >= 0 else None
 
     def bounds(self, span: Slice) -> tuple[int, int]:
         """Return a slice's begin and end [ns] on the trace's time axis."""
@@ -66,7 +76,12 @@ class ExportedRun:
         for name, metric in self.trace.metrics.items():
             if metric.semantics == "counter" and metric.kind != "derived":
                 column = self.trace[name]
-                totals[name] = int(column.sum()) if column.dtype.kind == "i" else float(column.sum())
+                total = float(column.sum(dtype=float))
+                if column.dtype.kind == "i":
+                    # Python's integers do not wrap.
+                    totals[name] = int(column.sum()) if abs(total) < _LARGE else sum(map(int, column))
+                else:
+                    totals[name] = total
         return totals
 
 

@@ -63,10 +63,12 @@ def _run(folder: Path, *words: str | Path) -> str:
 
 def test_asv_tracks_a_campaigns_total(campaign: Path, project: Path) -> None:
     (project / "benchmarks/__init__.py").touch()
-    # The campaign is there: `unperturbed run` would continue it.
+    # The campaign is there: what would run it copies it.
     text = (project / "benchmarks/counts.py").read_text()
-    assert "def setup_cache" in text
-    (project / "benchmarks/counts.py").write_text(text.replace('"unperturbed", "run"', '"true"'))
+    command = '"unperturbed", "run", SPEC, "--campaign", "campaign", "--no-check"'
+    assert command in text
+    copy = f'"cp", "-r", "{campaign}", "campaign"'
+    (project / "benchmarks/counts.py").write_text(text.replace(command, copy))
     conf = {"version": 1, "project": "search", "repo": ".", "branches": ["main"], "environment_type": "existing"}
     (project / "asv.conf.json").write_text(json.dumps(conf))
     git = ("git", "-c", "user.name=a", "-c", "user.email=a@b")
@@ -134,11 +136,54 @@ def test_times_are_those_without_the_simulator(tmp_path: Path) -> None:
             simulated, {"PAPI_TOT_INS": [1]}, begin_ns=[0], end_ns=[1], attributes={"wall_seconds": 30.0, **facts}
         )
         if wanted is None:
-            with pytest.raises(DataError, match="has no time, which every run of this format needs"):
+            with pytest.raises(DataError, match="has no time, which this format needs"):
                 export(trace, "trace", tmp_path / "b.hyperfine.json")
             continue
         export(trace, "trace", tmp_path / "a.hyperfine.json")
         assert json.loads((tmp_path / "a.hyperfine.json").read_text())["results"][0]["times"] == wanted
+
+
+def test_hyperfines_further_fields_are_those_of_the_runs(tmp_path: Path) -> None:
+    facts = {"time_s": 0.5, "cpu_s": 0.4, "system_s": 0.1, "exit_code": 3}
+    export(_trace(**facts), "trace", tmp_path / "a.hyperfine.json")
+    (result,) = json.loads((tmp_path / "a.hyperfine.json").read_text())["results"]
+    assert (result["user"], result["system"], result["exit_codes"]) == (pytest.approx(0.3), 0.1, [3])
+    assert "memory_usage_byte" not in result, "a sum over intervals is no peak"
+
+
+@pytest.mark.parametrize("time", [float("nan"), float("inf"), -1.0, "0.5"])
+def test_what_is_no_time_is_refused(time: object, tmp_path: Path) -> None:
+    for suffix in ("hyperfine.json", "rebench.log"):
+        with pytest.raises(DataError, match="has no time"):
+            export(_trace(time_s=time), "trace", tmp_path / f"a.{suffix}")
+
+
+@pytest.mark.parametrize(
+    ("unit", "written"), [("µJ", "uJ"), ("m/s", "mpers"), ("2^-32 J", "units"), ("1", "events"), ("", "events")]
+)
+def test_rebenchs_units_are_letters(unit: str, written: str, tmp_path: Path) -> None:
+    trace = Trace.from_columns(
+        [Metric("incorrect Error", "os", unit=unit)],
+        {"incorrect Error": [7]},
+        begin_ns=[0],
+        end_ns=[1],
+        attributes={"wall_seconds": 1.0, "configuration": "Error"},
+    )
+    export(trace, "trace", tmp_path / "a.rebench.log")
+    # ReBench takes these words for a failure of the benchmark.
+    assert (tmp_path / "a.rebench.log").read_text().splitlines()[0] == f"error: Incorrect error: 7{written}"
+
+
+def test_totals_do_not_wrap(tmp_path: Path) -> None:
+    trace = Trace.from_columns(
+        [Metric("events", "os")],
+        {"events": [2**62, 2**62 + 5]},
+        begin_ns=[0, 1],
+        end_ns=[1, 2],
+        attributes={"wall_seconds": 1.0},
+    )
+    export(trace, "trace", tmp_path / "a.rebench.log")
+    assert f" events: {2**63 + 5}events" in (tmp_path / "a.rebench.log").read_text()
 
 
 def test_rebenchs_names_are_short_and_differ(tmp_path: Path) -> None:
@@ -153,6 +198,13 @@ def test_rebenchs_names_are_short_and_differ(tmp_path: Path) -> None:
 
 
 def test_hyperfine_has_the_memory_if_the_runs_do(tmp_path: Path) -> None:
-    export(_trace(wall_seconds=2.5), "trace", tmp_path / "a.hyperfine.json")
+    trace = Trace.from_columns(
+        [Metric("memory", "os", unit="B")],
+        {"memory": [4096.0]},
+        begin_ns=[0],
+        end_ns=[1],
+        attributes={"wall_seconds": 2.5},
+    )
+    export(trace, "trace", tmp_path / "a.hyperfine.json")
     (result,) = json.loads((tmp_path / "a.hyperfine.json").read_text())["results"]
-    assert (result["times"], result["memory_usage_byte"], result["stddev"]) == ([2.5], [4], None)
+    assert (result["times"], result["memory_usage_byte"], result["stddev"]) == ([2.5], [4096], None)
