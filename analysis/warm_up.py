@@ -37,6 +37,9 @@ _ALIKE = 0.5  # Levels that differ by less are the same, in standard deviations 
 _ERRORS = 3.0  # … or by less than so many standard errors
 _TAIL = 0.03  # Share of the points at each end that are drawn in to the value of the others
 _SPIKY = 2.0  # Standard deviation, in interquartile ranges, above which outliers rule a metric's variance
+_SMALL = 0.05  # Differences that are no part of a start, in standard deviations of the run
+_WINDOWS = 40  # Windows in a run, whose means show where a start has passed
+_USUAL = 0.95  # Share of the windows of a steady part that are nearer to its level than the limit
 _ROUNDS = 5  # in which the penalty and the variance within segments are adjusted to each other
 _FIRST_NOISE = 0.5  # before the first round: few levels then stand together as one
 _LEAST_NOISE = 1e-6  # of the variance of a run: simulated counts may have none
@@ -129,7 +132,8 @@ def _begin(signals: FloatArray) -> int | None:
     if signals.shape[1] == 0:
         return 0
     bounds, noise = _segments(signals)
-    return _steady_from(signals, bounds, noise)
+    begin = _steady_from(signals, bounds, noise)
+    return _settled(signals, begin) if begin else begin
 
 
 def _clipped(values: FloatArray) -> FloatArray:
@@ -225,6 +229,26 @@ def _steady_from(signals: FloatArray, bounds: Sequence[int], noise: float) -> in
         if (recurs[0] or rest[same[0]].sum() >= least) and rest[recurs | same[0]].sum() >= least:
             return begin
     return None
+
+
+def _settled(signals: FloatArray, begin: int) -> int:
+    """Return the first point from `begin` on at which the values are like those of the last half of the rest.
+
+    A change point stands where most of a start has passed; a start that fades, or ends in a short peak, goes on there.
+    The values of a few points together are held against as many at every place of that half.
+    """
+    points = len(signals)
+    window = max(_FEWEST_POINTS, points // _WINDOWS)
+    last = signals[(begin + points) // 2 :]
+    if len(last) < 2 * window:
+        return begin
+    sums = np.cumsum(np.vstack([np.zeros(signals.shape[1]), signals - np.median(last, axis=0)]), axis=0)
+    means = np.abs(sums[window:] - sums[:-window]) / window  # of the window that begins at each point
+    spread = np.maximum(last.std(axis=0), _LEAST_NOISE)
+    apart = ((np.maximum(means - _SMALL, 0) / spread) ** 2).sum(axis=1)
+    limit = np.quantile(apart[(begin + points) // 2 :], _USUAL)
+    latest = round((1 - _LEAST_STEADY) * points)
+    return next((at for at in range(begin, latest + 1) if apart[at] <= limit), begin)
 
 
 def _comes_again(alike: NDArray[np.bool_], at: int) -> bool:
