@@ -317,13 +317,15 @@ class Baseline:
             return made
         return replace(made, notes=(f"compared only with run {comparable.run_names([against], 'reference')[0]}",))
 
-    def stability(self, disturbed: Mapping[str, str] | None = None) -> Stability:
+    def stability(self, disturbed: Mapping[str, str] | None = None, whole: Sequence[Trace] | None = None) -> Stability:
         """Assess the stability of the baseline itself: drift over the campaign, outliers, runs on a disturbed host.
 
         Parameters
         ----------
         disturbed : mapping of str to str, optional
             Maps each run on a disturbed host to the cause.
+        whole : sequence of Trace, optional
+            The same runs with the start that these leave out; totals are theirs.
 
         Returns
         -------
@@ -332,17 +334,19 @@ class Baseline:
             outlier widens every interval; if you leave a run out, report it.
         """
         counted = [name for name in self.metrics if self.traces[0].metrics[name].kind != "derived"]
-        return assess_stability(
+        found = assess_stability(
             self.runs,
             [float(trace.attributes.get("order", at)) for at, trace in enumerate(self.traces)],
             self.pairs,
             self.correlations,
             counted,
-            np.array([[trace[name].sum() for name in counted] for trace in self.traces], np.float64),
+            np.array([[trace[name].sum() for name in counted] for trace in whole or self.traces], np.float64),
             disturbed or {},
             alpha=self.alpha,
             tolerance=self.tolerance,
         )
+        simulated = all(self.traces[0].metrics[name].kind == "simulated" for name in counted)
+        return replace(found, simulated=simulated and bool(counted))
 
     def _outer_matrix(self, settings: OuterSettings) -> FloatArray:
         if settings not in self._outer_matrices:

@@ -27,6 +27,12 @@ _STATE = (
 """Likely cause of a steady trend, and what to do."""
 
 
+_SIMULATED = (
+    "Simulated counts do not depend on the host's load, but on the size of the environment, which runs of one round "
+    "share: see whether the other configurations' runs of this round differ too."
+)
+
+
 @dataclass(frozen=True)
 class RunStatistics:
     """Values of the baseline runs, to test for drift and outliers."""
@@ -147,6 +153,8 @@ class Stability:
         if more than 1,000.
     widest : str
         The pair that needs the most runs.
+    simulated : bool
+        Whether all metrics are simulated, so that the load of the host does not disturb them.
     """
 
     runs: int
@@ -155,6 +163,7 @@ class Stability:
     disturbed: tuple[tuple[str, str], ...]
     advised: int | None
     widest: str
+    simulated: bool = False
 
     @property
     def steady(self) -> bool:
@@ -170,11 +179,8 @@ class Stability:
             steadily = any(drift.is_total and drift.grows_steadily for drift in self.drift)
             cause = _STATE if steadily else "Check what changed on the host during the campaign."
             findings.append(f"The baseline drifts: {named}{more}. {cause}")
-        findings += [
-            f"Baseline run {outlier.run} is an outlier: {outlier}. Check this run, and leave it out if something "
-            "disturbed it."
-            for outlier in self.outliers
-        ]
+        what = _SIMULATED if self.simulated else "Check this run, and leave it out if something disturbed it."
+        findings += [f"Baseline run {outlier.run} is an outlier: {outlier}. {what}" for outlier in self.outliers]
         findings += [f"Baseline run {run} was made on a disturbed host: {why}." for run, why in self.disturbed]
         return tuple(findings)
 

@@ -225,7 +225,9 @@ def decide_open_changes(spec: CampaignSpec, judgement: Judgement, path: Path, *,
         )
         # The numbers of runs are those of a power of 80 %: fewer decide many of these changes.
         first = f"decide as much as possible with {until}, " if pending else ""
-        work = f"{first}give the program more work per run{',' if pending else ''} or set a wider {keys} in the spec"
+        attached = spec.program.attach is not None
+        longer = "choose a longer `duration`" if attached else "give the program more work per run"
+        work = f"{first}{longer}{',' if pending else ''} or set a wider {keys} in the spec"
         return (
             f"{work}: the chance that {MOST_RUNS} runs per configuration decide {listing(never)} is below 80 %"
             f"{' for each' if len(never) > 1 else ''}"

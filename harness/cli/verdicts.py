@@ -164,7 +164,7 @@ def show_verdicts(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
         console.print(table.to_rich(console.width), crop=False)
     if comparing and checked.totals:
         which = "B" if set(checked.totals) == {"B"} else "each set-up"
-        caption = f"Totals: mean over the runs, and how much {which} differs"
+        caption = f"Totals: mean over the runs, and how much {which} differs (a ratio of geometric means)"
         table = total_table(checked.totals, caption)
         console.print(table.to_rich(console.width), crop=False)
     for sentence in checked.steadiness:

@@ -88,7 +88,8 @@ def check_runs(
         new_metrics = [metric for metric in metrics if metric not in counted]
         if baseline_traces and not new_metrics and not has_new_pairs(baseline_traces, metrics, met):
             continue
-        _check_pass(_Pass(spec, how, name, by_configuration, metrics, new_metrics, met, first=not counted), findings)
+        pass_ = _Pass(spec, how, name, by_configuration, traces[name], metrics, new_metrics, met, first=not counted)
+        _check_pass(pass_, findings)
         counted += new_metrics
         met |= pairs_of(metrics)
     if findings.shared and spec.campaign.layouts == "varied":
@@ -108,8 +109,9 @@ def check_runs(
         findings.note(
             f"{name} is the same program again, sampled in the same way: differences are noise."
             if other.of(spec.program) == spec.program
-            else f"{name} is another set-up of the program ({other.difference()}), sampled in the same way: "
-            "differences are due to the set-up, not to counting."
+            else f"{name} is {'the program beside a tool' if other.tool else 'another set-up of the program'} "
+            f"({other.difference()}), sampled in the same way: differences are due to the "
+            f"{'tool' if other.tool else 'set-up'}, not to counting."
         )
     if not verdicts:
         findings.note(
@@ -270,6 +272,7 @@ class _Pass:
     how: CheckOptions
     name: str
     traces: Mapping[str, tuple[Trace, ...]]
+    whole: Mapping[str, tuple[Trace, ...]]  # The same with their warm-up
     metrics: Sequence[str]
     new_metrics: Sequence[str]
     met: frozenset[frozenset[str]]
@@ -335,7 +338,7 @@ def _check_pass(pass_: _Pass, findings: _Findings) -> None:
     if on != tuple(spec.analysis.align_on):
         lacking = ", ".join(name for name in spec.analysis.align_on if name not in on)
         findings.note(f"Pass {pass_.name!r} does not count {lacking}, so its runs are aligned on {', '.join(on)}.")
-    findings.stability[pass_.name] = baseline.stability(how.disturbed)
+    findings.stability[pass_.name] = baseline.stability(how.disturbed, pass_.whole[BASELINE])
     anchored = _anchored(pass_, findings) if anchor else None
     shams: dict[str, Baseline | None] = {}
     for item in planned:

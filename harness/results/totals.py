@@ -53,8 +53,8 @@ def unequal_loads(spec: CampaignSpec, traces: Sequence[Trace]) -> Iterator[str]:
         return
     if spec.program.attach is not None:
         yield (
-            "A run is a time of what runs already: totals differ by its traffic as well as by the tool. Keep the "
-            "traffic steady while the campaign runs."
+            "Each run is a window of a program that was running before: totals differ by its traffic as well as by the "
+            "tool. Keep the traffic steady while the campaign runs."
         )
         return
     requests = [trace.attributes.get("requests") for trace in traces]

@@ -17,6 +17,7 @@ from unperturbed.analysis.perturbation.stability import (
     find_drift,
     find_outliers,
 )
+from unperturbed.collectors.data import Trace
 
 
 def columns(values, correlations=None, **least):
@@ -83,6 +84,29 @@ def test_the_advice_is_for_the_pair_that_needs_most():
     assert advised_runs(rho, ["quiet", "loud"], alpha=0.05, tolerance=0.02)[0] > runs
     assert advised_runs(rho, ["quiet", "loud"], alpha=0.05, tolerance=0.0005) == (None, "quiet")
     assert advised_runs(np.full((6, 1), 0.5), ["same"], alpha=0.05, tolerance=0.1) == (3, "")
+
+
+def test_totals_are_those_of_whole_runs():
+    rng = np.random.default_rng(7)
+    program = simulate.program(rng, correlation=simulate.equicorrelated(3, 0.5), intervals=300, phi=0.3)
+    whole = simulate.runs(program, rng, 8)
+    cut = [trace[20:] for trace in whole]
+    (name, *_) = whole[0].metrics
+    values = {metric: np.array(whole[3][metric]) for metric in whole[3].metrics}
+    values[name][:20] *= 10
+    whole[3] = Trace.from_columns(
+        list(whole[3].metrics.values()),
+        values,
+        begin_ns=whole[3].begin_ns,
+        end_ns=whole[3].end_ns,
+        attributes=whole[3].attributes,
+    )
+    said = f"the total of {name}"
+    assert said not in str(Baseline(cut).stability().outliers)
+    assert "Check this run, and leave it out" in str(Baseline(cut).stability(whole=whole).sentences())
+    (outlier,) = (one for one in Baseline(cut).stability(whole=whole).outliers if one.label == said)
+    totals = np.array([trace[name].sum() for trace in whole])
+    assert outlier.value == pytest.approx(totals[3] / totals.mean())
 
 
 def test_a_baseline_tells_how_steady_it_is():
