@@ -15,7 +15,7 @@ import axe_core_python
 import pytest
 
 from tests.analysis.report.browser import ReportPage, chromium_missing, open_report
-from tools.site_hooks import PACKAGES
+from tools.public import PACKAGES
 
 ROOT = Path(__file__).parents[2]
 AXE = Path(axe_core_python.__file__).with_name("axe.min.js")
@@ -56,15 +56,16 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if built_before := os.environ.get("UNPERTURBED_SITE"):  # by `make check`, of the same files
         return Path(built_before)
     folder = tmp_path_factory.mktemp("site")
-    built = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder],
-        cwd=ROOT,
-        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert built.returncode == 0, built.stdout + built.stderr
+    for command in (["tools/site.py"], ["-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder]):
+        built = subprocess.run(
+            [sys.executable, *command],
+            cwd=ROOT,
+            env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert built.returncode == 0, built.stdout + built.stderr
     return folder
 
 

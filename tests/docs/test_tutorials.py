@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.exceptions import PluginError
 
-from tools import notebook, site_hooks
+from tools import notebook, site
 from tools.tutorials import AFTER, PAGES, blocks, follow, is_printed
 from unperturbed.harness.spec.load import parse_spec
 
@@ -93,5 +91,5 @@ def test_a_cell_that_fails_or_shows_another_text_is_refused(tmp_path: Path) -> N
 def test_the_build_of_the_site_fails_where_the_notebook_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notebook, "inputs", lambda: tmp_path)
     monkeypatch.setattr(notebook, "PAGE", _page(tmp_path, "'wrong'"))
-    with pytest.raises(PluginError, match=r"the notebook tutorial: page\.md"):
-        site_hooks.on_pre_build(config=MkDocsConfig())
+    with pytest.raises(SystemExit, match=r"the notebook tutorial: page\.md"):
+        site.main()

@@ -1,50 +1,49 @@
-"""Pages that are made from the code when the site is built: the library, a page a package, and the glossary.
+"""Write the pages of the site into build/pages: those of docs/, and those that are made from the code.
 
-mkdocs loads this module (`hooks:` in mkdocs.yml). The pages are made when the site is built and lie nowhere else, so
-that a name which a package offers is on its page the same day. The notebook tutorial is executed at the same time.
+    python tools/site.py
+
+Made from the code are the library, a page a package, and the glossary: a name that a package offers is on its page the
+same day. The notebook tutorial is executed, and an error in it is the error of this command. What then turns the pages
+into a site (mkdocs.yml) knows nothing of it.
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
+import shutil
 import sys
 from pathlib import Path
 
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.exceptions import PluginError
-from mkdocs.structure.files import File, Files
-from mkdocs.structure.pages import Page
+sys.path.insert(0, str(Path(__file__).parents[1]))  # a script finds its neighbours only
 
+from tools.notebook import execute
+from tools.public import PACKAGES, public_names
 from unperturbed.analysis.pages.glossary import GLOSSARY, VERBS
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # mkdocs loads this file by its path
+ROOT = Path(__file__).parents[1]
+PAGES = ROOT / "build" / "pages"
 
-from tools.public import PACKAGES, public_names
 
-
-def on_pre_build(*, config: MkDocsConfig) -> None:  # noqa: ARG001  mkdocs passes it
-    """Execute the notebook tutorial; the build fails if a cell fails, or shows another text than the page."""
-    from tools.notebook import execute  # noqa: PLC0415  sys.path above finds it
-
+def main() -> None:
+    """Execute the notebook tutorial, then write all pages."""
     try:
         execute()
     except AssertionError as error:
-        raise PluginError(f"the notebook tutorial: {error}") from error
+        sys.exit(f"the notebook tutorial: {error}")
+    write(PAGES)
 
 
-def on_files(files: Files, *, config: MkDocsConfig) -> Files:
-    """Add the pages of the library, and the glossary."""
+def write(folder: Path) -> None:
+    """Write all pages into a folder, in place of those that it had."""
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(ROOT / "docs", folder, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
+    reference = folder / "reference"
+    (reference / "api").mkdir()
+    (reference / "api" / "index.md").write_text(index(), encoding="utf-8")
+    (reference / "glossary.md").write_text(glossary(), encoding="utf-8")
     for package in PACKAGES:
-        files.append(File.generated(config, f"reference/api/{package}.md", content=page(package)))
-    files.append(File.generated(config, "reference/api/index.md", content=index()))
-    files.append(File.generated(config, "reference/glossary.md", content=glossary()))
-    return files
-
-
-def on_post_page(output: str, *, page: Page, config: MkDocsConfig) -> str:  # noqa: ARG001  mkdocs passes all three
-    """Name the search dialog, which the theme leaves without a name for screen readers."""
-    return output.replace('role="dialog"', 'role="dialog" aria-label="Search"', 1)
+        (reference / "api" / f"{package}.md").write_text(page(package), encoding="utf-8")
 
 
 def index() -> str:
@@ -83,3 +82,7 @@ def page(package: str) -> str:
             parts.append(f"## {heading}\n")
             parts.extend(f"::: {package}.{name}\n    options: {{heading_level: 3}}\n" for name in kind)
     return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    main()
