@@ -53,7 +53,7 @@ static int open_threads(struct attached *attached)
     snprintf(path, sizeof path, "/proc/%d/task", (int)attached->pid);
     DIR *tasks = opendir(path);
     if (!tasks)
-        return unperturbed_refuse("no such process");
+        return unperturbed_refuse("cannot open the process");
     int result = 0;
     for (struct dirent *entry; result == 0 && (entry = readdir(tasks));) {
         pid_t thread = (pid_t)atoi(entry->d_name);
@@ -209,7 +209,7 @@ int main(int count, char **argument)
         attached.pid = (pid_t)atoi(argument[4]);
         attached.process = (int)syscall(SYS_pidfd_open, attached.pid, 0);
         if (attached.process < 0)
-            return unperturbed_refuse("no such process"), 127;
+            return unperturbed_refuse("cannot open the process"), 127;
         opened = open_threads(&attached);
         if (opened == 0)
             opened = unperturbed_os_open(&attached.os_files, header->os, attached.pid);

@@ -19,8 +19,10 @@ from unperturbed.harness.campaign.plan import (
     Configuration,
     PlannedRun,
     configurations,
+    passes_of,
     plan_batch,
     ready_build,
+    runs_before,
 )
 from unperturbed.harness.campaign.progress import Progress
 from unperturbed.harness.campaign.run import Sampling
@@ -268,11 +270,18 @@ class RunsHere(SearchRuns):
         self._plan(more, self.passes)
 
     def _plan(self, more: Mapping[str, int], passes: Sequence[str]) -> None:
-        """Plan runs in these passes."""
+        """Plan runs in these passes; those of a candidate in the rounds of the runs that it is compared with.
+
+        Within a round, both have the same environment size and, if they run one build, the same layout of its code.
+        """
         before = [state.run for state in self.manifest.runs()]
         totals = {name: self.given[name] + count for name, count in more.items()}
         if missing := missing_runs(totals, before, passes[0]):
             design = self.spec.campaign
+            if self.family and (joined := self._in_rounds_of_reference(missing, before, passes)):
+                self.manifest.plan(joined)
+                self._plan(more, passes)
+                return
             batch = plan_batch(
                 missing,
                 passes,
@@ -283,6 +292,34 @@ class RunsHere(SearchRuns):
                 builds=self.spec.builds,
             )
             self.manifest.plan(batch)
+
+    def _in_rounds_of_reference(
+        self, missing: Mapping[str, int], before: Sequence[PlannedRun], passes: Sequence[str]
+    ) -> tuple[PlannedRun, ...]:
+        """Return further runs of candidates in rounds of the last runs of their reference, one in each round."""
+        given = self.given[self.family]
+        last = range(given - self.reference_batch[self.family] + 1, given + 1)
+        rounds = [run for run in before if run.configuration == self.family and run.repetition in last]
+        had = runs_before(before, passes)
+        made: list[PlannedRun] = []
+        first = 1 + max((int(run.id) for run in before), default=0)
+        for name, count in missing.items():
+            if name not in (self.manifest.fact("candidates") or {}):
+                continue
+            taken = {run.block for run in before if run.configuration == name}
+            free = sorted({run.repetition: run for run in rounds if run.block not in taken}.items())
+            for number, (_, there) in enumerate(free[:count], start=1):
+                made += [
+                    replace(
+                        there,
+                        id=f"{first + len(made):04d}",
+                        configuration=name,
+                        pass_name=pass_name,
+                        repetition=had[name] + number,
+                    )
+                    for pass_name in passes_of(name, passes)
+                ]
+        return tuple(made)
 
     def make(self, name: str, first: int, count: int) -> Sequence[RunState]:
         """Make all planned runs, unless these repetitions are already done; return the runs of these repetitions."""
