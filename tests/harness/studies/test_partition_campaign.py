@@ -22,6 +22,7 @@ from tests.harness.nodes.forked import Forked
 from tests.harness.phases_campaign import done_runs, unperturbed, write_spec
 from tests.harness.results.schema_faults import file_faults
 from unperturbed.collectors.data import Kind, Metric, Trace
+from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.spec.load import load_spec
 from unperturbed.harness.studies.partition.runs import uneven_note
 
@@ -250,6 +251,18 @@ def test_with_one_build_candidates_are_compared_with_it_and_cost_no_build(tmp_pa
     document = yaml.safe_load((campaign / "plan.yaml").read_text())
     assert document["campaign"]["builds"] == "one"
     load_spec(campaign / "plan.yaml")
+    # A candidate runs in the rounds of the runs that it is compared with: that tells more than further rounds do.
+    rounds: dict[str, list[tuple[int, int, int]]] = {}
+    with Manifest(campaign / "campaign.sqlite", read_only=True) as manifest:
+        for state in manifest.runs():
+            run = state.run
+            rounds.setdefault(run.configuration, []).append((run.block, run.pad_bytes, run.layout))
+    candidates = {name: made for name, made in rounds.items() if name.startswith("candidate-")}
+    assert candidates
+    assert all(
+        set(made) <= set(rounds["ready"]) for made in candidates.values() if len(made) <= DESIGN["baseline_runs"]
+    )
+    assert all(len(set(made)) == len(made) for made in candidates.values())
 
 
 def test_a_metric_that_counts_nothing_is_told(tmp_path: Path) -> None:
