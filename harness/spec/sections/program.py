@@ -84,7 +84,8 @@ class Program(Section):
     """Debian source package to build instead of a folder; `upstream:NAME` is its upstream source, without Debian's
     patches."""
     build: Text | None = Field(default=None, examples=["make CC={cc}"])
-    """Command that builds the program. It runs once for each configuration, in a copy of the source. `{cc}` and `{cxx}`
+    """Command that builds the program. It runs for the untouched program and for each build with
+    counters (one by default, one a configuration with `builds: separate`), in a copy of the source. `{cc}` and `{cxx}`
     are the instrumenting compilers. Without `build`, nothing is built, and `run` names an existing program."""
     compilers: Compilers = Field(default_factory=lambda: MappingProxyType({"cc": "gcc", "cxx": "g++"}))
     """The compilers that `{cc}` and `{cxx}` call."""
