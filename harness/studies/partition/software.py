@@ -134,7 +134,7 @@ def partition_campaign(
             plan = _plan(runs, references, metrics, settings, strategy, observer)
         plan = replace(plan, one_build=bool(runs.family))
         silent = silent_notes(metrics, runs.counted)
-        notes = (*silent, *build_notes(plan, runs.family), *dose_notes(spec), *runs.against)
+        notes = (*silent, *build_notes(plan, runs.family), *spec_notes(spec, plan), *runs.against)
         content = partition_content(spec, plan, read_traces(folder, manifest), manifest)
         write_plan(spec, folder, plan, content, notes)
     return Partitioned(plan, runs.failed, notes)
@@ -268,11 +268,17 @@ def build_notes(plan: Plan, family: str) -> tuple[str, ...]:
     )
 
 
-def dose_notes(spec: CampaignSpec) -> tuple[str, ...]:
-    """Return a note on the `doses` of a spec, which a search and its plan do without; empty if there are none."""
-    if not spec.campaign.doses:
-        return ()
-    return (
-        "`doses` is ignored and not in the plan: builds with several increments for each event execute more no-ops, "
-        "and certificates would not be valid for them.",
-    )
+def spec_notes(spec: CampaignSpec, plan: Plan) -> tuple[str, ...]:
+    """Return notes on settings of the spec: `doses` is not in the plan, and varied layouts may certify more."""
+    notes = []
+    if spec.campaign.doses:
+        notes.append(
+            "`doses` is ignored and not in the plan: builds with several increments for each event execute more "
+            "no-ops, and certificates would not be valid for them."
+        )
+    if plan.families and spec.campaign.layouts == "fixed" and (len(plan.subsets) > 1 or plan.unmeasurable):
+        notes.append(
+            "Each build has one layout of its code, which can change the program by itself. A search with `layouts: "
+            "varied` under `campaign` draws layouts, and may certify more metrics, in fewer subsets."
+        )
+    return tuple(notes)

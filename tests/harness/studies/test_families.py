@@ -82,6 +82,7 @@ def test_a_metric_whose_sites_perturb_the_program_is_named_with_what_they_add(se
     assert "perturbs the program by its sites alone, without counting, in 3 repetitions: inner" in turns["reason"]
     assert "No-ops of the build by metric: turns 7.8\u00a0%" in turns["reason"]
     assert "✗ turns cannot be measured at this interval: it perturbs the program by its sites" in search.ended.stdout
+    assert "`layouts: varied` under `campaign` draws layouts" in " ".join(search.ended.stdout.split())
     said = "The plan's campaign makes builds without the sites of the metrics left out, so verdicts may differ."
     assert said in search.ended.stdout
     for name in ("plan.yaml", "partition.html"):
